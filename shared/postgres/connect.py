@@ -49,6 +49,11 @@ _SERVERS: Final = (
 _LIST: Final = "search_path"
 #: A setting within a connection's options; a backslash escapes a blank.
 _SETTING: Final = re.compile(r"(?:-c\s*|--)([\w.\-]+)=((?:\\.|[^\s\\])*)", re.DOTALL)
+#: Settings of an address that Onramp and psycopg2 override by other means.
+_NOT_BY_OPTIONS: Final = frozenset(
+    {"application_name", "client_encoding", "datestyle"}
+    | {f"tcp_keepalives_{name}" for name in ("idle", "interval", "count")}
+)
 #: What a pooler says of options that it does not pass on.
 _NO_OPTIONS: Final = "unsupported startup parameter"
 #: The settings that the session lacks.  Of a setting that no session may change nothing is asked, and the
@@ -128,6 +133,8 @@ def connect(dsn: str, *, name: str, options: str = "") -> connection:
     """
     own = parse_dsn(dsn).get("options", "")
     settings = settings_in(f"{session(_OURS)} {own} {options}")
+    for setting in _NOT_BY_OPTIONS & settings.keys():
+        del settings[setting]
     try:
         conn = _open(dsn, name, own, options)
     except psycopg2.OperationalError as e:

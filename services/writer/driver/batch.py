@@ -121,6 +121,7 @@ async def _land(parts: Parts, ranges: Sequence[Range], routes: Routes) -> tuple[
             parts.status.count_landed(reports)
         parts.rate_limiter.count(reports)
         parts.partitions.sizes.count(reports)
+        parts.partitions.seconds.count(reports)
         parts.status.update_steps(reports)
         for name in {report.database for report in reports if report.waiting}:
             parts.databases.mark_held(name)

@@ -18,6 +18,7 @@ from services.writer.model.routes import Routes
 from services.writer.partitions.partition_halts import Entry, accepted_incarnation
 from services.writer.partitions.plan_log import PlanLog
 from services.writer.plan.byte_sizes import ByteSizes
+from services.writer.plan.event_seconds import EventSeconds
 from services.writer.plan.fair_share import FairShare
 from services.writer.plan.grown_topics import GrownTopics
 from services.writer.plan.row_rates import RateLimiter
@@ -67,6 +68,7 @@ class PartitionTracker:
         self._decisions = PartitionDecisions(cluster, plan_log, self.record)
         self._retry_at: dict[Partition, float] = {}
         self._grown = GrownTopics()
+        self.seconds = EventSeconds()
         #: New partitions of which no leader told the first offset.
         self._leaderless: set[Partition] = set()
         self._index_version = 0
@@ -139,6 +141,7 @@ class PartitionTracker:
         self.positions.pop(p, None)
         self._unfinished.forget(p)
         self._fair_share.forget(p)
+        self.seconds.forget(p)
         self._halt(p, reason, fix)
 
     def _is_adoptable(self, p: Partition, position: Position, begin: int) -> bool:
@@ -214,6 +217,7 @@ class PartitionTracker:
         spans = {p: self._unfinished.until_next_plan(p, *span) for p, span in shared.items()}
         landing = [d.name for d in self._databases.landing()]
         shares = self.sizes.bound(self._rate_limiter.share(spans, limit, landing, self._fair_share))
+        shares = self.seconds.bound(shares)
         return [Range(self.positions[p].topic_id, p, *span) for p, span in sorted(shares.items())]
 
     async def _ends(self, tips: dict[Partition, Tip]) -> dict[Partition, int]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from psycopg2.extensions import connection
+from psycopg2.extras import execute_values
 
 from services.writer.model.offsets import Partition
 from services.writer.park import parked_topic
@@ -23,7 +24,10 @@ from shared.kafka_security import Brokers
 
 log = logging.getLogger(__name__)
 
-#: Most rows, and most bytes of values, of one transaction.
+#: Most rows, and most bytes of values, of one INSERT.
+_BUFFER_ROWS: Final = 500
+_BUFFER_BYTES: Final = 4 << 20
+#: Most rows, and most bytes of values, of one transaction that relays them.
 _PAGE_ROWS: Final = 500
 _PAGE_BYTES: Final = 16 << 20
 #: Time until rows that were too large are tried again: an operator may raise the topic's limit.
@@ -31,8 +35,7 @@ _AGAIN_SECONDS: Final = 60.0
 _ANY_SIZE: Final = 1 << 31
 _ADD: Final = """
     INSERT INTO onramp.outbox (topic_id, topic, partition, "offset", destination, value, error)
-    VALUES (%s, %s, %s, %s, %s, %s, %s)
-    ON CONFLICT DO NOTHING
+    VALUES %s ON CONFLICT DO NOTHING
 """
 #: Paged by key: deleted rows are dead until a vacuum, and each page would read over all of them again.
 _TAKE: Final = rows_by_bytes.bytes_of(
@@ -51,18 +54,35 @@ _START: Final[_Key] = ("00000000-0000-0000-0000-000000000000", -1, -1, "")
 
 def add(conn: connection, topic_id: str, record: ParkedRecord) -> None:
     """Put `record`, of the topic with Kafka's UUID `topic_id`, into the outbox; a repeat changes nothing."""
-    p = record.partition
-    row = (
-        topic_id,
-        p.topic,
-        p.number,
-        record.offset,
-        record.destination,
-        record.value,
-        record.error.decode(),
-    )
-    with conn.cursor() as cursor:
-        cursor.execute(_ADD, row)
+    buffer = Buffer(conn)
+    buffer.add(topic_id, record)
+    buffer.flush()
+
+
+class Buffer:
+    """Records on their way into the outbox, many by one statement."""
+
+    def __init__(self, conn: connection) -> None:
+        self._conn = conn
+        self._rows: list[tuple[Any, ...]] = []
+        self._bytes = 0
+
+    def add(self, topic_id: str, record: ParkedRecord) -> None:
+        """Add `record`, of the topic with Kafka's UUID `topic_id`; a repeat changes nothing."""
+        p, error = record.partition, record.error.decode()
+        self._rows.append(
+            (topic_id, p.topic, p.number, record.offset, record.destination, record.value, error)
+        )
+        self._bytes += len(record.value or b"") + len(error)
+        if len(self._rows) >= _BUFFER_ROWS or self._bytes >= _BUFFER_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what was added."""
+        if self._rows:
+            with self._conn.cursor() as cursor:
+                execute_values(cursor, _ADD, self._rows, page_size=len(self._rows))
+            self._rows, self._bytes = [], 0
 
 
 @dataclass(slots=True)

@@ -49,6 +49,11 @@ class PersistResult:
     #: By row index: which rows landed.
     mask: "np.ndarray[Any, np.dtype[np.bool_]]" = field(default_factory=lambda: np.zeros(0, dtype=bool))
 
+    @property
+    def finds_no_table(self) -> bool:
+        """Return whether all that is parked is so because there is no such table."""
+        return all(p.error.fault is UNKNOWN_TABLE for p in self.parked)
+
     def parked_by_partition(self) -> Counter[Partition]:
         """Count the parked rows by partition."""
         return Counter(p.partition for p in self.parked)

@@ -1,6 +1,6 @@
 """PERSIST into an existing table: each field of the data goes into the column of its name."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 import numpy as np
@@ -24,6 +24,35 @@ from shared.errors import UNSUITABLE_TABLE, UserError
 
 #: A table whose columns change again while its rows are written is written again, so often at most.
 _TRIES: Final = 5
+_ABSENT: Final = """
+    SELECT given.schema, given.name FROM unnest(%s::text[], %s::text[]) given (schema, name)
+    WHERE NOT EXISTS (
+        SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+        WHERE n.nspname = given.schema AND c.relname = given.name)
+"""
+
+
+def absent(conn: connection, database: Database, targets: Iterable[Target]) -> frozenset[Target]:
+    """Return those of `targets` that the database has no table for, by one query.
+
+    Packets may name tables without end.  What is known, and a name that is not ASCII, is left to `persist`.
+    """
+    asked = [t for t in targets if str(t).isascii() and catalog.known(database, t) is None]
+    if len(asked) < 2:  # noqa: PLR2004 - one is as quick by itself
+        return frozenset()
+    with conn.cursor() as cursor:
+        cursor.execute(_ABSENT, ([t.schema for t in asked], [t.table for t in asked]))
+        names = set(cursor.fetchall())
+    return frozenset(t for t in asked if (t.schema, t.table) in names)
+
+
+def all_absent(database: Database, target: Target, rows: pa.Table) -> PersistResult:
+    """Return the result of `rows` for a table that is absent."""
+    return all_parked(rows, _absent_error(database, target))
+
+
+def _absent_error(database: Database, target: Target) -> UserError:
+    return row_error(database, target, "42P01", "there is none of this name")
 
 
 def persist(conn: connection, database: Database, target: Target, rows: pa.Table) -> PersistResult:
@@ -54,7 +83,7 @@ def _persist(
     error = _unsuitable(database, target, table)
     if error or table is None:
         confirm()
-        return all_parked(rows, error or row_error(database, target, "42P01", "there is none of this name"))
+        return all_parked(rows, error or _absent_error(database, target))
     prepared = typed_rows.prepare(rows, target, table)
     errors = {
         row_index: row_error(database, target, r.sqlstate, r.reason, column=r.column, fault=r.fault)

@@ -20,6 +20,7 @@ from psycopg2.extras import execute_values
 from services.writer.model.targets import Target
 from services.writer.persist import encodings
 from services.writer.settle.pause_policy import ParkRate
+from services.writer.settle.restarts import BlockedError
 from shared.errors import NOT_CONFIGURED, PAUSED, TABLE_BLOCKED, Fault
 
 KIND_TABLE: Final = "table"
@@ -72,6 +73,12 @@ _GO_ON: Final = """
 _LANDED: Final = (
     "SELECT coalesce(sum(events), 0) FROM onramp.totals WHERE outcome = 'landed' AND destination = %s"
 )
+
+
+_LANDED_IN_EACH: Final = """
+    SELECT destination, sum(events) FROM onramp.totals
+    WHERE outcome = 'landed' AND destination = ANY (%s) GROUP BY destination
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +146,14 @@ class Holds:
         del self.types[name]
         self._changed.pop((KIND_TYPE, name), None)
         self._unwatched.add(name)
+
+    def block(self, errors: Mapping[Target, BlockedError]) -> "Holds":
+        """Return these holds with those of the tables that were found blocked."""
+        for target, e in errors.items():
+            hold = self.tables.get(str(target))
+            again = replace(hold, state=STATE_BLOCKED, sqlstate=e.sqlstate) if hold else None
+            self.put(again or blocked(target, e.sqlstate, suspicious=e.suspicious))
+        return self
 
     def paused_types(self) -> list[str]:
         """Types whose events wait until a person resumes them, or are given up and not parked yet."""
@@ -241,6 +256,17 @@ def go_on(conn: connection, hold: GivenUp) -> None:
     """What was given up is parked: a table is blocked as before, a type resumes."""
     with conn.cursor() as cursor:
         cursor.execute(_GO_ON, (hold.kind, hold.name, hold.at))
+
+
+def park_rates_before(conn: connection, targets: Iterable[Target]) -> dict[Target, ParkRate]:
+    """Return what `park_rate_before` does for each of `targets`, by one query."""
+    by_name = {str(target): target for target in targets}
+    if not by_name:
+        return {}
+    with conn.cursor() as cursor:
+        cursor.execute(_LANDED_IN_EACH, (list(by_name),))
+        landed = dict(cursor.fetchall())
+    return {target: ParkRate(seen=float(landed.get(name, 0))) for name, target in by_name.items()}
 
 
 def park_rate_before(conn: connection, target: Target) -> ParkRate:

@@ -5,10 +5,11 @@ the same transaction (the model's rules `held_in_ledger` and `pause_kept`).
 """
 
 import logging
+import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
@@ -23,7 +24,8 @@ from services.writer.model.offsets import Partition
 from services.writer.model.targets import Target
 from services.writer.model.timings import StepTimings
 from services.writer.park import outbox
-from services.writer.persist import encodings, small_tables
+from services.writer.persist import encodings, small_tables, typed_table
+from services.writer.persist.copy import by_partition as by_origin
 from services.writer.persist.persist import (
     PersistResult,
     all_parked,
@@ -37,7 +39,6 @@ from services.writer.postgres.sqlstates import Verdict, is_of_one_table, may_be_
 from services.writer.settle import event_log, holds, ledger, waiting_table
 from services.writer.settle.holds import (
     KIND_TYPE,
-    STATE_BLOCKED,
     STATE_PAUSED,
     STATE_WATCHED,
     Hold,
@@ -48,7 +49,7 @@ from services.writer.settle.parked_rows import by_partition, parked_records
 from services.writer.settle.pause_policy import ParkRate, PausePolicy
 from services.writer.settle.restarts import BlockedError, SerializationConflictError, UnforeseenError
 from shared import change_table, wire
-from shared.errors import NOT_CONFIGURED, PAUSED, UNKNOWN_TABLE, InfrastructureError, OnrampError, UserError
+from shared.errors import NOT_CONFIGURED, PAUSED, InfrastructureError, OnrampError, UserError
 from shared.outcomes import Outcome
 from shared.steps import Step
 
@@ -92,24 +93,37 @@ class Settlement:
         self.landed: list[tuple[Target, pa.Table]] = []
         #: Tables whose rows, all of them, landed together.
         self._together: frozenset[Target] = frozenset()
+        #: Tables that are absent, each with what has landed in it before.
+        self._absent: Mapping[Target, ParkRate] = {}
+        #: Seconds that the rows of each partition took.
+        self.seconds: dict[Partition, float] = defaultdict(float)
+        self._outbox = outbox.Buffer(work.conn)
         self._checks_at_once = False
         self.tallies: Counter[ledger.Tally] = Counter()
         self._warning_counts: Counter[ledger.WarningKey] = Counter()
         self._waiting: dict[tuple[Target, Partition], dict[int, tuple[str, str]]] = defaultdict(dict)
 
     def land_together(self, tables: Mapping[Target, Sequence[pa.RecordBatch]]) -> None:
-        """Land the rows of small tables at once, if all of them pass; `land` tells each its outcome."""
+        """Land the rows of small tables at once, if all pass, and find all tables that are absent at once."""
         self._check_at_once()
         free = {t: p for t, p in tables.items() if t not in self._one_by_one and self.holds.lets_all(t)}
         context = self._context
         self._together = small_tables.land(context.conn, context.database, free, context.timings)
+        absent = typed_table.absent(context.conn, context.database, (t for t in tables if t.typed))
+        self._absent = holds.park_rates_before(context.conn, absent)
 
     def land(self, target: Target, rows: pa.Table) -> None:
         """Give each of `rows` of `target` its outcome.
 
         Raises `BlockedError`, `SerializationConflictError` or `UnforeseenError`: the transaction is lost.
         """
-        target = encodings.spelled(self._context.conn, target)
+        began = time.perf_counter()
+        self._land(encodings.spelled(self._context.conn, target), rows)
+        a_row = (time.perf_counter() - began) / max(rows.num_rows, 1)
+        for p, n in by_origin(rows).items():
+            self.seconds[p] += n * a_row
+
+    def _land(self, target: Target, rows: pa.Table) -> None:
         for hold, part in self.holds.split(target, rows):
             if hold:
                 self._let_wait(target, part, hold.fault.code)
@@ -147,7 +161,8 @@ class Settlement:
         self._count_outcome(target, Outcome.WAITING, Counter({p: -n for p, n in result.rows.items()}))
 
     def flush(self) -> None:
-        """Write waiting events with their reasons, the holds, totals and warning counts."""
+        """Write parked and waiting events with their reasons, the holds, totals and warning counts."""
+        self._outbox.flush()
         for (target, partition), reasons in self._waiting.items():
             place = waiting_table.WaitingTable(target.schema, target.table, target.typed)
             records = self._context.records(partition, sorted(reasons))
@@ -169,6 +184,8 @@ class Settlement:
         try:
             if target in self._together:
                 result = landed_already(target, rows)
+            elif target in self._absent:
+                result = typed_table.all_absent(self._context.database, target, rows)
             else:
                 with self._timed(target, rows):
                     result = (persist_apart if one_by_one else persist)(
@@ -218,10 +235,7 @@ class Settlement:
         """Count warnings about `target`, for one of its partitions: a task has them all."""
         first = min(result.rows)
         topic_id = self._context.topic_ids[first]
-        counts = {
-            "unkeyed": result.unkeyed,
-            "discarded_fields": result.discarded_fields,
-        }
+        counts = {"unkeyed": result.unkeyed, "discarded_fields": result.discarded_fields}
         for warning, n in counts.items():
             if n:
                 self._warning_counts[ledger.WarningKey(topic_id, first, str(target), warning)] += n
@@ -238,11 +252,12 @@ class Settlement:
             watched = self.holds.types.get(name)
             if watched is None and not is_parked[of_type].any():
                 continue
-            park_rate = watched.park_rate if watched else holds.park_rate_before(self._context.conn, target)
+            park_rate = (watched and watched.park_rate) or self._absent.get(target)
+            park_rate = park_rate or holds.park_rate_before(self._context.conn, target)
             paused_at = park_rate.paused_after(is_parked[of_type], policy)
             if paused_at is None:
                 updated = park_rate.after(is_parked[of_type], policy)
-                made_up = not park_rate.seen and _is_unknown(result) and name == str(target)
+                made_up = not park_rate.seen and result.finds_no_table and name == str(target)
                 if watched and not updated.parked:
                     self.holds.unwatch(name)
                 elif updated.parked and not made_up:  # anyone can make up names of tables, without end
@@ -272,7 +287,7 @@ class Settlement:
             records = self._context.records(partition, [event.offset for event in parked])
             topic_id = self._context.topic_ids[partition]
             for record in parked_records(target, topic_id, records, parked, rows):
-                outbox.add(self._context.conn, topic_id, record)
+                self._outbox.add(topic_id, record)
             counts[partition] = len(parked)
         self.parked += counts
         self._count_outcome(target, Outcome.PARKED, counts)
@@ -282,17 +297,3 @@ class Settlement:
             return
         for p, n in events.items():
             self.tallies[ledger.Tally(self._context.topic_ids[p], p, str(target), outcome)] += n
-
-
-def _is_unknown(result: PersistResult) -> bool:
-    """Return whether there is no such table."""
-    return all(p.error.fault is UNKNOWN_TABLE for p in result.parked)
-
-
-def hold_blocked(holds_now: Holds, blocked: Mapping[Target, BlockedError]) -> Holds:
-    """Return `holds_now` with holds for the tables that were found `blocked`."""
-    for target, e in blocked.items():
-        hold = holds_now.tables.get(str(target))
-        new = replace(hold, state=STATE_BLOCKED, sqlstate=e.sqlstate) if hold else None
-        holds_now.put(new or holds.blocked(target, e.sqlstate, suspicious=e.suspicious))
-    return holds_now

@@ -30,7 +30,7 @@ from services.writer.settle import event_log, holds, ledger, without_target
 from services.writer.settle.interleave import in_all
 from services.writer.settle.outcome_counts import OutcomeCounts
 from services.writer.settle.restarts import BlockedError, SerializationConflictError, UnforeseenError
-from services.writer.settle.settlement import Settlement, SettlementContext, hold_blocked
+from services.writer.settle.settlement import Settlement, SettlementContext
 from services.writer.settle.sort_apart import sort_one_by_one
 from services.writer.settle.strays import Stray, park, strays
 from services.writer.settle.work_order import TaskReport, WorkOrder
@@ -235,7 +235,7 @@ class Task:
             rows_of = {t: pieces for t, pieces in sorted(self._rows.items()) if t.database == database.name}
             tables = {t: [_since(rows, next_offsets[p]) for p, rows in at] for t, at in rows_of.items()}
             current_holds = holds.look(conn, tables)
-            settlement = Settlement(work, hold_blocked(current_holds, blocked), one_by_one)
+            settlement = Settlement(work, current_holds.block(blocked), one_by_one)
             settlement.land_together(tables)
             for target, pieces in tables.items():
                 if any(map(len, pieces)):
@@ -258,6 +258,7 @@ class Task:
                 rows=settlement.rows[p],
                 parked=settlement.parked[p],
                 waiting=settlement.waiting[p],
+                seconds=settlement.seconds[p],
             )
 
     def report(self) -> list[TaskReport]:

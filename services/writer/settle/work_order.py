@@ -57,6 +57,8 @@ class TaskReport:
     parked: int = 0
     #: Events that wait in the database itself, behind a hold.
     waiting: int = 0
+    #: Seconds that the events took in the database.
+    seconds: float = 0.0
     diverted: int = 0
     diverted_from: int = -1
     #: What the task did, for the metrics: JSON, on one of its reports.

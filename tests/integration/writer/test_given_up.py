@@ -13,7 +13,6 @@ from services.writer.model.targets import Target
 from services.writer.settle import holds, waiting_table
 from services.writer.settle.holds import KIND_TABLE, STATE_BLOCKED, STATE_GIVEN_UP, Hold, Holds
 from services.writer.settle.restarts import BlockedError
-from services.writer.settle.settlement import hold_blocked
 from shared import event_lines, failpoints
 from shared.event_lines import EventLines
 from tests.fixtures.inline import KilledError
@@ -141,7 +140,7 @@ def test_a_hold_that_was_given_up_and_has_ended_comes_back_as_a_blocked_one() ->
     target = Target("onramp", "events", "a")
     before = Holds({str(target): Hold(KIND_TABLE, str(target), STATE_GIVEN_UP)})
     again = before.tables[str(target)].blocked_again("55P03", suspicious=False)
-    held = hold_blocked(before, {target: BlockedError(target, "55P03")})
+    held = before.block({target: BlockedError(target, "55P03")})
     assert [again.state, held.tables[str(target)].state] == [STATE_BLOCKED, STATE_BLOCKED]
 
 

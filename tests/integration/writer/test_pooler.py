@@ -66,7 +66,8 @@ def test_settings_are_found_in_options(options: str, settings: dict[str, Any]) -
 
 
 def test_settings_that_the_address_has_are_read_back_too(bench: Bench) -> None:
-    options = "?options=-c%20statement_timeout%3D5min%20-c%20role%3D" + bench.user
+    overridden = "-c%20client_encoding%3DLATIN1%20-c%20datestyle%3DSQL%20-c%20tcp_keepalives_idle%3D9"
+    options = f"?options={overridden}%20-c%20statement_timeout%3D5min%20-c%20role%3D{bench.user}"
     with closing(connect(bench.dsn + options, name="test")):
         pass
     with pooled(bench.dsn) as dsn, pytest.raises(InfrastructureError, match="SET role = "):
