@@ -98,7 +98,7 @@ def test_f46_a_plan_whose_routes_nobody_has_halts_its_partition_until_a_person_s
     ((topic_id,),) = rows(
         two.scene.dsn, "SELECT DISTINCT topic_id::text FROM onramp.ledger WHERE topic = %s", two.topic
     )
-    plan = {"digest": "none", "ranges": [[topic_id, two.topic, 0, 1, 3]]}
+    plan = {"digest": "none", "ranges": [[topic_id, two.topic, 0, 1, 3]], "process": "p", "begun_at": 0.0}
     _put(two, "plan/0", orjson.dumps(plan))
     two.send("second", "third")
     writer = two.writer()

@@ -151,8 +151,8 @@ MUTANTS: Final = (
     Mutant(
         "the outbox in the rows' transaction",
         "services/writer/park/outbox.py",
-        "        cursor.execute(_ADD, row)\n",
-        "        cursor.execute(_ADD, row)\n    conn.commit()\n",
+        "execute_values(cursor, _ADD, self._rows, page_size=len(self._rows))\n",
+        "execute_values(cursor, _ADD, self._rows, page_size=len(self._rows)); self._conn.commit()\n",
         "tests/integration/writer/test_task.py",
     ),
     Mutant(

@@ -35,9 +35,11 @@ _ABSENT: Final = """
 def absent(conn: connection, database: Database, targets: Iterable[Target]) -> frozenset[Target]:
     """Return those of `targets` that the database has no table for, by one query.
 
-    Packets may name tables without end.  What is known, and a name that is not ASCII, is left to `persist`.
+    Packets may name tables without end.  `persist` decides about landing tables, closed schemas, whose events
+    wait, known tables, and names that are not ASCII.
     """
-    asked = [t for t in targets if str(t).isascii() and catalog.known(database, t) is None]
+    typed = (t for t in targets if t.typed and t.schema in database.schemas)
+    asked = [t for t in typed if str(t).isascii() and catalog.known(database, t) is None]
     if len(asked) < 2:  # noqa: PLR2004 - one is as quick by itself
         return frozenset()
     with conn.cursor() as cursor:

@@ -104,12 +104,12 @@ class Settlement:
         self._waiting: dict[tuple[Target, Partition], dict[int, tuple[str, str]]] = defaultdict(dict)
 
     def land_together(self, tables: Mapping[Target, Sequence[pa.RecordBatch]]) -> None:
-        """Land the rows of small tables at once, if all pass, and find all tables that are absent at once."""
+        """Land the rows of small tables at once, if all pass, and find all absent tables at once."""
         self._check_at_once()
         free = {t: p for t, p in tables.items() if t not in self._one_by_one and self.holds.lets_all(t)}
         context = self._context
         self._together = small_tables.land(context.conn, context.database, free, context.timings)
-        absent = typed_table.absent(context.conn, context.database, (t for t in tables if t.typed))
+        absent = typed_table.absent(context.conn, context.database, tables)
         self._absent = holds.park_rates_before(context.conn, absent)
 
     def land(self, target: Target, rows: pa.Table) -> None:
@@ -252,8 +252,8 @@ class Settlement:
             watched = self.holds.types.get(name)
             if watched is None and not is_parked[of_type].any():
                 continue
-            park_rate = (watched and watched.park_rate) or self._absent.get(target)
-            park_rate = park_rate or holds.park_rate_before(self._context.conn, target)
+            known = watched.park_rate if watched else self._absent.get(target)
+            park_rate = known or holds.park_rate_before(self._context.conn, target)
             paused_at = park_rate.paused_after(is_parked[of_type], policy)
             if paused_at is None:
                 updated = park_rate.after(is_parked[of_type], policy)
