@@ -50,7 +50,7 @@ def test_events_for_an_unknown_database_wait_for_it_while_others_land_by_the_new
     place = f"event_types.{inline.name}.destinations.1"
     said = eventually(lambda: writer.readyz()["not_configured"])
     assert said == {place: f"no such database: {other.name}; configured are {inline.database}"}
-    assert place in writer.trouble
+    eventually(lambda: place in writer.trouble)
     assert writer.shown[SHOWN.format(place)] == 1
     send(inline, inline.name, "a-2", "a-3")
     send(inline, beside, "b-2")
