@@ -30,6 +30,8 @@ ADDITIONS: Final = 20_000_000
 SLOWEST: Final = 20
 #: Above this multiple of the budget the run fails; between the two it warns.
 FAILS_ABOVE: Final = 1.5
+#: What the tests leave behind has so long to end.
+_LAST_SECONDS: Final = 5.0
 _PR_SET_CHILD_SUBREAPER: Final = 36  # prctl(2)
 
 
@@ -97,7 +99,7 @@ def run_with_orphans(command: Sequence[str]) -> tuple[int, float]:
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     process = subprocess.Popen(command, cwd=ROOT)
-    code, cpu = None, 0.0
+    code, cpu, until = None, 0.0, 0.0
     while True:
         try:
             pid, status, usage = os.wait4(-1, 0 if code is None else os.WNOHANG)
@@ -105,11 +107,15 @@ def run_with_orphans(command: Sequence[str]) -> tuple[int, float]:
             continue  # pytest has the signal too, and ends.
         except ChildProcessError:
             break
-        if pid == 0:
+        if pid == 0 and time.monotonic() > until:
             break
+        if pid == 0:
+            time.sleep(0.02)
+            continue
         cpu += usage.ru_utime + usage.ru_stime
         if pid == process.pid:
             code = process.returncode = os.waitstatus_to_exitcode(status)
+            until = time.monotonic() + _LAST_SECONDS
     for left in psutil.Process().children():
         with suppress(psutil.NoSuchProcess):  # a zombie counts as such
             print(f"left behind by the tests: process {left.pid}: {' '.join(left.cmdline())[:200]}")

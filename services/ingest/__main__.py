@@ -9,11 +9,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import uvicorn
+from uvicorn.config import STARTUP_FAILURE
 
 from services.ingest.auth import quota_levels
 from services.ingest.http.handshake import Handshake
 from services.ingest.http.protocol_limits import LimitedProtocol
-from services.ingest.open_files import require_files
+from services.ingest.process.open_files import require_files
+from services.ingest.process.workers import Workers
 from services.ingest.safety import UnsafeSetupError, require_safe
 from services.ingest.settings import STOP_SECONDS, IngestSettings
 from shared.logs import set_up
@@ -55,7 +57,7 @@ def main() -> None:
 
 
 def _serve(settings: IngestSettings) -> None:
-    uvicorn.run(
+    config = uvicorn.Config(
         "services.ingest.app:create",
         factory=True,
         host=settings.host,
@@ -74,6 +76,13 @@ def _serve(settings: IngestSettings) -> None:
         timeout_keep_alive=settings.keep_alive_seconds,
         timeout_graceful_shutdown=int(settings.grace_seconds - settings.drain_seconds - STOP_SECONDS),
     )
+    if settings.workers > 1:
+        Workers(config, [config.bind_socket()], start_seconds=settings.worker_start_s).run()
+        return
+    server = uvicorn.Server(config)
+    server.run()
+    if not server.started:
+        sys.exit(STARTUP_FAILURE)
 
 
 @contextmanager

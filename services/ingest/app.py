@@ -15,7 +15,6 @@ from typing import Final, TypedDict
 
 from fastapi import FastAPI
 
-from services.ingest import interpreter
 from services.ingest.accept import Flow
 from services.ingest.asgi import AsgiReceive, AsgiSend, Scope
 from services.ingest.auth.api_keys import ApiKeys
@@ -45,7 +44,8 @@ from services.ingest.observe.metrics import (
 )
 from services.ingest.observe.rejection_log import RejectionLog
 from services.ingest.observe.tallies import fold
-from services.ingest.open_files import connection_limit, raise_limit
+from services.ingest.process import interpreter
+from services.ingest.process.open_files import connection_limit, raise_limit
 from services.ingest.safety import require_safe
 from services.ingest.send.byte_budget import ByteBudget
 from services.ingest.send.kafka_sink import KafkaSink

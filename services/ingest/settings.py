@@ -35,6 +35,11 @@ class IngestSettings(BaseSettings):
         "0: they are served by the other port.",
     )
     workers: int = Field(1, ge=1, le=64, description="Number of processes that share the port: one per core.")
+    worker_start_s: float = Field(
+        120.0,
+        gt=0,
+        description="Maximum seconds that one of several workers takes to start; a later one is replaced.",
+    )
     copies: int = Field(
         1,
         ge=1,

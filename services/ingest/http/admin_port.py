@@ -14,7 +14,7 @@ from uvicorn.server import ServerState
 from services.ingest.asgi import AsgiReceive, AsgiSend, Scope
 from services.ingest.http.connections import Connections
 from services.ingest.http.protocol_limits import LimitedProtocol
-from services.ingest.open_files import ADMIN_CONNECTIONS
+from services.ingest.process.open_files import ADMIN_CONNECTIONS
 from services.ingest.settings import IngestSettings
 from shared.errors import NOT_FOUND, UserError
 
