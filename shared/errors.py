@@ -284,7 +284,7 @@ BAD_REQUEST: Final = _rejected(
     400,
     Step.RECEIVE,
     "The request could not be understood.",
-    "Check the request against /docs.",
+    "Check the request against /openapi.json.",
 )
 HEADERS_TOO_LARGE: Final = _rejected(
     "headers_too_large",
@@ -718,8 +718,30 @@ IF_MATCH_MISSING: Final = _rejected(
     "if_match_missing",
     428,
     Step.RECEIVE,
-    "A change of the registry says which state it is a change of.",
-    "Read it (GET /v1/registry), and send that answer's ETag as If-Match; * changes whatever is in force.",
+    "A change says which state it is a change of.",
+    "Read it (GET of the registry, the type or the group), and send that answer's ETag as If-Match; * is any "
+    "state.",
+)
+GROUP_CHANGED: Final = _rejected(
+    "group_changed",
+    412,
+    Step.RECEIVE,
+    "The group is not the one that was read.",
+    "Read it again (GET /v1/groups/{id}), see what others decided, and send the change with its new ETag.",
+)
+TYPE_HAS_PARKED: Final = _rejected(
+    "type_has_parked",
+    409,
+    Step.RECEIVE,
+    "Events of the type are parked and open.",
+    "Replay or discard them first, or say ?parked=keep: they stay parked, without the type's rules.",
+)
+KEY_REUSED: Final = _rejected(
+    "idempotency_key_reused",
+    422,
+    Step.RECEIVE,
+    "The Idempotency-Key was used for another request.",
+    "Send the very request again, or another one with a key of its own.",
 )
 REGISTRY_CHANGED: Final = _rejected(
     "registry_changed",

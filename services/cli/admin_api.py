@@ -71,10 +71,18 @@ class AdminApi:
         given = urllib.parse.urlencode({name: value for name, value in query.items() if value is not None})
         return self._ask(f"{path}?{given}")
 
-    def post(self, path: str, document: Mapping[str, Any], method: str = "POST") -> dict[str, Any]:
+    def post(self, path: str, document: Mapping[str, Any], **headers: str) -> dict[str, Any]:
         """Send a document and return the answer's."""
-        answer: dict[str, Any] = json.loads(self._ask(path, orjson.dumps(document), method))
+        answer: dict[str, Any] = json.loads(self._ask(path, orjson.dumps(document), "POST", headers))
         return answer
+
+    def change(self, path: str, document: Mapping[str, Any]) -> dict[str, Any]:
+        """Read what is at a path, send a change of that very state, and return the answer's document."""
+        request = urllib.request.Request(f"{self._url}{path}", headers=self._headers)  # noqa: S310 - as given
+        with self._answer(request, _SECONDS) as answer:
+            state = {"If-Match": str(answer.headers["etag"])}
+        changed: dict[str, Any] = json.loads(self._ask(path, orjson.dumps(document), "PATCH", state))
+        return changed
 
     def send(self, path: str, document: Mapping[str, Any]) -> bytes:
         """Send a document and return the answer's bytes."""
@@ -106,8 +114,15 @@ class AdminApi:
             if cursor is None:
                 return
 
-    def _ask(self, path: str, body: bytes | None = None, method: str | None = None) -> bytes:
+    def _ask(
+        self,
+        path: str,
+        body: bytes | None = None,
+        method: str | None = None,
+        more: Mapping[str, str] | None = None,
+    ) -> bytes:
         headers = self._headers | ({} if body is None else {"Content-Type": "application/json"})
+        headers |= more or {}
         url = f"{self._url}{path}"
         request = urllib.request.Request(url, body, headers, method=method)  # noqa: S310 - as given
         with self._answer(request, _SECONDS) as answer:

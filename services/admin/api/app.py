@@ -2,15 +2,18 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from hashlib import sha256
 from typing import Annotated, Any, Final, NamedTuple
 
 from fastapi import Depends, FastAPI, Query, Request, Response
 from fastapi.responses import JSONResponse
 from prometheus_client import CONTENT_TYPE_LATEST
+from starlette.types import ASGIApp
 
 from services.admin.api import cursors, views
+from services.admin.api.conditions import StateIfGiven
 from services.admin.api.edits import add_edits
-from services.admin.api.entry import Entry
+from services.admin.api.entry import Entry, TooLarge
 from services.admin.api.jobs import add_jobs
 from services.admin.api.metrics import AdminMetrics
 from services.admin.api.operators import LOCAL, Caller, Operators
@@ -28,11 +31,12 @@ from services.admin.api.queries import (
 from services.admin.api.recheck import add_recheck
 from services.admin.api.rights import Asking, caller_of, require_right
 from services.admin.keep.keeper import KeeperStatus
+from services.admin.operate import groups_sql
 from services.admin.segments.folder import Segments
 from services.admin.store import read_sql
 from services.admin.store.bytes_sql import shown, value
 from services.admin.store.control_sql import cursor_key, transaction
-from shared.errors import REGISTRY_UNREAD
+from shared.errors import GROUP_CHANGED, REGISTRY_UNREAD
 
 _SAMPLES: Final = 10
 _MOST_COUNTS: Final = 1_000
@@ -52,7 +56,7 @@ def api(
     metrics: AdminMetrics | None = None,
 ) -> FastAPI:
     """Return the application."""
-    app = FastAPI(
+    app = _Application(
         title="Onramp admin",
         docs_url=None,
         redoc_url=None,
@@ -71,6 +75,14 @@ def api(
     add_recheck(app, dsn, databases)
     add_edits(app, dsn, segments)
     return app
+
+
+class _Application(FastAPI):
+    """Its limit of bodies answers around every handler and middleware that is added."""
+
+    def build_middleware_stack(self) -> ASGIApp:
+        """Return the application with what is around it."""
+        return TooLarge(super().build_middleware_stack())
 
 
 def _add_state(app: FastAPI, keeper: KeeperStatus, operators: Operators, metrics: AdminMetrics) -> None:
@@ -101,8 +113,11 @@ def _add_groups(app: FastAPI, dsn: str, segments: Segments | None, personal: vie
         return _page(dsn, _GROUPS, query, asking)
 
     @app.get("/v1/groups/{number}")
-    def show_group(number: Id, asking: Asking) -> dict[str, Any]:
-        """One group, with what differs among its events, and what ten of them look like."""
+    def show_group(number: Id, asking: Asking) -> JSONResponse:
+        """One group, with what differs among its events, and what ten of them look like.
+
+        The ETag is of what was decided about it, which a change names; its counts are not part of that.
+        """
         with transaction(dsn) as conn:
             found = read_sql.group(conn, number, asking.only)
             if found is None:
@@ -110,19 +125,33 @@ def _add_groups(app: FastAPI, dsn: str, segments: Segments | None, personal: vie
             last = read_sql.last_of_group(conn, number, _SAMPLES)
             facets = views.facets(read_sql.facets(conn, number), found.cause, personal)
         samples = views.samples(last, shown(dsn, segments, last), personal(found.cause.event_name))
-        return views.group(found) | {"facets": facets, "samples": samples}
+        shown_group = views.group(found) | {"facets": facets, "samples": samples}
+        return JSONResponse(shown_group, headers={"etag": f'"{_tag_of(found)}"'})
 
     @app.patch("/v1/groups/{number}")
-    def change_group(number: Id, change: GroupChange, asking: Asking) -> dict[str, Any]:
-        """Acknowledge, ignore, resolve or open a group, or give it to somebody."""
+    def change_group(number: Id, change: GroupChange, state: StateIfGiven, asking: Asking) -> JSONResponse:
+        """Acknowledge, ignore, resolve or open a group, or give it to somebody.
+
+        `If-Match` is the ETag of the group as it was read.
+        """
+        state.require_given()
         actor = asking.acting(change.actor)
         changed = change.model_dump(exclude_unset=True, include={"state", "assignee"})
         with transaction(dsn) as conn:
-            if not read_sql.change_group(conn, number, changed, asking.only):
+            found = groups_sql.locked_group(conn, number, asking.only)
+            if found is None:
                 raise not_kept("group")
+            state.require(_tag_of(found), GROUP_CHANGED)
+            groups_sql.change_group(conn, number, changed)
             said = ", ".join(f"{name} {value}" for name, value in changed.items())
             read_sql.record_act(conn, actor, f"set {said}", f"group {number}", change.reason)
         return show_group(number, asking)
+
+
+def _tag_of(found: read_sql.Group) -> str:
+    """Return by what it is known again what was decided about a group."""
+    decided = repr((found.state, found.assignee)).encode()
+    return f"{found.id}-{sha256(decided).hexdigest()[:8]}"
 
 
 def _add_events(app: FastAPI, dsn: str, segments: Segments | None, personal: views.Personal) -> None:
@@ -183,7 +212,12 @@ def _record_refusal(dsn: str, request: Request) -> None:
     caller = caller_of(request)
     if caller is not LOCAL and caller.name:
         with transaction(dsn) as conn:
-            read_sql.record_act(conn, caller.name, "refused", f"{request.method} {request.url.path}", None)
+            groups_sql.record_refusal(conn, caller.name, f"{request.method} {_printable(request.url.path)}")
+
+
+def _printable(path: str) -> str:
+    """Return a path without what Postgres takes in no text."""
+    return "".join(c if c.isprintable() else "?" for c in path)
 
 
 class _Listed(NamedTuple):

@@ -10,9 +10,9 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from services.admin.api.operators import STRANGER, Caller, Operators
-from services.admin.api.problems import problem
+from services.admin.api.problems import MEDIA_TYPE, problem
 from services.admin.api.turns import TurnError, Turns
-from shared.errors import NOT_LOCAL, InfrastructureError, UserError
+from shared.errors import BODY_TOO_LARGE, NOT_LOCAL, InfrastructureError, UserError
 
 _HEADERS: Final = ((b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store"))
 #: They say of the service whether it is alive and ready, and nothing of events.
@@ -61,3 +61,37 @@ class Entry:
             if scope["path"] in _WITHOUT_KEY and e.fault is not NOT_LOCAL:
                 return STRANGER
             raise
+
+
+class TooLarge:
+    """ASGI around the whole application: the plain answer to a body that is too large becomes a problem.
+
+    The framework's limit of bodies is around every handler and middleware.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        is_replaced = False
+
+        async def send_problem(message: Message) -> None:
+            nonlocal is_replaced
+            if is_replaced:  # the rest of the plain answer
+                return
+            is_replaced = _is_plain(message)
+            if not is_replaced:
+                await send(message)
+                return
+            answer = problem(BODY_TOO_LARGE, "it has more bytes than this route takes")
+            answer.raw_headers += _HEADERS
+            await answer(scope, receive, send)
+
+        await self._app(scope, receive, send_problem)
+
+
+def _is_plain(message: Message) -> bool:
+    if message["type"] != "http.response.start" or message["status"] != BODY_TOO_LARGE.status:
+        return False
+    return Headers(raw=message["headers"]).get("content-type") != MEDIA_TYPE

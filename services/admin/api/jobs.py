@@ -1,25 +1,34 @@
 """The routes of jobs: a set is counted first, and what was counted is what is changed."""
 
 from collections.abc import Callable, Mapping
+from hashlib import sha256
 from typing import Annotated, Any, Final
 
 import orjson
-from fastapi import Depends, FastAPI, Request
+from fastapi import Depends, FastAPI, Header, Request
 
-from services.admin.api.own_tables import require_own_table
+from services.admin.api.operators import Caller
 from services.admin.api.problems import not_kept
 from services.admin.api.queries import Actor, Id, JobRequest
-from services.admin.api.rights import Asking
+from services.admin.api.rights import Asking, require_own_table
 from services.admin.fixes import exact
 from services.admin.fixes.steps import Fix
 from services.admin.store import jobs_sql, rehearse_sql, results_sql, sets_sql
 from services.admin.store.control_sql import transaction
 from services.admin.store.jobs_sql import Job, Plan
 from services.admin.store.read_sql import record_act
-from shared.errors import BAD_QUERY, NO_FILTER, SET_CHANGED, UserError
+from shared.errors import BAD_QUERY, NO_FILTER, UserError
 from shared.registry import Snapshot
 
 _SHOWN: Final = 200
+IdempotencyKey = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        pattern=r"^[\x21-\x7e]{1,128}$",
+        description="1 to 128 visible characters, the same for each try of one request.",
+    ),
+]
 _RESULT: Final = ("outcome", "reason", "events")
 
 
@@ -28,36 +37,47 @@ def add_jobs(app: FastAPI, dsn: str, databases: Mapping[str, str], registry: Cal
 
     @app.post("/v1/jobs", status_code=202)
     def start_job(
-        asked: JobRequest, asking: Asking, fix: Annotated[str | None, Depends(_fix_of)]
+        asked: JobRequest,
+        asking: Asking,
+        fix: Annotated[str | None, Depends(_fix_of)],
+        digest: Annotated[bytes, Depends(_sha256_of)],
+        key: IdempotencyKey = None,
     ) -> dict[str, Any]:
         """Discard, restore, rehearse or replay a set of events in the background; with `dry_run` count it.
 
         Give the `upto` of the count to change these very events, and its `events` as `expect` to be refused
         when they are no longer as many.  A replay of a rehearsal (`rehearsed`) is refused when the state of
-        any event of its set has changed since.
+        any event of its set has changed since.  A request that is repeated with its `Idempotency-Key` within
+        24 hours starts no other job.
         """
         actor, only = asking.acting(asked.actor), asking.only
         require_same_database(asked.to, databases)
         filters = _set_of(asked) | ({} if only is None else {"only": only})
         with transaction(dsn) as conn:
-            if asked.rehearsed is None:
-                events = sets_sql.frozen(conn, filters, asked.upto)
-                is_edited = asked.filters.edits is not None and asked.kind in {"rehearse", "replay"}
-                plan = Plan(fix, is_edited, asked.to, asked.with_triggers)
-            else:
-                events, plan = rehearse_sql.rehearsed(conn, asked.rehearsed, databases, only)
+            given = None if key is None or asked.dry_run else (key, digest)
+            if given and (job := jobs_sql.started_by(conn, actor, *given)):
+                return _shown(dsn, job, asking)
+            is_edited = asked.filters.edits is not None and asked.kind in {"rehearse", "replay"}
+            own = rehearse_sql.Wish(filters, asked.upto, Plan(fix, is_edited, asked.to, asked.with_triggers))
+            events, plan = rehearse_sql.set_and_plan(conn, own, asked.rehearsed, databases)
             if plan.to is not None and only is not None:
                 parked_for = sets_sql.destinations(conn, events)
                 require_own_table(asking, plan.to, parked_for, databases, registry())
             counted = sets_sql.count(conn, asked.kind, events, databases)
             if asked.dry_run:
                 return {"kind": asked.kind, "events": counted, "upto": events.upto}
-            _require_as_counted(asked, counted)
+            jobs_sql.require_as_counted(asked.kind, counted, asked.expect)
             by = (actor, asked.reason)
             job = jobs_sql.add(conn, asked.kind, events, by, rate=asked.rate, counted=counted, plan=plan)
             record_act(conn, actor, f"start {asked.kind}", f"job {job}", asked.reason)
-        return show_job(job, asking)
+            if given:
+                jobs_sql.keep_request(conn, actor, *given, job)
+        return _shown(dsn, job, asking)
 
+    _add_rest(app, dsn)
+
+
+def _add_rest(app: FastAPI, dsn: str) -> None:
     @app.get("/v1/jobs")
     def list_jobs(asking: Asking) -> dict[str, Any]:
         """The last jobs, the newest first."""
@@ -67,12 +87,7 @@ def add_jobs(app: FastAPI, dsn: str, databases: Mapping[str, str], registry: Cal
     @app.get("/v1/jobs/{number}")
     def show_job(number: Id, asking: Asking) -> dict[str, Any]:
         """One job: how far it is, and what came of how many events by which cause."""
-        with transaction(dsn) as conn:
-            found = jobs_sql.job(conn, number, asking.only)
-            results = results_sql.read(conn, number)
-        if found is None:
-            raise not_kept("job")
-        return _view(found) | {"results": [dict(zip(_RESULT, row, strict=True)) for row in results]}
+        return _shown(dsn, number, asking)
 
     @app.post("/v1/jobs/{number}/cancel")
     def cancel_job(number: Id, said: Actor, asking: Asking) -> dict[str, Any]:
@@ -82,7 +97,16 @@ def add_jobs(app: FastAPI, dsn: str, databases: Mapping[str, str], registry: Cal
             seen = jobs_sql.job(conn, number, asking.only) is not None
             if seen and jobs_sql.cancel(conn, number):
                 record_act(conn, actor, "cancel", f"job {number}", None)
-        return show_job(number, asking)
+        return _shown(dsn, number, asking)
+
+
+def _shown(dsn: str, number: int, asking: Caller) -> dict[str, Any]:
+    with transaction(dsn) as conn:
+        found = jobs_sql.job(conn, number, asking.only)
+        results = results_sql.read(conn, number)
+    if found is None:
+        raise not_kept("job")
+    return _view(found) | {"results": [dict(zip(_RESULT, row, strict=True)) for row in results]}
 
 
 def _set_of(asked: JobRequest) -> dict[str, Any]:
@@ -102,18 +126,16 @@ def require_same_database(to: str | None, databases: Mapping[str, str]) -> None:
         )
 
 
+async def _sha256_of(request: Request) -> bytes:
+    """Return the digest of a request's body."""
+    return sha256(await request.body()).digest()
+
+
 async def _fix_of(request: Request) -> str | None:
     """Return the fix of a request as it is stored, from its bytes: a float would lose digits of numbers."""
     document = exact.loads(await request.body())
     found = document.get("fix") if isinstance(document, dict) else None
     return None if found is None else Fix(found).text
-
-
-def _require_as_counted(asked: JobRequest, counted: int) -> None:
-    if not counted:
-        raise UserError(SET_CHANGED, f"it has no event that a job could {asked.kind}")
-    if asked.expect is not None and asked.expect != counted:
-        raise UserError(SET_CHANGED, f"it has {counted} events, and {asked.expect} were expected")
 
 
 def _view(job: Job) -> dict[str, Any]:

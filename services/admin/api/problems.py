@@ -8,6 +8,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException
+from starlette.routing import Match
 
 from shared.errors import (
     BAD_QUERY,
@@ -90,10 +91,22 @@ def _of_parameters(_: Request, error: Exception) -> Response:
     return problem(BAD_QUERY, f"{len(errors)} wrong", errors=errors)
 
 
-def _of_starlette(_: Request, error: Exception) -> Response:
+def _of_starlette(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # noqa: S101 - it is registered for it
     fault = _BY_STATUS.get(error.status_code, BAD_REQUEST)
-    return problem(fault, fault.title, error.status_code)
+    answer = problem(fault, fault.title, error.status_code)
+    if fault is METHOD_NOT_ALLOWED:
+        answer.headers["allow"] = ", ".join(sorted(_methods(request)))
+    return answer
+
+
+def _methods(request: Request) -> set[str]:
+    """Return the methods that the routes of a path have, all of them: each route knows its own alone."""
+    found: set[str] = set()
+    for route in request.app.routes:
+        if route.matches({**request.scope, "method": "OPTIONS"})[0] is not Match.NONE:
+            found |= route.methods or set()
+    return found
 
 
 def _unforeseen(_: Request, error: Exception) -> Response:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Coroutine
-from typing import Annotated, Any, Final, Self, TypeVar
+from typing import Annotated, Any, Final, Literal, Self, TypeVar
 
 from fastapi import Depends, Path, Request
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -12,10 +12,9 @@ from services.admin.api.problems import RefusalError
 from services.admin.api.queries import Actor, ListQuery
 from shared import wire
 from shared.errors import (
+    BAD_QUERY,
     BAD_REQUEST,
     BODY_TOO_LARGE,
-    IF_MATCH_MISSING,
-    REGISTRY_CHANGED,
     REGISTRY_REFUSED,
     UserError,
 )
@@ -28,15 +27,25 @@ MOST_REGISTRY: Final = 15 << 20
 MOST_TYPE: Final = 2 << 20
 _MOST_ELSE: Final = 64 << 10
 _MOST_ERRORS: Final = 50
-_TAG: Final = re.compile(r'(W/)?"([^"]*)"')
 _TEXT: Final = r"^[^\x00]*$"
+_TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 M = TypeVar("M", bound=BaseModel)
 TypeName = Annotated[str, Path(pattern=f"^{wire.EVENT_NAME.pattern}$", description="An event name.")]
 KeyName = Annotated[str, Path(pattern="^[a-z0-9][a-z0-9-]{0,31}$", description="A key's id.")]
-TopicName = Annotated[
-    str, Path(min_length=1, max_length=249, description="A topic, or the name of its event type.")
-]
+
+
+def _topic_name(
+    name: Annotated[
+        str, Path(min_length=1, max_length=249, description="A topic, or the name of its event type.")
+    ],
+) -> str:
+    if not _TOPIC.fullmatch(name):
+        raise UserError(BAD_QUERY, "a topic has 1 to 249 of A-Z a-z 0-9 . _ -")
+    return name
+
+
+TopicName = Annotated[str, Depends(_topic_name)]
 
 
 class Said(Actor):
@@ -87,6 +96,12 @@ class CheckQuery(BaseModel):
     event_type: Annotated[str | None, Field(min_length=1, max_length=63, pattern=_TEXT)] = None
 
 
+class DeleteSaid(Said):
+    """And whether events of the type that are parked stay so."""
+
+    parked: Literal["keep"] | None = None
+
+
 class AccessQuery(BaseModel):
     """Whether this key may send this event, and packets of it to this destination."""
 
@@ -115,7 +130,7 @@ class NewTopic(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    topic: Annotated[str, Field(min_length=1, max_length=249)]
+    topic: Annotated[str, Field(pattern=f"^{_TOPIC.pattern}$")]
     partitions: Annotated[int | None, Field(ge=1, le=1000)] = None
     replication: Annotated[int | None, Field(ge=1, le=32767)] = None
     retention: Annotated[str | None, Field(pattern=f"^{RETENTION}$")] = None
@@ -129,41 +144,6 @@ class TopicChange(BaseModel):
     retention: Annotated[str, Field(pattern=f"^{RETENTION}$")]
 
 
-class State:
-    """The state that a request is a change of, by its If-Match."""
-
-    def __init__(self, request: Request) -> None:
-        self._given = ",".join(request.headers.getlist("if-match")).strip()
-        self._tags = [tag for weak, tag in _TAG.findall(self._given) if not weak]
-
-    def require_given(self) -> None:
-        """Raise `UserError` IF_MATCH_MISSING."""
-        if not self._given:
-            raise UserError(IF_MATCH_MISSING, "the request has no If-Match")
-
-    def require(self, tag: str) -> None:
-        """Raise `UserError` REGISTRY_CHANGED if a state is named that is not in force."""
-        if self._given and self._given != "*" and tag not in self._tags:
-            raise UserError(REGISTRY_CHANGED, f'what is in force is "{tag}", and If-Match names others')
-
-
-class Known:
-    """The state that a reader has already, by its If-None-Match; compared weakly (RFC 9110, 13.1.2)."""
-
-    def __init__(self, request: Request) -> None:
-        given = ",".join(request.headers.getlist("if-none-match")).strip()
-        self._is_any = given == "*"
-        self._tags = {tag for _, tag in _TAG.findall(given)}
-
-    def has(self, tag: str) -> bool:
-        """Whether this is what its reader has."""
-        return self._is_any or tag in self._tags
-
-
-#: Of what may be changed without having read it.
-StateIfGiven = Annotated[State, Depends(State)]
-#: Of what is read again and again, and seldom changes.
-KnownIfGiven = Annotated[Known, Depends(Known)]
 #: What OpenAPI says of a route that is asked with `KnownIfGiven`.
 UNCHANGED: Final[dict[int | str, dict[str, Any]]] = {304: {"description": "It is what If-None-Match names."}}
 

@@ -1,20 +1,22 @@
 """One change over HTTP: of the state that its sender has read, written down, and in force or refused."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
 from fastapi.responses import JSONResponse, Response
 
+from services.admin.api.conditions import Known, State
 from services.admin.api.operators import Caller
 from services.admin.api.problems import RefusalError, not_kept
 from services.admin.registry.change import Result, Wish, change_to
 from services.admin.registry.change import State as Ended
 from services.admin.registry.desk import RegistryDesk, Seen, tag_of
-from services.admin.registry_api.asked import Known, Said, State
+from services.admin.registry_api.asked import Said
 from services.admin.store.control_sql import transaction
 from services.admin.store.read_sql import record_act
-from shared.errors import REGISTRY_CONFLICT, REGISTRY_REFUSED
+from shared.errors import REGISTRY_CONFLICT, REGISTRY_REFUSED, InfrastructureError
 from shared.registry import Snapshot
 from shared.registry.memory import reasons
 
@@ -45,7 +47,7 @@ class Changes:
             InfrastructureError: Kafka, a database of destinations or the control database cannot be reached.
         """
         wish = Wish(asking.acting(said.actor), said.reason, said.accept, said.dry_run)
-        with self._desk.editing() as editor:
+        with _repeatable(), self._desk.editing() as editor:
             state.require(tag_of(editor.chain))
             try:
                 wanted = make(editor.chain.snapshot())
@@ -58,6 +60,16 @@ class Changes:
                 if result.state is not Ended.APPLIED:
                     conn.rollback()
             return result, tag_of(editor.chain)
+
+
+@contextmanager
+def _repeatable() -> Iterator[None]:
+    """Have an answer say what to do when it is not known whether the change is in force."""
+    try:
+        yield
+    except InfrastructureError as e:
+        detail = f"{e.detail}; repeat the change with the same If-Match: it is in force once at most"
+        raise InfrastructureError(e.fault, detail) from None
 
 
 def _require_done(result: Result) -> None:

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from fastapi import Depends, FastAPI, Query
 from fastapi.responses import JSONResponse, Response
 
+from services.admin.api.conditions import StateIfGiven
 from services.admin.api.rights import Asking
 from services.admin.registry.change import Result
 from services.admin.registry.change import State as Ended
@@ -24,7 +25,6 @@ from services.admin.registry_api.asked import (
     NewKey,
     RotateSaid,
     Said,
-    StateIfGiven,
     body,
     described,
     document_of,

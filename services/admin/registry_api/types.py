@@ -6,14 +6,14 @@ from typing import Annotated, Any
 from fastapi import Depends, FastAPI, Query
 from fastapi.responses import JSONResponse, Response
 
+from services.admin.api.conditions import KnownIfGiven, StateIfGiven
 from services.admin.api.rights import Asking
 from services.admin.registry.desk import RegistryDesk
 from services.admin.registry_api.asked import (
     MOST_TYPE,
     UNCHANGED,
-    KnownIfGiven,
+    DeleteSaid,
     Said,
-    StateIfGiven,
     TypeName,
     TypeQuery,
     body,
@@ -23,7 +23,10 @@ from services.admin.registry_api.asked import (
 )
 from services.admin.registry_api.changes import Act, Changes, answered, require_there, tagged
 from services.admin.registry_api.pages import page
+from services.admin.store import sets_sql
+from services.admin.store.control_sql import transaction
 from shared import wire
+from shared.errors import TYPE_HAS_PARKED, UserError
 from shared.registry import EventType, Snapshot
 from shared.registry.chain import written
 
@@ -77,10 +80,16 @@ def add_types(app: FastAPI, dsn: str, desk: RegistryDesk) -> None:
 
     @app.delete("/v1/types/{name}")
     def delete_type(
-        name: TypeName, said: Annotated[Said, Query()], state: StateIfGiven, asking: Asking
+        name: TypeName, said: Annotated[DeleteSaid, Query()], state: StateIfGiven, asking: Asking
     ) -> JSONResponse:
-        """Take an event type away; its topic and tables stay."""
+        """Take an event type away; its topic and tables stay.
+
+        Refused while events of it are parked and open, unless `parked=keep` says that they stay so.
+        """
         state.require_given()
+        if said.parked is None:
+            with transaction(dsn) as conn:
+                _require_none_parked(name, sets_sql.open_events(conn, name))
 
         def wanted(before: Snapshot) -> Snapshot:
             require_there(name in before.event_types, "event type")
@@ -88,6 +97,11 @@ def add_types(app: FastAPI, dsn: str, desk: RegistryDesk) -> None:
 
         result, tag = changes.make(asking, Act("delete type", f"event type {name}"), said, state, wanted)
         return answered(result, tag)
+
+
+def _require_none_parked(name: str, events: int) -> None:
+    if events:
+        raise UserError(TYPE_HAS_PARKED, f"{events:,} events of {name} are parked and open")
 
 
 def _line(name: str, event_type: EventType) -> dict[str, Any]:

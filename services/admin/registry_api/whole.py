@@ -7,15 +7,14 @@ from typing import Annotated, Any, Final
 from fastapi import Depends, FastAPI, Query
 from fastapi.responses import JSONResponse, Response
 
+from services.admin.api.conditions import KnownIfGiven, StateIfGiven
 from services.admin.api.rights import Asking
 from services.admin.registry.desk import Change, RegistryDesk
 from services.admin.registry_api.asked import (
     MOST_REGISTRY,
     UNCHANGED,
     HistoryQuery,
-    KnownIfGiven,
     Said,
-    StateIfGiven,
     body,
     described,
     document_of,

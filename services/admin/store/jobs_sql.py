@@ -9,6 +9,7 @@ from psycopg2.extensions import connection
 
 from services.admin.store.read_sql import MATCHES, Only
 from services.admin.store.sets_sql import EventSet, rows
+from shared.errors import KEY_REUSED, SET_CHANGED, UserError
 
 #: What `Job` is made of.
 JOB: Final = """
@@ -33,6 +34,12 @@ _CANCEL: Final = """
         finished_at = CASE WHEN kind NOT IN ('replay', 'rehearse') THEN now() END
     WHERE id = %s AND state = 'running'
 """
+
+#: One at a time of an actor and a key, until the end of the transaction.
+_LOCK: Final = "SELECT pg_advisory_xact_lock(hashtextextended(%s, 7203155020))"
+_FORGET: Final = "DELETE FROM onramp_admin.requests WHERE at < now() - interval '24 hours'"
+_FIND_REQUEST: Final = "SELECT sha256, job FROM onramp_admin.requests WHERE actor = %s AND key = %s"
+_KEEP_REQUEST: Final = "INSERT INTO onramp_admin.requests (actor, key, sha256, job) VALUES (%s, %s, %s, %s)"
 
 
 class Plan(NamedTuple):
@@ -130,3 +137,34 @@ def cancel(conn: connection, number: int) -> bool:
     with conn.cursor() as cur:
         cur.execute(_CANCEL, (number,))
         return bool(cur.rowcount)
+
+
+def require_as_counted(kind: str, counted: int, expected: int | None) -> None:
+    """Raise `UserError` SET_CHANGED if there is nothing to do, or not what its sender has counted."""
+    if not counted:
+        raise UserError(SET_CHANGED, f"it has no event that a job could {kind}")
+    if expected is not None and expected != counted:
+        raise UserError(SET_CHANGED, f"it has {counted} events, and {expected} were expected")
+
+
+def started_by(conn: connection, actor: str, key: str, sha256: bytes) -> int | None:
+    """Return the job that the actor's request with this key has started within 24 hours.
+
+    Raises `UserError` KEY_REUSED if that was another request.
+    """
+    with conn.cursor() as cur:
+        cur.execute(_LOCK, (f"{actor}/{key}",))
+        cur.execute(_FORGET)
+        cur.execute(_FIND_REQUEST, (actor, key))
+        found = cur.fetchone()
+    if found is None:
+        return None
+    if bytes(found[0]) != sha256:
+        raise UserError(KEY_REUSED, f"it started job {found[1]} by another request")
+    return int(found[1])
+
+
+def keep_request(conn: connection, actor: str, key: str, sha256: bytes, job: int) -> None:
+    """Keep that the request has started the job."""
+    with conn.cursor() as cur:
+        cur.execute(_KEEP_REQUEST, (actor, key, sha256, job))

@@ -29,12 +29,7 @@ _PART: Final = """
 """
 _FACETS: Final = "SELECT counts::text FROM onramp_admin.facets WHERE group_id = %s"
 _LAST: Final = "SELECT id FROM onramp_admin.parked WHERE group_id = %s ORDER BY id DESC LIMIT %s"
-_CHANGE: Final = """
-    UPDATE onramp_admin.groups SET state = coalesce(%(state)s, state),
-        assignee = CASE WHEN %(assign)s THEN %(assignee)s ELSE assignee END
-    WHERE id = %(id)s
-"""
-_ACTS_DONE: Final = "SELECT id, at, actor, act, subject, reason FROM onramp_admin.acts"
+_ACTS_DONE: Final = "SELECT id, at, actor, act, subject, reason, events FROM onramp_admin.acts"
 _ACT: Final = "INSERT INTO onramp_admin.acts (actor, act, subject, reason) VALUES (%s, %s, %s, %s)"
 #: Of each group what was kept of it and what has moved since; what is in "others" (of all, or of a name) is
 #: counted one by one, for it has no code or destination, and those who see some events alone see theirs.
@@ -179,7 +174,7 @@ class Event(NamedTuple):
 
 
 class Act(NamedTuple):
-    """Who did what to what, when and why."""
+    """Who did what to what, when and why; `events`: how many requests of a minute were refused."""
 
     id: int
     at: datetime
@@ -187,6 +182,7 @@ class Act(NamedTuple):
     act: str
     subject: str
     reason: str | None
+    events: int
 
 
 def groups(conn: connection, filters: Filters, after: Sequence[Any] | None, limit: int) -> list[Group]:
@@ -240,16 +236,6 @@ def facets(conn: connection, group_id: int) -> Facets:
     """Return what differs among the events of a group."""
     found = _rows(conn, sql.SQL(_FACETS), (group_id,))
     return Facets.of(orjson.loads(found[0][0])) if found else Facets()
-
-
-def change_group(conn: connection, number: int, changed: Mapping[str, Any], only: Only = None) -> bool:
-    """Set a group's `state` or `assignee`, whichever `changed` has; False when there is none."""
-    given = {"state": changed.get("state"), "assign": "assignee" in changed, "id": number}
-    if group(conn, number, only) is None:
-        return False
-    with conn.cursor() as cur:
-        cur.execute(_CHANGE, given | {"assignee": changed.get("assignee")})
-        return bool(cur.rowcount)
 
 
 def record_act(conn: connection, actor: str, act: str, subject: str, reason: str | None) -> None:

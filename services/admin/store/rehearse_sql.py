@@ -6,7 +6,7 @@ before that asks again.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import orjson
 from psycopg2 import sql
@@ -81,7 +81,7 @@ def work(
     _execute(conn, progress | {"state": "running" if len(page) == _most(job) else "done"})
 
 
-def rehearsed(
+def rehearsed_set(
     conn: connection, number: int, databases: Mapping[str, str], only: Only = None
 ) -> tuple[EventSet, Plan]:
     """Return the set and the plan of a rehearsal, for a replay.
@@ -97,6 +97,26 @@ def rehearsed(
     if counted != job.counted or sets_sql.has_changed(conn, job.events, job.created_at):
         raise UserError(SET_CHANGED, f"events of rehearsal {number} have changed: {counted} are open now")
     return job.events, job.plan._replace(with_triggers=False, rehearsed=number)
+
+
+class Wish(NamedTuple):
+    """The filters of a job's set, up to which event, and what is to be done to it."""
+
+    filters: Mapping[str, Any]
+    upto: int | None
+    plan: Plan
+
+
+def set_and_plan(
+    conn: connection, own: Wish, rehearsed: int | None, databases: Mapping[str, str]
+) -> tuple[EventSet, Plan]:
+    """Return the set of a job and what is done to it: its own, or those of a rehearsal that is seen.
+
+    Raises `UserError` as `rehearsed` does.
+    """
+    if rehearsed is not None:
+        return rehearsed_set(conn, rehearsed, databases, own.filters.get("only"))
+    return sets_sql.frozen(conn, own.filters, own.upto), own.plan
 
 
 def _page(conn: connection, job: Job, databases: Mapping[str, str]) -> list[Attempt]:

@@ -76,6 +76,11 @@ def count(conn: connection, kind: str, events: EventSet, databases: Iterable[str
     return int(found)
 
 
+def open_events(conn: connection, event_name: str) -> int:
+    """Count the events of a name that are parked, and about which nothing is decided."""
+    return count(conn, "discard", frozen(conn, {"event_name": event_name}))
+
+
 def destinations(conn: connection, events: EventSet) -> list[str]:
     """Return what the events of a set were parked for, each once."""
     of_set, values = events.condition()

@@ -50,4 +50,4 @@ def mark(
         asked["state"] = state.value
     if assignee is not None:
         asked["assignee"] = assignee or None
-    print_group(AdminApi.at(admin).post(f"/v1/groups/{group}", asked, "PATCH"), as_json=as_json)
+    print_group(AdminApi.at(admin).change(f"/v1/groups/{group}", asked), as_json=as_json)

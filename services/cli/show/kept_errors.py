@@ -183,7 +183,8 @@ def _facet(facet: Entry) -> str:
 
 def _act_line(act: Entry) -> str:
     head = f"{_time(act['at'])}  {act['actor']}  {act['act']}  {act['subject']}"
-    return f"{head}  {act['reason'] or ''}".rstrip()
+    more = f"and {act['events'] - 1:,} more" if act["events"] > 1 else ""
+    return f"{head}  {act['reason'] or more}".rstrip()
 
 
 def _event_line(event: Entry) -> str:

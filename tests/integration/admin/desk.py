@@ -51,7 +51,7 @@ class Desk:
     def start_rehearsed(self, number: int) -> int:
         """Start the replay of a rehearsal."""
         with transaction(self.dsn) as conn:
-            events, plan = rehearse_sql.rehearsed(conn, number, self.session.databases)
+            events, plan = rehearse_sql.rehearsed_set(conn, number, self.session.databases)
             return jobs_sql.add(conn, "replay", events, ("ann", "ok"), rate=None, counted=5, plan=plan)
 
     def work(self, steps: int = 3) -> None:

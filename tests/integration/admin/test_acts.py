@@ -46,7 +46,11 @@ def _acts_of(guarded: Guarded) -> list[tuple[str, str, dict[str, Any]]]:
         ("POST", f"/v1/events/{event}/reveal", {"json": WHY}),
         ("POST", "/v1/download", {"json": PLANTED | WHY}),
         ("POST", "/v1/edits?actor=somebody", {"content": line}),
-        ("PATCH", f"/v1/groups/{group}", {"json": {"state": "acknowledged", **WHY}}),
+        (
+            "PATCH",
+            f"/v1/groups/{group}",
+            {"json": {"state": "acknowledged", **WHY}, "headers": {"if-match": "*"}},
+        ),
         ("POST", "/v1/jobs", {"json": {"kind": "discard", "rate": 1, **PLANTED, **WHY}}),
     ]
 

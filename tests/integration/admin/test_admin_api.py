@@ -29,6 +29,8 @@ GROUPS = """
     INSERT INTO onramp_admin.bytes SELECT id, '\\x6e6f00' FROM onramp_admin.events WHERE code = 'planted'
 """
 
+ANY = {"if-match": "*"}
+
 
 @pytest.fixture(scope="module")
 def admin(admin: Admin) -> Admin:
@@ -109,9 +111,25 @@ def test_an_unknown_parameter_is_refused_and_so_is_a_change_of_nothing_known(adm
     group, *_ = admin.groups(code="planted")
     path = f"/v1/groups/{group['id']}"
     for change in ({"state": "open"}, {"actor": "a", "state": "gone"}, {"actor": "a", "events": 0}):
-        refused(admin.ask("PATCH", path, json=change), 422, "bad_query")
-    refused(admin.ask("PATCH", "/v1/groups/999999", json={"actor": "a", "state": "open"}), 404, "not_kept")
+        refused(admin.ask("PATCH", path, json=change, headers=ANY), 422, "bad_query")
+    nowhere = admin.ask("PATCH", "/v1/groups/999999", json={"actor": "a", "state": "open"}, headers=ANY)
+    refused(nowhere, 404, "not_kept")
     refused(admin.ask("PUT", path, json={}), 405, "method_not_allowed")
+
+
+def test_a_change_of_a_group_names_the_state_that_was_read(admin: Admin) -> None:
+    group, *_ = admin.groups(code="planted")
+    path, change = f"/v1/groups/{group['id']}", {"actor": "ann", "state": "acknowledged"}
+    before = admin.get(path).headers["etag"]
+    refused(admin.ask("PATCH", path, json=change), 428, "if_match_missing")
+    changed = admin.ask("PATCH", path, json=change, headers={"if-match": before})
+    assert (changed.status_code, changed.json()["state"]) == (200, "acknowledged")
+    assert changed.headers["etag"] == admin.get(path).headers["etag"] != before
+    other = change | {"state": "ignored"}
+    refused(admin.ask("PATCH", path, json=other, headers={"if-match": before}), 412, "group_changed")
+    assert admin.get(path).json()["state"] == "acknowledged"
+    back = admin.ask("PATCH", path, json=change | {"state": "open"}, headers={"if-match": "*"})
+    assert (back.status_code, back.headers["etag"]) == (200, before)
 
 
 def test_a_body_that_nobody_would_read_is_in_no_memory(admin: Admin) -> None:

@@ -19,7 +19,7 @@ from tests.fixtures.fix_kafka import HasBootstrap
 from tests.fixtures.fix_postgres import HasDsn, Templates
 from tests.fixtures.writer import eventually, execute, rows
 from tests.integration.admin.conftest import database_beside
-from tests.integration.admin.keeping import Admin
+from tests.integration.admin.keeping import Admin, refused
 
 PLANT = """
     WITH planted AS (
@@ -239,3 +239,26 @@ def test_the_command_line_counts_asks_discards_and_restores(admin: Admin) -> Non
     assert run("jobs", str(job["id"]), "--cancel").stdout.split()[1:3] == ["discard", "done"]
     nothing = run("discard", "--reason", "all of it", "--yes")
     assert (nothing.exit_code, "A job needs a filter." in nothing.stderr) == (1, True)
+
+
+def test_a_job_that_is_asked_for_again_with_its_key_is_started_once(admin: Admin) -> None:
+    name = plant(admin.dsn, 3)
+    key = {"headers": {"idempotency-key": uuid4().hex}}
+
+    def ask(reason: str = "a test", actor: str = "ann", **more: Any) -> Any:
+        asked = {"kind": "discard", "filters": {"event_name": name}, "reason": reason, "actor": actor}
+        return admin.ask("POST", "/v1/jobs", json=asked | more, **key)
+
+    assert ask(dry_run=True).json()["events"] == 3
+    first = ask()
+    finished(admin, first.json())
+    again = ask()  # nothing is open any more: another job would be refused
+    assert (again.status_code, again.json()["id"]) == (202, first.json()["id"])
+    refused(ask("another reason"), 422, "idempotency_key_reused")
+    refused(ask(actor="bob"), 409, "set_changed")
+    refused(start(admin, "discard", name), 409, "set_changed")
+    execute(admin.dsn, "UPDATE onramp_admin.requests SET at = at - interval '25 hours'")
+    refused(ask(), 409, "set_changed")
+    for wrong in ("", "x" * 129, "a b"):
+        key["headers"]["idempotency-key"] = wrong
+        refused(ask(), 422, "bad_query")

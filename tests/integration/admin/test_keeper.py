@@ -110,12 +110,17 @@ def test_a_resolved_group_opens_again_when_it_gets_an_event(stage: Stage, admin:
     stage.settle(*bad(stage.name, 1))
     [group] = admin.kept(stage.name, 1)
     path = f"/v1/groups/{group['id']}"
-    answer = admin.ask("PATCH", path, json={"actor": "ann", "state": "resolved", "assignee": "bob"})
+    answer = admin.ask(
+        "PATCH",
+        path,
+        json={"actor": "ann", "state": "resolved", "assignee": "bob"},
+        headers={"if-match": "*"},
+    )
     assert (answer.json()["state"], answer.json()["assignee"]) == ("resolved", "bob")
     stage.settle(*bad(stage.name, 1))
     [again] = admin.kept(stage.name, 2)
     assert (again["state"], again["assignee"]) == ("open", "bob")
-    ignored = admin.ask("PATCH", path, json={"actor": "ann", "state": "ignored"})
+    ignored = admin.ask("PATCH", path, json={"actor": "ann", "state": "ignored"}, headers={"if-match": "*"})
     stage.settle(*bad(stage.name, 1))
     [still] = admin.kept(stage.name, 3)
     assert (ignored.json()["state"], still["state"], still["assignee"]) == ("ignored", "ignored", "bob")

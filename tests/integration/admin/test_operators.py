@@ -122,8 +122,9 @@ def test_a_viewer_sees_an_operator_acts_an_admin_reads_values(guarded: Guarded) 
         ("POST", "/v1/jobs/999999/cancel", {}),
     ]
     for method, path, body in acts:
-        refused(guarded.of("vera").ask(method, path, json=body), 403, "not_allowed")
-        assert guarded.of("otto").ask(method, path, json=body).status_code in {200, 202, 404}
+        any_state = {"json": body, "headers": {"if-match": "*"}}
+        refused(guarded.of("vera").ask(method, path, **any_state), 403, "not_allowed")
+        assert guarded.of("otto").ask(method, path, **any_state).status_code in {200, 202, 404}
     for name in ("vera", "otto"):
         refused(guarded.of(name).ask("POST", f"/v1/events/{event}/reveal", json=REVEAL), 403, "not_allowed")
         refused(guarded.of(name).get("/v1/acts"), 403, "not_allowed")
@@ -148,6 +149,27 @@ def test_who_saw_a_value_and_why_is_written_down_and_stays(guarded: Guarded) -> 
     refused(guarded.of("adam").get("/v1/acts"), 403, "not_allowed")
 
 
+def _refused(guarded: Guarded, name: str) -> int:
+    """How many requests of an operator were refused."""
+    return sum(act["events"] for act in _acts(guarded, actor=name, act="refused"))
+
+
+def test_what_an_operator_is_refused_is_one_row_a_minute_with_a_count(guarded: Guarded) -> None:
+    vera, before = guarded.of("vera"), _acts(guarded, actor="vera", act="refused")
+    counted = _refused(guarded, "vera")
+    for n in range(20):
+        refused(vera.ask("POST", f"/v1/events/{n + 1}/reveal", json=REVEAL), 403, "not_allowed")
+    refused(vera.get("/v1/types/order%00x"), 422, "bad_query")
+    refused(vera.get("/v1/groups/999998"), 404, "not_kept")
+    assert _refused(guarded, "vera") == counted + 21
+    assert len(_acts(guarded, actor="vera", act="refused")) <= len(before) + 2  # a minute may have ended
+    for change in ("events = events - 1", "events = events + 1, subject = 'x'", "minute = NULL"):
+        with pytest.raises(psycopg2.errors.RaiseException):
+            execute(guarded.dsn, f"UPDATE onramp_admin.acts SET {change} WHERE minute IS NOT NULL")  # noqa: S608
+    with pytest.raises(psycopg2.errors.RaiseException):
+        execute(guarded.dsn, "UPDATE onramp_admin.acts SET events = events + 1 WHERE minute IS NULL")
+
+
 def test_a8_lists_groups_and_ids_show_an_operator_its_own_events_alone(guarded: Guarded) -> None:
     olga, pia = guarded.of("olga"), guarded.of("pia")
     assert {e["event_name"] for e in olga.events()} == {"order_made", "order_lost"}
@@ -167,13 +189,13 @@ def test_a8_lists_groups_and_ids_show_an_operator_its_own_events_alone(guarded: 
         ("GET", f"/v1/events/{nameless}", None),
         ("POST", f"/v1/events/{event}/reveal", {"reason": "x"}),
     ):
-        asking = guarded.of("adam")
-        hidden = refused(asking.ask(method, path, json=body), 404, "not_kept")
+        asking, asked = guarded.of("adam"), {"json": body, "headers": {"if-match": "*"}}
+        before = _refused(guarded, "adam")
+        hidden = refused(asking.ask(method, path, **asked), 404, "not_kept")
         parts = path.split("/")
         nowhere = "/".join([*parts[:3], "999999", *parts[4:]])
-        assert asking.ask(method, nowhere, json=body).json() == hidden  # no word tells them apart
-        [act] = _acts(guarded, actor="adam", subject=f"{method} {path}")
-        assert act["act"] == "refused"
+        assert asking.ask(method, nowhere, **asked).json() == hidden  # no word tells them apart
+        assert _refused(guarded, "adam") == before + 2
     assert guarded.of("ada").get(f"/v1/groups/{group}").json()["state"] == "open"
 
 
@@ -257,7 +279,7 @@ def test_the_command_line_has_the_key_from_a_file_or_the_environment(
     acts = CliRunner().invoke(
         app, ["errors", "--key-file", str(file), "acts", "--act", "refused", "--admin", guarded.service.url]
     )
-    assert (acts.exit_code, "vera  refused  POST /v1/jobs" in acts.stdout) == (0, True)
+    assert (acts.exit_code, "vera  refused  " in acts.stdout) == (0, True)
     away = CliRunner().invoke(
         app,
         ["errors", "groups", "--admin", "http://admin.example:8082"],

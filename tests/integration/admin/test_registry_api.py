@@ -16,6 +16,18 @@ from tests.integration.admin.guarded import key_of
 from tests.integration.admin.keeping import refused
 from tests.integration.admin.office import TYPE, WHY, Office, office_of
 
+PARKED: Final = """
+    WITH planted AS (
+        INSERT INTO onramp_admin.groups (fingerprint, version, event_name, events, first_seen, last_seen)
+        VALUES (decode(md5('{name}'), 'hex'), 1, '{name}', 3, now(), now()) RETURNING id)
+    INSERT INTO onramp_admin.parked (topic_id, topic, partition, "offset", destination, group_id, code,
+                                     event_name, parked_at, reason, size)
+    SELECT gen_random_uuid(), '{name}', 0, n, 'd', id, 'x', '{name}', now(), '{{}}', 0
+    FROM planted, generate_series(1, 3) n;
+    UPDATE onramp_admin.states SET state = 'discarded'
+    WHERE event = (SELECT max(id) FROM onramp_admin.parked WHERE event_name = '{name}')
+"""
+
 DEEP: Final = b'{"event_types":{"a":{"schema":' + b'{"not":' * 500 + b"{}" + b"}" * 500 + b"}}}"
 
 
@@ -278,3 +290,29 @@ def test_the_history_has_pages_and_its_cursor_is_no_other_lists(office: Office) 
         names += [each["name"] for each in page["types"]]
         cursor = {"cursor": page["next"]} if page["next"] else None  # type: ignore[assignment]
     assert names == sorted(office.types)
+
+
+def test_a_type_with_parked_events_is_not_taken_away_by_mistake(office: Office) -> None:
+    name = "order_parked"
+    assert office.change("PUT", f"/v1/types/{name}", json=TYPE).status_code == 200
+    execute(office.dsn, PARKED.format(name=name))
+    for dry in ({}, {"dry_run": "true"}):
+        said = refused(office.change("DELETE", f"/v1/types/{name}", params=dry), 409, "type_has_parked")
+        assert said["detail"] == "2 events of order_parked are parked and open"
+    assert office.change("DELETE", f"/v1/types/{name}", params={"parked": "keep"}).status_code == 200
+    found = office.rows("SELECT state FROM onramp_admin.events WHERE event_name = 'order_parked' ORDER BY id")
+    assert [state for (state,) in found] == ["open", "open", "discarded"]
+    refused(office.change("DELETE", f"/v1/types/{name}", params={"parked": "drop"}), 422, "bad_query")
+
+
+@pytest.mark.parametrize("dry_run", ["true", "false"])
+def test_a_type_that_the_writer_could_not_follow_is_refused(office: Office, dry_run: str) -> None:
+    for destination, why in (
+        ({"vanity": "wharehouse"}, "event_types.order_x.destinations.0: no such database: wharehouse"),
+        ({"schema": "private", "table": "t"}, "opens the schemas events, public, not private"),
+        ({"schema": "onramp", "table": "ledger"}, ""),
+    ):
+        sent = TYPE | {"destinations": [destination]}
+        answer = office.change("PUT", "/v1/types/order_x", json=sent, params={"dry_run": dry_run})
+        assert why in refused(answer, 422, "registry_refused")["detail"]
+    assert "order_x" not in office.types

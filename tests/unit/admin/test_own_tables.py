@@ -3,7 +3,7 @@
 import pytest
 
 from services.admin.api.operators import Caller
-from services.admin.api.own_tables import require_own_table
+from services.admin.api.rights import require_own_table
 from shared.errors import UserError
 from shared.registry import Snapshot
 

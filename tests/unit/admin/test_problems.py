@@ -1,0 +1,92 @@
+"""What the admin service refuses before it asks anything: each answer is a problem, with what it must say."""
+
+import asyncio
+from contextlib import nullcontext
+from typing import Any
+
+import httpx2
+import pytest
+from fastapi import FastAPI
+
+from services.admin.api.app import api
+from services.admin.api.operators import Operators
+from services.admin.keep.keeper import KeeperStatus
+from services.admin.registry.desk import RegistryDesk
+from services.admin.registry.places import KnownPlaces
+from services.admin.registry_api.routes import add_registry
+from shared.registry.memory import MemoryRegistry
+from shared.settings import KafkaSettings, RegistrySettings
+
+CHANGE = {"params": {"reason": "x", "actor": "ann"}, "headers": {"if-match": "*"}}
+
+
+def _service() -> FastAPI:
+    """A service without a control database and without Kafka: nobody listens there."""
+    operators = Operators(MemoryRegistry(), local=True)
+    app = api("", {}, KeeperStatus(), operators, lifespan=lambda _: nullcontext())  # type: ignore[arg-type,return-value]
+    add_registry(app, "", RegistryDesk(KafkaSettings(), RegistrySettings(), KnownPlaces({})))
+    return app
+
+
+def ask(method: str, path: str, **more: Any) -> httpx2.Response:
+    async def asked() -> httpx2.Response:
+        transport = httpx2.ASGITransport(_service())
+        async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            return await client.request(method, path, **more)
+
+    answer = asyncio.run(asked())
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.json()["status"] == answer.status_code
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("path", "allowed"),
+    [
+        ("/v1/groups/1", "GET, PATCH"),
+        ("/v1/registry", "GET, PUT"),
+        ("/v1/types/order_placed", "DELETE, GET, PUT"),
+        ("/v1/jobs", "GET, POST"),
+        ("/healthz", "GET"),
+    ],
+)
+def test_a_method_that_a_path_does_not_have_is_answered_with_all_that_it_has(path: str, allowed: str) -> None:
+    answer = ask("OPTIONS", path)
+    assert (answer.status_code, answer.headers["allow"]) == (405, allowed)
+
+
+async def _parts() -> Any:
+    for _ in range(3):
+        yield b" " * (1 << 19)
+
+
+@pytest.mark.parametrize("is_chunked", [False, True])
+@pytest.mark.parametrize("path", ["/v1/jobs", "/v1/keys", "/v1/groups/1"])
+def test_a_body_that_is_too_large_is_a_problem(path: str, *, is_chunked: bool) -> None:
+    content = _parts() if is_chunked else b" " * (3 << 19)
+    method = "PATCH" if path == "/v1/groups/1" else "POST"
+    headers = {"content-type": "application/json", "if-match": "*"}
+    answer = ask(
+        method, path, content=content, headers=headers, params={"reason": "x"} if "keys" in path else {}
+    )
+    assert (answer.status_code, answer.json()["type"]) == (413, "/errors/body_too_large")
+
+
+@pytest.mark.parametrize("name", ["%00", "a%00b", "a%20b", "%F0%9F%98%80"])
+def test_a_name_that_no_topic_can_have_is_refused_by_name(name: str) -> None:
+    assert ask("GET", f"/v1/topics/{name}/sample").status_code == 422
+    changed = ask("PATCH", f"/v1/topics/{name}", json={"retention": "1d"}, **CHANGE)
+    assert (changed.status_code, changed.json()["type"]) == (422, "/errors/bad_query")
+    made = ask("POST", "/v1/topics", json={"topic": "a\0b"}, **CHANGE)
+    assert made.status_code == 422
+
+
+def test_a_change_whose_end_is_unknown_says_how_to_repeat_it() -> None:
+    answer = ask("PUT", "/v1/types/order_placed", json={}, **CHANGE)
+    assert answer.status_code == 503
+    assert "repeat the change with the same If-Match" in answer.json()["detail"]
+
+
+def test_a_request_that_cannot_be_understood_names_the_document_of_the_api() -> None:
+    answer = ask("POST", "/v1/jobs", content=b"{", headers={"content-type": "application/json"})
+    assert "/openapi.json" in answer.json()["fix"]
