@@ -11,11 +11,11 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.types import ASGIApp
 
 from services.admin.api import cursors, views
-from services.admin.api.conditions import StateIfGiven
 from services.admin.api.edits import add_edits
 from services.admin.api.entry import Entry, TooLarge
 from services.admin.api.jobs import add_jobs
 from services.admin.api.metrics import AdminMetrics
+from services.admin.api.openapi import describe
 from services.admin.api.operators import LOCAL, Caller, Operators
 from services.admin.api.problems import answer_with_problems, not_kept
 from services.admin.api.queries import (
@@ -27,9 +27,10 @@ from services.admin.api.queries import (
     ListQuery,
     PartQuery,
     Reveal,
+    StateIfGiven,
 )
 from services.admin.api.recheck import add_recheck
-from services.admin.api.rights import Asking, caller_of, require_right
+from services.admin.api.rights import Asking, caller_of, require_once, require_right
 from services.admin.keep.keeper import KeeperStatus
 from services.admin.operate import groups_sql
 from services.admin.segments.folder import Segments
@@ -61,7 +62,7 @@ def api(
         docs_url=None,
         redoc_url=None,
         lifespan=lifespan,
-        dependencies=[Depends(require_right)],
+        dependencies=[Depends(require_right), Depends(require_once)],
         max_body_size=_MOST_BODY,
     )
     app.add_middleware(Entry, operators=operators)
@@ -74,6 +75,7 @@ def api(
     add_jobs(app, dsn, databases, operators.registry)
     add_recheck(app, dsn, databases)
     add_edits(app, dsn, segments)
+    describe(app)
     return app
 
 

@@ -25,6 +25,13 @@ NDJSON: Final = "application/x-ndjson"
 #: Of a file that is sent back; beyond the first of them it is on disk.
 MOST_BYTES: Final = 1 << 30
 _IN_MEMORY: Final = 1 << 20
+_LINES: Final = {
+    "requestBody": {
+        "required": True,
+        "description": "A line for each event, as a download has it.",
+        "content": {NDJSON: {"schema": {"type": "string"}}},
+    }
+}
 
 
 def add_edits(app: FastAPI, dsn: str, segments: Segments | None) -> None:
@@ -56,7 +63,7 @@ def add_edits(app: FastAPI, dsn: str, segments: Segments | None) -> None:
         }
         return StreamingResponse(_lines(dsn, segments, events), media_type=NDJSON, headers=headers)
 
-    @app.post("/v1/edits", status_code=201, max_body_size=2 * MOST_BYTES)
+    @app.post("/v1/edits", status_code=201, max_body_size=2 * MOST_BYTES, openapi_extra=_LINES)
     async def keep_edits(request: Request, asking: Asking, by: Annotated[Actor, Query()]) -> dict[str, Any]:
         """Keep edited payloads, one a line, for jobs whose filter is `edits`: none, if a line is wrong."""
         actor = asking.acting(by.actor)

@@ -1,18 +1,43 @@
-"""What may be asked of the API: every parameter with its bounds; one that is not listed is refused."""
+"""What may be asked of the API: every parameter with its bounds; one that is not listed is refused.
 
+And the conditions of requests: the state that a change is of (If-Match), or that a reader has.
+"""
+
+import re
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Annotated, Any, Final, Literal, Self
 
-from fastapi import Path
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, model_validator
+from fastapi import Depends, Header, Path
+from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, model_validator
 
-LAST_ID: Final = 2**63 - 1
+from shared.errors import IF_MATCH_MISSING, REGISTRY_CHANGED, Fault, UserError
+
+#: JSON's readers take most numbers as doubles: this one is the same for all of them.
+LAST_ID: Final = 9_000_000_000_000_000_000
 LAST_PARTITION: Final = 2**31 - 1
 #: Postgres has no NUL in texts.
 _PATTERN: Final = r"^[^\x00]*$"
 Id = Annotated[int, Path(ge=1, le=LAST_ID)]
 #: A schema and a table of it.
 _Table = Annotated[str | None, Field(min_length=3, max_length=128, pattern=r"^[^.\x00]+\.[^\x00]+$")]
+
+_TAG: Final = re.compile(r'(W/)?"([^"]*)"')
+IfMatch = Annotated[
+    list[str] | None, Header(alias="If-Match", description="The ETag of what was read; * for any state.")
+]
+IfNoneMatch = Annotated[list[str] | None, Header(alias="If-None-Match", description="An ETag that is known.")]
+
+
+def _in_utc(moment: datetime) -> datetime:
+    """Return a moment in UTC: Postgres knows no offset beyond 15:59."""
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError:
+        raise ValueError("a time is in the years 1 to 9999 in UTC") from None
+
+
+_Moment = Annotated[AwareDatetime, AfterValidator(_in_utc)]
 _Text = Annotated[str | None, Field(min_length=1, max_length=512, pattern=_PATTERN)]
 
 
@@ -71,8 +96,8 @@ class EventFilters(BaseModel):
     event_id: _Text = None
     destination: _Text = None
     edits: Annotated[int | None, Field(ge=1, le=LAST_ID)] = None
-    since: AwareDatetime | None = None
-    until: AwareDatetime | None = None
+    since: _Moment | None = None
+    until: _Moment | None = None
 
     @model_validator(mode="after")
     def _is_a_range(self) -> Self:
@@ -176,3 +201,40 @@ class GroupChange(Actor):
     state: GroupState | None = None
     assignee: Annotated[str | None, Field(max_length=128, pattern=_PATTERN)] = None
     reason: Annotated[str | None, Field(max_length=1024, pattern=_PATTERN)] = None
+
+
+class State:
+    """The state that a request is a change of, by its If-Match."""
+
+    def __init__(self, if_match: IfMatch = None) -> None:
+        self._given = ",".join(if_match or ()).strip()
+        self._tags = [tag for weak, tag in _TAG.findall(self._given) if not weak]
+
+    def require_given(self) -> None:
+        """Raise `UserError` IF_MATCH_MISSING."""
+        if not self._given:
+            raise UserError(IF_MATCH_MISSING, "the request has no If-Match")
+
+    def require(self, tag: str, fault: Fault = REGISTRY_CHANGED) -> None:
+        """Raise `UserError` if a state is named that is not in force."""
+        if self._given and self._given != "*" and tag not in self._tags:
+            raise UserError(fault, f'what is in force is "{tag}", and If-Match names others')
+
+
+class Known:
+    """The state that a reader has already, by its If-None-Match; compared weakly (RFC 9110, 13.1.2)."""
+
+    def __init__(self, if_none_match: IfNoneMatch = None) -> None:
+        given = ",".join(if_none_match or ()).strip()
+        self._is_any = given == "*"
+        self._tags = {tag for _, tag in _TAG.findall(given)}
+
+    def has(self, tag: str) -> bool:
+        """Whether this is what its reader has."""
+        return self._is_any or tag in self._tags
+
+
+#: Of what may be changed without having read it.
+StateIfGiven = Annotated[State, Depends(State)]
+#: Of what is read again and again, and seldom changes.
+KnownIfGiven = Annotated[Known, Depends(Known)]

@@ -10,7 +10,7 @@ from fastapi import Depends, Request
 
 from services.admin.api.operators import Caller
 from services.admin.attempts import database_of
-from shared.errors import NOT_ALLOWED, UserError
+from shared.errors import BAD_QUERY, NOT_ALLOWED, UserError
 from shared.landing_table import SCHEMA
 from shared.registry import Destination, Role, Snapshot
 
@@ -63,7 +63,12 @@ NEEDS: Final[Mapping[str, Need]] = {
     "PATCH /v1/topics/{name}": Need("admin", all_events=True),
 }
 #: Of the service itself, also without a key.
-_OPEN: Final = frozenset({"GET /healthz", "GET /readyz"})
+OPEN: Final = frozenset({"GET /healthz", "GET /readyz"})
+
+
+def need_of(operation: str) -> Need:
+    """Return what an operation (`GET /v1/events`) needs."""
+    return NEEDS.get(operation, _UNNAMED)
 
 
 def caller_of(request: Request) -> Caller:
@@ -72,12 +77,19 @@ def caller_of(request: Request) -> Caller:
     return caller
 
 
+async def require_once(request: Request) -> None:
+    """Raise `UserError` BAD_QUERY if a parameter comes twice: two readers could take different ones."""
+    names = [name for name, _ in request.query_params.multi_items()]
+    if len(set(names)) < len(names):
+        raise UserError(BAD_QUERY, "a parameter comes twice")
+
+
 async def require_right(request: Request) -> None:
     """Raise `UserError` NOT_ALLOWED unless the caller may ask this."""
     asked = f"{request.method} {request.scope['route'].path}"
-    if asked in _OPEN:
+    if asked in OPEN:
         return
-    caller, need = caller_of(request), NEEDS.get(asked, _UNNAMED)
+    caller, need = caller_of(request), need_of(asked)
     if not caller.may(need.role):
         raise UserError(NOT_ALLOWED, f"it needs the role {need.role}, and this key has {caller.role}")
     if need.all_events and caller.only is not None:

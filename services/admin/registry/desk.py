@@ -1,16 +1,17 @@
 """The registry as a service reads and changes it for others: what is in force, its history, editors."""
 
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from functools import partial
 from typing import Any, Final, NamedTuple
 
-from services.admin.registry.change import editing
 from services.admin.registry.places import Places
 from shared.errors import OVERLOADED, REGISTRY_UNREAD, InfrastructureError
 from shared.registry import Snapshot
 from shared.registry.chain import Chain, ChangeSet
 from shared.registry.editor import Editor
+from shared.registry.log import RegistryLog
 from shared.registry.log_registry import LogRegistry
 from shared.registry.opened import open_log
 from shared.settings import KafkaSettings, RegistrySettings
@@ -41,11 +42,19 @@ class Change(NamedTuple):
 class RegistryDesk:
     """Reads the log when it is asked, so whoever has changed something sees it; for many threads."""
 
-    def __init__(self, kafka: KafkaSettings, named: RegistrySettings, places: Places) -> None:
+    def __init__(
+        self,
+        kafka: KafkaSettings,
+        named: RegistrySettings,
+        places: Places,
+        *,
+        opened: Callable[[], RegistryLog] | None = None,
+    ) -> None:
+        """`opened` opens the log; the topic's unless it is given."""
         self.kafka = kafka
         self.places = places
-        self._named = named
-        self._log = open_log(named, kafka)
+        self._open = opened or partial(open_log, named, kafka)
+        self._log = self._open()
         self._registry = LogRegistry(self._log)
         #: A log is asked by one at a time.
         self._reading = threading.Lock()
@@ -86,8 +95,8 @@ class RegistryDesk:
         if not self._changing.acquire(timeout=_TURN_SECONDS):
             raise InfrastructureError(OVERLOADED, f"{MOST_CHANGES} changes of the registry are under way")
         try:
-            with editing(self.kafka, self._named) as editor:
-                yield editor
+            with closing(self._open()) as log:
+                yield Editor(log)
         finally:
             self._changing.release()
 

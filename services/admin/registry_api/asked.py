@@ -1,18 +1,16 @@
 """What may be asked of these routes: parameters, bodies with their bounds, and the state that is changed."""
 
-import re
 from collections.abc import Callable, Coroutine
-from typing import Annotated, Any, Final, Literal, Self, TypeVar
+from typing import Annotated, Any, Final, Literal, TypeVar
 
-from fastapi import Depends, Path, Request
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from fastapi import Path, Request
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.requests import ClientDisconnect
 
 from services.admin.api.problems import RefusalError
 from services.admin.api.queries import Actor, ListQuery
 from shared import wire
 from shared.errors import (
-    BAD_QUERY,
     BAD_REQUEST,
     BODY_TOO_LARGE,
     REGISTRY_REFUSED,
@@ -28,24 +26,12 @@ MOST_TYPE: Final = 2 << 20
 _MOST_ELSE: Final = 64 << 10
 _MOST_ERRORS: Final = 50
 _TEXT: Final = r"^[^\x00]*$"
-_TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
+_TOPIC: Final = "[A-Za-z0-9._-]{1,249}"
 
 M = TypeVar("M", bound=BaseModel)
 TypeName = Annotated[str, Path(pattern=f"^{wire.EVENT_NAME.pattern}$", description="An event name.")]
 KeyName = Annotated[str, Path(pattern="^[a-z0-9][a-z0-9-]{0,31}$", description="A key's id.")]
-
-
-def _topic_name(
-    name: Annotated[
-        str, Path(min_length=1, max_length=249, description="A topic, or the name of its event type.")
-    ],
-) -> str:
-    if not _TOPIC.fullmatch(name):
-        raise UserError(BAD_QUERY, "a topic has 1 to 249 of A-Z a-z 0-9 . _ -")
-    return name
-
-
-TopicName = Annotated[str, Depends(_topic_name)]
+TopicName = Annotated[str, Path(pattern=f"^{_TOPIC}$", description="A topic, or the name of its event type.")]
 
 
 class Said(Actor):
@@ -53,13 +39,15 @@ class Said(Actor):
 
     dry_run: bool = False
     accept: bool = False
-    reason: Annotated[str, Field(max_length=1024, pattern=_TEXT)] = ""
-
-    @model_validator(mode="after")
-    def _says_why(self) -> Self:
-        if not self.dry_run and not self.reason.strip():
-            raise ValueError("reason: say why, it is kept with the change")
-        return self
+    reason: Annotated[
+        str,
+        Field(
+            min_length=1,
+            max_length=1024,
+            pattern=r"^[^\x00]*[^\x00\s][^\x00]*$",
+            description="Why: it is kept with the change.",
+        ),
+    ]
 
 
 class RotateSaid(Said):
@@ -130,9 +118,9 @@ class NewTopic(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    topic: Annotated[str, Field(pattern=f"^{_TOPIC.pattern}$")]
-    partitions: Annotated[int | None, Field(ge=1, le=1000)] = None
-    replication: Annotated[int | None, Field(ge=1, le=32767)] = None
+    topic: Annotated[str, Field(pattern=f"^{_TOPIC}$")]
+    partitions: Annotated[int | None, Field(ge=1, le=1000, strict=True)] = None
+    replication: Annotated[int | None, Field(ge=1, le=32767, strict=True)] = None
     retention: Annotated[str | None, Field(pattern=f"^{RETENTION}$")] = None
 
 
@@ -166,10 +154,33 @@ def body(most: int = _MOST_ELSE) -> Callable[[Request], Coroutine[Any, Any, byte
     return read
 
 
-def described(model: type[BaseModel] | None = None, text: str = "") -> dict[str, Any]:
+def described(model: type[BaseModel], text: str = "") -> dict[str, Any]:
     """Return what OpenAPI says of a body that a route reads by itself."""
-    schema = {"type": "object", "description": text} if model is None else model.model_json_schema()
-    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
+    schema = model.model_json_schema(by_alias=True)
+    return {
+        "requestBody": {
+            "required": True,
+            "description": text,
+            "content": {"application/json": {"schema": _inlined(schema)}},
+        }
+    }
+
+
+def _inlined(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return a schema without references: the document has its components elsewhere."""
+    definitions = schema.pop("$defs", {})
+
+    def inline(part: Any) -> Any:
+        if isinstance(part, list):
+            return [inline(each) for each in part]
+        if not isinstance(part, dict):
+            return part
+        if reference := part.get("$ref"):
+            rest = {name: value for name, value in part.items() if name != "$ref"}
+            return inline(definitions[reference.rpartition("/")[2]]) | rest
+        return {name: inline(value) for name, value in part.items()}
+
+    return dict(inline(schema))
 
 
 def document_of(given: bytes) -> dict[str, Any]:

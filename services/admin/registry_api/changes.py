@@ -7,9 +7,9 @@ from typing import Any, Final, NamedTuple
 
 from fastapi.responses import JSONResponse, Response
 
-from services.admin.api.conditions import Known, State
 from services.admin.api.operators import Caller
 from services.admin.api.problems import RefusalError, not_kept
+from services.admin.api.queries import Known, State
 from services.admin.registry.change import Result, Wish, change_to
 from services.admin.registry.change import State as Ended
 from services.admin.registry.desk import RegistryDesk, Seen, tag_of

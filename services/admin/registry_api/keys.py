@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from fastapi import Depends, FastAPI, Query
 from fastapi.responses import JSONResponse, Response
 
-from services.admin.api.conditions import StateIfGiven
+from services.admin.api.queries import StateIfGiven
 from services.admin.api.rights import Asking
 from services.admin.registry.change import Result
 from services.admin.registry.change import State as Ended

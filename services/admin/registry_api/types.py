@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from fastapi import Depends, FastAPI, Query
 from fastapi.responses import JSONResponse, Response
 
-from services.admin.api.conditions import KnownIfGiven, StateIfGiven
+from services.admin.api.queries import KnownIfGiven, StateIfGiven
 from services.admin.api.rights import Asking
 from services.admin.registry.desk import RegistryDesk
 from services.admin.registry_api.asked import (
@@ -57,7 +57,7 @@ def add_types(app: FastAPI, dsn: str, desk: RegistryDesk) -> None:
         require_there(asking.sees(name) and name in seen.snapshot.event_types, "event type")
         return tagged(seen, written(seen.snapshot.event_types[name]), known)
 
-    @app.put("/v1/types/{name}", openapi_extra=described(text=_BODY), max_body_size=2 * MOST_TYPE)
+    @app.put("/v1/types/{name}", openapi_extra=described(EventType, _BODY), max_body_size=2 * MOST_TYPE)
     def put_type(
         name: TypeName,
         given: Annotated[bytes, Depends(body(MOST_TYPE))],

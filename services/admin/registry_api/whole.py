@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 from fastapi import Depends, FastAPI, Query
 from fastapi.responses import JSONResponse, Response
 
-from services.admin.api.conditions import KnownIfGiven, StateIfGiven
+from services.admin.api.queries import KnownIfGiven, StateIfGiven
 from services.admin.api.rights import Asking
 from services.admin.registry.desk import Change, RegistryDesk
 from services.admin.registry_api.asked import (
@@ -40,7 +40,7 @@ def add_whole(app: FastAPI, dsn: str, desk: RegistryDesk) -> None:
         seen = desk.look()
         return tagged(seen, _without_hashes(seen.document), known)
 
-    @app.put("/v1/registry", openapi_extra=described(text=_BODY), max_body_size=2 * MOST_REGISTRY)
+    @app.put("/v1/registry", openapi_extra=described(Snapshot, _BODY), max_body_size=2 * MOST_REGISTRY)
     def put_registry(
         given: Annotated[bytes, Depends(body(MOST_REGISTRY))],
         said: Annotated[Said, Query()],

@@ -94,7 +94,9 @@ def _operation() -> dict[str, Any]:
                 "application/json": {"schema": body},
                 "application/x-ndjson": {"schema": {"type": "string"}},
                 "application/cloudevents+json": {"schema": {"type": "object"}},
-                "application/cloudevents-batch+json": {"schema": {"type": "array"}},
+                "application/cloudevents-batch+json": {
+                    "schema": {"type": "array", "minItems": 1, "items": {"type": "object"}}
+                },
             },
         },
         "responses": {

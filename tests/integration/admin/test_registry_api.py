@@ -137,7 +137,7 @@ def test_of_two_changes_of_one_state_at_once_one_wins(office: Office, attempt: i
 
 def test_a_dry_run_says_what_differs_and_writes_nothing(office: Office) -> None:
     before, acts, history = office.tag, office.acts, office.history
-    dry = {"dry_run": "true", "reason": ""}
+    dry = {"dry_run": "true"}
     put = office.change("PUT", "/v1/registry", json={"event_types": {"order_dry": {}}}, params=dry)
     assert (put.json()["state"], put.json()["offset"]) == ("possible", None)
     assert "+ event_types.order_dry" in put.json()["changes"]

@@ -16,11 +16,6 @@ import schemathesis
 from fastapi import FastAPI
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from schemathesis.specs.openapi.checks import (
-    content_type_conformance,
-    response_schema_conformance,
-    status_code_conformance,
-)
 
 from services.ingest.app import State, assemble
 from services.ingest.http.connections import Connections
@@ -169,14 +164,11 @@ def _lines(_: Any, value: Any) -> bytes:
 
 GATEWAY = _gateway()
 schema = schemathesis.openapi.from_asgi("/openapi.json", GATEWAY)
+# Events have rules that their schemas do not say, and there are fewer pages of errors than names.
+schema.config.checks.positive_data_acceptance.expected_statuses = ["2xx", "400", "404", "422"]
 
 
 @schema.parametrize()
 @relaxed
 def test_the_gateway_is_what_its_openapi_says(case: schemathesis.Case) -> None:
-    answer = case.call()
-    case.validate_response(
-        answer,
-        checks=[status_code_conformance, content_type_conformance, response_schema_conformance],
-    )
-    assert answer.status_code < 500
+    case.call_and_validate()
