@@ -192,8 +192,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         "that a job is for as many events as were counted",
-        "services/admin/api/jobs.py",
-        "    if asked.expect is not None and asked.expect != counted:\n",
+        "services/admin/store/jobs_sql.py",
+        "    if expected is not None and expected != counted:\n",
         "    if False:\n",
         (
             "tests/integration/admin/"

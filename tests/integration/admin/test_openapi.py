@@ -81,7 +81,7 @@ def service(kafka: HasBootstrap, postgres: HasDsn) -> Iterator[FastAPI]:
         with transaction(dsn) as conn:
             prepare(conn)
         execute(dsn, EVENTS)
-        operators = Operators(MemoryRegistry(known), local=False)
+        operators = Operators(MemoryRegistry(known))
         keeper = KeeperStatus()
         keeper.state = "keeping"
         app = api(dsn, {"onramp": dsn}, keeper, operators, lifespan=lifespan)

@@ -22,7 +22,7 @@ CHANGE = {"params": {"reason": "x", "actor": "ann"}, "headers": {"if-match": "*"
 
 def _service() -> FastAPI:
     """A service without a control database and without Kafka: nobody listens there."""
-    operators = Operators(MemoryRegistry(), local=True)
+    operators = Operators(MemoryRegistry(), keyless=True)
     app = api("", {}, KeeperStatus(), operators, lifespan=lambda _: nullcontext())  # type: ignore[arg-type,return-value]
     add_registry(app, "", RegistryDesk(KafkaSettings(), RegistrySettings(), KnownPlaces({})))
     return app

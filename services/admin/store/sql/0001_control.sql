@@ -77,6 +77,17 @@ CREATE TABLE onramp_admin.results (
     PRIMARY KEY (job, outcome, reason)
 );
 
+-- Requests that start a job and have a key: one that is repeated finds the job of the first.
+CREATE TABLE onramp_admin.requests (
+    actor  text        NOT NULL,
+    key    text        NOT NULL,
+    sha256 bytea       NOT NULL,
+    job    bigint      NOT NULL REFERENCES onramp_admin.jobs,
+    at     timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (actor, key)
+);
+CREATE INDEX requests_by_time ON onramp_admin.requests (at);
+
 -- Payloads that an operator has edited are uploaded first; jobs refer to the upload.
 CREATE TABLE onramp_admin.uploads (
     id     bigint      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -236,16 +247,25 @@ CREATE TABLE onramp_admin.acts (
     actor   text        NOT NULL,
     act     text        NOT NULL,
     subject text        NOT NULL,
-    reason  text
+    reason  text,
+    -- What an operator was refused is one row a minute: its count alone grows. `minute`: of such a row, in UTC.
+    events  integer     NOT NULL DEFAULT 1,
+    minute  timestamp
 );
+CREATE UNIQUE INDEX acts_refused ON onramp_admin.acts (actor, minute);
 CREATE INDEX acts_of_actor ON onramp_admin.acts (actor, id);
 CREATE INDEX acts_of_subject ON onramp_admin.acts (subject, id);
 CREATE FUNCTION onramp_admin.refuse_change() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     RAISE EXCEPTION 'acts are written once and stay';
 END $$;
-CREATE TRIGGER acts_stay BEFORE UPDATE OR DELETE OR TRUNCATE ON onramp_admin.acts
+CREATE TRIGGER acts_stay BEFORE DELETE OR TRUNCATE ON onramp_admin.acts
     FOR EACH STATEMENT EXECUTE FUNCTION onramp_admin.refuse_change();
+CREATE TRIGGER acts_stay_as_they_are BEFORE UPDATE ON onramp_admin.acts FOR EACH ROW
+    WHEN (old.minute IS NULL OR new.events <= old.events
+        OR (new.id, new.at, new.actor, new.act, new.subject, new.reason, new.minute)
+            IS DISTINCT FROM (old.id, old.at, old.actor, old.act, old.subject, old.reason, old.minute))
+    EXECUTE FUNCTION onramp_admin.refuse_change();
 
 -- An event that is added is open, in the same transaction.
 CREATE FUNCTION onramp_admin.open_added() RETURNS trigger LANGUAGE plpgsql AS $$
