@@ -56,14 +56,14 @@ def test_events_for_an_unknown_database_wait_for_it_while_others_land_by_the_new
     send(inline, beside, "b-2")
     eventually(lambda: rows(inline.dsn, "SELECT _id FROM public.moved") == [("b-2",)])
     eventually(lambda: inline.landed() == 3)
-    eventually(lambda: writer.unknown == {other.name: 2})
+    eventually(lambda: writer.unknown.get(other.name) == 2)
     writer.stop()
 
     again = start(inline, types)
     send(inline, inline.name, "a-4")
     send(inline, beside, "b-3")
     eventually(lambda: (inline.landed(), len(rows(inline.dsn, "SELECT FROM public.moved"))) == (4, 2))
-    eventually(lambda: again.unknown == {other.name: 3})
+    eventually(lambda: again.unknown.get(other.name) == 3)
     assert place in again.readyz()["not_configured"]
     again.stop()
 
