@@ -209,7 +209,9 @@ def _cli(admin: Admin, *arguments: str) -> Any:
 
 def test_the_command_line_lists_groups_and_events_and_shows_one(admin: Admin) -> None:
     groups = _cli(admin, "groups", "--code", "planted", "-n", "3")
-    assert [line.split()[1:3] for line in groups.stdout.splitlines()] == [["1", "open"]] * 3
+    header, *listed = groups.stdout.splitlines()
+    assert header.split()[:2] == ["GROUP", "EVENTS"]
+    assert [line.split()[1:3] for line in listed] == [["1", "open"]] * 3
     lines = _cli(admin, "groups", "--event", "planted_1", "--json").stdout.splitlines()
     as_json = [json.loads(line) for line in lines]
     assert {group["cause"]["event_name"] for group in as_json} == {"planted_1"}

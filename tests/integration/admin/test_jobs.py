@@ -236,7 +236,7 @@ def test_the_command_line_counts_asks_discards_and_restores(admin: Admin) -> Non
     assert states(admin.dsn, name) == {"open": 10}
     assert "10 of 10" in run("jobs").stdout
     assert "state: done" in run("jobs", str(back["id"])).stdout
-    assert run("jobs", str(job["id"]), "--cancel").stdout.split()[1:3] == ["discard", "done"]
+    assert run("jobs", str(job["id"]), "--cancel").stdout.splitlines()[1].split()[1:3] == ["discard", "done"]
     nothing = run("discard", "--reason", "all of it", "--yes")
     assert (nothing.exit_code, "A job needs a filter." in nothing.stderr) == (1, True)
 
