@@ -27,12 +27,15 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
         yield server
 
 
+# Kafka Connect's workers on one Kafka are one cluster, and the tests of sources have theirs on the shared one.
 @pytest.fixture(scope="module")
 def connect(
-    kafka: HasBootstrap, source: Postgres, tmp_path_factory: pytest.TempPathFactory
+    module_kafka: HasBootstrap, source: Postgres, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Connect]:
     passwords = {_PASSWORD: psycopg2.extensions.parse_dsn(source.dsn)["password"]}
-    with started(Connect(tmp_path_factory.mktemp("connect"), kafka.bootstrap, passwords=passwords)) as worker:
+    with started(
+        Connect(tmp_path_factory.mktemp("connect"), module_kafka.bootstrap, passwords=passwords)
+    ) as worker:
         yield worker
 
 
@@ -71,7 +74,7 @@ def _changes(kafka: HasBootstrap) -> list[tuple[str, Any]]:
 
 
 def test_what_is_committed_is_on_kafka_also_what_was_committed_while_the_worker_was_dead(
-    kafka: HasBootstrap, source: Postgres, connect: Connect
+    module_kafka: HasBootstrap, source: Postgres, connect: Connect
 ) -> None:
     _execute(
         source,
@@ -83,29 +86,29 @@ def test_what_is_committed_is_on_kafka_also_what_was_committed_while_the_worker_
     assert answer.status_code == 201, answer.text
     assert psycopg2.extensions.parse_dsn(source.dsn)["password"] not in answer.text
     expected = [("r", 1)]
-    eventually(lambda: _changes(kafka) == expected, 120)
+    eventually(lambda: _changes(module_kafka) == expected, 120)
     _execute(
         source, "INSERT INTO app.orders VALUES (2, 'x')", "UPDATE app.orders SET note = 'y' WHERE id = 1"
     )
     _execute(source, "DELETE FROM app.orders WHERE id = 2", "TRUNCATE app.orders")
     expected += [("c", 2), ("u", 1), ("d", 2), ("t", None)]
-    eventually(lambda: _changes(kafka) == expected, 120)
+    eventually(lambda: _changes(module_kafka) == expected, 120)
 
     connect.kill()
     _execute(source, "INSERT INTO app.orders VALUES (3, 'while it was dead')")
     connect.start()
     connect.wait_ready()
     # A kill may repeat what was sent before it, never leave something out.
-    eventually(lambda: _changes(kafka)[-1] == ("c", 3), 120)
-    assert set(_changes(kafka)) == {*expected, ("c", 3)}
+    eventually(lambda: _changes(module_kafka)[-1] == ("c", 3), 120)
+    assert set(_changes(module_kafka)) == {*expected, ("c", 3)}
 
 
 def test_no_password_is_in_what_the_worker_keeps(
-    kafka: HasBootstrap, source: Postgres, connect: Connect
+    module_kafka: HasBootstrap, source: Postgres, connect: Connect
 ) -> None:
     password = psycopg2.extensions.parse_dsn(source.dsn)["password"]
     httpx2.put(f"{connect.url}/connectors/shop/config", json=_configuration(source), timeout=60)
-    kept = [r.value or b"" for r in eventually(lambda: records(kafka.bootstrap, f"{GROUP}.configs"))]
+    kept = [r.value or b"" for r in eventually(lambda: records(module_kafka.bootstrap, f"{GROUP}.configs"))]
     assert any(_PASSWORD.encode() in value for value in kept)
     assert not any(password.encode() in value for value in kept)
     files = [path for path in connect.children[0].command.log.parent.iterdir() if path.is_file()]
