@@ -736,7 +736,7 @@ TYPE_HAS_PARKED: Final = _rejected(
     "Events of the type are parked and open.",
     "Replay or discard them first, or say ?parked=keep: they stay parked, without the type's rules.",
 )
-KEY_REUSED: Final = _rejected(
+IDEMPOTENCY_KEY_REUSED: Final = _rejected(
     "idempotency_key_reused",
     422,
     Step.RECEIVE,

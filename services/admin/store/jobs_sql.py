@@ -9,7 +9,7 @@ from psycopg2.extensions import connection
 
 from services.admin.store.read_sql import MATCHES, Only
 from services.admin.store.sets_sql import EventSet, rows
-from shared.errors import KEY_REUSED, SET_CHANGED, UserError
+from shared.errors import IDEMPOTENCY_KEY_REUSED, SET_CHANGED, UserError
 
 #: What `Job` is made of.
 JOB: Final = """
@@ -150,7 +150,7 @@ def require_as_counted(kind: str, counted: int, expected: int | None) -> None:
 def started_by(conn: connection, actor: str, key: str, sha256: bytes) -> int | None:
     """Return the job that the actor's request with this key has started within 24 hours.
 
-    Raises `UserError` KEY_REUSED if that was another request.
+    Raises `UserError` IDEMPOTENCY_KEY_REUSED if that was another request.
     """
     with conn.cursor() as cur:
         cur.execute(_LOCK, (f"{actor}/{key}",))
@@ -160,7 +160,7 @@ def started_by(conn: connection, actor: str, key: str, sha256: bytes) -> int | N
     if found is None:
         return None
     if bytes(found[0]) != sha256:
-        raise UserError(KEY_REUSED, f"it started job {found[1]} by another request")
+        raise UserError(IDEMPOTENCY_KEY_REUSED, f"it started job {found[1]} by another request")
     return int(found[1])
 
 

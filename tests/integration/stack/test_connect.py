@@ -27,7 +27,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
         yield server
 
 
-# Workers of Kafka Connect on one Kafka are one cluster, and the tests of sources have theirs on the shared one.
+# Workers of Kafka Connect on one Kafka are one cluster, and tests of sources have theirs on the shared one.
 @pytest.fixture(scope="module")
 def connect(
     module_kafka: HasBootstrap, source: Postgres, tmp_path_factory: pytest.TempPathFactory
