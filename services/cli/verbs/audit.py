@@ -23,7 +23,7 @@ DeepOption = Annotated[
     bool | None,
     typer.Option(
         "--deep/--books",
-        help="Read every event again and name violations by receipt, or compare the books alone; "
+        help="Read every event again and name violations by receipt, or compare totals alone; "
         "by itself it reads up to 2 million events again.",
         show_default=False,
     ),
