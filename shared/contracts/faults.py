@@ -58,7 +58,12 @@ def _fault(error: Any, schema: Mapping[str, Any]) -> dict[str, str]:
 
 def _detail(keyword: str, subschema: Any, error: Any) -> str:
     subschema = subschema if isinstance(subschema, Mapping) else {}
-    known = list(subschema.get("properties", {}))
+    fields = subschema.get("properties")
+    known = list(fields) if isinstance(fields, Mapping) else []
+    if isinstance(error.kind, jsonschema_rs.ValidationErrorKind.FalseSchema):
+        # `additionalProperties: false` alone has no place of its own; a field may be called like a keyword.
+        is_of_fields = keyword == "additionalProperties" and list(error.instance_path)[-1:] != [keyword]
+        return f"no {'field' if is_of_fields else 'value'} is allowed here"
     if keyword == "required":
         missing = error.kind.property
         return f"the field {missing} is missing{_suggestion(missing, error.instance)}"

@@ -64,3 +64,25 @@ def test_a_pattern_without_end_is_given_up_and_the_event_is_told_by_its_place(pa
 )
 def test_patterns_of_every_day_are_within_the_bound(pattern: str, text: str) -> None:
     assert compile_schema({"type": "string", "pattern": pattern}).is_valid(text)
+
+
+@pytest.mark.parametrize(
+    ("schema", "payload", "fault"),
+    [
+        ({"additionalProperties": False}, {"a": 1}, ("", "no field is allowed here")),
+        ({"properties": {"a": False}}, {"a": 1}, ("/a", "no value is allowed here")),
+        # Fields that are called like keywords.
+        *(
+            ({"properties": {name: False}}, {name: 1}, (f"/{name}", "no value is allowed here"))
+            for name in ("required", "properties", "additionalProperties", "format")
+        ),
+        ({"$defs": {"required": False}, "$ref": "#/$defs/required"}, {}, ("", "no value is allowed here")),
+        ({"properties": {"a": {"$ref": "#/$defs/b"}}, "$defs": {"b": False}}, {"a": {}}, ("/a", "no value")),
+        ({"anyOf": [False, False]}, {}, ("", "does not satisfy anyOf")),
+        ({"not": True}, {}, ("", "")),
+    ],
+)
+def test_what_false_refuses_is_told_by_its_place(schema: Any, payload: Any, fault: tuple[str, str]) -> None:
+    [found] = faults(compile_schema(schema), payload, 50)
+    assert found["pointer"] == f"/payload{fault[0]}"
+    assert found["detail"].startswith(fault[1])

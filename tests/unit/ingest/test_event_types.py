@@ -74,6 +74,12 @@ async def test_what_a_created_tables_columns_refuse_is_refused_here(make_gateway
     assert (await of_its_owner.post(one(**far))).status_code == 202
 
 
+async def test_an_event_that_a_schema_takes_no_field_of_is_rejected_alone(make_gateway: MakeGateway) -> None:
+    gateway = make_gateway(registry(schema={"type": "object", "additionalProperties": False}))
+    answer = await gateway.post(body([envelope("bad", amount=1), envelope("good")]))
+    assert [each["status"] for each in answer.json()["results"]] == [422, 202]
+
+
 async def test_a_payload_that_matches_is_accepted_beside_one_that_does_not(make_gateway: MakeGateway) -> None:
     gateway = make_gateway(registry(schema=SCHEMA))
     good = envelope("good", amount=1.5, customer={"id": "c"})
