@@ -1,6 +1,6 @@
 """One request on its way through the steps: its context, and its items with one verdict each at the end."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from services.ingest.auth.api_keys import ANONYMOUS, Sender
 from services.ingest.body_form import Form
@@ -32,6 +32,7 @@ class RequestContext:
         "form",
         "headers",
         "received_at",
+        "repeated",
         "request_id",
         "reserve_answer",
         "sender",
@@ -47,6 +48,8 @@ class RequestContext:
         self.request_id = request_id
         self.received_at = received_at
         self.headers = headers
+        #: Names of headers that came more than once; `headers` has their values joined.
+        self.repeated: Collection[bytes] = ()
         self.form = Form.ENVELOPES
         self.sender: Sender = ANONYMOUS
         self.step = Step.RECEIVE

@@ -7,23 +7,32 @@ the envelope has no field are kept in ``metadata.cloudevent``.
 """
 
 import base64
+import binascii
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from hashlib import sha256
 from typing import Any, Final
-from urllib.parse import unquote
+from urllib.parse import unquote_to_bytes
 
 import msgspec
 import orjson
 
+from services.ingest.body_form import charsets
 from shared import strict_json
 from shared.errors import BAD_CLOUDEVENT, UserError
 
 _SPECVERSION: Final = "1.0"
 _NOT_ALPHANUMERIC: Final = re.compile(r"[^a-z0-9]+")
 _ID_BYTES: Final = 20
+#: Of a name that a pointer shows.
+_LONGEST: Final = 80
 _JSON_TYPE: Final = re.compile(r"[^/]+/(?:[^/]+\+)?json", re.IGNORECASE)
-_ATTRIBUTE: Final = re.compile(r"[a-z0-9]{1,20}")
+_ATTRIBUTE: Final = re.compile(r"[a-z0-9]+")
+#: No text of CloudEvents has one, and a NUL is between the two that an id is made of.
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_QUOTED: Final = re.compile(r'"((?:[^"\\]|\\.)*)"')
+#: Charsets of a text that is UTF-8.
+_UTF8: Final = frozenset({b"utf-8", b"utf8", b"us-ascii"})
 _OBJECT: Final = ord("{")
 _DATA_NAMES: Final = frozenset({"data", "data_base64"})
 
@@ -51,6 +60,9 @@ def to_envelope(event: bytes, received_at: str) -> bytes:
             raise UserError(BAD_CLOUDEVENT, f"the attribute {name} must be a non-empty string", f"/{name}")
     if attributes["specversion"] != _SPECVERSION:
         raise UserError(BAD_CLOUDEVENT, f"only specversion {_SPECVERSION} is supported", "/specversion")
+    for name, value in attributes.items():
+        if isinstance(value, str) and name not in _DATA_NAMES and _CONTROL.search(value):
+            raise UserError(BAD_CLOUDEVENT, "an attribute has no control characters", f"/{_pointed(name)}")
     # The data is copied as bytes: a number written as 1.10 stays 1.10.
     payload = _payload(attributes, bytes(_DATA.decode(event).data))
     metadata = orjson.dumps(_metadata(attributes, received_at))
@@ -68,26 +80,49 @@ def event_id(source: str, identifier: str) -> str:
     return "ce-" + sha256(f"{source}\0{identifier}".encode()).hexdigest()[: 2 * _ID_BYTES]
 
 
-def from_headers(headers: Mapping[bytes, bytes], body: bytes) -> bytes:
-    """Return the structured form of a binary event: attributes from `ce-` headers, data from the body."""
-    attributes: dict[str, Any] = {
-        name[3:].decode(): unquote(value.decode("latin-1"))
-        for name, value in headers.items()
-        if name.startswith(b"ce-") and _ATTRIBUTE.fullmatch(name[3:].decode("latin-1"))
-    }
-    kind = headers.get(b"content-type", b"application/json").decode("latin-1")
-    attributes["datacontenttype"] = kind
+def from_headers(headers: Mapping[bytes, bytes], repeated: Collection[bytes], body: bytes) -> bytes:
+    """Return the structured form of a binary event: attributes from `ce-` headers, data from the body.
+
+    Raises:
+        UserError: a header that is no attribute, comes more than once or cannot be decoded.
+    """
+    attributes: dict[str, Any] = {}
+    for name, value in headers.items():
+        if name.startswith(b"ce-"):
+            attribute = name[3:].decode("latin-1")
+            if not _ATTRIBUTE.fullmatch(attribute) or attribute in _DATA_NAMES:
+                raise UserError(BAD_CLOUDEVENT, "an attribute's name has lower-case letters and digits alone")
+            if name in repeated:
+                raise UserError(BAD_CLOUDEVENT, "this header came more than once", f"/{attribute}")
+            attributes[attribute] = _decoded(value, attribute)
+    if b"content-type" in repeated:
+        raise UserError(BAD_CLOUDEVENT, "this header came more than once", "/datacontenttype")
+    kind = headers.get(b"content-type", b"application/json")
+    attributes["datacontenttype"] = kind.decode("latin-1")
     event = orjson.dumps(attributes)
     if not body:
         return event
-    return b"%s,%s}" % (event[:-1], _binary_data(kind.partition(";")[0].strip(), body))
+    return b"%s,%s}" % (event[:-1], _binary_data(kind, body))
 
 
-def _binary_data(kind: str, body: bytes) -> bytes:
+def _decoded(value: bytes, attribute: str) -> str:
+    """Return an attribute of a header: unquoted, then one round of percent-decoding, as the binding says."""
+    try:
+        text = value.decode()
+        if quoted := _QUOTED.fullmatch(text):
+            text = re.sub(r"\\(.)", r"\1", quoted[1])
+        return unquote_to_bytes(text).decode()
+    except UnicodeDecodeError:
+        raise UserError(BAD_CLOUDEVENT, "the header is no percent-encoded UTF-8", f"/{attribute}") from None
+
+
+def _binary_data(content_type: bytes, body: bytes) -> bytes:
+    essence, _, parameters = content_type.partition(b";")
+    kind = essence.strip().lower().decode("latin-1")
     if _JSON_TYPE.fullmatch(kind):
         strict_json.loads(body)  # by itself: it must not close the object that it is put into
         return b'"data":' + body
-    if kind.startswith("text/"):
+    if kind.startswith("text/") and charsets(parameters) <= _UTF8:
         try:
             return b'"data":' + orjson.dumps(body.decode())
         except UnicodeDecodeError:
@@ -96,17 +131,34 @@ def _binary_data(kind: str, body: bytes) -> bytes:
 
 
 def _payload(attributes: dict[str, Any], data: bytes) -> bytes:
-    if "data_base64" in attributes:
-        return b'{"data_base64":%s}' % orjson.dumps(attributes["data_base64"])
+    if attributes.get("data_base64") is not None:
+        return b'{"data_base64":%s}' % orjson.dumps(_base64_of(attributes))
     if not data:
         return b"{}"
     return data if data[0] == _OBJECT else b'{"data":%s}' % data
 
 
+def _base64_of(attributes: dict[str, Any]) -> str:
+    given = attributes["data_base64"]
+    if attributes.get("data") is not None:
+        raise UserError(BAD_CLOUDEVENT, "an event has data or data_base64, not both", "/data_base64")
+    try:
+        if isinstance(given, str):
+            base64.b64decode(given, validate=True)
+            return given
+    except (binascii.Error, ValueError):
+        pass  # refused below
+    raise UserError(BAD_CLOUDEVENT, "data_base64 is a text in base64", "/data_base64")
+
+
+def _pointed(name: str) -> str:
+    return name.replace("~", "~0").replace("/", "~1")[:_LONGEST]
+
+
 def _metadata(attributes: dict[str, Any], received_at: str) -> dict[str, Any]:
     return {
         "id": event_id(attributes["source"], attributes["id"]),
-        "timestamp": attributes.get("time", received_at),
+        "timestamp": received_at if attributes.get("time") is None else attributes["time"],
         "version": _SPECVERSION,
         "cloudevent": {name: value for name, value in attributes.items() if name not in _DATA_NAMES},
     }

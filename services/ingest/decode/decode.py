@@ -45,7 +45,8 @@ def decode(body: bytes, request: RequestContext, limits: Limits) -> list[BatchIt
     """
     if request.form is Form.CLOUDEVENT_BINARY:
         _check_size(body, limits)
-        return [_from_cloudevent(cloudevents.from_headers(request.headers, body), request)]
+        event = cloudevents.from_headers(request.headers, request.repeated, body)
+        return [_from_cloudevent(event, request)]
     if not body or body.isspace():
         raise UserError(EMPTY_BODY, "the body is empty")
     if request.form is Form.LINES:
@@ -135,7 +136,7 @@ def _cloudevents(body: bytes, request: RequestContext, limits: Limits) -> list[B
 
 def _from_cloudevent(value: bytes, request: RequestContext) -> BatchItem:
     try:
-        strict_json.loads(value)
+        strict_json.check_depth(value, strict_json.loads(value))
         envelope = cloudevents.to_envelope(value, request.received_at)
         return BatchItem(envelope, strict_json.loads(envelope))
     except UserError as error:

@@ -2,6 +2,8 @@
 
 import logging
 import random
+from collections import Counter
+from collections.abc import Collection
 from typing import Final
 
 from services.ingest.accept import Flow, accept
@@ -106,7 +108,13 @@ class Events:
 
 def new_request(headers: list[Header], client: tuple[str, int] | None) -> RequestContext:
     """Return the context of a request that is received now."""
-    return RequestContext(new_request_id(), now(), _merged(headers), client[0] if client else "")
+    merged = dict(headers)
+    repeated = _repeated(headers) if len(merged) < len(headers) else ()
+    for name in repeated:
+        merged[name] = b", ".join(value for other, value in headers if other == name)
+    request = RequestContext(new_request_id(), now(), merged, client[0] if client else "")
+    request.repeated = repeated
+    return request
 
 
 def new_request_id() -> str:
@@ -114,13 +122,10 @@ def new_request_id() -> str:
     return f"{random.getrandbits(64):016x}"
 
 
-def _merged(headers: list[Header]) -> dict[bytes, bytes]:
-    """Return one value per name: of a repeated header all values, joined as RFC 9110 says."""
-    merged = dict(headers)
-    if len(merged) < len(headers):
-        for name in merged:
-            merged[name] = b", ".join(value for other, value in headers if other == name)
-    return merged
+def _repeated(headers: list[Header]) -> Collection[bytes]:
+    """Return the names that come more than once; their values are joined as RFC 9110 says."""
+    counts = Counter(name for name, _ in headers)
+    return {name for name, times in counts.items() if times > 1}
 
 
 def _log_fields(request: RequestContext) -> dict[str, str]:

@@ -180,3 +180,146 @@ async def test_other_versions_are_refused(gateway: LocalGateway) -> None:
     answer = await gateway.post(b"{}", ce_specversion="0.3", ce_id="1", ce_source="s", ce_type="t")
     assert answer.status_code == 422
     assert answer.json()["pointer"] == "/specversion"
+
+
+HEADERS = {
+    "content-type": "application/json",
+    "ce-specversion": "1.0",
+    "ce-id": "77",
+    "ce-source": "https://shop.example/orders",
+    "ce-type": "com.example.Order-Placed",
+}
+STRUCTURED = {name[3:]: value for name, value in HEADERS.items() if name.startswith("ce-")}
+
+
+async def ask(gateway: LocalGateway, body: bytes, *more: tuple[str, str], **headers: str) -> Any:
+    given = HEADERS | {name.replace("_", "-"): value for name, value in headers.items()}
+    content = [(name, value.encode("latin-1")) for name, value in (*given.items(), *more)]
+    return await gateway.client.post("/v1/events", content=body, headers=content)
+
+
+@pytest.mark.parametrize(("kind", "many"), [("cloudevents", False), ("cloudevents-batch", True)])
+async def test_a_structured_event_may_have_its_attributes_as_headers_too(
+    gateway: LocalGateway, kind: str, *, many: bool
+) -> None:
+    event = orjson.dumps(STRUCTURED | {"data": {"a": 1}})
+    kind = f"Application/{kind}+JSON; Charset=UTF-8; x=y"
+    answer = await ask(gateway, b"[%s]" % event if many else event, content_type=kind)
+    assert answer.status_code == 202, answer.text
+    assert landed(gateway)["payload"] == {"a": 1}
+
+
+@pytest.mark.parametrize(
+    "kind", ["application/cloudevents+avro", "application/cloudevents+json;charset=utf-16"]
+)
+async def test_other_formats_of_structured_events_are_refused(gateway: LocalGateway, kind: str) -> None:
+    assert (await ask(gateway, b"{}", content_type=kind)).status_code == 415
+
+
+@pytest.mark.parametrize(
+    ("sent", "is_"),
+    [
+        ("gr%C3%BCn", "grün"),
+        ("gr\xc3\xbcn", "grün"),
+        ("100%25+%2B", "100%++"),
+        ('"a \\"b\\\\ %41"', 'a "b\\ A'),
+        ('"open', '"open'),
+        ("%zz", "%zz"),
+    ],
+)
+async def test_headers_are_unquoted_and_percent_decoded_once(
+    gateway: LocalGateway, sent: str, is_: str
+) -> None:
+    answer = await ask(gateway, b"{}", ce_subject=sent)
+    assert answer.status_code == 202, answer.text
+    assert landed(gateway)["metadata"]["cloudevent"]["subject"] == is_
+
+
+async def test_an_attribute_of_a_header_may_have_a_long_name(gateway: LocalGateway) -> None:
+    assert (await ask(gateway, b"{}", ("ce-" + "x" * 30, "y"))).status_code == 202
+    assert landed(gateway)["metadata"]["cloudevent"]["x" * 30] == "y"
+
+
+@pytest.mark.parametrize(
+    ("header", "pointer"),
+    [
+        (("ce-id", "78"), "/id"),
+        (("ce-subject", "%FF"), "/subject"),
+        (("ce-subject", "\xff"), "/subject"),
+        (("ce-subject", "a%00b"), "/subject"),
+        (("ce-data", "x"), ""),
+        (("ce-my-own", "x"), ""),
+        (("content-type", "application/json"), "/datacontenttype"),
+    ],
+)
+async def test_headers_that_are_no_attributes_are_refused(
+    gateway: LocalGateway, header: tuple[str, str], pointer: str
+) -> None:
+    answer = await ask(gateway, b"{}", header)
+    assert (answer.status_code, answer.json().get("pointer", "")) == (422, pointer)
+    assert answer.json()["type"] == "/errors/bad_cloudevent"
+    assert gateway.produced == 0
+
+
+@pytest.mark.parametrize("version", [None, ""])
+async def test_without_its_version_an_event_is_no_envelope(
+    gateway: LocalGateway, version: str | None
+) -> None:
+    headers = {name: value for name, value in HEADERS.items() if name != "ce-specversion"}
+    headers |= {} if version is None else {"ce-specversion": version}
+    answer = await gateway.client.post("/v1/events", content=one(), headers=headers)
+    assert (answer.status_code, answer.json()["pointer"]) == (422, "/specversion")
+
+
+@pytest.mark.parametrize(
+    ("more", "pointer"),
+    [
+        ({"data": 1, "data_base64": "AA=="}, "/data_base64"),
+        ({"data_base64": 1}, "/data_base64"),
+        ({"data_base64": "A"}, "/data_base64"),
+        ({"data_base64": "A-_="}, "/data_base64"),
+        ({"source": "a\0b"}, "/source"),
+        ({"a/b": "\n"}, "/a~1b"),
+    ],
+)
+async def test_a_structured_event_that_breaks_the_format_is_refused(
+    gateway: LocalGateway, more: dict[str, Any], pointer: str
+) -> None:
+    event = orjson.dumps(STRUCTURED | more)
+    answer = await gateway.post(event, content_type="application/cloudevents+json")
+    assert (answer.status_code, answer.json()["pointer"]) == (422, pointer)
+
+
+async def test_what_is_null_is_not_given(gateway: LocalGateway) -> None:
+    event = orjson.dumps(STRUCTURED | {"time": None, "data_base64": None, "data": {"a": 1}})
+    answer = await gateway.post(event, content_type="application/cloudevents+json")
+    assert answer.status_code == 202, answer.text
+    assert landed(gateway)["payload"] == {"a": 1}
+
+
+async def test_a_deep_event_of_a_batch_is_refused_alone(gateway: LocalGateway) -> None:
+    good = orjson.dumps(STRUCTURED)
+    for place in (b"extension", b"data"):
+        deep = good[:-1] + b',"%s":' % place + b"[" * 500 + b"]" * 500 + b"}"
+        batch = b"[%s,%s]" % (deep, good)
+        answer = await gateway.post(batch, content_type="application/cloudevents-batch+json")
+        assert [each["status"] for each in answer.json()["results"]] == [400, 202], place
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "payload"),
+    [
+        ("Text/Plain", "grün".encode(), {"data": "grün"}),
+        ("text/plain; charset=UTF-16", "ab".encode("utf-16"), None),
+        ("text/plain; charset=utf-16be", "ab".encode("utf-16-be"), None),
+        ("application/vnd.x+JSON; charset=utf-8", b"[1.10]", {"data": [1.1]}),
+        ("application/xml", b"<a/>", None),
+    ],
+)
+async def test_data_of_other_types_keep_their_bytes(
+    gateway: LocalGateway, kind: str, body: bytes, payload: Any
+) -> None:
+    assert (await ask(gateway, body, content_type=kind)).status_code == 202
+    envelope = landed(gateway)
+    assert envelope["payload"] == (payload or {"data_base64": base64.b64encode(body).decode()})
+    assert envelope["metadata"]["cloudevent"]["datacontenttype"] == kind
