@@ -44,6 +44,8 @@ _Shape = TypeVar("_Shape", bound=msgspec.Struct)
 
 _BRACE: Final = ord("{")
 _DECODER: Final = msgspec.json.Decoder(Envelope)
+#: A name of a field is the sender's: of one that is unknown at most so many characters are shown.
+_LONGEST: Final = 200
 _POINTER: Final = re.compile(r" - at `\$(?P<path>.*)`\Z")
 
 
@@ -86,6 +88,12 @@ def _as_user_error(error: Exception) -> UserError:
     text = str(error)
     match = _POINTER.search(text)
     if match is None:
-        return UserError(BAD_ENVELOPE, text)
+        return UserError(BAD_ENVELOPE, _shown(text))
     pointer = match["path"].replace(".", "/").replace("[...]", "/*")
-    return UserError(BAD_ENVELOPE, _POINTER.sub("", text), pointer)
+    return UserError(BAD_ENVELOPE, _shown(_POINTER.sub("", text)), pointer)
+
+
+def _shown(text: str) -> str:
+    """Return a text that names a sender's field, escaped and cut so that logs and databases store it."""
+    shown = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…`"
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in shown)

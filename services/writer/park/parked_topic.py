@@ -57,7 +57,7 @@ def reason(
     docs/path-of-an-event.md documents it for whoever reads the topic.
     """
     fault = error.fault
-    return orjson.dumps(
+    return _storable(
         {
             "code": fault.code,
             "kind": fault.kind,
@@ -76,6 +76,13 @@ def reason(
             "offset": offset,
             **identity._asdict(),
         }
+    )
+
+
+def _storable(reason: dict[str, object]) -> bytes:
+    """Return JSON that `jsonb` takes: it has no NUL, which a name of a sender's may have."""
+    return orjson.dumps(
+        {name: each.replace("\0", "\\0") if isinstance(each, str) else each for name, each in reason.items()}
     )
 
 

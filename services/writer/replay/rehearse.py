@@ -22,7 +22,16 @@ from services.writer.postgres import rows_by_bytes
 from services.writer.postgres.database import Database
 from services.writer.postgres.pool import transaction
 from services.writer.replay.land import land
-from services.writer.replay.staged import EVENT, KEY, MOST_BYTES, Key, ParkedEvent, Verdict
+from services.writer.replay.staged import (
+    EVENT,
+    KEY,
+    MOST_BYTES,
+    Key,
+    ParkedEvent,
+    UnstorableError,
+    Verdict,
+    storing,
+)
 from services.writer.settle import holds
 from services.writer.settle.restarts import BlockedError, SerializationConflictError
 from shared.errors import InfrastructureError
@@ -93,10 +102,16 @@ class Rehearsal:
             if not self._may_land() or (page := self._take()) is None:
                 break
             verdicts = self._rehearse(page, routes)
-            with transaction(self._database, "driver") as conn:
-                _answer(conn, page.job, verdicts)
+            try:
+                self._answer(page, verdicts)
+            except UnstorableError as e:
+                self._answer(page, {key: _unknown(f"its verdict cannot be stored: {e}") for key in verdicts})
             answered += len(verdicts)
         return answered
+
+    def _answer(self, page: _Page, verdicts: dict[Key, Verdict]) -> None:
+        with transaction(self._database, "driver") as conn:
+            _answer(conn, page.job, verdicts)
 
     def _take(self) -> _Page | None:
         with transaction(self._database, "driver") as conn, conn.cursor() as cursor:
@@ -170,5 +185,5 @@ def _answer(conn: connection, job: str, verdicts: dict[Key, Verdict]) -> None:
         (*key, verdict.outcome, None if verdict.reason is None else verdict.reason.decode())
         for key, verdict in verdicts.items()
     ]
-    with conn.cursor() as cursor:
+    with storing(), conn.cursor() as cursor:
         execute_values(cursor, cursor.mogrify(_ANSWER, (job,)).decode(), rows, page_size=len(rows))

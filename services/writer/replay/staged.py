@@ -5,11 +5,13 @@ Invariant: an attempt lands only if its row in `onramp.replayed` is new there (t
 (`old_dropped`): a restored dump revives it.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
+import psycopg2
 from psycopg2.extensions import connection
 
 from services.writer.model.offsets import Partition
@@ -47,6 +49,10 @@ _RECORD: Final = """
     FROM unnest(%s::tid[], %s::text[], %s::jsonb[], %s::text[]) v (ctid, outcome, reason, "to"),
         LATERAL (SELECT * FROM onramp.replays s WHERE s.ctid = v.ctid LIMIT 1) r
 """
+
+
+class UnstorableError(Exception):
+    """The database cannot store a verdict: its words are at fault, and the database is not."""
 
 
 class Key(NamedTuple):
@@ -155,14 +161,27 @@ def remove(conn: connection, rows: Iterable[Staged]) -> None:
         cursor.execute(_REMOVE, (arrays.texts(row.ctid for row in rows),))
 
 
+@contextmanager
+def storing() -> Iterator[None]:
+    """Raise `UnstorableError` for a value of the block that Postgres or its driver cannot take."""
+    try:
+        yield
+    except (psycopg2.DataError, ValueError) as e:
+        raise UnstorableError(type(e).__name__) from None
+
+
 def record(conn: connection, verdicts: Iterable[tuple[Staged, Verdict]]) -> None:
-    """Write what became of the attempts; an error, and nothing lands, if it is there already."""
+    """Write what became of the attempts; an error, and nothing lands, if it is there already.
+
+    Raises `UnstorableError` of a verdict that the database cannot store.
+    """
     rows = [
         (of.ctid, verdict.outcome, None if verdict.reason is None else verdict.reason.decode(), verdict.to)
         for of, verdict in verdicts
     ]
     if rows:
         with conn.cursor() as cursor:
-            cursor.execute(_RECORD, [arrays.texts(column) for column in zip(*rows, strict=True)])
+            with storing():
+                cursor.execute(_RECORD, [arrays.texts(column) for column in zip(*rows, strict=True)])
             if cursor.rowcount != len(rows):
                 raise LookupError("rows of onramp.replays are gone that this transaction has locked")

@@ -7,9 +7,11 @@ import psycopg2
 import pytest
 
 from services.writer.model.routes import EventRoute, Routes
+from services.writer.park import parked_topic
 from services.writer.replay.rehearse import Rehearsal
 from services.writer.replay.replay import Replay
 from services.writer.replay.scheduler import land_and_answer
+from shared.errors import UserError
 from tests.fixtures.writer import PARTITION, TOPIC_ID, database_of, envelope, event
 from tests.integration.writer.hall import Hall
 from tests.integration.writer.test_replays import Stage
@@ -107,6 +109,18 @@ def test_what_cannot_be_tried_is_unknown_and_the_others_are_answered(asking: Ask
         assert asking.run() == 3
     assert [outcome for _, outcome, _ in asking.answers()] == ["unknown", "landed", "unknown"]
     assert asking.bench.one("SELECT to_regclass('events.unheard')") is None
+
+
+def test_a_verdict_that_cannot_be_stored_is_unknown(asking: Asking, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = parked_topic.reason
+
+    def with_nul(error: UserError, *where: Any, **more: Any) -> bytes:
+        return made(error, *where, **more).replace(b"bad_envelope: ", b"\\u0000")
+
+    monkeypatch.setattr(parked_topic, "reason", with_nul)
+    asking.ask(0, event("a").replace(b'"payload"', b'"unknown":1,"payload"'))
+    assert asking.run() == 1
+    assert asking.answers() == [(0, "unknown", None)]
 
 
 def test_what_nobody_fetches_is_dropped(asking: Asking) -> None:

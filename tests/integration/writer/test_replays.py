@@ -13,10 +13,12 @@ import pytest
 
 from services.writer.model.offsets import Partition
 from services.writer.model.routes import Contract, EventRoute, Grant, RoutedDatabase, Routes
+from services.writer.park import parked_topic
 from services.writer.plan.row_rates import RateLimiter
 from services.writer.replay import replay, staged
 from services.writer.replay.replay import Replay
 from shared import event_lines
+from shared.errors import UserError
 from shared.event_lines import EventLines
 from tests.fixtures.writer import PARTITION, TOPIC_ID, database_of, envelope, event
 from tests.integration.writer.hall import Hall
@@ -248,6 +250,34 @@ def test_what_is_no_event_any_more_stays_parked(stage: Stage) -> None:
     stage.stage(2, b"no JSON", to="events.order_placed")
     assert stage.replay() == {"parked": 3}
     assert [code for *_, code in stage.replayed()] == ["no_envelope"] * 3
+
+
+def test_a_name_with_nul_parks_its_event_and_no_database_is_down(stage: Stage) -> None:
+    nul = event("a").replace(b'"payload"', b'"un\\u0000known":1,"payload"')
+    stage.stage(0, nul)
+    stage.stage(1, event("b"))
+    assert stage.replay() == {"landed": 1, "parked": 1}
+    assert stage.replayed() == [(0, 1, "parked", "no_envelope"), (1, 1, "landed", None)]
+
+
+def test_a_verdict_that_cannot_be_stored_parks_its_event_alone(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = parked_topic.reason
+
+    def with_nul(error: UserError, *where: Any, **more: Any) -> bytes:
+        return made(error, *where, **more).replace(b"bad_envelope: ", b"\\u0000")
+
+    monkeypatch.setattr(parked_topic, "reason", with_nul)
+    stage.stage(0, event("a").replace(b'"payload"', b'"unknown":1,"payload"'))
+    stage.stage(1, event("b"))
+    stage.stage(2, event("c"))
+    assert stage.replay() == {"landed": 2, "parked": 1}
+    assert [row[2:] for row in stage.replayed()] == [
+        ("parked", "internal_persist"),
+        ("landed", None),
+        ("landed", None),
+    ]
 
 
 def test_an_event_that_fails_alone_stays_parked_where_others_land(stage: Stage) -> None:
