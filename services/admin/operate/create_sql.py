@@ -4,15 +4,19 @@ On a connection of its own, by the role that owns tables, one at a time (an advi
 `lock_timeout`: whoever reads or writes the table meanwhile is held up by no queue behind this.
 """
 
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 from typing import Final, NamedTuple
 
 import psycopg2
 from psycopg2.extensions import cursor
 
 from services.admin.operate.destinations_sql import Wanted
+from services.admin.operate.holds_sql import PATIENCE_S
 from shared.contracts.tables import statements_for
 from shared.errors import DATABASE_UNAVAILABLE, InfrastructureError
+from shared.postgres.answering import answering
 from shared.postgres.connect import connect
 
 #: The writer's, by which it makes landing tables.
@@ -28,6 +32,13 @@ _COLUMNS: Final = """
 _CONNECTION: Final = "08"
 
 
+class Owner(NamedTuple):
+    """The role that owns tables of a database, by its DSN."""
+
+    database: str
+    dsn: str
+
+
 class Ddl(NamedTuple):
     """What a table needed, and why it was not done; empty if it was."""
 
@@ -35,16 +46,16 @@ class Ddl(NamedTuple):
     problem: str = ""
 
 
-def planned(dsn: str, wanted: Wanted, writer: str) -> list[str]:
+def planned(owner: Owner, wanted: Wanted, writer: str) -> list[str]:
     """Return the statements that the table needs. Raises `InfrastructureError`."""
     try:
-        with closing(_connect(dsn)) as conn, conn, conn.cursor() as asking:
+        with _connected(owner) as asking:
             return _statements(asking, wanted, writer)
     except psycopg2.Error as e:
-        raise _unavailable(e) from None
+        raise _unavailable(owner, e) from None
 
 
-def carry_out(dsn: str, wanted: Wanted, writer: str) -> Ddl:
+def carry_out(owner: Owner, wanted: Wanted, writer: str) -> Ddl:
     """Give the table what it needs, all or nothing; `writer` is the role that lands.
 
     Raises:
@@ -52,7 +63,7 @@ def carry_out(dsn: str, wanted: Wanted, writer: str) -> Ddl:
     """
     statements: list[str] = []
     try:
-        with closing(_connect(dsn)) as conn, conn, conn.cursor() as doing:
+        with _connected(owner) as doing:
             statements = _statements(doing, wanted, writer)
             if statements:
                 doing.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
@@ -61,21 +72,21 @@ def carry_out(dsn: str, wanted: Wanted, writer: str) -> Ddl:
                 doing.execute(statement)
     except psycopg2.Error as e:
         if not e.pgcode or e.pgcode.startswith(_CONNECTION):
-            raise _unavailable(e) from None
+            raise _unavailable(owner, e) from None
         return Ddl(
             statements, f"{wanted.name}: SQLSTATE {e.pgcode}, nothing of it was done; run as its owner"
         )
     return Ddl(statements)
 
 
-def role_of(dsn: str) -> str:
+def role_of(of: Owner) -> str:
     """Return the role that a DSN leads to. Raises `InfrastructureError`."""
     try:
-        with closing(_connect(dsn)) as conn, conn, conn.cursor() as asking:
+        with _connected(of) as asking:
             asking.execute("SELECT current_user::text")
             return str((asking.fetchone() or ("",))[0])
     except psycopg2.Error as e:
-        raise _unavailable(e) from None
+        raise _unavailable(of, e) from None
 
 
 def _statements(asking: cursor, wanted: Wanted, writer: str) -> list[str]:
@@ -86,10 +97,19 @@ def _statements(asking: cursor, wanted: Wanted, writer: str) -> list[str]:
     return statements_for(wanted.schema, wanted.table, wanted.columns, there=there, grant_to=grant_to)
 
 
-def _connect(dsn: str) -> psycopg2.extensions.connection:
-    return connect(dsn, name="onramp-ddl", options=_OPTIONS)
+@contextmanager
+def _connected(owner: Owner) -> Iterator[cursor]:
+    open_ = partial(connect, owner.dsn, name="onramp-ddl", options=_OPTIONS)
+    with (
+        answering(f"database {owner.database}", owner.dsn, open_, PATIENCE_S) as conn,
+        conn,
+        conn.cursor() as cur,
+    ):
+        yield cur
 
 
-def _unavailable(error: psycopg2.Error) -> InfrastructureError:
+def _unavailable(owner: Owner, error: psycopg2.Error) -> InfrastructureError:
     reason = f"SQLSTATE {error.pgcode or 'none (it cannot be reached)'}"
-    return InfrastructureError(DATABASE_UNAVAILABLE, f"a table could not be made: {reason}")
+    return InfrastructureError(
+        DATABASE_UNAVAILABLE, f"database {owner.database}: a table could not be made: {reason}"
+    )

@@ -4,14 +4,16 @@ Owns psycopg2, with `halts_sql`, for the little that the admin service changes.
 """
 
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from datetime import datetime
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 import psycopg2
 from psycopg2.extensions import connection
 
-from shared.errors import DATABASE_UNAVAILABLE, InfrastructureError
+from shared.errors import DATABASE_UNAVAILABLE, DATABASE_UNFIT, InfrastructureError
+from shared.postgres.answering import answering
 from shared.postgres.connect import connect
 
 _READ: Final = """
@@ -33,6 +35,10 @@ _GIVE_UP: Final = """
     UPDATE onramp.holds SET state = 'given_up', given_up_at = now(), given_up_by = %s, reason = %s
     WHERE name = %s AND state <> 'watched'
 """
+
+#: Seconds that a server may be silent: who asks many databases in turn waits so long for each.
+PATIENCE_S: Final = 2.0
+_OPTIONS: Final = "-c lock_timeout=2000"
 
 
 class Held(NamedTuple):
@@ -82,11 +88,17 @@ def give_up(database: str, dsn: str, name: str, *, by: str, reason: str) -> bool
 
 @contextmanager
 def connected(database: str, dsn: str) -> Iterator[connection]:
-    """Open a connection whose changes are committed at the end.  Raises `InfrastructureError`."""
+    """Open a connection whose changes are committed at the end.
+
+    Raises `InfrastructureError`, also when the server stays silent for `PATIENCE_S`.
+    """
+    open_ = partial(connect, dsn, name="onramp-operator", options=_OPTIONS)
     try:
-        with closing(connect(dsn, name="onramp-operator")) as conn, conn:
+        with answering(f"database {database}", dsn, open_, PATIENCE_S) as conn, conn:
             yield conn
     except InfrastructureError as e:
+        if e.fault is not DATABASE_UNFIT:  # the others name the database
+            raise
         raise InfrastructureError(e.fault, f"database {database}: {e.detail}") from None
     except psycopg2.Error as e:
         raise InfrastructureError(

@@ -131,8 +131,7 @@ def change_to(
     if Kind.UNDECIDED in kinds and not wish.accept:
         reason = "look at what is undecided, then say --accept"
         return result._replace(state=State.UNDECIDED, reason=reason)
-    changed = differs.put.get("event_types", {})
-    made = make_tables(where, after, changed, is_dry=wish.is_dry) if where else Made([])
+    made = make_tables(where, before, after, is_dry=wish.is_dry) if where else Made([])
     result = result._replace(ddl=made.statements)
     if made.problem or wish.is_dry:
         state = State.REFUSED if made.problem else State.POSSIBLE

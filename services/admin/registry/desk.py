@@ -58,7 +58,8 @@ class RegistryDesk:
         self._registry = LogRegistry(self._log)
         #: A log is asked by one at a time.
         self._reading = threading.Lock()
-        self._changing = threading.BoundedSemaphore(MOST_CHANGES)
+        #: Apart from each other: a change of types waits for databases, and one of keys never does.
+        self._changing = {of_keys: threading.BoundedSemaphore(MOST_CHANGES) for of_keys in (False, True)}
         self._seen: tuple[Chain, Seen] | None = None
 
     def look(self) -> Seen:
@@ -90,15 +91,19 @@ class RegistryDesk:
         return [Change(each.offset, ChangeSet.model_validate(loads(each.value or b""))) for each in found]
 
     @contextmanager
-    def editing(self) -> Iterator[Editor]:
-        """Open the registry to change it. Raises as `Editor` does, and when too many change it at once."""
-        if not self._changing.acquire(timeout=_TURN_SECONDS):
+    def editing(self, *, of_keys: bool = False) -> Iterator[Editor]:
+        """Open the registry to change it, or its keys alone.
+
+        Raises as `Editor` does, and when too many change it at once.
+        """
+        turns = self._changing[of_keys]
+        if not turns.acquire(timeout=_TURN_SECONDS):
             raise InfrastructureError(OVERLOADED, f"{MOST_CHANGES} changes of the registry are under way")
         try:
             with closing(self._open()) as log:
                 yield Editor(log)
         finally:
-            self._changing.release()
+            turns.release()
 
     def close(self) -> None:
         """Let go of the log."""

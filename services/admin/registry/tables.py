@@ -1,6 +1,6 @@
 """The tables that event types ask for by `create: true`: made before the change that needs them."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from services.admin.operate import create_sql
@@ -29,24 +29,27 @@ class _Table(NamedTuple):
     wanted: Wanted
 
 
-def make_tables(where: Places, snapshot: Snapshot, changed: Collection[str], *, is_dry: bool) -> Made:
-    """Make what is asked for, and see that events can land there by the writer's rights.
+def make_tables(where: Places, before: Snapshot, after: Snapshot, *, is_dry: bool) -> Made:
+    """Make the tables that a change asks for, and check that events can land there by the writer's rights.
 
-    Nothing is made while a table that one of the `changed` event types names lacks a key that it needs.
+    Nothing is made while a table that the change names lacks a key that it needs.  A destination that the
+    change leaves as it was consults no database: one that is down holds up its own changes alone.
 
-    Raises `InfrastructureError` when a database cannot be reached.
+    Raises `InfrastructureError` when a database that the change needs cannot be reached.
     """
-    keys = _without_keys(where, snapshot, changed)
+    changed = list(_changed(before, after))
+    keys = _without_keys(where, changed)
     if keys.problem:
         return keys
     statements: list[str] = []
     try:
-        tables = list(_tables(where, snapshot))
+        tables = [_table(where, *each) for each in changed if each[2].create]
     except ValueError as error:
         return Made([], str(error))
     for table in tables:
         dsn = where.databases[table.database]
-        owner, writer = where.owners.get(table.database, dsn), create_sql.role_of(dsn)
+        owner = create_sql.Owner(table.database, where.owners.get(table.database, dsn))
+        writer = create_sql.role_of(create_sql.Owner(table.database, dsn))
         if is_dry:
             statements += create_sql.planned(owner, table.wanted, writer)
             continue
@@ -59,31 +62,47 @@ def make_tables(where: Places, snapshot: Snapshot, changed: Collection[str], *, 
     return Made(statements, unseen=keys.unseen)
 
 
-def _without_keys(where: Places, snapshot: Snapshot, names: Collection[str]) -> Made:
-    """Look at the keys of existing tables that these event types name, where their databases answer."""
+def _changed(before: Snapshot, after: Snapshot) -> Iterator[tuple[str, EventType, Destination]]:
+    """Yield the tables for which the change asks something else than what was in force."""
+    for name, event_type in sorted(after.event_types.items()):
+        old = before.event_types.get(name)
+        is_as_before = old is not None and (old.json_schema, old.contract) == (
+            event_type.json_schema,
+            event_type.contract,
+        )
+        known = old.destinations if old is not None and is_as_before else ()
+        for destination in event_type.destinations:
+            if destination.table and destination not in known:
+                yield name, event_type, destination
+
+
+def _without_keys(where: Places, changed: Sequence[tuple[str, EventType, Destination]]) -> Made:
+    """Check the keys of existing tables that these event types name, where their databases answer."""
     missing: list[str] = []
     unseen: list[str] = []
-    for name in sorted(names):
-        event_type = snapshot.event_types[name]
-        for destination in event_type.destinations:
-            if not destination.table or destination.create:
-                continue
-            database = destination.vanity or destination.database or next(iter(where.databases), "")
-            wanted = Wanted(
-                schema=destination.db_schema or "",
-                table=destination.table,
-                open_schemas=(),
-                columns=_fields(event_type),
-                unkeyed=destination.unkeyed,
-            )
-            try:
-                key, coarse = _facts_of(where, database, wanted)
-            except InfrastructureError as error:
-                unseen.append(f"the key of {wanted.name} was not looked at: {error.detail}")
-                continue
-            if key and not key.holds:
-                missing.append(f"event_types.{name}: no key tells a repeat in {wanted.name}\n{key.sql}")
-            missing += [f"event_types.{name}: {wanted.name}: {fact.text}\n{fact.sql}" for fact in coarse]
+    for name, event_type, destination in changed:
+        if destination.create:
+            continue
+        database = destination.vanity or destination.database or next(iter(where.databases), "")
+        wanted = Wanted(
+            schema=destination.db_schema or "",
+            table=destination.table or "",
+            open_schemas=(),
+            columns=_fields(event_type),
+            unkeyed=destination.unkeyed,
+        )
+        try:
+            quoted(wanted.schema), quoted(wanted.table)
+            key, coarse = _facts_of(where, database, wanted)
+        except ValueError as error:
+            missing.append(f"event_types.{name}: {error}")
+            continue
+        except InfrastructureError as error:
+            unseen.append(f"the key of {wanted.name} was not looked at: {error.detail}")
+            continue
+        if key and not key.holds:
+            missing.append(f"event_types.{name}: no key tells a repeat in {wanted.name}\n{key.sql}")
+        missing += [f"event_types.{name}: {wanted.name}: {fact.text}\n{fact.sql}" for fact in coarse]
     return Made([], "\n".join(missing), "; ".join(unseen))
 
 
@@ -109,13 +128,6 @@ def _lacking(table: _Table, dsn: str) -> str:
     with connected(table.database, dsn) as conn:
         found = [fact for fact in facts(conn, table.wanted) if not fact.holds]
     return "\n".join(line for fact in found for line in (f"-- {fact.text}", fact.sql))
-
-
-def _tables(where: Places, snapshot: Snapshot) -> Iterator[_Table]:
-    for name, event_type in sorted(snapshot.event_types.items()):
-        for destination in event_type.destinations:
-            if destination.create:
-                yield _table(where, name, event_type, destination)
 
 
 def _table(where: Places, name: str, event_type: EventType, destination: Destination) -> _Table:

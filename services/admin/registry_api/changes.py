@@ -30,6 +30,8 @@ class Act(NamedTuple):
 
     name: str
     subject: str
+    #: It changes keys alone.
+    of_keys: bool = False
 
 
 class Changes:
@@ -47,7 +49,7 @@ class Changes:
             InfrastructureError: Kafka, a database of destinations or the control database cannot be reached.
         """
         wish = Wish(asking.acting(said.actor), said.reason, said.accept, said.dry_run)
-        with _repeatable(), self._desk.editing() as editor:
+        with _repeatable(), self._desk.editing(of_keys=act.of_keys) as editor:
             state.require(tag_of(editor.chain))
             try:
                 wanted = make(editor.chain.snapshot())

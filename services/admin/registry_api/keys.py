@@ -58,7 +58,9 @@ def add_keys(app: FastAPI, dsn: str, desk: RegistryDesk) -> None:
         change = _of_keys(
             lambda keys: created(keys, new.name, sha256, events=new.events, destinations=new.destinations)
         )
-        result, tag = changes.make(asking, Act("create key", f"key {new.name}"), said, state, change)
+        result, tag = changes.make(
+            asking, Act("create key", f"key {new.name}", of_keys=True), said, state, change
+        )
         return answered(result, tag, **_shown(new.name, secret, result))
 
     @app.post("/v1/keys/{name}/rotate")
@@ -69,7 +71,9 @@ def add_keys(app: FastAPI, dsn: str, desk: RegistryDesk) -> None:
         until = datetime.now(UTC) + overlap_of(said.overlap)
         secret, sha256 = new_key(name)
         change = _of_keys(lambda keys: with_another_secret(_there(keys, name), name, sha256, until))
-        result, tag = changes.make(asking, Act("rotate key", f"key {name}"), said, state, change)
+        result, tag = changes.make(
+            asking, Act("rotate key", f"key {name}", of_keys=True), said, state, change
+        )
         return answered(result, tag, **_shown(name, secret, result))
 
     @app.post("/v1/keys/{name}/revoke")
@@ -78,7 +82,9 @@ def add_keys(app: FastAPI, dsn: str, desk: RegistryDesk) -> None:
     ) -> JSONResponse:
         """Take a key away with all its secrets: within two seconds it opens nothing."""
         change = _of_keys(lambda keys: without(_there(keys, name), name))
-        result, tag = changes.make(asking, Act("revoke key", f"key {name}"), said, state, change)
+        result, tag = changes.make(
+            asking, Act("revoke key", f"key {name}", of_keys=True), said, state, change
+        )
         return answered(result, tag, name=name)
 
 

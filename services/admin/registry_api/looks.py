@@ -5,12 +5,14 @@ from typing import Annotated, Any, Final
 from fastapi import FastAPI, Query
 
 from services.admin.api.rights import Asking
+from services.admin.operate.destinations_sql import Fact
 from services.admin.registry.access import answers
-from services.admin.registry.checks import facts_of, tables_of
+from services.admin.registry.checks import Place, facts_of, tables_of
 from services.admin.registry.desk import RegistryDesk
 from services.admin.registry_api.asked import AccessQuery, CheckQuery
 from services.admin.registry_api.changes import require_there
-from shared.errors import BAD_QUERY, UserError
+from shared.errors import BAD_QUERY, InfrastructureError, UserError
+from shared.registry import EventType
 
 #: Each is asked of its database, one after the other.
 _MOST_TABLES: Final = 100
@@ -45,7 +47,7 @@ def add_looks(app: FastAPI, desk: RegistryDesk) -> None:
         if len(tables) > _MOST_TABLES:
             text = f"they are {len(tables):,} tables, and at most {_MOST_TABLES} are asked at once"
             raise UserError(BAD_QUERY, f"{text}: name an event_type")
-        facts = [(place, fact) for place, kind in tables for fact in facts_of(desk.places, place, kind)]
+        facts = [(place, fact) for place, kind in tables for fact in _facts(desk, place, kind)]
         return {
             "holds": all(fact.holds for _, fact in facts),
             "facts": [place._asdict() | fact._asdict() for place, fact in facts],
@@ -56,3 +58,11 @@ def add_looks(app: FastAPI, desk: RegistryDesk) -> None:
         """Whether a key may send an event, and the lines of the registry that say so."""
         said = list(answers(desk.look().snapshot, query.key, query.event, query.destination))
         return {"may": all(yes for yes, _ in said), "lines": [{"yes": y, "line": line} for y, line in said]}
+
+
+def _facts(desk: RegistryDesk, place: Place, event_type: EventType) -> list[Fact]:
+    """Return the facts of one table; a database that does not answer is one, so the others are shown."""
+    try:
+        return facts_of(desk.places, place, event_type)
+    except InfrastructureError as e:
+        return [Fact(False, f"the database answers: {e.detail}")]

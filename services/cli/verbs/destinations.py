@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from services.cli.exits import Exit, complain, exits_when_unavailable
+from services.cli.exits import Exit, complain
 from services.cli.options import JsonOption
 from services.cli.where import Where, with_database_options
 
@@ -36,24 +36,30 @@ def check(where: Where, *, file: FileOption = Path("onramp.yaml"), as_json: Json
 
     Ask with the writer's own DSN: its rights are what counts. Facts are the open schema, USAGE, the
     table, its columns and their types, INSERT, a usable key, and SELECT on the columns that events fill.
-    Landing tables are made by the writer and not looked at. Exits with 1 when a fact does not hold, 3 when a
-    database cannot be reached. Example:
+    Landing tables are made by the writer and not looked at. A database that does not answer is
+    waited for 2 seconds. Exits with 1 when a fact does not hold, 3 if a database cannot be reached. Example:
 
     onramp destinations check --file onramp.yaml
     """
     from services.admin.registry.checks import facts_of, tables_of
+    from shared.errors import InfrastructureError
 
     where.require_database()
-    with exits_when_unavailable():
-        found = [
-            (place, fact)
-            for place, event_type, _ in tables_of(where, _registry(file))
-            for fact in facts_of(where, place, event_type)
-        ]
+    found: list[tuple[Place, Fact]] = []
+    unreached: list[str] = []
+    for place, event_type, _ in tables_of(where, _registry(file)):
+        try:
+            found += [(place, fact) for fact in facts_of(where, place, event_type)]
+        except InfrastructureError as error:
+            unreached.append(f"{place}: {error.detail}")
     if as_json:
         print(json.dumps([place._asdict() | fact._asdict() for place, fact in found]))
     else:
-        _print(found)
+        _print(found, is_partial=bool(unreached))
+    for problem in unreached:
+        complain(problem)
+    if unreached:
+        raise typer.Exit(Exit.UNAVAILABLE)
     raise typer.Exit(Exit.OK if all(fact.holds for _, fact in found) else Exit.FAILED)
 
 
@@ -93,7 +99,7 @@ def _registry(file: Path) -> "Snapshot":
         raise typer.Exit(Exit.FAILED) from None
 
 
-def _print(found: "list[tuple[Place, Fact]]") -> None:
+def _print(found: "list[tuple[Place, Fact]]", *, is_partial: bool) -> None:
     last = None
     for place, fact in found:
         if place != last:
@@ -102,5 +108,5 @@ def _print(found: "list[tuple[Place, Fact]]") -> None:
         if fact.sql and not fact.holds:
             print("".join(f"         {line}\n" for line in fact.sql.splitlines()), end="")
         last = place
-    if not found:
+    if not found and not is_partial:
         print("No event type names a table of its own: each lands where the writer makes a table for it.")

@@ -115,7 +115,7 @@ def test_a_table_without_a_key_is_refused_until_somebody_says_that_it_has_none(
     )
     assert wish().state is State.APPLIED
     execute(database.dsn, "ALTER TABLE public.log ADD COLUMN _received_at timestamptz(0)")
-    coarse = wish(type="postgres")
+    coarse = wish(unkeyed=True)
     assert coarse.state is State.REFUSED
     assert 'ALTER TABLE "public"."log" ALTER COLUMN _received_at TYPE timestamptz;' in coarse.reason
 

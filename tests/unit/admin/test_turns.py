@@ -1,11 +1,15 @@
 """Turns of those who ask: each has few at once, and few wait."""
 
 import asyncio
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, ExitStack
 
 import pytest
 
 from services.admin.api.turns import TurnError, Turns
+from services.admin.registry.desk import MOST_CHANGES, RegistryDesk
+from services.admin.registry.places import KnownPlaces
+from shared.registry.log import MemoryLog
+from shared.settings import KafkaSettings, RegistrySettings
 
 
 def test_each_has_so_many_turns_and_the_others_wait_until_one_is_over() -> None:
@@ -52,3 +56,13 @@ def test_more_than_may_wait_are_refused_at_once() -> None:
             await asyncio.gather(*waiting, return_exceptions=True)
 
     asyncio.run(ask())
+
+
+def test_changes_that_wait_for_databases_keep_no_key_from_being_revoked() -> None:
+    kafka, named = KafkaSettings(), RegistrySettings()
+    desk = RegistryDesk(kafka, named, KnownPlaces({}), opened=MemoryLog)
+    with ExitStack() as waiting:
+        for _ in range(MOST_CHANGES):
+            waiting.enter_context(desk.editing())
+        with desk.editing(of_keys=True) as editor:
+            assert editor.chain.last == -1

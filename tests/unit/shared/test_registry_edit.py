@@ -317,3 +317,20 @@ def test_without_any_database_a_name_of_one_is_refused_and_the_default_one_is_no
     refused = applied(MemoryLog(), named, tmp_path, KnownPlaces({}))
     assert refused.state is State.REFUSED
     assert "configured are none (the writer's settings; for `onramp` --dsn and --databases)" in refused.reason
+
+
+def test_a_change_consults_only_the_databases_that_it_needs(tmp_path: Path) -> None:
+    def with_table(**more: Any) -> dict[str, Any]:
+        return {"destinations": [{"schema": "public", "table": "t", **more}], "owner": "x"}
+
+    down = KnownPlaces({"main": "host=127.0.0.1 port=1"})
+    for there in (with_table(create=True), with_table()):
+        log = MemoryLog()
+        applied(log, FILE | {"event_types": {"a": there}}, tmp_path)
+        renamed = {"event_types": {"a": there | {"owner": "y"}, "b": {}}, "keys": {"one": KEY}}
+        result = applied(log, FILE | renamed, tmp_path, down)
+        assert (result.state, result.reason) == (State.APPLIED, "")
+        assert hashes(log) == {"one": "ab"}
+    changed = {"event_types": {"a": with_table(create=True) | {"schema": {"properties": {"n": {}}}}}}
+    with pytest.raises(InfrastructureError):
+        applied(MemoryLog(), changed, tmp_path, down)
