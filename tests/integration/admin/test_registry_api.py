@@ -9,6 +9,7 @@ from typing import Any, Final
 import httpx2
 import pytest
 
+from services.admin.api.turns import MOST_OF_ONE
 from tests.fixtures.fix_kafka import HasBootstrap
 from tests.fixtures.fix_postgres import HasDsn
 from tests.fixtures.writer import execute
@@ -111,7 +112,7 @@ def test_a_change_of_another_state_than_is_in_force_is_refused(office: Office) -
 
 @pytest.mark.parametrize("attempt", range(3))
 def test_of_two_changes_of_one_state_at_once_one_wins(office: Office, attempt: int) -> None:
-    tag, start = office.tag, Barrier(4)
+    tag, start = office.tag, Barrier(MOST_OF_ONE)
 
     def put(n: int) -> httpx2.Response:
         body = {"event_types": {f"order_race_{attempt}_{n}": {}}}
@@ -121,8 +122,8 @@ def test_of_two_changes_of_one_state_at_once_one_wins(office: Office, attempt: i
             return client.put("/v1/registry", params=WHY, headers=headers, json=body)
 
     before = len(office.history)
-    with ThreadPoolExecutor(4) as pool:
-        answers = list(pool.map(put, range(4)))
+    with ThreadPoolExecutor(MOST_OF_ONE) as pool:
+        answers = list(pool.map(put, range(MOST_OF_ONE)))
     won = [answer for answer in answers if answer.status_code == 200]
     assert [answer.json()["state"] for answer in won] == ["applied"]
     for answer in answers:
@@ -131,7 +132,7 @@ def test_of_two_changes_of_one_state_at_once_one_wins(office: Office, attempt: i
                 answer, *{409: (409, "registry_conflict")}.get(answer.status_code, (412, "registry_changed"))
             )
     assert len(office.history) == before + 1
-    mine = {f"order_race_{attempt}_{n}" for n in range(4)} & set(office.types)
+    mine = {f"order_race_{attempt}_{n}" for n in range(MOST_OF_ONE)} & set(office.types)
     assert mine == {f"order_race_{attempt}_{answers.index(won[0])}"}
 
 
