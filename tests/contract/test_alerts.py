@@ -19,9 +19,12 @@ from tests.unit.deploy.rules import ALERTS, FILES, RULES, TESTS
 from tests.unit.house.tree import ROOT, report
 
 Rule = dict[str, Any]
-#: A number that something is compared with, or by which a rate is multiplied before it is.
-LIMIT = re.compile(r"(?<=[<>*] )\d+(?:\.\d+)?|(?<=== )\d+(?:\.\d+)?")
-PATIENCE = re.compile(r"\d+")
+#: A number of a query that is in no text, no window and no name.
+NUMBER = re.compile(r'"[^"]*"|\[[^\]]*\]|[A-Za-z_:][\w:]*|(?P<number>\d+(?:\.\d+)?)')
+#: Changes that no alert can tell: it fires always, or its value alone is another one.
+SAME = {("OnrampWatchdog", "number-0-more"), ("OnrampWatchdog", "number-0-less")} | {
+    ("OnrampInflowOutOfBounds", "number-1-less")
+}
 
 
 def promtool(programs: Programs, *arguments: str | Path) -> str:
@@ -83,23 +86,20 @@ def _results(programs: Programs, *files: Path) -> dict[Path, str]:
 
 def mutants(rule: Rule) -> Iterator[tuple[str, Rule]]:
     query = rule["expr"]
-    for n, found in enumerate(LIMIT.finditer(query)):
-        for name, limit in (("more", more(float(found[0]))), ("less", less(float(found[0])))):
-            yield f"limit-{n}-{name}", rule | {"expr": query[: found.start()] + limit + query[found.end() :]}
+    numbers = [found for found in NUMBER.finditer(query) if found["number"]]
+    largest = max((float(found["number"]) for found in numbers), default=0)
+    for n, found in enumerate(numbers):
+        number = float(found["number"])
+        by = max(1, largest / 100) if number in {0, 1, 2} else number / 5
+        for name, limit in (("more", number + by), ("less", number - by)):
+            if (rule["alert"], f"number-{n}-{name}") not in SAME:
+                changed = query[: found.start()] + str(limit) + query[found.end() :]
+                yield f"number-{n}-{name}", rule | {"expr": changed}
     if "for" in rule:
-        number = int(PATIENCE.findall(rule["for"])[0])
-        for name, value in (("longer", number * 2), ("none", 0)):
-            yield f"for-{name}", rule | {"for": PATIENCE.sub(str(value), rule["for"])}
+        for name, times in (("longer", 1.5), ("shorter", 0.5), ("none", 0)):
+            yield f"for-{name}", rule | {"for": f"{int(seconds(rule['for']) * times)}s"}
     # Red if the test expects the alert at all.
     yield "severity", rule | {"labels": {"severity": "another"}}
-
-
-def more(limit: float) -> str:
-    return str(limit + 1 if limit in {0, 1, 2} else limit * 1.2)
-
-
-def less(limit: float) -> str:
-    return str(limit - 1 if limit in {0, 1, 2} else limit * 0.8)
 
 
 def write(folder: Path, name: str, alert: str, rule: Rule) -> Path:
