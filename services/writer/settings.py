@@ -38,6 +38,7 @@ class DatabaseSettings(BaseModel):
     max_rows_per_second: float | None = Field(
         None,
         ge=1,
+        allow_inf_nan=False,
         description="Most rows per second that are sent to it, all tasks together, with at most one second's "
         "rows at once. Events above it wait in Kafka, and with them what follows in their partitions; "
         "other partitions go on.",

@@ -43,6 +43,8 @@ _SAMPLES: Final = 10
 _MOST_COUNTS: Final = 1_000
 #: Bytes of a body, which is in memory before anybody asks what its caller may; routes that take more say so.
 _MOST_BODY: Final = 1 << 20
+#: Of what is written down; an index of Postgres takes no text of more than 2,704 bytes.
+_LONGEST_PATH: Final = 500
 _READY: Final = frozenset({"keeping", "standby"})
 
 
@@ -218,8 +220,8 @@ def _record_refusal(dsn: str, request: Request) -> None:
 
 
 def _printable(path: str) -> str:
-    """Return a path without what Postgres takes in no text."""
-    return "".join(c if c.isprintable() else "?" for c in path)
+    """Return a path without what Postgres takes in no text, and as short as its index takes."""
+    return "".join(c if c.isprintable() else "?" for c in path[:_LONGEST_PATH])
 
 
 class _Listed(NamedTuple):

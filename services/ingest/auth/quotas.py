@@ -16,6 +16,9 @@ from shared.registry import ApiKey
 #: A bucket holds this many seconds of its rate, so that short bursts pass.
 _BURST_SECONDS: Final = 2.0
 _MOST_KEYS: Final = 10_000
+#: A smaller rate is this one, a token in eleven days: of a much smaller one seconds are beyond any number.
+_LEAST_RATE: Final = 1e-6
+_MOST_RETRY_SECONDS: Final = 86_400
 
 
 class QuotaError(InfrastructureError):
@@ -36,7 +39,7 @@ class Bucket:
         levels: Levels | None = None,
         name: bytes = b"alone".ljust(16),
     ) -> None:
-        self._rate = rate
+        self._rate = None if rate is None else max(rate, _LEAST_RATE)
         self._clock = clock
         self._levels = levels or (Levels() if rate is not None else None)
         self._name = name
@@ -70,7 +73,7 @@ class Quota:
         for unit, bucket in (("events", self._events), ("bytes", self._size)):
             delay = bucket.delay()
             if delay > 0:
-                raise QuotaError(unit, max(1, round(delay + 0.5)))
+                raise QuotaError(unit, max(1, min(round(delay + 0.5), _MOST_RETRY_SECONDS)))
 
     def charge(self, events: int, size: int) -> None:
         """Consume tokens for so many events and bytes."""

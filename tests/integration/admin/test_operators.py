@@ -1,5 +1,6 @@
 """Operators over the socket: each sees and does what the registry says, and who did what is written down."""
 
+import secrets
 from pathlib import Path
 from typing import Any
 
@@ -168,6 +169,14 @@ def test_what_an_operator_is_refused_is_one_row_a_minute_with_a_count(guarded: G
             execute(guarded.dsn, f"UPDATE onramp_admin.acts SET {change} WHERE minute IS NOT NULL")  # noqa: S608
     with pytest.raises(psycopg2.errors.RaiseException):
         execute(guarded.dsn, "UPDATE onramp_admin.acts SET events = events + 1 WHERE minute IS NULL")
+
+
+def test_a_path_of_any_length_is_refused_and_written_down(guarded: Guarded) -> None:
+    path = f"/v1/keys/{secrets.token_hex(8_000)}/revoke"
+    for name in ("vera", "pia"):
+        refused(guarded.of(name).ask("POST", path, params={"reason": "x"}), 403, "not_allowed")
+    subjects = guarded.rows("SELECT subject FROM onramp_admin.acts WHERE actor = 'pia' AND act = 'refused'")
+    assert subjects
 
 
 def test_a8_lists_groups_and_ids_show_an_operator_its_own_events_alone(guarded: Guarded) -> None:

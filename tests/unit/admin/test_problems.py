@@ -14,6 +14,7 @@ from services.admin.keep.keeper import KeeperStatus
 from services.admin.registry.desk import RegistryDesk
 from services.admin.registry.places import KnownPlaces
 from services.admin.registry_api.routes import add_registry
+from shared.registry import Snapshot
 from shared.registry.memory import MemoryRegistry
 from shared.settings import KafkaSettings, RegistrySettings
 
@@ -79,6 +80,29 @@ def test_a_name_that_no_topic_can_have_is_refused_by_name(name: str) -> None:
     assert (changed.status_code, changed.json()["type"]) == (422, "/errors/bad_query")
     made = ask("POST", "/v1/topics", json={"topic": "a\0b"}, **CHANGE)
     assert made.status_code == 422
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("max_bytes", "9" * 30),
+        ("max_bytes", 1 << 63),
+        ("pause_share", "inf"),
+        ("alerts", {"min_per_minute": "inf"}),
+    ],
+)
+def test_a_number_that_no_record_can_hold_is_refused_by_its_place(field: str, value: Any) -> None:
+    answer = ask("PUT", "/v1/types/order_placed", json={field: value}, **CHANGE)
+    assert (answer.status_code, answer.json()["type"]) == (422, "/errors/registry_refused")
+    assert answer.json()["errors"][0]["place"].startswith(f"body/{field}")
+
+
+@pytest.mark.parametrize("field", ["max_new_names", "events_per_second", "bytes_per_second"])
+@pytest.mark.parametrize("value", ["9" * 400, -1, float("inf")])
+def test_a_key_with_such_a_number_is_none(field: str, value: Any) -> None:
+    key = {"hashes": [{"sha256": "ab" * 32}], field: value}
+    with pytest.raises(ValueError, match=field):
+        Snapshot.model_validate({"keys": {"k": key}})
 
 
 def test_a_change_whose_end_is_unknown_says_how_to_repeat_it() -> None:

@@ -90,3 +90,16 @@ def test_only_buckets_that_are_full_are_forgotten(monkeypatch: pytest.MonkeyPatc
     shared.consume(new, 7, 110)
     assert shared.full_at(new) == 117
     assert [shared.full_at(name) for name in names] == [150.0] * 3 + [0.0] + [150.0] * 4
+
+
+@pytest.mark.parametrize("rate", [5e-324, 1e-308, 1e-9, 1e-6, 1e308, float("inf")])
+def test_a_rate_of_any_size_is_one(rate: float) -> None:
+    quota = Quotas(3, clock=lambda: 100.0).with_limits("shop", rate, rate)
+    quota.admit()
+    quota.charge(1000, 1 << 30)
+    if rate > 1:
+        quota.admit()
+        return
+    with pytest.raises(QuotaError) as raised:
+        quota.admit()
+    assert raised.value.retry_after == 86_400
