@@ -44,7 +44,7 @@ def decode(body: bytes, request: RequestContext, limits: Limits) -> list[BatchIt
         UserError: the body as a whole is rejected.
     """
     if request.form is Form.CLOUDEVENT_BINARY:
-        _check_size(body, limits)
+        _check_size(body.strip(_WHITESPACE), limits)  # in text they are data, and CHECK counts them
         event = cloudevents.from_headers(request.headers, request.repeated, body)
         return [_from_cloudevent(event, request)]
     if not body or body.isspace():
@@ -52,7 +52,9 @@ def decode(body: bytes, request: RequestContext, limits: Limits) -> list[BatchIt
     if request.form is Form.LINES:
         request.single = False
         return _lines(body, limits)
-    request.single = body.lstrip(_WHITESPACE)[:1] != _ARRAY
+    # An event is the same bytes alone, in an array and on a line: blanks around it are none of its own.
+    body = body.strip(_WHITESPACE)
+    request.single = body[:1] != _ARRAY
     if request.form in {Form.CLOUDEVENT, Form.CLOUDEVENTS}:
         return _cloudevents(body, request, limits)
     return [_single(body, limits)] if request.single else _batch(body, limits)

@@ -28,6 +28,13 @@ _ENVELOPE: Final[dict[str, Any]] = {
     },
 }
 
+_CLOUDEVENTS: Final[dict[str, Any]] = {
+    "type": "array",
+    "minItems": 1,
+    "items": {"type": "object"},
+    "description": "CloudEvents allows an empty batch: the gateway refuses it with 400, `[null]` with 422.",
+}
+
 _PROBLEM: Final[dict[str, Any]] = {
     "type": "object",
     "required": ["type", "title", "status", "detail", "pointer", "fix", "accepted", "request_id"],
@@ -49,13 +56,13 @@ _PROBLEM: Final[dict[str, Any]] = {
 }
 
 _PROBLEMS: Final = {
-    "400": "The body is not strict JSON.",
+    "400": "The body is not strict JSON, or has no event: an array must have one, of CloudEvents too.",
     "401": "The API key is missing or not valid.",
     "403": "The API key may not send this, or a foreign web page sent it without one.",
     "408": "The request took too long to arrive.",
     "413": "The body, the batch or an event is too large.",
     "415": "The content type or encoding is not supported.",
-    "422": "No event was accepted.",
+    "422": "No event was accepted, as of `[null]`: each item of an array must be an object.",
     "429": "The API key's quota is used up; see Retry-After.",
     "431": "The headers are too large.",
     "500": "The gateway failed.",
@@ -94,9 +101,7 @@ def _operation() -> dict[str, Any]:
                 "application/json": {"schema": body},
                 "application/x-ndjson": {"schema": {"type": "string"}},
                 "application/cloudevents+json": {"schema": {"type": "object"}},
-                "application/cloudevents-batch+json": {
-                    "schema": {"type": "array", "minItems": 1, "items": {"type": "object"}}
-                },
+                "application/cloudevents-batch+json": {"schema": _CLOUDEVENTS},
             },
         },
         "responses": {

@@ -97,9 +97,9 @@ async def test_an_accepted_event_is_on_kafka_byte_for_byte(
     gateway: Service, kafka: HasBootstrap, client: httpx2.AsyncClient
 ) -> None:
     name = new_name()
-    value = b' {"payload":{"b":1.10},"event_name":"%s",' % name.encode()
-    value += b'"metadata":{"version":"1","id":"x","timestamp":"2026-11-21T08:00:00Z"}}\n'
-    answer = await post(client, gateway, value)
+    value = b'{ "payload":{"b":1.10},"event_name":"%s",' % name.encode()
+    value += b'"metadata":{"version":"1","id":"x","timestamp":"2026-11-21T08:00:00Z"}\n}'
+    answer = await post(client, gateway, b" " + value + b"\n")
 
     assert answer.status_code == 202
     assert await values(kafka.bootstrap, f"events.{name}") == [value]

@@ -3,6 +3,8 @@
 import asyncio
 from collections.abc import Sequence
 
+import jsonschema_rs
+import orjson
 import pytest
 
 from services.ingest.request import RequestContext
@@ -32,7 +34,7 @@ async def test_the_record_is_the_producers_own_bytes(gateway: LocalGateway) -> N
 
     assert answer.status_code == 202
     (record,) = gateway.sink.records("events.order_placed")
-    assert record.value == value
+    assert record.value == value.strip()
     assert record.key == b"x"
 
 
@@ -248,6 +250,20 @@ async def test_openapi_tells_of_the_endpoint(gateway: LocalGateway) -> None:
 
     assert "202" in document["paths"]["/v1/events"]["post"]["responses"]
     assert (await gateway.client.get("/docs")).status_code == 200
+
+
+@pytest.mark.parametrize("kind", ["application/json", "application/cloudevents-batch+json"])
+async def test_openapi_describes_arrays_without_an_event_as_refused(gateway: LocalGateway, kind: str) -> None:
+    document = (await gateway.client.get("/openapi.json")).json()
+    described = document["paths"]["/v1/events"]["post"]
+    schema = described["requestBody"]["content"][kind]["schema"]
+    validator = jsonschema_rs.validator_for(schema | {"components": document["components"]})
+    for content, status, words in ((b"[]", 400, "has no event"), (b"[null]", 422, "[null]")):
+        answer = await gateway.post(content, content_type=kind)
+        assert (answer.status_code, validator.is_valid(orjson.loads(content))) == (status, False)
+        assert words in described["responses"][str(status)]["description"]
+    if kind != "application/json":
+        assert "refuses it with 400" in schema["description"]
 
 
 def test_an_arrival_starts_at_receive() -> None:

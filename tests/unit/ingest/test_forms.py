@@ -12,7 +12,7 @@ from cloudevents.core.v1.event import CloudEvent
 
 from services.ingest.decode.cloudevents import event_id, event_name
 from tests.fixtures.ingest import one
-from tests.unit.ingest.conftest import LocalGateway
+from tests.unit.ingest.conftest import LocalGateway, MakeGateway
 
 pytestmark = pytest.mark.anyio
 
@@ -118,6 +118,28 @@ async def test_binary_data(gateway: LocalGateway, mode: Any) -> None:
 async def test_no_data(gateway: LocalGateway, mode: Any) -> None:
     assert (await send(gateway, mode(cloudevent(), JSONFormat()))).status_code == 202
     assert landed(gateway)["payload"] in ({}, {"data": None})
+
+
+@pytest.mark.parametrize(
+    "kind", [None, "application/json", LINES, "application/cloudevents+json", "ce-binary"]
+)
+async def test_blanks_around_an_event_are_none_of_its_bytes(make_gateway: MakeGateway, kind: str) -> None:
+    gateway, blanks, event = make_gateway(max_event_bytes=600), b" \t\r\n" * 100 + b" ", one("blank")
+    head = {"content_type": kind or "application/json"}
+    body = b"[" + blanks + event + blanks + b"," + event + b"]" if kind is None else blanks + event + blanks
+    if kind == LINES:
+        body = body.replace(b"\n", b" ")
+    elif kind == "application/cloudevents+json":
+        body = blanks + JSONFormat().write(cloudevent({})) + blanks
+    elif kind == "ce-binary":
+        message = to_binary(cloudevent({}), JSONFormat())
+        head, body = {k.replace("-", "_"): v for k, v in message.headers.items()}, blanks + b"{}" + blanks
+    answer = await gateway.post(body, **head)
+
+    assert answer.status_code == 202
+    for topic in gateway.sink.topics:
+        for record in gateway.sink.records(topic):
+            assert (record.value[:1], record.value[-1:], len(record.value) < 600) == (b"{", b"}", True)
 
 
 async def test_a_batch_of_events_with_a_bad_one(gateway: LocalGateway) -> None:
