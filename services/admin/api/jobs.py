@@ -10,7 +10,7 @@ from fastapi import Depends, FastAPI, Header, Request
 from services.admin.api.operators import Caller
 from services.admin.api.problems import not_kept
 from services.admin.api.queries import Actor, Id, JobRequest
-from services.admin.api.rights import Asking, require_own_table
+from services.admin.api.rights import Asking, require_own_tables
 from services.admin.fixes import exact
 from services.admin.fixes.steps import Fix
 from services.admin.store import jobs_sql, rehearse_sql, results_sql, sets_sql
@@ -60,9 +60,9 @@ def add_jobs(app: FastAPI, dsn: str, databases: Mapping[str, str], registry: Cal
             is_edited = asked.filters.edits is not None and asked.kind in {"rehearse", "replay"}
             own = rehearse_sql.Wish(filters, asked.upto, Plan(fix, is_edited, asked.to, asked.with_triggers))
             events, plan = rehearse_sql.set_and_plan(conn, own, asked.rehearsed, databases)
-            if plan.to is not None and only is not None:
-                parked_for = sets_sql.destinations(conn, events)
-                require_own_table(asking, plan.to, parked_for, databases, registry())
+            if only is not None and (plan.to is not None or plan.edits_payloads):
+                parked_for = sets_sql.parked_for(conn, events)
+                require_own_tables(asking, plan.to, parked_for, databases, registry())
             counted = sets_sql.count(conn, asked.kind, events, databases)
             if asked.dry_run:
                 return {"kind": asked.kind, "events": counted, "upto": events.upto}

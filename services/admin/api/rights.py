@@ -10,9 +10,14 @@ from fastapi import Depends, Request
 
 from services.admin.api.operators import Caller
 from services.admin.attempts import database_of
+from services.admin.store.sets_sql import ParkedFor
+from shared import wire
 from shared.errors import BAD_QUERY, NOT_ALLOWED, UserError
 from shared.landing_table import SCHEMA
 from shared.registry import Destination, Role, Snapshot
+
+#: Database, schema and table.
+_Table = tuple[str, str, str]
 
 
 class Need(NamedTuple):
@@ -100,24 +105,75 @@ async def require_right(request: Request) -> None:
 Asking = Annotated[Caller, Depends(caller_of)]
 
 
-def require_own_table(
-    asking: Caller, to: str, destinations: Sequence[str], databases: Mapping[str, str], registry: Snapshot
+def require_own_tables(
+    asking: Caller,
+    to: str | None,
+    parked_for: Sequence[ParkedFor],
+    databases: Mapping[str, str],
+    registry: Snapshot,
 ) -> None:
-    """Raise `UserError` NOT_ALLOWED unless `to` (schema.table) takes events of the caller's types alone.
+    """Raise `UserError` NOT_ALLOWED unless the tables of a replay take only the caller's types.
 
-    The writer checks what a topic may address, and does not know who asked.  It must be so in each database
-    that the events are in, by the `destinations` that they were parked for.
+    The tables are `to` (schema.table) in each database that the events were parked for.  Without `to` they
+    are the events' own tables, in which edited payloads would land.  The writer checks what a topic may
+    address, and does not know the operator.
     """
     if asking.only is None:
         return
+    if to is None:
+        _require_own_destinations(asking, parked_for, databases, registry)
+        return
     schema, _, table = to.partition(".")
-    for database in {database_of(each, databases) for each in destinations} or {""}:
-        if not asking.sees(*landing_in(registry, database, schema, table, next(iter(databases), ""))):
+    for database in {database_of(each.destination, databases) for each in parked_for} or {""}:
+        if not asking.sees(*landing_in(registry, database, schema, table, _default(databases))):
             raise UserError(
                 NOT_ALLOWED,
                 f"to: this key is for some events, and {to} takes others too, or none: name a table in which "
                 "only your event types land, or ask an operator for all events",
             )
+
+
+def _require_own_destinations(
+    asking: Caller, parked_for: Sequence[ParkedFor], databases: Mapping[str, str], registry: Snapshot
+) -> None:
+    default = _default(databases)
+    for table in sorted({table for each in parked_for for table in _tables_of(each, databases, registry)}):
+        if not asking.sees(*landing_in(registry, *table, default)):
+            raise UserError(
+                NOT_ALLOWED,
+                f"this key is for some events, and edited payloads could land in {'.'.join(table)}, "
+                "which takes others too, or which packets name: narrow the filters, or ask an operator for "
+                "all events",
+            )
+
+
+def _tables_of(parked: ParkedFor, databases: Mapping[str, str], registry: Snapshot) -> list[_Table]:
+    """Return the tables that a replay can bring an event to; patterns, of what packets may address.
+
+    Events of a database that is not configured are not replayed.
+    """
+    if not wire.is_refused(parked.destination):
+        database = database_of(parked.destination, databases)
+        schema, _, table = parked.destination.removeprefix(f"{database}.").partition(".")
+        return [(database, schema, table)] if database else []
+    name = parked.event_name or ""
+    event_type = registry.event_types.get(name)
+    routed = [
+        (database, each.db_schema or SCHEMA, each.table) if each.table else (database, SCHEMA, name)
+        for each in (event_type.destinations if event_type else ()) or (Destination(),)
+        for database in [_database(each, _default(databases))]
+    ]
+    granted = [
+        (grant.database, grant.db_schema, grant.table)
+        for grant in registry.grants
+        if parked.topic == (grant.topic or _topic(registry, grant.event_type or ""))
+    ]
+    return routed + granted
+
+
+def _topic(registry: Snapshot, event_name: str) -> str:
+    event_type = registry.event_types.get(event_name)
+    return (event_type and event_type.topic) or wire.topic_of(event_name)
 
 
 def landing_in(registry: Snapshot, database: str, schema: str, table: str, default: str) -> list[str]:
@@ -132,5 +188,13 @@ def landing_in(registry: Snapshot, database: str, schema: str, table: str, defau
 
 
 def _is(destination: Destination, database: str, schema: str, table: str, default: str) -> bool:
-    named = destination.vanity or destination.database or default
+    named = _database(destination, default)
     return (named, destination.db_schema, destination.table) == (database, schema, table)
+
+
+def _database(destination: Destination, default: str) -> str:
+    return destination.vanity or destination.database or default
+
+
+def _default(databases: Mapping[str, str]) -> str:
+    return next(iter(databases), "")

@@ -55,6 +55,11 @@ class Plan(NamedTuple):
     with_triggers: bool = False
     rehearsed: int | None = None
 
+    @property
+    def edits_payloads(self) -> bool:
+        """Whether events land with other payloads than their senders'."""
+        return self.fix is not None or self.is_edited
+
 
 _AS_IT_IS: Final = Plan()
 

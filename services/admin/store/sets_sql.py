@@ -15,7 +15,9 @@ UNDO_DAYS: Final = 7
 _LAST_ID: Final = 2**63 - 1
 _LAST: Final = "SELECT coalesce(max(id), 0) FROM onramp_admin.parked e WHERE {}"
 _COUNT: Final = "SELECT count(*) FROM onramp_admin.events e WHERE {set} AND {condition}"
-_DESTINATIONS: Final = "SELECT DISTINCT e.destination FROM onramp_admin.events e WHERE {set}"
+_PARKED_FOR: Final = """
+    SELECT DISTINCT e.destination, e.topic, e.event_name FROM onramp_admin.events e WHERE {set}
+"""
 _CHANGED: Final = """
     SELECT EXISTS (SELECT FROM onramp_admin.events e WHERE {set} AND e.changed_at > %(since)s)
 """
@@ -44,6 +46,14 @@ STEPS: Final = {
     "replay": Step("open", "replaying", _CAN_BE_REPLAYED, attempts=1),
     "rehearse": Step("open", "open", _CAN_BE_REPLAYED),
 }
+
+
+class ParkedFor(NamedTuple):
+    """The destination of parked events (empty, or a pointer into the packet: refused), and what they are."""
+
+    destination: str
+    topic: str = ""
+    event_name: str | None = None
 
 
 class EventSet(NamedTuple):
@@ -81,10 +91,10 @@ def open_events(conn: connection, event_name: str) -> int:
     return count(conn, "discard", frozen(conn, {"event_name": event_name}))
 
 
-def destinations(conn: connection, events: EventSet) -> list[str]:
+def parked_for(conn: connection, events: EventSet) -> list[ParkedFor]:
     """Return what the events of a set were parked for, each once."""
     of_set, values = events.condition()
-    return [name for (name,) in rows(conn, sql.SQL(_DESTINATIONS).format(set=of_set), values)]
+    return [ParkedFor(*row) for row in rows(conn, sql.SQL(_PARKED_FOR).format(set=of_set), values)]
 
 
 def has_changed(conn: connection, events: EventSet, since: datetime) -> bool:

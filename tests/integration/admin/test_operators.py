@@ -40,6 +40,12 @@ REHEARSAL = """
     VALUES ('rehearse', '{"code": "planted"}', 100, 'otto', 'x', 0, 'done')
 """
 REVEAL = {"reason": "the sender asks"}
+#: Edited payloads of all events that are named order_lost.
+UPLOAD = """
+    WITH upload AS (INSERT INTO onramp_admin.uploads (actor) VALUES ('olga') RETURNING id)
+    INSERT INTO onramp_admin.edits (upload, event, payload)
+    SELECT upload.id, e.id, '{}' FROM upload, onramp_admin.events e WHERE event_name = 'order_lost'
+"""
 
 
 def _only(guarded: Guarded, name: str | None) -> list[int]:
@@ -269,6 +275,35 @@ def test_an_operator_for_some_events_names_only_tables_in_which_those_land(
         last = otto.get("/v1/jobs").json()["jobs"][0]
         rehearsal = {"kind": kind, "reason": "x", "rehearsed": last["id"]}
         refused(olga.ask("POST", "/v1/jobs", json=rehearsal), 403, "not_allowed")
+
+
+@pytest.mark.parametrize("kind", ["replay", "rehearse"])
+def test_an_operator_for_some_events_edits_only_payloads_that_land_in_tables_of_those(
+    guarded: Guarded, kind: str
+) -> None:
+    olga, otto, fix = guarded.of("olga"), guarded.of("otto"), [{"drop": "/a"}]
+    destination = "UPDATE onramp_admin.parked SET destination = '{}' WHERE event_name = 'order_lost'"
+    execute(guarded.dsn, UPLOAD)
+    [(upload,)] = guarded.rows("SELECT max(id) FROM onramp_admin.uploads")
+    execute(guarded.dsn, destination.format(""))  # refused: it lands where its type says today
+    shared = {"destinations": [{"schema": "public", "table": "shared"}]}
+    types = {"event_types": {"order_lost": shared, "pay_made": shared}}
+    edits: list[dict[str, Any]] = [{"fix": fix}, {"filters": {"edits": upload}}]
+    try:
+        assert [olga.start(kind, dry_run=True, **edit).status_code for edit in edits] == [202, 202]
+        guarded.registry.put(registry(*OPERATORS, expired="eve") | types)
+        eventually(lambda: olga.start(kind, dry_run=True, fix=fix).status_code == 403, 60)
+        for edit in edits:
+            assert otto.start(kind, dry_run=True, **edit).status_code == 202
+            said = refused(olga.start(kind, dry_run=True, **edit), 403, "not_allowed")
+            assert "public.shared, which takes others too" in said["detail"]
+        of_others = {"event_name": "order_made"}
+        assert olga.start(kind, dry_run=True, fix=fix, filters=of_others).status_code == 202
+        assert olga.start(kind, dry_run=True).status_code == 202
+    finally:
+        execute(guarded.dsn, destination.format("d"))
+        guarded.registry.put(registry(*OPERATORS, expired="eve") | {"event_types": {}})
+        eventually(lambda: olga.start(kind, dry_run=True, fix=fix).status_code == 202, 60)
 
 
 def _cli(guarded: Guarded, *arguments: str, **env: str) -> Any:

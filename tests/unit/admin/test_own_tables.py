@@ -3,7 +3,8 @@
 import pytest
 
 from services.admin.api.operators import Caller
-from services.admin.api.rights import require_own_table
+from services.admin.api.rights import require_own_tables
+from services.admin.store.sets_sql import ParkedFor
 from shared.errors import UserError
 from shared.registry import Snapshot
 
@@ -20,8 +21,10 @@ REGISTRY = Snapshot.model_validate(
                 ]
             },
             "order_b": {"destinations": [{"vanity": "shop", "schema": "public", "table": "b"}, {}]},
+            "order_c": {"topic": "mixed"},
             "pay_a": {"destinations": [{"vanity": "main", "schema": "public", "table": "shared"}]},
-        }
+        },
+        "grants": [{"topic": "packets", "schema": "public"}, {"event_type": "order_c", "table": "orders"}],
     }
 )
 OLGA = Caller("olga", "operator", ("order_*",))
@@ -50,10 +53,37 @@ OLGA = Caller("olga", "operator", ("order_*",))
 def test_a_table_is_allowed_where_all_that_lands_in_it_is_seen(
     to: str, parked_for: list[str], *, is_allowed: bool
 ) -> None:
+    _check(to, [ParkedFor(destination) for destination in parked_for], is_allowed=is_allowed)
+
+
+@pytest.mark.parametrize(
+    ("parked", "is_allowed"),
+    [
+        (ParkedFor("main.public.orders", "events.order_a", "order_a"), True),
+        (ParkedFor("main.events.order_a", "events.order_a", "order_a"), True),
+        (ParkedFor("main.public.shared", "events.order_a", "order_a"), False),
+        (ParkedFor("main.public.secrets", "events.order_a", "order_a"), False),
+        (ParkedFor("gone.public.shared", "events.order_a", "order_a"), True),
+        (ParkedFor("", "events.order_a", "order_a"), False),
+        (ParkedFor("", "events.order_b", "order_b"), True),
+        (ParkedFor("", "events.order_unknown", "order_unknown"), True),
+        (ParkedFor("", "packets", "order_b"), False),
+        (ParkedFor("", "mixed", "order_c"), False),
+        (ParkedFor("/pipeline_context/destinations/0", "packets", "order_b"), False),
+    ],
+)
+def test_payloads_are_edited_only_of_events_whose_tables_take_no_others(
+    parked: ParkedFor, *, is_allowed: bool
+) -> None:
+    own = ParkedFor("main.events.order_b", "events.order_b", "order_b")
+    _check(None, [own, parked], is_allowed=is_allowed)
+
+
+def _check(to: str | None, parked_for: list[ParkedFor], *, is_allowed: bool) -> None:
     for caller in (Caller(None, "admin"), Caller("otto", "operator", ("order_*", "*"))):
-        require_own_table(caller, to, parked_for, DATABASES, REGISTRY)
+        require_own_tables(caller, to, parked_for, DATABASES, REGISTRY)
     if is_allowed:
-        require_own_table(OLGA, to, parked_for, DATABASES, REGISTRY)
+        require_own_tables(OLGA, to, parked_for, DATABASES, REGISTRY)
         return
-    with pytest.raises(UserError, match="to: this key is for some events"):
-        require_own_table(OLGA, to, parked_for, DATABASES, REGISTRY)
+    with pytest.raises(UserError, match="this key is for some events"):
+        require_own_tables(OLGA, to, parked_for, DATABASES, REGISTRY)
