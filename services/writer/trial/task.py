@@ -9,6 +9,8 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import partial
+from itertools import pairwise
+from pathlib import Path
 from typing import Final
 
 import psycopg2
@@ -16,6 +18,7 @@ import pyarrow as pa
 
 from services.writer.model.offsets import Partition, Range
 from services.writer.model.records import PartitionSlice, wanted_of
+from services.writer.observe.job_progress import write_count
 from services.writer.persist.row_results import PersistResult
 from services.writer.postgres.database import Database, translate
 from services.writer.postgres.pool import connected
@@ -58,6 +61,19 @@ class TrialOrder:
     events: tuple[str, ...] = ()
     #: Pointers into payloads of which samples do not even show the shape, by event name.
     personal: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    #: Where tasks write down how far they are.
+    progress: Path | None = None
+
+
+def shares(ranges: Sequence[Range], tasks: int) -> list[list[Range]]:
+    """Return an equal part of each range for each task: nothing is settled, so a range may be divided."""
+    out: list[list[Range]] = [[] for _ in range(tasks)]
+    for each in ranges:
+        cuts = [each.start + len(each) * n // tasks for n in range(tasks + 1)]
+        for share, (start, end) in zip(out, pairwise(cuts), strict=True):
+            if start < end:
+                share.append(replace(each, start=start, end=end))
+    return out
 
 
 def try_share(
@@ -65,17 +81,23 @@ def try_share(
 ) -> list[TaskTally]:
     """Try this task's share and return what it saw; `numbers`: which of `shares` are this task's."""
     logs.set_up_worker("writer")
+    numbers = list(numbers)
     ranges = [each for number in numbers for each in shares[number]]
     reader = RangeReader(order.brokers)
     try:
-        return [try_ranges(order, ranges, reader)]
+        return [try_ranges(order, ranges, reader, numbers[0] if numbers else 0)]
     finally:
         reader.close()
 
 
-def try_ranges(order: TrialOrder, ranges: Sequence[Range], reader: RangeReader) -> TaskTally:
-    """Have both rules judge the events of `ranges`, each of a partition of its own; returns the counts."""
+def try_ranges(order: TrialOrder, ranges: Sequence[Range], reader: RangeReader, number: int = 0) -> TaskTally:
+    """Have both rules judge the events of `ranges`, each of a partition of its own; returns the counts.
+
+    `number`: the task's own.
+    """
     tally = TaskTally()
+    done = {each.partition: each.start for each in ranges}
+    first = sum(done.values())
     with ExitStack() as stack:
         databases = _Databases(order, tally, stack)
         task = _Task(order, tally, databases)
@@ -83,6 +105,8 @@ def try_ranges(order: TrialOrder, ranges: Sequence[Range], reader: RangeReader) 
             for read in _gathered(_read(reader, ranges, tally)):
                 task.count(read)
                 databases.drop()
+                done |= {part.partition: _end(part) for part in read if len(part)}
+                write_count(order.progress, number, sum(done.values()) - first)
         except InfrastructureError as e:
             tally.failure = e.detail
     return tally

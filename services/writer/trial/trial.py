@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import partial
-from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -16,14 +15,16 @@ from services.writer.driver.routes_from_registry import topics_of, unusable
 from services.writer.driver.spark import Spark
 from services.writer.kafka.history import Held, Window, held
 from services.writer.model import connection_budget
-from services.writer.model.offsets import Range, total
+from services.writer.model.offsets import total
+from services.writer.observe.job_progress import Progress
+from services.writer.observe.jvm_stderr import without_warnings
 from services.writer.postgres.database import Database, configured
 from services.writer.settings import WriterSettings
 from services.writer.trial import tally
 from services.writer.trial.report import Report
 from services.writer.trial.rules import TableName, rules_of
 from services.writer.trial.survey import Survey, survey
-from services.writer.trial.task import TrialOrder, try_share
+from services.writer.trial.task import TrialOrder, shares, try_share
 from shared import wire
 from shared.contracts.json_schema import compile_schema
 from shared.contracts.tables import FieldColumn, columns_of, quoted
@@ -78,6 +79,8 @@ def try_change(
     kafka: KafkaSettings,
     registry: RegistrySettings,
     start: Callable[[WriterSettings], Jobs] = Spark,
+    *,
+    progress: Progress | None = None,
 ) -> Report:
     """Try the change on the events that Kafka holds; `start` starts what runs the tasks.
 
@@ -87,7 +90,9 @@ def try_change(
     """
     # No connection is kept: a trial has one for each slot, and this process is none.
     databases = [replace(each, keep=False) for each in configured(settings)]
+    progress = progress or Progress()
     _require_registry(wish.file)
+    progress.say("reading the registry in force, the databases' tables and Kafka's offsets")
     followed = in_force(registry, kafka)
     new, notes = changed(followed, wish.file, databases)
     old = followed.snapshot
@@ -107,7 +112,9 @@ def try_change(
         events=wish.events,
         personal=_personal(old, new),
     )
-    counts, seconds = _run(order, found, start(settings)) if found.ranges else (tally.TaskTally(), 0.0)
+    counts, seconds = tally.TaskTally(), 0.0
+    if found.ranges:
+        counts, seconds = _run(order, found, partial(start, settings), progress)
     return Report(
         tally=counts,
         held=found,
@@ -120,27 +127,23 @@ def try_change(
     )
 
 
-def _run(order: TrialOrder, found: Held, spark: Jobs) -> tuple[tally.TaskTally, float]:
+def _run(
+    order: TrialOrder, found: Held, start: Callable[[], Jobs], progress: Progress
+) -> tuple[tally.TaskTally, float]:
     """Run a task for each slot, with one connection to a database each; returns their counts, and seconds."""
+    offsets = total(found.ranges)
+    progress.say(f"starting Spark for {offsets:,} offsets of {len(found.ranges)} partitions")
+    with without_warnings():
+        spark = start()
     began = time.monotonic()
     try:
         slots = min([spark.slots, *(d.max_connections for d in order.databases if d.max_connections)])
-        tasks = connection_budget.tasks(total(found.ranges), len(found.ranges) * slots, slots, ())
-        counts = spark.collect(partial(try_share, order, shares(found.ranges, tasks)), tasks)
-        return tally.total(counts), time.monotonic() - began
+        tasks = connection_budget.tasks(offsets, len(found.ranges) * slots, slots, ())
+        with progress.following(offsets) as folder:
+            work = partial(try_share, replace(order, progress=folder), shares(found.ranges, tasks))
+            return tally.total(spark.collect(work, tasks)), time.monotonic() - began
     finally:
         spark.stop()
-
-
-def shares(ranges: Sequence[Range], tasks: int) -> list[list[Range]]:
-    """Return an equal part of each range for each task: nothing is settled, so a range may be divided."""
-    out: list[list[Range]] = [[] for _ in range(tasks)]
-    for each in ranges:
-        cuts = [each.start + len(each) * n // tasks for n in range(tasks + 1)]
-        for share, (start, end) in zip(out, pairwise(cuts), strict=True):
-            if start < end:
-                share.append(replace(each, start=start, end=end))
-    return out
 
 
 class InForce(NamedTuple):

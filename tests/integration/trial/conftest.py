@@ -1,8 +1,10 @@
 """Trials over a real Kafka and a real Postgres; their tasks run in this process."""
 
+import io
 import os
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ import pytest
 import yaml
 
 from services.writer.kafka.history import Window
+from services.writer.observe.job_progress import Progress, read_counts
 from services.writer.settings import WriterSettings
 from services.writer.trial.report import Report
 from services.writer.trial.trial import Wish, try_change
@@ -23,6 +26,21 @@ from tests.fixtures.inline import Reader
 from tests.fixtures.writer import make_topics, produce
 
 
+class Counted(Progress):
+    """Remembers what it wrote, and up to where tasks said that they are."""
+
+    def __init__(self) -> None:
+        self.written = io.StringIO()
+        super().__init__(self.written)
+        self.counted = 0
+
+    @contextmanager
+    def following(self, offsets: int) -> Iterator[Path]:
+        with super().following(offsets) as folder:
+            yield folder
+            self.counted = read_counts(folder)
+
+
 @dataclass
 class Ground:
     """One event type of a name that no other test has, with a registry in force and one that is tried."""
@@ -32,6 +50,7 @@ class Ground:
     folder: Path
     name: str = field(default_factory=lambda: f"order_{secrets.token_hex(4)}")
     databases: dict[str, Any] = field(default_factory=dict)
+    progress: Counted = field(default_factory=Counted)
 
     @property
     def topic(self) -> str:
@@ -81,6 +100,7 @@ class Ground:
             kafka,
             in_force.settings,
             lambda _: Reader(kafka.brokers),
+            progress=self.progress,
         )
 
     def environment(self, in_force: OwnRegistry) -> dict[str, str]:

@@ -16,7 +16,8 @@ from services.writer.trial.reasons import Reason
 from services.writer.trial.report import Exit, Report, in_payload, shown
 from services.writer.trial.survey import Survey
 from services.writer.trial.tally import SAMPLES, Newly, Outcomes, Sample, TaskTally, TypeTally, total
-from services.writer.trial.trial import InForce, WrongFileError, changed, shares
+from services.writer.trial.task import shares
+from services.writer.trial.trial import InForce, WrongFileError, changed
 from shared.contracts.pair import Finding, Kind
 from shared.registry.changes import SchemaChange
 from shared.registry.model import EMPTY, Snapshot
