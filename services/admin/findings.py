@@ -1,5 +1,6 @@
 """What the audit reports: violations by receipt, what it could not check, and the verdict."""
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
@@ -156,6 +157,8 @@ class Report:
     unreadable: list[str] = field(default_factory=list)
     #: Records on Onramp's own topics that are not Onramp's.
     foreign: int = 0
+    #: Retired databases: nothing is compared with their counts, by outcome; None: the database was not given.
+    closed: Mapping[str, Mapping[str, int] | None] = field(default_factory=dict)
     #: By state, what the control database keeps of what was parked; None: there is none.
     kept: dict[str, int] | None = None
     #: Parked events that the admin service has not come to yet.
@@ -179,6 +182,7 @@ class Report:
             "leaderless": self.leaderless,
             "unreadable": self.unreadable,
             "foreign": self.foreign,
+            "closed": dict(self.closed),
             "kept": self.kept,
             "not_yet_kept": self.not_yet_kept,
             "partitions": [

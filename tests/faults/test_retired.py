@@ -10,13 +10,14 @@ from typer.testing import CliRunner
 
 from services.admin.operate import kafka_retire
 from services.cli.app import app
+from services.cli.show.audit_report import lines_of
 from services.writer.partitions.plan_log import PlanLog
 from shared import failpoints, wire
 from shared.kafka_security import Brokers
 from tests.fixtures.inline import Inline, KilledError
 from tests.fixtures.other import Other
 from tests.fixtures.scenes import Scene
-from tests.fixtures.writer import Kept, eventually, landed, records
+from tests.fixtures.writer import Kept, event, eventually, execute, landed, records
 
 
 @pytest.fixture
@@ -90,6 +91,41 @@ def test_what_waits_for_a_retired_database_is_parked_and_the_books_balance(gone:
     eventually(lambda: gone.landed() == 33)
     gone.audited()
     assert len(parked(gone)) == 20
+    other.open()  # its ledger is behind what is parked, and it is closed
+    assert gone.audited(other).closed[other.name] == {"landed": 10}
+
+
+def test_the_totals_of_a_retired_database_are_closed_and_no_gap(inline: Scene, other: Other) -> None:
+    """Events that only it has, packets, and one that is parked: all that others cannot count."""
+    execute(other.dsn, "CREATE TABLE public.one (n int PRIMARY KEY)")
+    there = {"type": "postgres", "vanity": other.name}
+    document = {
+        "event_types": {inline.name: {"destinations": [there]}},
+        "grants": [{"topic": inline.topic}],
+    }
+    one = there | {"schema": "public", "table": "one"}
+    packets = ({"pipeline_context": {"destinations": [one]}, "data": {"n": n}} for n in (1, 2, "no number"))
+    databases = orjson.dumps({other.name: other.dsn}).decode()
+    writer = inline.writer(registry=inline.register(document), databases=databases)
+    inline.produce(*(event(str(n), inline.name) for n in range(4)), *map(orjson.dumps, packets))
+    eventually(lambda: inline.group() == inline.settled() != {})
+    eventually(lambda: len(parked(inline)) == 1)
+    inline.audited(other)
+    writer.stop()
+    inline.route()
+    again: Inline = inline.writer()
+    assert said(inline, other.name).exit_code == 0
+    eventually(lambda: not any(other.name in names for names in settled(inline).baselines.values()))
+    inline.send(3)
+    eventually(lambda: inline.landed() == 3)
+    eventually(lambda: inline.group() == inline.settled())
+
+    assert inline.audited().closed[other.name] is None
+    given = inline.audited(other)
+    assert given.closed[other.name] == {"landed": 6, "parked": 1}
+    line = f"closed: {other.name} is retired, so nothing is compared with its totals (6 landed, 1 parked)"
+    assert line in [*lines_of(given)]
+    assert again.unknown.get(other.name) is None
 
 
 def test_who_dies_before_it_is_said_parks_the_same_events_again(

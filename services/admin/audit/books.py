@@ -90,6 +90,8 @@ class Books:
     leaderless: frozenset[Source] = frozenset()
     #: Records on Onramp's own topics that are none of Onramp's.
     foreign: int = 0
+    #: Retired databases, and what those that were given have counted, by outcome: none is among `databases`.
+    closed: Mapping[str, Mapping[str, int] | None] = field(default_factory=dict)
     _parked_from: dict[Source, list[ParkedEvent]] = field(default_factory=lambda: defaultdict(list))
 
     def __post_init__(self) -> None:

@@ -1,7 +1,7 @@
 """Collects what the audit compares, from every database and then from Kafka."""
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
 from sys import intern
@@ -59,7 +59,8 @@ async def collect(
     probe = wire.topic_of(wire.PROBE_EVENT)
     spans = await logs.spans(t for t in await logs.topics() if topics.fullmatch(t) and t != probe)
     return Books(
-        databases=databases,
+        databases={name: each for name, each in databases.items() if name not in settled.retired},
+        closed={name: _counts(databases.get(name)) for name in sorted(settled.retired)},
         settled=settled,
         group=group,
         parked=parked_events,
@@ -69,6 +70,16 @@ async def collect(
         leaderless=frozenset(logs.leaderless),
         foreign=foreign + settled.foreign,
     )
+
+
+def _counts(database: DatabaseBooks | None) -> Mapping[str, int] | None:
+    """Return how many events a database has counted, by outcome; None if it was not given."""
+    if database is None:
+        return None
+    counts: Counter[str] = Counter()
+    for (_, _, outcome), events in database.totals.items():
+        counts[outcome] += events
+    return dict(sorted(counts.items()))
 
 
 async def _parked(

@@ -168,7 +168,7 @@ class KeptCheck:
                 if (place.offset, place.destination) in known:
                     continue
                 if not _was_asked(books, incarnation, place):
-                    unknown += 1
+                    unknown += not _is_closed(books, place)
                     continue
                 text = (
                     f"replayed into {_target(place)}, and onramp.replayed there does not know it: the "
@@ -230,6 +230,11 @@ def _was_asked(books: Books, incarnation: Incarnation, place: Place) -> bool:
     if wire.is_refused(place.destination):
         return books.baseline(incarnation).keys() <= books.databases.keys()
     return any(place.destination.startswith(f"{name}.") for name in books.databases)
+
+
+def _is_closed(books: Books, place: Place) -> bool:
+    """Tell whether what would know the event is a database that is retired."""
+    return any(place.destination.startswith(f"{name}.") for name in books.closed)
 
 
 def _incarnation(place: Place) -> Incarnation:

@@ -103,7 +103,7 @@ class Reading:
             for _, table, _ in rows:
                 self._report(Code.DOUBLE_TERMINAL, event.offset, f"filtered, and a row of {table}")
         elif event.kind is Kind.CHANGE and event.offset not in self._refused:
-            self.result.pairs += 1  # its landing table tells the offset, and is trimmed
+            self._judge_change()
         elif event.kind is Kind.PACKET:
             self._judge_packet(event)
         elif event.kind is Kind.UNROUTABLE or event.offset in self._refused:
@@ -121,6 +121,17 @@ class Reading:
                 if here or not self._is_elsewhere(event, routed.table):
                     self._judge_row(event, routed, here)
 
+    def _judge_change(self) -> None:
+        """Count a change: its landing table tells the offset, and is trimmed."""
+        topic = self._incarnation.source.topic
+        databases = self._books.settled.databases_of_changes(topic)
+        closed = databases & self._books.closed.keys()
+        if not closed:
+            self.result.pairs += 1
+        elif closed < databases:  # its source was published to another database meanwhile
+            self.result.unjudged[Table(min(databases - closed), "landing", topic)] += 1
+            self.result.events_unjudged += 1
+
     def _judge_packet(self, event: Event) -> None:
         """Count a packet's outcomes; its tables keep no receipts."""
         refused = self._refused.get(event.offset, set())
@@ -128,6 +139,8 @@ class Reading:
             self.result.pairs += 1
             return
         by_database = event.destinations(refused)
+        for closed in self._books.closed:
+            del by_database[closed]  # a Counter's: also if it has none
         self.result.pairs += len(refused) + by_database.total()
         self._count_waiting_too(event, by_database)
 

@@ -98,11 +98,13 @@ async def _once(request: Request, logs: KafkaLogs, *, last: bool) -> Report | No
         kept = KeptCheck(before, after, Comparison(before, topics)) if before and after else None
         books = await collect(logs, snapshots, topics, kept.comparison if kept else None)
         books.committed = committed
+        snapshots = {name: each for name, each in snapshots.items() if name in books.databases}
         total = sum(map(len, readable_ranges(books)))
         deep = total <= DEEP_AT_MOST if request.deep is None else request.deep
         if not last and not books.leaderless and _meets_a_writer(books, deep=deep):
             return None
         report = Report(deep=deep, leaderless=[*map(str, sorted(books.leaderless))], foreign=books.foreign)
+        report.closed = books.closed
         check_rows(books, report)
         report_unread_tables(books, report)
         if not report_leaderless(books, report):

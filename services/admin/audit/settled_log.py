@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from services.admin.findings import Table
+from shared import wire
 from shared.unreadable import UNREADABLE
 
 LANDING_SCHEMA: Final = "events"
@@ -54,11 +55,17 @@ class _Route(msgspec.Struct):
     table: str = ""
 
 
+class _SourceRoute(msgspec.Struct):
+    name: str
+    database: str
+
+
 class _Routes(msgspec.Struct):
     """As much of a snapshot as the audit asks of it."""
 
     default_database: str
     event_routes: list[_Route] = []
+    sources: list[_SourceRoute] = []
 
 
 class Routed(NamedTuple):
@@ -79,11 +86,12 @@ class SettledLog:
     successions: dict[tuple[str, int], Succession] = field(default_factory=dict)
     #: Who answered the last halt, by (topic, partition).
     answered_by: dict[tuple[str, int], str] = field(default_factory=dict)
-    #: Databases that an operator has retired: their part of the books is not to be had.
+    #: Databases that an operator has retired: their books are closed.
     retired: set[str] = field(default_factory=set)
     #: Entries that nobody of Onramp's has written.
     foreign: int = 0
     _choices: dict[str, list[frozenset[Routed]]] = field(default_factory=dict)
+    _of_changes: dict[str, set[str]] = field(default_factory=dict)
 
     def apply(self, key: bytes | None, value: bytes | None) -> None:
         """Take in one entry; of several epochs' totals the furthest counts.
@@ -100,6 +108,7 @@ class SettledLog:
         if kind == "routes":
             self.routes[rest[0]] = RouteTable.of(msgspec.json.decode(value, type=_Routes))
             self._choices.clear()
+            self._of_changes.clear()
         elif kind == "baseline":
             incarnation = (rest[0], int(rest[1]))
             first = msgspec.json.decode(value, type=dict[str, int])
@@ -140,6 +149,17 @@ class SettledLog:
         """Return where events of this name went under the routes `digest`, which must be known."""
         return self.routes[digest].tables_of(event)
 
+    def databases_of_changes(self, topic: str) -> set[str]:
+        """Return the databases in which changes on a source's topic ever landed."""
+        if topic not in self._of_changes:
+            self._of_changes[topic] = {
+                database
+                for routes in self.routes.values()
+                for source, database in routes.sources
+                if wire.is_change_topic(topic, source)
+            }
+        return self._of_changes[topic]
+
     def all_choices(self, event: str, otherwise: str) -> list[frozenset[Routed]]:
         """Return where events of this name ever went: once for each choice that differs.
 
@@ -157,6 +177,8 @@ class RouteTable:
 
     default: str
     by_name: Mapping[str, frozenset[Routed]]
+    #: Sources, and the databases in which their changes land.
+    sources: tuple[tuple[str, str], ...] = ()
 
     @classmethod
     def of(cls, routes: _Routes) -> "RouteTable":
@@ -167,7 +189,8 @@ class RouteTable:
             by_name[route.event_name].add(
                 typed if route.table else _landing(route.database, route.event_name)
             )
-        return cls(routes.default_database, {name: frozenset(tables) for name, tables in by_name.items()})
+        tables = {name: frozenset(of_name) for name, of_name in by_name.items()}
+        return cls(routes.default_database, tables, tuple((s.name, s.database) for s in routes.sources))
 
     def tables_of(self, event: str) -> frozenset[Routed]:
         """Return where events of this name went."""

@@ -19,6 +19,10 @@ def lines_of(report: "Report", *, verbose: bool = False) -> Iterator[str]:
         yield f"{finding.code.value.upper()}  {finding.receipt}  {finding.detail}{_fix(finding)}"
     if len(report.findings) > _MOST_FINDINGS:
         yield f"… and {len(report.findings) - _MOST_FINDINGS:,} more; --json has them all"
+    for name, counts in report.closed.items():
+        counted = ", ".join(f"{n:,} {outcome}" for outcome, n in (counts or {}).items())
+        totals = f"its totals ({counted})" if counted else "its totals"
+        yield f"closed: {name} is retired, so nothing is compared with {totals}"
     for sentence in report.unchecked:
         yield f"not checked: {sentence}"
     if report.unsettled:

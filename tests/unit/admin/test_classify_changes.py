@@ -1,9 +1,21 @@
 """The audit reads a source's topic by itself: a change is one event, and an envelope there is none."""
 
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
+from services.admin.audit.books import Books, DatabaseBooks
 from services.admin.audit.classify import Kind, classify
-from services.admin.findings import Source
+from services.admin.audit.incarnations import ReadableRange
+from services.admin.audit.reading_result import ReadingResult
+from services.admin.audit.receipts import Reading
+from services.admin.audit.replays import Edits
+from services.admin.audit.settled_log import SettledLog
+from services.admin.findings import Incarnation, Source
 from services.admin.kafka_logs import LogRecord
 from shared import wire
 from tests.fixtures.changes import Stream
@@ -12,12 +24,15 @@ CHANGE = Stream().insert(id=1).values[0]
 END = b'{"status":"END","id":"7:9","event_count":1}'
 
 
-def _kind(value: bytes, topic: str) -> Kind:
+def _record(value: bytes, topic: str) -> LogRecord:
     headers = {wire.HEADER_CONTEXT: wire.CONTEXT_BYTES}
-    record = LogRecord(
+    return LogRecord(
         source=Source(topic, 0), offset=0, timestamp=0, key=None, value=value, headers=headers, header_count=1
     )
-    return classify(record, topic).kind
+
+
+def _kind(value: bytes, topic: str) -> Kind:
+    return classify(_record(value, topic), topic).kind
 
 
 @pytest.mark.parametrize("value", [CHANGE, END])
@@ -28,3 +43,55 @@ def test_a_change_is_one_on_a_sources_topic_alone(value: bytes) -> None:
 
 def test_what_is_no_change_goes_nowhere() -> None:
     assert _kind(b'{"op":"c"}', Stream().topic) is Kind.UNROUTABLE
+
+
+def _read_beside_retired(*retired: str, published: list[str]) -> ReadingResult:
+    """Read a change of the source `erp` again, which was published to these databases one after the other."""
+    topic = "cdc.erp-public-t"
+    incarnation = Incarnation("t", Source(topic, 0))
+    log = SettledLog(retired=set(retired))
+    for database in published:
+        routes = {"default_database": "shop", "sources": [{"name": "erp", "database": database}]}
+        log.apply(f"routes/{database}".encode(), json.dumps(routes).encode())
+    books = Books(
+        databases={
+            "shop": DatabaseBooks(
+                ledger={incarnation: 1},
+                totals={},
+                outbox=frozenset(),
+                held=frozenset(),
+                counts={},
+                repeated=(),
+            )
+        },
+        settled=log,
+        group={},
+        parked={},
+        diverted={},
+        markers={},
+        spans={},
+        closed=dict.fromkeys(retired),
+    )
+
+    async def records() -> AsyncIterator[LogRecord]:
+        yield _record(CHANGE, topic)
+
+    snapshot: Any = SimpleNamespace(database="shop", tables={})
+    reading = Reading(books, {"shop": snapshot}, ReadableRange(incarnation, 0, 1), Edits(None))
+    return asyncio.run(reading.run(records()))
+
+
+@pytest.mark.parametrize(
+    ("retired", "published", "counted", "unjudged"),
+    [
+        ((), ["shop"], 1, 0),
+        (("other",), ["shop"], 1, 0),
+        (("lake",), ["lake"], 0, 0),
+        (("lake",), ["lake", "shop"], 0, 1),
+    ],
+)
+def test_a_change_of_a_source_that_was_published_to_a_retired_database_is_no_gap(
+    retired: tuple[str, ...], published: list[str], counted: int, unjudged: int
+) -> None:
+    result = _read_beside_retired(*retired, published=published)
+    assert (result.pairs, result.events_unjudged, result.unjudged.total()) == (counted, unjudged, unjudged)

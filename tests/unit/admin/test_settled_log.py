@@ -53,3 +53,13 @@ def test_a_retired_database_is_asked_for_no_more_until_it_is_first_seen_again() 
     assert said("baseline/t/0", {"shop": 0}) == {"lake"}
     assert said("baseline/u/0", {"shop": 0, "lake": 9}) == set()
     assert log.foreign == 0
+
+
+def test_changes_went_to_each_database_that_any_routes_name_for_their_source() -> None:
+    log, expected = SettledLog(), set[str]()
+    for digest, database in (("a", "lake"), ("b", "shop")):
+        routes = {"default_database": "shop", "sources": [{"name": "erp", "database": database}]}
+        log.apply(f"routes/{digest}".encode(), json.dumps(routes).encode())
+        expected.add(database)
+        assert log.databases_of_changes("cdc.erp-public-t") == expected
+    assert log.databases_of_changes("cdc.erp2-public-t") == set()

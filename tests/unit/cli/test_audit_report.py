@@ -19,6 +19,15 @@ def test_without_a_control_database_nothing_is_said_of_it() -> None:
     assert "kept of what is parked: nothing; not yet kept: 0" in lines_of(Report(kept={}))
 
 
+def test_a_retired_database_is_closed_with_its_counts_where_they_are_known() -> None:
+    report = Report(closed={"lake": {"landed": 1_200, "parked": 3}, "old": None})
+    assert list(lines_of(report))[1:] == [
+        "closed: lake is retired, so nothing is compared with its totals (1,200 landed, 3 parked)",
+        "closed: old is retired, so nothing is compared with its totals",
+    ]
+    assert report.as_dict()["closed"] == {"lake": {"landed": 1_200, "parked": 3}, "old": None}
+
+
 def test_partitions_are_printed_on_request_or_when_their_totals_do_not_reconcile() -> None:
     line = Line("id", "events.a", 0, baseline=0, next_offset=3, outcomes={"landed": 3})
     reconciled, wrong = Report(lines=[line]), Report(lines=[line], unjudged=2)
