@@ -22,6 +22,7 @@ from shared import landing_table, wire
 from shared.errors import DATABASE_UNAVAILABLE, InfrastructureError
 from shared.landing_table import Column, Part
 from shared.postgres.connect import connect
+from shared.postgres.failures import failure
 
 
 def _typed(columns: Iterable[Column]) -> str:
@@ -251,11 +252,13 @@ def opened(database: str, dsn: str) -> Iterator[Snapshot]:
     """
     try:
         conn = connect(dsn, name="onramp-audit", options=_OPTIONS)
-    except psycopg2.Error:
+    except psycopg2.Error as e:
         raise InfrastructureError(
             DATABASE_UNAVAILABLE,
-            f"database {database} cannot be reached: nobody answers where --dsn or ONRAMP_WRITER_DSN says "
-            "(else where `onramp up` listens), or the connection was refused",
+            failure(f"database {database}", e)
+            if e.pgcode
+            else f"database {database} cannot be reached: nobody answers where --dsn or ONRAMP_WRITER_DSN "
+            "says (else where `onramp up` listens), or the connection was refused",
         ) from None
     try:
         conn.set_session(isolation_level="REPEATABLE READ", readonly=True)

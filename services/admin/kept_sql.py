@@ -16,6 +16,7 @@ from services.admin.errors.kept import Place
 from services.admin.findings import Source
 from shared.errors import DATABASE_UNAVAILABLE, InfrastructureError
 from shared.postgres.connect import connect
+from shared.postgres.failures import failure
 
 _OPTIONS: Final = "-c search_path=pg_catalog,pg_temp -c timezone=UTC"
 _AT_ONCE: Final = 2_000
@@ -191,11 +192,13 @@ def opened(dsn: str) -> Iterator[Kept | None]:
         return
     try:
         conn = connect(dsn, name="onramp-audit", options=_OPTIONS)
-    except psycopg2.Error:
+    except psycopg2.Error as e:
         raise InfrastructureError(
             DATABASE_UNAVAILABLE,
-            "the control database cannot be reached: nobody answers where --control or ONRAMP_ADMIN_DSN says "
-            "(else the default database), or the connection was refused",
+            failure("the control database", e)
+            if e.pgcode
+            else "the control database cannot be reached: nobody answers where --control or ONRAMP_ADMIN_DSN "
+            "says (else the default database), or the connection was refused",
         ) from None
     with closing(conn):
         conn.set_session(isolation_level="REPEATABLE READ", readonly=True)

@@ -14,6 +14,7 @@ import psycopg2
 from psycopg2.extensions import connection, cursor, parse_dsn
 
 from shared.errors import DATABASE_UNFIT, InfrastructureError
+from shared.postgres.failures import MissingDatabaseError, is_missing
 from shared.postgres.quoting import identifier
 
 _IDLE_SECONDS: Final = 5
@@ -127,9 +128,10 @@ def session(settings: Iterable[str]) -> str:
 def connect(dsn: str, *, name: str, options: str = "") -> connection:
     """Open a connection that Postgres shows as `name`; `options` are settings of the session (`-c …`).
 
-    The DSN's own options hold where `options` has nothing to say.  Raises `psycopg2.Error`, and
-    `InfrastructureError` (`database_unfit`) when a pooler in between dropped the settings: values would be
-    read otherwise, and nothing would time out.  Costs two round trips more.
+    The DSN's own options hold where `options` has nothing to say.  Raises `psycopg2.Error`
+    (`MissingDatabaseError`: the server has no such database), and `InfrastructureError` (`database_unfit`)
+    when a pooler in between dropped the settings: values would be read otherwise, and nothing would time out.
+    Costs two round trips more.
     """
     own = parse_dsn(dsn).get("options", "")
     settings = settings_in(f"{session(_OURS)} {own} {options}")
@@ -140,6 +142,8 @@ def connect(dsn: str, *, name: str, options: str = "") -> connection:
     except psycopg2.OperationalError as e:
         if _NO_OPTIONS in str(e):
             raise _unfit(dsn, settings) from None
+        if is_missing(e):
+            raise MissingDatabaseError("the server has no such database") from None
         raise
     try:
         lacking = _lacking(conn, settings)

@@ -18,6 +18,7 @@ from shared.contracts.tables import statements_for
 from shared.errors import DATABASE_UNAVAILABLE, InfrastructureError
 from shared.postgres.answering import answering
 from shared.postgres.connect import connect
+from shared.postgres.failures import NO_SUCH_DATABASE, failure
 
 #: The writer's, by which it makes landing tables.
 _LOCK: Final = 7_203_155_002
@@ -71,7 +72,7 @@ def carry_out(owner: Owner, wanted: Wanted, writer: str) -> Ddl:
             for statement in statements:
                 doing.execute(statement)
     except psycopg2.Error as e:
-        if not e.pgcode or e.pgcode.startswith(_CONNECTION):
+        if not e.pgcode or e.pgcode.startswith(_CONNECTION) or e.pgcode == NO_SUCH_DATABASE:
             raise _unavailable(owner, e) from None
         return Ddl(
             statements, f"{wanted.name}: SQLSTATE {e.pgcode}, nothing of it was done; run as its owner"
@@ -109,7 +110,6 @@ def _connected(owner: Owner) -> Iterator[cursor]:
 
 
 def _unavailable(owner: Owner, error: psycopg2.Error) -> InfrastructureError:
-    reason = f"SQLSTATE {error.pgcode or 'none (it cannot be reached)'}"
     return InfrastructureError(
-        DATABASE_UNAVAILABLE, f"database {owner.database}: a table could not be made: {reason}"
+        DATABASE_UNAVAILABLE, failure(f"database {owner.database}: a table could not be made", error)
     )

@@ -15,6 +15,7 @@ from psycopg2.extensions import connection
 from shared.errors import DATABASE_UNAVAILABLE, DATABASE_UNFIT, InfrastructureError
 from shared.postgres.answering import answering
 from shared.postgres.connect import connect
+from shared.postgres.failures import failure
 
 _READ: Final = """
     SELECT h.kind, h.name, h.state, h.sqlstate, h.since, w.events, w.oldest
@@ -101,6 +102,4 @@ def connected(database: str, dsn: str) -> Iterator[connection]:
             raise
         raise InfrastructureError(e.fault, f"database {database}: {e.detail}") from None
     except psycopg2.Error as e:
-        raise InfrastructureError(
-            DATABASE_UNAVAILABLE, f"database {database}: SQLSTATE {e.pgcode or 'none (it cannot be reached)'}"
-        ) from None
+        raise InfrastructureError(DATABASE_UNAVAILABLE, failure(f"database {database}", e)) from None

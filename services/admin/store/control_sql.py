@@ -18,6 +18,7 @@ from shared.errors import DATABASE_UNAVAILABLE, DATABASE_UNFIT, InfrastructureEr
 from shared.migrations import Migrations
 from shared.postgres.connect import can_write
 from shared.postgres.connect import connect as opened
+from shared.postgres.failures import failure
 
 SCHEMA: Final = "onramp_admin"
 #: A step of a job waits for other databases in its transaction: a role's own short limit of that would end it
@@ -113,8 +114,7 @@ def translated() -> Iterator[None]:
     try:
         yield
     except psycopg2.Error as e:
-        state = e.pgcode or "none (it cannot be reached)"
-        raise InfrastructureError(DATABASE_UNAVAILABLE, f"the control database: SQLSTATE {state}") from None
+        raise InfrastructureError(DATABASE_UNAVAILABLE, failure("the control database", e)) from None
 
 
 class RefusedError(Exception):

@@ -21,6 +21,7 @@ from shared.errors import DATABASE_UNAVAILABLE, InfrastructureError, OnrampError
 from shared.postgres import arrays
 from shared.postgres.answering import answering
 from shared.postgres.connect import connect
+from shared.postgres.failures import failure
 
 _OPTIONS: Final = (
     "-c search_path=pg_catalog,pg_temp -c timezone=UTC -c statement_timeout=30000 -c lock_timeout=5000"
@@ -152,9 +153,7 @@ def in_destination(where: Destination) -> Iterator[cursor]:
             yield conn.cursor()
             conn.commit()
     except psycopg2.Error as e:
-        state = e.pgcode or "none (it cannot be reached)"
-        detail = f"database {where.name}: SQLSTATE {state}"
-        raise InfrastructureError(DATABASE_UNAVAILABLE, detail) from None
+        raise InfrastructureError(DATABASE_UNAVAILABLE, failure(f"database {where.name}", e)) from None
 
 
 def _connect(dsn: str) -> connection:

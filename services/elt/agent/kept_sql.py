@@ -25,6 +25,7 @@ from services.elt.snapshots.telling import Told
 from shared.errors import InfrastructureError
 from shared.postgres.answering import KeptConnection, answering
 from shared.postgres.connect import connect as opened
+from shared.postgres.failures import NO_SUCH_DATABASE, failure
 
 _OPTIONS: Final = "-c search_path=pg_catalog,pg_temp -c statement_timeout=10000 -c lock_timeout=5000"
 #: What messages call it: its DSN is in none.
@@ -277,6 +278,8 @@ def translated() -> Iterator[None]:
     except InfrastructureError as error:
         raise KeptError(error.detail) from None
     except psycopg2.Error as error:
+        if error.pgcode == NO_SUCH_DATABASE:
+            raise KeptError(failure("the database that it is published to", error)) from None
         missing = error.pgcode == "42P01"
         hint = ": start the writer, which creates its tables there" if missing else ""
         code = f"SQLSTATE {error.pgcode}" if error.pgcode else "no connection"

@@ -24,6 +24,7 @@ from services.elt.snapshots.stamps_sql import HIDDEN, STAMP
 from shared.errors import InfrastructureError
 from shared.postgres.answering import KeptConnection
 from shared.postgres.connect import connect
+from shared.postgres.failures import NO_SUCH_DATABASE, failure
 from shared.registry.sources import Source
 
 _STATEMENT_MS: Final = 10_000
@@ -242,6 +243,8 @@ def _translated(dsn_env: str) -> Iterator[None]:
         raise SourceError(error.detail) from None
     except psycopg2.Error as error:
         # What libpq says of a connection may repeat parts of the DSN; a server's code does not.
+        if error.pgcode == NO_SUCH_DATABASE:
+            raise SourceError(failure("the source", error)) from None
         why = f"SQLSTATE {error.pgcode}" if error.pgcode else "no connection"
         if isinstance(error, psycopg2.ProgrammingError) and not error.pgcode:
             why = "its DSN is wrong"

@@ -30,6 +30,7 @@ from shared import change_table
 from shared.errors import InfrastructureError
 from shared.postgres.answering import KeptConnection
 from shared.postgres.connect import connect
+from shared.postgres.failures import NO_SUCH_DATABASE, failure
 
 log = logging.getLogger(__name__)
 
@@ -269,6 +270,8 @@ class Modeler:
 def _reason(error: psycopg2.Error | InfrastructureError) -> str:
     if isinstance(error, InfrastructureError):
         return error.detail
+    if error.pgcode == NO_SUCH_DATABASE:
+        return failure("the database", error)
     return error.pgcode or "the connection is lost or refused"
 
 

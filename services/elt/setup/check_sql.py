@@ -15,6 +15,7 @@ from services.elt.snapshots import identity_sql
 from services.elt.snapshots.stamps_sql import TREE
 from shared.errors import InfrastructureError
 from shared.postgres.connect import connect
+from shared.postgres.failures import NO_SUCH_DATABASE, failure
 from shared.postgres.quoting import identifier
 from shared.registry.sources import Source, pattern_of
 
@@ -83,6 +84,8 @@ def facts(name: str, source: Source, dsn: str, *, rows: bool) -> Iterator[Fact]:
     except InfrastructureError as error:
         raise SourceError(error.detail) from None
     except psycopg2.Error as error:
+        if error.pgcode == NO_SUCH_DATABASE:
+            raise SourceError(failure("the source", error)) from None
         raise SourceError(f"the source cannot be asked: SQLSTATE {error.pgcode or 'none'}") from None
 
 

@@ -20,6 +20,7 @@ from shared.errors import (
     OnrampError,
     UserError,
 )
+from shared.postgres.failures import failure
 
 _NO_PERMISSION: Final = "42501"
 #: Functions of the server in which procedural languages raise a function's own errors: PL/pgSQL's
@@ -112,7 +113,7 @@ def translate(error: psycopg2.Error, database: Database) -> OnrampError:
         )
         if name
     )
-    detail = f"database {database.name}: SQLSTATE {state or 'none (connection lost or refused)'}"
+    detail = failure(f"database {database.name}", error, "none (connection lost or refused)")
     detail = f"{detail}, {objects}" if objects else detail
     if state == _NO_PERMISSION:
         return _of_database(UserError(NO_PERMISSION, detail), error)
