@@ -6,6 +6,9 @@ when a connection of its own sees the ledger beyond its offset: the ledger moves
 own transaction.  It is asked every 10 ms and the moment is noted after the answer, so the
 figures err upwards.
 
+`--absent-tables 2000` sends as many packets beside them every ten seconds, past the gateway, of which each
+names another table that does not exist: what their neighbours wait for is to stay within two seconds.
+
 The first minute (JVM and tables are new) and the first event of each later name (topic
 and table are made for it) are told apart.
 """
@@ -18,7 +21,7 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -29,6 +32,7 @@ import psycopg2
 from psycopg2.extensions import connection
 
 from loadtest import latency_page, report
+from loadtest.absent_tables import EVERY_SECONDS, Bursts
 from loadtest.background import repeatedly
 from loadtest.measure import spread
 from loadtest.pages import RESULTS
@@ -92,6 +96,9 @@ def main() -> None:
     parser.add_argument(
         "--fresh-every", type=float, default=10.0, help="seconds from one new name to the next"
     )
+    parser.add_argument(
+        "--absent-tables", type=int, default=0, help="packets for absent tables beside, every ten seconds"
+    )
     parser.add_argument("--out", type=Path, help="write the figures there too")
     args = parser.parse_args()
     with embedded(1) as target:
@@ -100,7 +107,7 @@ def main() -> None:
     print(figures)
     if args.out:
         args.out.write_text(figures + "\n", "utf-8")
-    if args.seconds >= 600 and not args.out:  # noqa: PLR2004 - the whole length of the bench
+    if args.seconds >= 600 and not args.out and not args.absent_tables:  # noqa: PLR2004 - the whole length of the bench
         (RESULTS / latency_page.RESULT).write_text(figures + "\n", "utf-8")
         latency_page.write()
     if result["rows_not_seen"] or result["refused"]:
@@ -112,8 +119,11 @@ def measure(target: Target, args: argparse.Namespace) -> dict[str, Any]:
     with closing(psycopg2.connect(target.dsn, application_name="onramp-bench")) as conn:
         conn.autocommit = True
         ledgers = Ledgers(conn)
+        bursts = Bursts(target, args.absent_tables) if args.absent_tables else None
+        beside = repeatedly(EVERY_SECONDS, bursts.send) if bursts else nullcontext()
         with repeatedly(_LOOK_SECONDS, ledgers.look):
-            lines = send(target, args)
+            with beside:
+                lines = send(target, args)
             sent = [
                 Sent(due, answered, name, (topic, p), offset)
                 for due, answered, name, *r in lines
@@ -121,7 +131,7 @@ def measure(target: Target, args: argparse.Namespace) -> dict[str, Any]:
                 for topic, p, offset in [r]
             ]
             _wait(ledgers, sent)
-        return _report(args, lines, sent, ledgers)
+        return _report(args, lines, sent, ledgers) | ({"absent_tables": bursts.sent} if bursts else {})
 
 
 def send(target: Target, args: argparse.Namespace) -> list[Any]:
