@@ -8,6 +8,7 @@ and red counts only for tests that are green without a mutant, which is seen fir
 
 import argparse
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -92,11 +93,18 @@ def _survives(mutant: Mutant, copy: Path, marks: str) -> bool:
     target.write_text(target.read_text("utf-8").replace(mutant.old, mutant.new), "utf-8")
     done = _pytest(copy, mutant.tests, marks)
     noticed = done.returncode == _RED
-    print(f"{'noticed ' if noticed else 'SURVIVED'}  without {mutant.removes}", flush=True)
+    by = f"  by {red_test(done.stdout.decode())}" if noticed else ""
+    print(f"{'noticed ' if noticed else 'SURVIVED'}  without {mutant.removes}{by}", flush=True)
     if done.returncode not in {_GREEN, _RED}:
         print(done.stdout.decode()[-2000:], done.stderr.decode()[-2000:])
     shutil.rmtree(copy)
     return not noticed
+
+
+def red_test(output: str) -> str:
+    """Return the failed test of pytest's summary; a test that hangs ends pytest before its summary."""
+    found = re.search(r"^(?:FAILED|ERROR) (.+?)(?: - |$)", output, re.MULTILINE)
+    return found[1] if found else "a timeout"
 
 
 def _copy_tree(copy: Path) -> None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from tests.mutants.all import AREAS, CORE
-from tests.mutants.machine import Mutant
+from tests.mutants.machine import Mutant, red_test
 from tests.unit.house.tree import ROOT, report, text_of
 
 
@@ -49,6 +49,13 @@ def test_a_mutant_that_no_longer_fits_is_noticed() -> None:
         replace(fits, tests=f"{test}::test_gone"),
     ]
     assert [len(list(faults(mutant))) for mutant in (fits, *stale)] == [0, 1, 1, 1, 1]
+
+
+def test_the_test_that_noticed_is_named() -> None:
+    summary = "1 passed\nFAILED tests/unit/test_a.py::test_b[a b] - AssertionError: c - d\n1 failed"
+    assert red_test(summary) == "tests/unit/test_a.py::test_b[a b]"
+    assert red_test("ERROR tests/unit/test_a.py::test_b") == "tests/unit/test_a.py::test_b"
+    assert red_test("+++ Timeout +++") == "a timeout"
 
 
 def test_the_twenty_that_make_test_must_notice_are_listed() -> None:
