@@ -103,7 +103,7 @@ def _survives(mutant: Mutant, copy: Path, marks: str) -> bool:
 
 def red_test(output: str) -> str:
     """Return the failed test of pytest's summary; a test that hangs ends pytest before its summary."""
-    found = re.search(r"^(?:FAILED|ERROR) (.+?)(?: - |$)", output, re.MULTILINE)
+    found = re.search(r"^(?:FAILED|ERROR) (tests/.+?)(?: - |$)", output, re.MULTILINE)
     return found[1] if found else "a timeout"
 
 

@@ -52,7 +52,7 @@ def test_a_mutant_that_no_longer_fits_is_noticed() -> None:
 
 
 def test_the_test_that_noticed_is_named() -> None:
-    summary = "1 passed\nFAILED tests/unit/test_a.py::test_b[a b] - AssertionError: c - d\n1 failed"
+    summary = "ERROR    services.a:a.py:9 a log line\nFAILED tests/unit/test_a.py::test_b[a b] - E: c - d"
     assert red_test(summary) == "tests/unit/test_a.py::test_b[a b]"
     assert red_test("ERROR tests/unit/test_a.py::test_b") == "tests/unit/test_a.py::test_b"
     assert red_test("+++ Timeout +++") == "a timeout"
