@@ -140,7 +140,7 @@ MUTANTS: Final = (
         "services/admin/store/keeper_sql.py",
         "        ON CONFLICT ({_PLACE}) DO NOTHING\n        RETURNING",
         "        RETURNING",
-        "tests/integration/admin/test_keeper.py::test_a_repeat_of_a_record_is_the_same_event",
+        "tests/integration/admin/test_repeats.py",
     ),
     Mutant(
         "that a topic which was recreated is another one to the keeper",

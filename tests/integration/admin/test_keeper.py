@@ -73,17 +73,6 @@ def test_what_is_parked_is_kept_once_byte_for_byte_and_masked(stage: Stage, admi
     assert answer.headers["content-type"] == "application/octet-stream"
 
 
-def test_a_repeat_of_a_record_is_the_same_event(stage: Stage, admin: Admin) -> None:
-    stage.settle(*bad(stage.name, 1))
-    [group] = admin.kept(stage.name, 1)
-    [found] = admin.events(event_name=stage.name)
-    reason = admin.get(f"/v1/events/{found['id']}").json()["reason"]
-    stage.park(b"again", bad(stage.name, 1)[0], [("onramp-error", orjson.dumps(reason))])
-    stage.settle(*bad(stage.name, 1))  # kept behind the repeat
-    [after] = admin.kept(stage.name, 2)
-    assert after["id"] == group["id"]
-
-
 def test_foreign_records_are_passed_over_and_hold_up_nothing(stage: Stage, admin: Admin) -> None:
     reason = {"topic": "t", "partition": 0, "offset": 0, "code": "c", "destination": "d"}
     nul = f"nul\0{stage.name}"
