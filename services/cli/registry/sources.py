@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,7 +11,7 @@ import typer
 
 from services.cli.exits import Exit, complain, exits_when_unavailable, finish
 from services.cli.options import DATA_DIR, DataDirOption, JsonOption, KafkaOption
-from services.cli.where import Where, with_database_options
+from services.cli.where import Where, with_database_options, with_where_options
 
 if TYPE_CHECKING:
     from services.admin.registry.change import Result
@@ -49,32 +49,25 @@ def sources() -> None:
 
 
 @app.command("list")
-@with_database_options
+@with_where_options
 def list_(where: Where, *, as_json: JsonOption = False) -> None:
-    """Print each source as the agent saw it last: its state and why, and the WAL that it keeps for us.
+    """Print each source as the agent reported it last: its state, its WAL, and its suspended tables.
 
-    Exits with 1 when one does not flow, 3 when a database cannot be reached. Example:
+    Each state that is not `flowing` and each suspended table comes with its reason and what to do. Exits
+    with 1 when there is one, or when the agent's last report is older than 60 s; with 3 when a database, or
+    the registry while no source has been reported, cannot be read. Example:
 
     onramp sources list
     """
-    from services.elt.agent.kept_sql import KeptError
-    from services.elt.setup.asked_sql import listed
+    from services.cli.registry.source_reports import exit_of, read
+    from services.cli.show.source_list import lines_of
 
-    where.require_database()
-    found, is_whole = [], True
-    for name, dsn in where.databases.items():
-        try:
-            found += [{"database": name, **row} for row in listed(dsn)]
-        except KeptError as error:
-            complain(f"what is published to {name} is not known: {error}")
-            is_whole = False
+    found, is_whole = read(where)
     if as_json:
         print(json.dumps(found, default=str))
     else:
-        print("".join(f"{line}\n" for row in found for line in _lines(row)), end="")
-    if not is_whole:
-        raise typer.Exit(Exit.UNAVAILABLE)
-    raise typer.Exit(Exit.OK if all(row["state"] == "flowing" for row in found) else Exit.FAILED)
+        print("".join(f"{line}\n" for row in found for line in lines_of(row)), end="")
+    raise typer.Exit(exit_of(where, found) if is_whole else Exit.UNAVAILABLE)
 
 
 @app.command("sql")
@@ -210,14 +203,6 @@ def resync(where: Where, name: NameArgument, *, as_json: JsonOption = False) -> 
         done=f"{name} is read again; `onramp sources list` shows how far it is",
         problem=f"no source {name} is published to {', '.join(where.databases)}: has the agent seen it?",
     )
-
-
-def _lines(row: Mapping[str, Any]) -> Iterator[str]:
-    kept = row["retained_bytes"]
-    wal = "no slot" if kept is None else f"{kept / (1 << 20):,.0f} MB of WAL"
-    yield f"{row['source']:<20} {row['state']:<12} {wal}, looked at {row['looked_s_ago']:.0f} s ago"
-    if row["reason"]:
-        yield f"  {row['reason']}"
 
 
 def _source(name: str, snapshot: "Snapshot") -> "Source":

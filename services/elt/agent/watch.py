@@ -4,10 +4,12 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import closing
+from time import monotonic
 from typing import Final
 
 from services.elt.agent.connect_api import ConnectError
-from services.elt.agent.kept_sql import KeptError, sources_in
+from services.elt.agent.kept_sql import KeptDatabase, KeptError, sources_in
 from services.elt.agent.look import SourceLook
 from services.elt.agent.metrics import AgentMetrics
 from services.elt.agent.seen import Shown, State
@@ -18,6 +20,8 @@ from shared.registry.sources import Source
 log = logging.getLogger(__name__)
 
 _REGISTRY_SECONDS: Final = 1.0
+#: Between two reports of a source that is not followed: `onramp sources list` takes an older one for silence.
+_REPORT_SECONDS: Final = 10.0
 #: States that are no news for whoever is on call.
 _EXPECTED: Final = (State.FLOWING, State.STARTING, State.STANDBY)
 
@@ -121,6 +125,7 @@ class Watch:
         self._look_s = look_s
         self._watched: dict[str, _Watched] = {}
         self._wrong: dict[str, str] = {}
+        self._report_at: dict[str, float] = {}
         self._has_followed = False
         #: Databases that were not yet asked for sources that nobody names any more, and why.
         self._unasked = dict.fromkeys(databases, "")
@@ -178,10 +183,12 @@ class Watch:
     def _begin(self, name: str, source: Source) -> None:
         dsn = os.environ.get(source.dsn_env)
         if not dsn:
-            self._refuse(name, f"{source.dsn_env} is not set: give the agent the source's DSN in it")
+            self._refuse(name, source, f"{source.dsn_env} is not set: give the agent the source's DSN in it")
             return
         if source.database is not None and source.database not in self._databases:
-            self._refuse(name, f"no database {source.database} is configured (ONRAMP_WRITER_DATABASES)")
+            self._refuse(
+                name, source, f"no database {source.database} is configured (ONRAMP_WRITER_DATABASES)"
+            )
             return
         self._wrong.pop(name, None)
 
@@ -192,10 +199,26 @@ class Watch:
         self._watched[name] = watched
         watched.start(self._look_s)
 
-    def _refuse(self, name: str, why: str) -> None:
-        if self._wrong.get(name) != why:
+    def _refuse(self, name: str, source: Source, why: str) -> None:
+        is_news = self._wrong.get(name) != why
+        if is_news:
             log.error("a source cannot be followed", extra={"source": name, "reason": why})
         self._wrong[name] = why
+        if is_news or monotonic() >= self._report_at.get(name, 0):
+            self._report(name, source, why)
+
+    def _report(self, name: str, source: Source, why: str) -> None:
+        """Report a source that is not followed where `onramp sources list` reads."""
+        self._report_at[name] = monotonic() + _REPORT_SECONDS
+        dsns = self._databases
+        dsn = dsns.get(source.database or "") or next(iter(dsns.values()), "")
+        try:
+            with closing(KeptDatabase(name, source.dsn_env, dsn)) as kept:
+                if kept.watch():
+                    kept.read()
+                    kept.show(Shown(state=State.UNREACHABLE, reason=why))
+        except KeptError as error:
+            log.warning("a source cannot be reported", extra={"source": name, "reason": str(error)})
 
     def _remove_unnamed(self, named: Mapping[str, Source]) -> None:
         """Remove sources that left the registry while no agent ran; a database that is out is asked later."""

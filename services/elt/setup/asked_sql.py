@@ -6,11 +6,18 @@ from services.elt.agent.kept_sql import asking
 
 _SOURCES: Final = "onramp_agent.sources"
 _MODELS: Final = "onramp.models"
+#: An agent polls each source every second: one whose last report is older has ended, or hangs.
+SILENT_SECONDS: Final = 60.0
 _LIST: Final = """
     SELECT source, state, reason, slot_active, wal_status, retained_bytes, heartbeat_age_s,
            looked_at, extract(epoch FROM clock_timestamp() - looked_at)::float8 AS looked_s_ago,
-           out_of_sync_lsn::text, out_of_sync_at, resync_wanted_at
-    FROM onramp_agent.sources ORDER BY source
+           out_of_sync_lsn::text, out_of_sync_at, resync_wanted_at,
+           (SELECT count(merged_at) FROM onramp.models m WHERE m.source = s.source) AS tables,
+           (SELECT coalesce(jsonb_agg(jsonb_build_object(
+                'table', schema_name || '.' || table_name, 'since', held_since, 'reason', m.reason)
+                ORDER BY schema_name, table_name), '[]')
+            FROM onramp.models m WHERE m.source = s.source AND m.reason IS NOT NULL) AS suspended
+    FROM onramp_agent.sources s ORDER BY source
 """
 _RESYNC: Final = """
     UPDATE onramp_agent.sources SET resync_wanted_at = clock_timestamp(),

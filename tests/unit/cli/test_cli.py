@@ -113,6 +113,12 @@ def test_an_audit_without_any_database_or_with_a_bad_pattern_is_2(tmp_path: Path
         assert run.invoke(app, [*nowhere, "--dsn", "postgresql://x@127.0.0.1:1/x", *wrong]).exit_code == 2
 
 
+def test_sources_of_no_known_database_name_the_missing_setting_and_are_3(tmp_path: Path) -> None:
+    nowhere = ["sources", "list", "--data-dir", str(tmp_path)]
+    result = run.invoke(app, nowhere, env={"ONRAMP_WRITER_DSN": ""})
+    assert (result.exit_code, "set ONRAMP_WRITER_DSN" in result.stderr) == (3, True)
+
+
 def test_an_audit_without_kafka_is_3() -> None:
     where = ["--kafka", f"127.0.0.1:{free_port()}", "--dsn", "postgresql://x:secret@127.0.0.1:1/x"]
     result = run.invoke(app, ["audit", *where])

@@ -1,0 +1,56 @@
+"""What the agent has reported of sources, read from the databases they are published to, as an exit code."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from services.cli.exits import Exit, complain, exits_when_unavailable
+
+if TYPE_CHECKING:
+    from services.cli.where import Where
+
+
+def read(where: "Where") -> tuple[list[dict[str, Any]], bool]:
+    """Return the last report of each source, and whether every database could be read.
+
+    Raises `typer.Exit` (3) when no database is known.
+    """
+    from services.elt.agent.kept_sql import KeptError
+    from services.elt.setup.asked_sql import listed
+
+    if not where.databases:
+        complain(
+            "no database is known that sources are published to: set ONRAMP_WRITER_DSN or give --dsn; "
+            "--data-dir finds the database of `onramp up`"
+        )
+        raise typer.Exit(Exit.UNAVAILABLE)
+    found: list[dict[str, Any]] = []
+    is_whole = True
+    for name, dsn in where.databases.items():
+        try:
+            found += [{"database": name, **row} for row in listed(dsn)]
+        except KeptError as error:
+            complain(f"cannot read the sources published to {name}: {error}")
+            is_whole = False
+    return found, is_whole
+
+
+def exit_of(where: "Where", found: Sequence[Mapping[str, Any]]) -> Exit:
+    """Return whether all sources are well; without any report say why there is none."""
+    from services.admin.registry.change import editing
+    from services.cli.show.source_list import is_well
+
+    if found:
+        return Exit.OK if all(map(is_well, found)) else Exit.FAILED
+    with exits_when_unavailable(), editing(where.kafka_settings) as editor:
+        named = editor.chain.snapshot().sources
+    if not named:
+        complain("the registry names no sources: `onramp sources add` adds one")
+        return Exit.OK
+    for name, source in sorted(named.items()):
+        complain(
+            f"no agent has reported the source {name}: start python -m services.elt.agent with "
+            f"{source.dsn_env} set (`onramp up` starts it)"
+        )
+    return Exit.FAILED
