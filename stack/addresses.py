@@ -34,10 +34,15 @@ def note(folder: Path, addresses: Addresses) -> None:
 
 def known(folder: Path) -> Addresses:
     """Return where the stack of `folder` runs, or was when it was killed; the usual ones when none does."""
+    return noted(folder) or Addresses()
+
+
+def noted(folder: Path) -> Addresses | None:
+    """Return the same; None when no stack runs."""
     try:
         return Addresses(**json.loads((folder / _FILE).read_text("utf-8")))
     except FileNotFoundError:
-        return Addresses()
+        return None
 
 
 def forget(folder: Path) -> None:

@@ -6,28 +6,16 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
-from shared.registry.log_registry import LogRegistry
-from shared.registry.opened import open_log
-from shared.registry.sources import PASSWORD_SUFFIX
-from shared.settings import KafkaSettings, RegistrySettings
-from stack import services
+from shared.postgres.source_dsns import SourceDsns
+from shared.settings import KafkaSettings
+from stack import services, source_secrets
 from stack.connect import Connect
 from stack.part_process import PartProcess, answers_ok
 from stack.ports import free_port
+from stack.private import private_folder
 from stack.processes import Child, Command, wait_for
 
 _HEALTHY_SECONDS: Final = 60.0
-
-
-def source_variables(bootstrap: str) -> list[str]:
-    """Return the variables of DSNs that the sources of the registry in Kafka name; none without sources."""
-    registry = LogRegistry(open_log(RegistrySettings(), KafkaSettings(bootstrap=bootstrap)))
-    try:
-        registry.refresh()
-        sources = registry.snapshot().sources if registry.is_read else {}
-        return sorted({source.dsn_env for source in sources.values()})
-    finally:
-        registry.close()
 
 
 class Capture:
@@ -41,16 +29,21 @@ class Capture:
         Args:
             data_dir: where their logs are.
             bootstrap: the brokers.
-            variables: of the sources' DSNs; passwords in them are given to Kafka Connect.
+            variables: of the sources' DSNs; those in the environment are stored at the start, for the agent
+                and Kafka Connect, and for later runs.
             env: how databases and the registry are reached, as the writer is told; DSNs of sources may be
                 there instead of in our own environment.
         """
+        self._data_dir = data_dir
         self._logs = data_dir / "logs"
+        self._given = SourceDsns(env={**os.environ, **env})
+        self._variables = list(variables)
+        self._secrets = source_secrets.folder_of(data_dir)
         self._connect = Connect(
             data_dir / "connect",
             bootstrap,
             port=free_port(),
-            passwords=_passwords(variables, {**os.environ, **env}),
+            secrets=self._secrets,
             security=KafkaSettings(bootstrap=bootstrap).security,
         )
         self._env = {"ONRAMP_KAFKA_BOOTSTRAP": bootstrap, **env}
@@ -69,13 +62,27 @@ class Capture:
 
     def start(self) -> None:
         """Start them."""
+        private_folder(self._secrets)
+        for variable in self._variables:
+            self._keep(variable)
         self._connect.start()
         settings = {
+            "ONRAMP_AGENT_DSN_FOLDER": str(self._secrets),
             "ONRAMP_AGENT_CONNECT_URL": self._connect.url,
             "ONRAMP_AGENT_HTTP_PORT": str(self._agent.port),
         }
         self._agent.start(self._logs, {**self._env, **settings})
         self._modeler.start(self._logs, self._env)
+
+    def add(self, variables: Iterable[str]) -> None:
+        """Store the DSNs of sources that were added meanwhile, unless they were given since."""
+        for variable in variables:
+            if not SourceDsns(self._secrets, env={}).find(variable):
+                self._keep(variable)
+
+    def _keep(self, variable: str) -> None:
+        if dsn := self._given.find(variable):
+            source_secrets.keep(self._data_dir, variable, dsn)
 
     def wait_ready(self) -> None:
         """Wait until Kafka Connect takes connectors and the agent answers.
@@ -122,22 +129,3 @@ class _Program(PartProcess):
             _HEALTHY_SECONDS,
             waiting_for=f"port {self.port} does not answer /healthz",
         )
-
-
-def _passwords(variables: Iterable[str], env: Mapping[str, str]) -> dict[str, str]:
-    """Return what Kafka Connect's environment must have of the sources' passwords."""
-    return {
-        name + PASSWORD_SUFFIX: env.get(name + PASSWORD_SUFFIX) or _password_in(env.get(name, ""))
-        for name in variables
-    }
-
-
-def _password_in(dsn: str) -> str:
-    """Return the password in a DSN; none for what is no DSN, which the agent says."""
-    import psycopg2  # noqa: PLC0415 - needs the `local` extra
-    from psycopg2.extensions import parse_dsn  # noqa: PLC0415
-
-    try:
-        return str(parse_dsn(dsn).get("password", ""))
-    except psycopg2.ProgrammingError:
-        return ""

@@ -37,6 +37,7 @@ class Connect(PartProcess):
         passwords: Mapping[str, str] | None = None,
         heap_mb: int = 192,
         security: KafkaSecurity | None = None,
+        secrets: Path | None = None,
     ) -> None:
         """Describe the worker; nothing is written or started before `start`.
 
@@ -49,6 +50,8 @@ class Connect(PartProcess):
                 `${env:NAME}`, so that no password is in a topic or in an answer of the REST interface.
             heap_mb: the Java heap.
             security: how its clients and those of its connectors reach the brokers; None for plaintext.
+            secrets: a folder of files with passwords, which a configuration names as `${directory:…}`; it is
+                read whenever a connector starts.
         """
         super().__init__("Kafka Connect")
         self._dir = data_dir.absolute()
@@ -58,6 +61,7 @@ class Connect(PartProcess):
         self._passwords = dict(passwords or {})
         self._heap_mb = heap_mb
         self._security = security or KafkaSecurity()
+        self._secrets_folder = secrets
 
     @property
     def url(self) -> str:
@@ -137,9 +141,10 @@ class Connect(PartProcess):
         }
 
     def _of_files(self) -> dict[str, str]:
-        """Return the provider of our certificate's and key's texts; none without them."""
+        """Return the provider of texts in files (certificate, key, passwords); none without them."""
         files = (self._security.cert_file, self._security.key_file)
         folders = sorted({str(file.parent) for file in files if file})
+        folders += [str(self._secrets_folder.absolute())] if self._secrets_folder else []
         if not folders:
             return {}
         return {

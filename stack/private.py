@@ -41,16 +41,18 @@ def secret(file: Path, make: Callable[[], str]) -> str:
     text = file.read_text("utf-8").strip() if file.exists() else ""
     if not text:
         text = make()
-        _write(file, text)
+        store(file, f"{text}\n")
     _narrow(file, _FILE)
     return text
 
 
-def _write(file: Path, text: str) -> None:
+def store(file: Path, text: str) -> None:
+    """Write a secret whole, for its owner alone to read."""
     beside = file.with_name(f"{file.name}.{os.getpid()}")
     beside.unlink(missing_ok=True)
-    with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _FILE), "w") as opened:
-        opened.write(f"{text}\n")
+    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _FILE)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as opened:
+        opened.write(text)
         opened.flush()
         os.fsync(opened.fileno())
     beside.replace(file)

@@ -5,28 +5,26 @@ at all that run. On the way down the one who looks goes first, then the gateway,
 arrives, then the writer, then what they stood on.
 """
 
-import fcntl
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
 
+from shared.registry.sources import Source
 from stack import services, source_demo
 from stack.addresses import Addresses, forget, note
 from stack.beside import Beside
-from stack.capture import Capture, source_variables
+from stack.capture import Capture
+from stack.data_lock import DataLock
 from stack.dev_key import dev_key, operator_key
-from stack.errors import StackError, UnavailableError
-from stack.guard_client import GUARD
+from stack.errors import StackError
 from stack.interrupts import Interrupts
 from stack.jars import ensure_jars
 from stack.kafka import Kafka
+from stack.named_sources import NamedSources
 from stack.part_process import Part
 from stack.plan import Plan
 from stack.ports import Usual
 from stack.postgres import Postgres
-from stack.private import private_folder
 from stack.probe import has_landed, post_probe
 from stack.processes import wait_for
 from stack.prometheus import JOB_AGENT, JOB_GATEWAY, JOB_WRITER, PORT, Programs, Prometheus, ensure_programs
@@ -51,7 +49,7 @@ class Stack:
         self._report = report
         self._interrupts = interrupts
         self._parts: list[tuple[str, Part]] = []
-        self._lock: IO[str] | None = None
+        self._lock = DataLock(plan.data_dir)
         self._ports = Usual()
         self._shared_env: dict[str, str] = {}
         self._postgres_port = plan.postgres_port
@@ -64,6 +62,8 @@ class Stack:
         self.prometheus = ""
         self.source = ""
         self._agent = ""
+        self._named: NamedSources | None = None
+        self._capture: Capture | None = None
         self._watching: Programs | None = None
         self._beside = Beside(report)
         self.api_key = ""
@@ -90,7 +90,7 @@ class Stack:
             StackError: a part could not be started or did not become ready.
             Stopped: somebody asked us to stop meanwhile.
         """
-        self._lock_data()
+        self._lock.take()
         self._get_jars()
         if self._plan.prometheus:
             # Three scrapes of this Prometheus.
@@ -105,7 +105,7 @@ class Stack:
         self._before_services()
         self._start_services()
         self._start_admin()
-        self._start_capture()
+        self.follow_sources()
         if self._watching is not None:
             self._start_prometheus(self._watching)
         note(
@@ -118,6 +118,27 @@ class Stack:
                 admin=self.admin,
             ),
         )
+
+    @property
+    def sources(self) -> Mapping[str, Source]:
+        """The sources that the registry names."""
+        return self._named.all if self._named is not None else {}
+
+    def follow_sources(self) -> Mapping[str, Source]:
+        """Return the sources that the registry names since the last call; the first of all starts capturing.
+
+        Raises:
+            StackError: what captures them could not be started.
+        """
+        if self._named is None:
+            self._named = NamedSources(self.bootstrap)
+        with self._interrupts.allowed():
+            new = self._named.news()
+        if new and self._capture is None:
+            self._start_capture()
+        elif self._capture is not None:
+            self._capture.add(source.dsn_env for source in new.values())
+        return new
 
     def check(self) -> None:
         """Raise if a part that others need has ended by itself; the message shows its log's end."""
@@ -137,6 +158,8 @@ class Stack:
     def stop(self) -> None:
         """Stop what was started, in reverse order. A part that fails to stop stops nobody else's stop."""
         failures: list[Exception] = []
+        if self._named is not None:
+            self._named.close()
         while self._parts:
             name, part = self._parts.pop()
             with self._report.step(f"Stopping {name}"):
@@ -145,37 +168,11 @@ class Stack:
                 except Exception as error:  # noqa: BLE001 - raised below, when all are stopped
                     failures.append(error)
         self._ports.close()
-        if self._lock is not None:
+        if self._lock.is_held:
             forget(self.data_dir)
-            # Said explicitly: the guard has the file open as well, and lives on with us.
-            fcntl.flock(self._lock, fcntl.LOCK_UN)
-            self._lock.close()
-            self._lock = None
+            self._lock.release()
         if failures:
             raise ExceptionGroup("Not every part could be stopped", failures)
-
-    def _lock_data(self) -> None:
-        """Two stacks on one data folder would damage it: the second one is told so."""
-        folder = self._plan.data_dir
-        private_folder(folder)
-        lock = (folder / "lock").open("a+", encoding="utf-8")
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            lock.seek(0)
-            owner = lock.read() or "unknown"
-            lock.close()
-            raise UnavailableError(
-                f"Another 'onramp up' (process {owner}) uses {folder}.",
-                fix="Stop it, or use another folder with --data-dir. If it was killed just now, its "
-                "parts are still being stopped: try again in a few seconds.",
-            ) from error
-        self._lock = lock
-        lock.truncate(0)
-        lock.write(str(os.getpid()))
-        lock.flush()
-        # The guard holds it too: free only when everything that was started has ended.
-        GUARD.hold(lock.fileno())
 
     def _get_jars(self) -> None:
         with self._step("Checking the jars of Kafka"):
@@ -248,19 +245,17 @@ class Stack:
         self.admin = admin.url
 
     def _start_capture(self) -> None:
-        """Start what captures sources if the registry names any; events land without it."""
-        variables = source_variables(self.bootstrap)
-        if not variables:
-            return
+        """Start what captures sources; events land without it, so one that fails ends nothing else."""
+        variables = {source.dsn_env for source in self.sources.values()}
         with self._report.step("Starting Kafka Connect, the agent and the modeler for sources"):
             env = {"ONRAMP_WRITER_DSN": self.dsn, **self._shared_env, **self._plan.writer_env}
             if source_demo.DSN_ENV in variables:
                 self.source = source_demo.dsn(self._postgres)
                 env |= {source_demo.DSN_ENV: self.source} if self.source else {}
-            capture = Capture(self.data_dir, self.bootstrap, variables, env=env)
+            capture = self._capture = Capture(self.data_dir, self.bootstrap, variables, env=env)
             self._agent = capture.agent
-            self._beside.add("what captures sources", self._launch("what captures sources", capture))
-            self._wait_ready([capture])
+            self._beside.add("what captures sources", capture)
+            self._wait_ready([self._launch("what captures sources", capture)])
 
     def _find_prometheus(self) -> None:
         with self._step("Looking for Prometheus, or fetching it"):

@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final
 
 from services.cli.exits import Exit, explain
-from services.cli.show.stack_up import as_dict, lines_of, where_to_look
+from services.cli.show.stack_up import as_dict, lines_of, lines_of_source, where_to_look
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -125,10 +125,22 @@ class StackRun:
     def _stay(self) -> None:
         """Stay until a signal, and watch: a part that crashes is an error with its name."""
         self._note(where_to_look(self._stack))
-        with self._interrupts.allowed():
-            while True:
+        while True:
+            with self._interrupts.allowed():
                 self._check()
                 time.sleep(_CHECK_SECONDS)
+            self._follow_sources()
+
+    def _follow_sources(self) -> None:
+        """Have sources captured that are added meanwhile; a failure of that stops no event."""
+        from stack.errors import StackError
+
+        try:
+            new = self._stack.follow_sources()
+        except StackError as error:
+            new = self._stack.sources
+            self._note([f"What captures sources did not start; run `onramp up` again: {error}"])
+        self._note([line for name in new for line in lines_of_source(self._stack, name)])
 
     def _note(self, lines: list[str]) -> None:
         for line in lines:

@@ -1,22 +1,15 @@
 """`onramp sources`: databases whose changes become tables: how they are, and what prepares and heals them."""
 
 import json
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from services.cli.exits import Exit, complain, exits_when_unavailable, finish
+from services.cli.exits import Exit, finish
 from services.cli.options import DATA_DIR, DataDirOption, JsonOption, KafkaOption
+from services.cli.registry.source_entry import Entry, changed, finish_change, says_why
 from services.cli.where import Where, with_database_options, with_where_options
-
-if TYPE_CHECKING:
-    from services.admin.registry.change import Result
-    from shared.registry import Snapshot
-    from shared.registry.sources import Source
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
@@ -26,16 +19,35 @@ FileOption = Annotated[
     typer.Option("--file", help="The registry's file; without it the registry in Kafka.", show_default=False),
 ]
 EnvOption = Annotated[
-    str, typer.Option("--dsn-env", help="The environment variable that has its DSN: ONRAMP_SOURCE_…")
+    str,
+    typer.Option(
+        "--dsn-env",
+        help="The environment variable that has its DSN; without it ONRAMP_SOURCE_ and the name in capitals.",
+        show_default=False,
+    ),
 ]
 SchemaOption = Annotated[list[str], typer.Option("--schema", help="A schema whose tables are captured.")]
+UnaddedOption = Annotated[
+    list[str] | None,
+    typer.Option("--schema", help="For a source that is not in the registry yet: a schema to capture."),
+]
 ExcludeOption = Annotated[
     list[str] | None, typer.Option("--exclude", help="A pattern of schema.table that stays out.")
 ]
-PublishOption = Annotated[str, typer.Option("--publish", help="The schema that its tables appear in.")]
+PublishOption = Annotated[
+    str,
+    typer.Option(
+        "--publish",
+        help="The schema that its tables appear in; without it the source's name.",
+        show_default=False,
+    ),
+]
 ReasonOption = Annotated[str, typer.Option("--reason", help="Why: it is kept with the change.")]
 RowsOption = Annotated[
     bool, typer.Option("--rows", help="Read every row as well, for values that would come out wrong.")
+]
+NoWaitOption = Annotated[
+    bool, typer.Option("--no-wait", help="Return at once; `onramp sources list` shows the state.")
 ]
 
 
@@ -74,22 +86,24 @@ def list_(where: Where, *, as_json: JsonOption = False) -> None:
 def sql(
     name: NameArgument,
     *,
+    schema: UnaddedOption = None,
+    dsn_env: EnvOption = "",
     file: FileOption = None,
     kafka: KafkaOption = None,
     data_dir: DataDirOption = DATA_DIR,
 ) -> None:
-    """Print what a DBA runs at the source before it can be captured; nothing is run.
+    """Print what a DBA runs at the source before it can be captured: required, then optional. Nothing is run.
 
-    A role that may replicate and read, and a publication of the listed schemas, never of all tables: a
-    warehouse that is a source too would feed itself. Example:
+    Role and password are those of the source's DSN, the password as a SCRAM verifier. With --schema the
+    source need not be in the registry. Example:
 
-    onramp sources sql shop
+    onramp sources sql shop --schema app | psql -v ON_ERROR_STOP=1 postgresql://postgres@shop.example/shop
     """
-    from services.elt.setup.check_sql import role_of
     from services.elt.setup.prepare import statements
 
-    source = _source(name, _registry(file, kafka, data_dir))
-    print(statements(name, source, role_of(os.environ.get(source.dsn_env, ""))))
+    entry = Entry(name, schema, dsn_env, data_dir=data_dir)
+    source = entry.source(file, kafka)
+    print(statements(name, source, entry.dsn(source)))
 
 
 @app.command()
@@ -97,6 +111,8 @@ def check(
     name: NameArgument,
     *,
     rows: RowsOption = False,
+    schema: UnaddedOption = None,
+    dsn_env: EnvOption = "",
     file: FileOption = None,
     kafka: KafkaOption = None,
     data_dir: DataDirOption = DATA_DIR,
@@ -107,16 +123,16 @@ def check(
     Ask with the source's DSN in its `dsn_env`: that role's rights are what counts. Exits with 1 when
     something is wrong, 3 when the source cannot be reached. Example:
 
-    onramp sources check shop --rows
+    onramp sources check shop --schema app --rows
     """
     from services.elt.setup.check_sql import facts
+    from services.elt.setup.login import require_login
 
-    source = _source(name, _registry(file, kafka, data_dir))
-    dsn = os.environ.get(source.dsn_env)
-    if not dsn:
-        complain(f"{source.dsn_env} is not set: give the source's DSN in it")
-        raise typer.Exit(Exit.UNAVAILABLE)
-    with _says_why():
+    entry = Entry(name, schema, dsn_env, data_dir=data_dir)
+    source = entry.source(file, kafka)
+    dsn = entry.required_dsn(source)
+    with says_why():
+        require_login(source.dsn_env, dsn)
         found = list(facts(name, source, dsn, rows=rows))
     if as_json:
         print(json.dumps([fact._asdict() for fact in found]))
@@ -129,9 +145,9 @@ def check(
 def add(
     name: NameArgument,
     *,
-    dsn_env: EnvOption,
     schema: SchemaOption,
-    publish: PublishOption,
+    dsn_env: EnvOption = "",
+    publish: PublishOption = "",
     exclude: ExcludeOption = None,
     reason: ReasonOption = "",
     kafka: KafkaOption = None,
@@ -140,19 +156,24 @@ def add(
 ) -> None:
     """Add a source to the registry in Kafka; the agent captures it from then on.
 
-    Or write it in onramp.yaml, for `onramp apply` (docs/sources.md). Exits with 1 when there is one of
-    that name, or it is refused. Example:
+    With the source's DSN in its `dsn_env` its schemas are looked up first, and a running `onramp up` gets
+    the DSN, with no restart; the same again gives it another password. Or write it in onramp.yaml, for
+    `onramp apply` (docs/sources.md). Exits with 1 when a schema does not exist, when there is another
+    source of that name, or when it is refused. Example:
 
-    onramp sources add shop --dsn-env ONRAMP_SOURCE_SHOP --schema app --publish shop
+    onramp sources add shop --schema app
     """
-    wanted = {"dsn_env": dsn_env, "schemas": schema, "publish": publish, "exclude": exclude or []}
+    entry = Entry(name, schema, dsn_env, publish, exclude, data_dir=data_dir)
+    entry.require_schemas()
 
     def added(there: dict[str, Any]) -> dict[str, Any]:
-        if name in there:
+        if name in there and not entry.is_same(there[name]):
             raise ValueError(f"there is a source {name}: change it by onramp apply, or remove it first")
-        return {**there, name: wanted}
+        entry.hand_over(kafka)
+        return {**there, name: there.get(name, entry.document)}
 
-    _finish(_changed(added, reason, kafka, data_dir), as_json=as_json, done=f"added: {name}")
+    result = changed(added, reason, kafka, data_dir)
+    finish_change(result, as_json=as_json, done=f"added: {name}; {entry.next_step(kafka)}")
 
 
 @app.command()
@@ -178,97 +199,32 @@ def remove(
         return {each: value for each, value in there.items() if each != name}
 
     done = f"removed: {name}; the agent drops its slot and its offsets"
-    _finish(_changed(removed, reason, kafka, data_dir), as_json=as_json, done=done)
+    finish_change(changed(removed, reason, kafka, data_dir), as_json=as_json, done=done)
 
 
 @app.command()
 @with_database_options
-def resync(where: Where, name: NameArgument, *, as_json: JsonOption = False) -> None:
-    """Have everything of a source read again: what it lacks comes, and rows deleted meanwhile go.
+def resync(
+    where: Where, name: NameArgument, *, no_wait: NoWaitOption = False, as_json: JsonOption = False
+) -> None:
+    """Re-snapshot a source: what its tables lack comes, and rows deleted meanwhile go.
 
-    The agent does it within seconds; its tables are as before until their snapshot comes. Exits with 1
-    when no such source is published, 3 when a database cannot be reached. Example:
-
+    Shows the progress until all tables are merged; Ctrl-C ends the display, not the resync. Exits with 1
+    when no such source is published, or its agent does not poll; 3 when a database cannot be reached.
+    Example:
     onramp sources resync shop
     """
-    from services.elt.setup.asked_sql import ask_for_resync
+    from services.cli.registry.resync_progress import follow, request
 
     where.require_database()
-    with _says_why():
-        asked = [database for database, dsn in where.databases.items() if ask_for_resync(dsn, name)]
+    with says_why():
+        databases = request(where, name)
+        is_over = no_wait or follow(where, databases, name)
+    wait = f"{name}: its agent does not poll, and the resync waits for it: `onramp sources list`"
     finish(
-        {"source": name, "databases": asked},
-        worked=bool(asked),
+        {"source": name, "databases": databases},
+        worked=bool(databases) and is_over,
         as_json=as_json,
-        done=f"{name} is read again; `onramp sources list` shows how far it is",
-        problem=f"no source {name} is published to {', '.join(where.databases)}: has the agent seen it?",
+        done=f"{name}: {'a resync is requested' if no_wait else 're-snapshotted'}",
+        problem=wait if databases else f"no source {name} is published to {', '.join(where.databases)}",
     )
-
-
-def _source(name: str, snapshot: "Snapshot") -> "Source":
-    if name not in snapshot.sources:
-        known = ", ".join(sorted(snapshot.sources)) or "none"
-        complain(f"there is no source {name} in the registry; known: {known}")
-        raise typer.Exit(Exit.FAILED)
-    return snapshot.sources[name]
-
-
-def _registry(file: Path | None, kafka: str | None, data_dir: Path) -> "Snapshot":
-    from services.admin.registry.change import editing
-    from services.cli.where import kafka_settings
-    from shared.errors import UserError
-    from shared.registry.file import RegistryFileError, load
-
-    with exits_when_unavailable():
-        try:
-            if file is not None:
-                return load(file)
-            with editing(kafka_settings(kafka, data_dir)) as editor:
-                return editor.chain.snapshot()
-        except (RegistryFileError, UserError) as error:
-            complain(str(error))
-            raise typer.Exit(Exit.FAILED) from None
-
-
-def _changed(change: Any, reason: str, kafka: str | None, data_dir: Path) -> "Result":
-    from pydantic import ValidationError
-
-    from services.admin.registry.change import Wish, change_to, editing
-    from services.cli.where import kafka_settings
-    from shared.errors import UserError
-    from shared.registry import Snapshot
-    from shared.registry.memory import reasons
-
-    with exits_when_unavailable():
-        try:
-            with editing(kafka_settings(kafka, data_dir)) as editor:
-                there = editor.chain.document().get("sources", {})
-                wanted = Snapshot.model_validate({"sources": change(there)})
-                return change_to(editor, wanted, Wish(reason=reason))
-        except (ValueError, UserError) as error:
-            why = reasons(error) if isinstance(error, ValidationError) else [str(error)]
-            complain("; ".join(why))
-            raise typer.Exit(Exit.FAILED) from None
-
-
-def _finish(result: "Result", *, as_json: bool, done: str) -> None:
-    finish(
-        result.as_dict(),
-        worked=result.state in ("applied", "unchanged"),
-        as_json=as_json,
-        done=done,
-        problem=f"{result.state}: {result.reason}",
-    )
-
-
-@contextmanager
-def _says_why() -> Iterator[None]:
-    from services.elt.agent.kept_sql import KeptError
-    from services.elt.agent.source_sql import SourceError
-    from shared.errors import InfrastructureError
-
-    try:
-        yield
-    except (KeptError, SourceError, InfrastructureError) as error:
-        complain(str(error))
-        raise typer.Exit(Exit.UNAVAILABLE) from None

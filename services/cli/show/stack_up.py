@@ -75,6 +75,7 @@ def where_to_look(stack: "Stack") -> list[str]:
         f"Key       {stack.api_key}   (for development, kept in {stack.data_dir / FILE_NAME})",
         f"Kafka     {stack.bootstrap}",
         f"Postgres  {dsn}",
+        *(line for name in sorted(stack.sources) for line in lines_of_source(stack, name)),
         "",
         "Send an event of your own:",
         f"  {curl} -d '{json.dumps(_ENVELOPE)}'",
@@ -84,6 +85,23 @@ def where_to_look(stack: "Stack") -> list[str]:
         *(_of_source(stack, dsn) if stack.source else []),
         "Ctrl-C stops everything.",
     ]
+
+
+def lines_of_source(stack: "Stack", name: str) -> list[str]:
+    """Return where a source's tables are, and what it lacks to be captured."""
+    from shared.postgres.source_dsns import SourceDsns
+    from stack.source_secrets import folder_of
+
+    source = stack.sources[name]
+    where = f"the database {source.database}" if source.database else "Postgres above"
+    schemas = ", ".join(source.schemas)
+    lines = [f"Source    {name}: {schemas}.* → {source.publish}.* in {where}   (bin/onramp sources list)"]
+    if not SourceDsns(folder_of(stack.data_dir)).find(source.dsn_env):
+        lines.append(
+            f"          not captured yet: export {source.dsn_env}, and in that shell run "
+            f"`bin/onramp sources add {name} …` again"
+        )
+    return lines
 
 
 def _of_source(stack: "Stack", dsn: str) -> list[str]:

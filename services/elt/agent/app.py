@@ -17,6 +17,7 @@ from services.elt.agent.pages import pages
 from services.elt.agent.settings import AgentSettings
 from services.elt.agent.source_sql import SourceDatabase
 from services.elt.agent.watch import Watch
+from shared.postgres.source_dsns import SourceDsns
 from shared.registry import Registry
 from shared.registry.sources import Source
 from shared.settings import KafkaSettings
@@ -35,7 +36,7 @@ def create(
         retention_ms=settings.topic_retention_h * 3_600_000,
     )
     topics = ChangeTopics(kafka.brokers, topic_settings)
-    rendering = Rendering(brokers=kafka.brokers, topics=topic_settings)
+    rendering = Rendering(brokers=kafka.brokers, topics=topic_settings, secrets=settings.dsn_folder)
     default = next(iter(databases))
 
     def look_at(name: str, source: Source, dsn: str) -> SourceLook:
@@ -49,7 +50,8 @@ def create(
         return SourceLook(name, source, reach)
 
     metrics = AgentMetrics()
-    watch = Watch(registry, databases, look_at, metrics, look_s=settings.look_s)
+    dsns = SourceDsns(settings.dsn_folder)
+    watch = Watch(registry, databases, look_at, metrics, look_s=settings.look_s, dsns=dsns)
     application = pages(watch, metrics.registry)
     application.router.lifespan_context = _watching(watch)
     return application

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from services.elt.agent import names
@@ -64,11 +65,14 @@ class Rendering:
 
     brokers: Brokers
     topics: TopicSettings
+    #: The folder of files with passwords; None: they are in Kafka Connect's environment.
+    secrets: Path | None = None
 
     def config(self, name: str, source: Source, dsn: Mapping[str, str], seen: Seen) -> dict[str, str]:
         """Return a connector's configuration; `dsn` has libpq's parameters of the source by name."""
         return {
-            **_reach(name, source, dsn),
+            **_reach(name, dsn),
+            "database.password": self._password(source),
             **_capture(name, source, seen),
             **_write(name),
             **{f"topic.creation.default.{key}": value for key, value in self.topics.config.items()},
@@ -80,16 +84,19 @@ class Rendering:
             **{f"signal.consumer.{key}": value for key, value in self.brokers.security.connect().items()},
         }
 
+    def _password(self, source: Source) -> str:
+        """Return where Kafka Connect reads it: it is in no topic and no answer of its interface."""
+        name = source.dsn_env + PASSWORD_SUFFIX
+        return f"${{directory:{self.secrets.absolute()}:{name}}}" if self.secrets else f"${{env:{name}}}"
 
-def _reach(name: str, source: Source, dsn: Mapping[str, str]) -> dict[str, str]:
+
+def _reach(name: str, dsn: Mapping[str, str]) -> dict[str, str]:
     return {
         "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
         "tasks.max": "1",
         "database.hostname": dsn.get("host", "127.0.0.1"),
         "database.port": dsn.get("port", "5432"),
         "database.user": dsn.get("user", ""),
-        # Kafka Connect takes it from its environment: it is in no topic and no answer of its interface.
-        "database.password": f"${{env:{source.dsn_env}{PASSWORD_SUFFIX}}}",
         "database.dbname": dsn.get("dbname", ""),
         **{theirs: dsn[ours] for ours, theirs in _TLS.items() if ours in dsn},
         "driver.options": _SESSION,

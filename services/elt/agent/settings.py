@@ -1,5 +1,6 @@
 """The agent's settings.  Its databases are the writer's, by the writer's own variables."""
 
+from pathlib import Path
 from typing import Any
 
 from pydantic import Field, SecretStr
@@ -18,6 +19,13 @@ class AgentSettings(BaseSettings):
     )
     http_host: str = Field("127.0.0.1", description="Address of /healthz, /readyz and /metrics.")
     http_port: int = Field(8084, ge=0, le=65535, description="Port of /healthz, /readyz and /metrics.")
+    dsn_folder: Path | None = Field(
+        None,
+        description="Folder with a file for each source's DSN, named as its variable, and its password "
+        "alone, named with _PASSWORD. Files come before environment variables and are read at each use: a "
+        "source is added without a restart. Kafka Connect must be allowed to read the folder "
+        "(config.providers.directory).",
+    )
     look_s: float = Field(
         1.0, gt=0, description="Seconds between two looks at a source: the most that a new column waits."
     )

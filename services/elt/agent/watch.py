@@ -1,7 +1,6 @@
 """A thread for each source, so that one that hangs holds up no other; they follow the registry."""
 
 import logging
-import os
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import closing
@@ -14,6 +13,7 @@ from services.elt.agent.look import SourceLook
 from services.elt.agent.metrics import AgentMetrics
 from services.elt.agent.seen import Shown, State
 from services.elt.agent.source_sql import SourceError
+from shared.postgres.source_dsns import SourceDsns
 from shared.registry import Registry
 from shared.registry.sources import Source
 
@@ -42,6 +42,8 @@ class _Watched:
         self._thread = threading.Thread(target=self._run, name=f"source-{name}", daemon=True)
         self.shown: Shown | None = None
         self.look_s = 1.0
+        #: By which it is reached.
+        self.dsn = ""
 
     def start(self, look_s: float) -> None:
         self.look_s = look_s
@@ -117,8 +119,10 @@ class Watch:
         metrics: AgentMetrics,
         *,
         look_s: float,
+        dsns: SourceDsns | None = None,
     ) -> None:
         self._registry = registry
+        self._dsns = dsns or SourceDsns()
         self._databases = databases
         self._make = make
         self._metrics = metrics
@@ -173,15 +177,19 @@ class Watch:
                 self._metrics.forget(name)
             elif name not in named:
                 watched.remove()
-            elif named[name] != watched.source and not watched.is_removing:
+            elif not watched.is_removing and self._is_another(named[name], watched):
                 watched.stop()  # it begins again, as it is named now, when it has ended
         for name, source in named.items():
             if name not in self._watched:
                 self._begin(name, source)
         self._has_followed = True
 
+    def _is_another(self, source: Source, watched: _Watched) -> bool:
+        """Whether the registry's entry, or the DSN, is another one now."""
+        return source != watched.source or self._dsns.find(source.dsn_env) not in ("", watched.dsn)
+
     def _begin(self, name: str, source: Source) -> None:
-        dsn = os.environ.get(source.dsn_env)
+        dsn = self._dsns.find(source.dsn_env)
         if not dsn:
             self._refuse(name, source, f"{source.dsn_env} is not set: give the agent the source's DSN in it")
             return
@@ -196,6 +204,7 @@ class Watch:
             self._metrics.show(name, shown, source.wal_alarm_bytes)
 
         watched = _Watched(name, source, self._make(name, source, dsn), show)
+        watched.dsn = dsn
         self._watched[name] = watched
         watched.start(self._look_s)
 
@@ -233,7 +242,7 @@ class Watch:
                 continue
             del self._unasked[database]
             for name, env in kept.items():
-                if name not in named and name not in self._watched and (source_dsn := os.environ.get(env)):
+                if name not in named and name not in self._watched and (source_dsn := self._dsns.find(env)):
                     gone = Source(dsn_env=env, schemas=("unknown",), publish="unknown", database=database)
                     watched = _Watched(name, gone, self._make(name, gone, source_dsn), lambda _: None)
                     watched.remove()

@@ -12,7 +12,7 @@ _REMEDIES: Final = (
         re.compile(r"password authentication failed|no password was provided"),
         (
             "the source refuses the password that Kafka Connect has: set {env} in its environment and start "
-            "it again"
+            "it again, or beside onramp up run onramp sources add again with the new password"
         ),
     ),
     (

@@ -1,6 +1,6 @@
 """What the agent keeps of sources, as people ask for it, and what they ask of the agent."""
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from services.elt.agent.kept_sql import asking
 
@@ -18,6 +18,21 @@ _LIST: Final = """
                 ORDER BY schema_name, table_name), '[]')
             FROM onramp.models m WHERE m.source = s.source AND m.reason IS NOT NULL) AS suspended
     FROM onramp_agent.sources s ORDER BY source
+"""
+#: A table is behind while changes that have landed are not merged.
+_PROGRESS: Final = """
+    SELECT s.state, s.reason, extract(epoch FROM clock_timestamp() - s.looked_at)::float8,
+        s.resync_wanted_at IS NOT NULL OR s.out_of_sync_at IS NOT NULL OR s.state <> 'flowing'
+            OR NOT s.streams, m.*
+    FROM onramp_agent.sources s CROSS JOIN LATERAL (
+        SELECT count(*), count(*) FILTER (WHERE m.reason IS NULL AND EXISTS (
+                SELECT FROM onramp.totals t JOIN onramp.ledger l USING (topic_id, partition)
+                WHERE t.destination = 'landing.' || m.landing AND t.topic_id <> ALL (m.past_topics)
+                  AND l.next_offset > m.next_offset)),
+            coalesce(sum((SELECT sum(t.events) FROM onramp.totals t
+                WHERE t.destination = 'landing.' || m.landing AND t.outcome = 'landed')), 0)::int8
+        FROM onramp.models m WHERE m.source = s.source) AS m (tables, behind, landed)
+    WHERE s.source = %s
 """
 _RESYNC: Final = """
     UPDATE onramp_agent.sources SET resync_wanted_at = clock_timestamp(),
@@ -46,6 +61,37 @@ _REBUILD: Final = """
 _TRIMMED: Final = """
     SELECT trimmed_to FROM onramp.models WHERE source = %s AND schema_name = %s AND table_name = %s
 """
+
+
+class Progress(NamedTuple):
+    """How far a resync is; `landed` counts the changes of all tables, also those of before."""
+
+    state: str
+    reason: str
+    polled_s_ago: float
+    #: Whether the agent has not begun or the source does not flow again.
+    is_pending: bool
+    tables: int
+    behind: int
+    landed: int
+
+    @property
+    def is_over(self) -> bool:
+        """Whether everything was read again and merged; a suspended table is not waited for."""
+        return not self.is_pending and not self.behind
+
+    @property
+    def trouble(self) -> str:
+        """Return the state with its reason."""
+        return f"{self.state}: {self.reason}"
+
+
+def progress(dsn: str, source: str) -> Progress | None:
+    """Return how far a resync is; None when the source is not published here. Raises `KeptError`."""
+    with asking(dsn) as cursor:
+        cursor.execute(_PROGRESS, (source,))
+        row = cursor.fetchone()
+    return None if row is None else Progress(*row)
 
 
 def listed(dsn: str) -> list[dict[str, Any]]:

@@ -1,42 +1,70 @@
 """What a DBA runs at a source before it can be captured, as text: Onramp itself changes nothing there."""
 
+from collections.abc import Iterator
 from typing import Final
 
 from services.elt.agent import names
+from services.elt.setup.check_sql import role_of
+from services.elt.setup.scram import verifier
 from services.elt.snapshots import noted_sql
 from shared.postgres.quoting import identifier
+from shared.postgres.source_dsns import password_in
 from shared.registry.sources import Source
 
 _PASSWORD: Final = "choose-one"  # noqa: S105 - to be replaced
 #: The server gives up a slot by itself at so many times the budget, should no agent run.
 _BELT: Final = 2
+#: Of those that are made before the restart the server would warn, and a pipe into psql would go on.
+_RESTARTED: Final = """\
+DO $$ BEGIN
+  IF current_setting('wal_level') <> 'logical' THEN
+    RAISE 'wal_level is % until the server is restarted: restart it, then run this again',
+      current_setting('wal_level');
+  END IF; END $$;"""
 
 
-def statements(name: str, source: Source, role: str = "") -> str:
-    """Return the SQL that prepares a source; `role` is the one of its DSN."""
-    user = identifier(role or names.slot(name))
+def statements(name: str, source: Source, dsn: str = "") -> str:
+    """Return the SQL that prepares a source: what is required, then what is optional.
+
+    `dsn`: the source's, whose role and password are taken; empty when it is not known.
+    """
+    user = identifier(role_of(dsn) or names.slot(name))
     belt = source.wal_budget_bytes * _BELT >> 20
+    schemas = ", ".join(map(identifier, source.schemas))
     lines = [
-        "-- As superuser, in the source's database. The first two need a restart and a reload of the server.",
+        "-- REQUIRED. Run this as a superuser in the source's database (psql -v ON_ERROR_STOP=1).",
+        "-- 1. Logical decoding. If this stops here, restart the server and run all of it again.",
         "ALTER SYSTEM SET wal_level = 'logical';",
-        "-- The belt, should no agent watch:",
-        f"ALTER SYSTEM SET max_slot_wal_keep_size = '{belt}MB';",
-        f"CREATE ROLE {user} LOGIN REPLICATION PASSWORD '{_PASSWORD}';",
+        _RESTARTED,
+        "-- 2. A role that may replicate and read.",
+        *_role(user, source.dsn_env, dsn),
     ]
     for schema in map(identifier, source.schemas):
         lines += [
             f"GRANT USAGE ON SCHEMA {schema} TO {user};",
             f"GRANT SELECT ON ALL TABLES IN SCHEMA {schema} TO {user};",
-            "-- Again with FOR ROLE … for each role that makes tables there:",
+            "-- Again with FOR ROLE … for each other role that creates tables there:",
             f"ALTER DEFAULT PRIVILEGES IN SCHEMA {schema} GRANT SELECT ON TABLES TO {user};",
         ]
-    schemas = ", ".join(map(identifier, source.schemas))
-    return "\n".join(
-        [
-            *lines,
-            f"CREATE PUBLICATION {identifier(names.publication(name))} FOR TABLES IN SCHEMA {schemas}",
-            "  WITH (publish_via_partition_root = true);",
-            "-- What comes and goes while nobody looks is noted: partitions, names of schemas and columns.",
-            noted_sql.MADE.format(schema=identifier(names.notes(name)), role=user),
-        ]
-    )
+    lines += [
+        "-- 3. The publication, of these schemas alone.",
+        f"CREATE PUBLICATION {identifier(names.publication(name))} FOR TABLES IN SCHEMA {schemas}",
+        "  WITH (publish_via_partition_root = true);",
+        "",
+        "-- OPTIONAL, each part by itself.",
+        "-- A. A limit of the WAL that the server keeps for Onramp while no agent runs.",
+        f"ALTER SYSTEM SET max_slot_wal_keep_size = '{belt}MB';",
+        "SELECT pg_reload_conf();",
+        "-- B. An event trigger that notes partitions and names that come and go between two polls.",
+        noted_sql.MADE.format(schema=identifier(names.notes(name)), role=user),
+    ]
+    return "\n".join(lines)
+
+
+def _role(user: str, variable: str, dsn: str) -> Iterator[str]:
+    if password := verifier(password_in(dsn)):
+        yield f"-- The password of {variable}, as a verifier."
+    else:
+        yield f"-- Replace {_PASSWORD} with a password, and put it into {variable}."
+        password = _PASSWORD
+    yield f"CREATE ROLE {user} LOGIN REPLICATION PASSWORD '{password}';"

@@ -280,7 +280,11 @@ def test_tables_whose_rows_cannot_be_captured_stay_out_and_say_why(shop: Capture
 
 
 def statements_of_role(shop: Captured, role: str) -> list[str]:
-    printed = [s for s in statements_in(statements(shop.name, shop.source, role)) if "ALTER SYSTEM" not in s]
+    printed = [
+        s
+        for s in statements_in(statements(shop.name, shop.source, f"user={role}"))
+        if "ALTER SYSTEM" not in s
+    ]
     prepared = [s for s in printed if "CREATE PUBLICATION" not in s]
     return [*prepared, f"ALTER ROLE {role} PASSWORD '{password_of(shop.dsn)}'"]
 

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -245,11 +246,24 @@ def test_an_entry_that_was_written_and_says_the_same_said_something_else_for_a_m
 
 
 def test_the_sql_for_a_dba_quotes_and_publishes_no_other_tables() -> None:
-    printed = statements("shop", SHOP, 'we"ird')
+    printed = statements("shop", SHOP, """user='we"ird'""")
     assert "ALL TABLES;" not in printed
     assert 'FOR TABLES IN SCHEMA "app", "it\'s, a"' in printed
     assert 'CREATE ROLE "we""ird" LOGIN REPLICATION' in printed
-    assert "max_slot_wal_keep_size = '8192MB'" in printed
+    assert "PASSWORD 'choose-one'" in printed
+    required, optional = printed.split("-- OPTIONAL")
+    assert required.index("restart it, then run this again") < required.index("CREATE PUBLICATION")
+    assert "max_slot_wal_keep_size = '8192MB'" in optional
+    assert "CREATE EVENT TRIGGER" in optional
+
+
+def test_kafka_connect_reads_a_password_from_its_environment_or_from_a_folder(tmp_path: Path) -> None:
+    seen = Seen(lsn="0/0", tables_lsn="0/0")
+    for secrets, place in ((None, "env"), (tmp_path, f"directory:{tmp_path}")):
+        rendering = Rendering(brokers=Brokers("kafka:9092", KafkaSecurity()), topics=TOPICS, secrets=secrets)
+        config = rendering.config("shop", SHOP, {"password": "s3cret"}, seen)
+        assert config["database.password"] == f"${{{place}:ONRAMP_SOURCE_SHOP_PASSWORD}}"
+        assert "s3cret" not in config.values()
 
 
 def _python(java: str) -> str:

@@ -1,0 +1,42 @@
+"""The sources that the registry in Kafka names, followed for `onramp up`, which captures them."""
+
+from collections.abc import Mapping
+from time import monotonic
+from typing import Final
+
+from shared.registry.log_registry import LogRegistry
+from shared.registry.opened import open_log
+from shared.registry.sources import Source
+from shared.settings import KafkaSettings, RegistrySettings
+
+_SECONDS: Final = 1.0
+
+
+class NamedSources:
+    """Follows the registry; nothing is read before `news`."""
+
+    def __init__(self, bootstrap: str) -> None:
+        """`bootstrap`: the brokers that have the registry."""
+        self._registry = LogRegistry(open_log(RegistrySettings(), KafkaSettings(bootstrap=bootstrap)))
+        self._read_at = float("-inf")
+        self._known: Mapping[str, Source] = {}
+
+    @property
+    def all(self) -> Mapping[str, Source]:
+        """The sources by name, as they were read last."""
+        return self._known
+
+    def news(self) -> dict[str, Source]:
+        """Return the sources that are named since the last call; the log is read once a second at most."""
+        if monotonic() < self._read_at + _SECONDS:
+            return {}
+        self._registry.refresh()
+        self._read_at = monotonic()
+        before = self._known
+        if self._registry.is_read:
+            self._known = self._registry.snapshot().sources
+        return {name: source for name, source in self._known.items() if name not in before}
+
+    def close(self) -> None:
+        """Let go of the log."""
+        self._registry.close()
