@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from services.cli.exits import Exit, complain, exits_when_unavailable
+from services.cli.exits import Exit, complain
 
 if TYPE_CHECKING:
     from services.cli.where import Where
@@ -37,20 +37,24 @@ def read(where: "Where") -> tuple[list[dict[str, Any]], bool]:
 
 
 def exit_of(where: "Where", found: Sequence[Mapping[str, Any]]) -> Exit:
-    """Return whether all sources are well; without any report say why there is none."""
+    """Return whether all sources are well; name those of the registry that no agent has reported."""
     from services.admin.registry.change import editing
     from services.cli.show.source_list import is_well
+    from shared.errors import InfrastructureError
 
-    if found:
-        return Exit.OK if all(map(is_well, found)) else Exit.FAILED
-    with exits_when_unavailable(), editing(where.kafka_settings) as editor:
-        named = editor.chain.snapshot().sources
-    if not named:
+    code = Exit.OK if all(map(is_well, found)) else Exit.FAILED
+    try:
+        with editing(where.kafka_settings) as editor:
+            named = editor.chain.snapshot().sources
+    except InfrastructureError as error:
+        complain(f"sources that no agent has reported are not listed: {error.detail}")
+        return code if found else Exit.UNAVAILABLE
+    if not named and not found:
         complain("the registry names no sources: `onramp sources add` adds one")
-        return Exit.OK
-    for name, source in sorted(named.items()):
+    for name in sorted(named.keys() - {row["source"] for row in found}):
+        code = Exit.FAILED
         complain(
-            f"no agent has reported the source {name}: start python -m services.elt.agent with "
-            f"{source.dsn_env} set (`onramp up` starts it)"
+            f"no agent has reported the source {name} yet: if that stays, start "
+            f"python -m services.elt.agent with {named[name].dsn_env} set (`onramp up` starts it)"
         )
-    return Exit.FAILED
+    return code

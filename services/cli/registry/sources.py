@@ -66,8 +66,8 @@ def list_(where: Where, *, as_json: JsonOption = False) -> None:
     """Print each source as the agent reported it last: its state, its WAL, and its suspended tables.
 
     Each state that is not `flowing` and each suspended table comes with its reason and what to do. Exits
-    with 1 when there is one, or when the agent's last report is older than 60 s; with 3 when a database, or
-    the registry while no source has been reported, cannot be read. Example:
+    with 1 when there is one, when the agent's last report is older than 60 s, or when the registry names a
+    source that no agent has reported; with 3 when nothing can be read. Example:
 
     onramp sources list
     """

@@ -117,25 +117,26 @@ class KeptDatabase:
         )
 
     def show(self, shown: Shown) -> None:
-        """Write how the source is."""
+        """Write how the source is, also of one that was never reached."""
         slot = shown.seen.slot if shown.seen else None
+        values = (
+            shown.state,
+            shown.reason,
+            slot and slot.active,
+            slot and slot.wal_status,
+            slot and slot.retained_bytes,
+            shown.heartbeat_age_s,
+            _json(shown.seen.left_out if shown.seen else {}),
+            slot and slot.confirmed_lsn,
+            shown.readers.last,
+            lsn_text(shown.readers.own),
+            self._source,
+        )
         with self._transaction() as cursor:
-            cursor.execute(
-                _SHOW,
-                (
-                    shown.state,
-                    shown.reason,
-                    slot and slot.active,
-                    slot and slot.wal_status,
-                    slot and slot.retained_bytes,
-                    shown.heartbeat_age_s,
-                    _json(shown.seen.left_out if shown.seen else {}),
-                    slot and slot.confirmed_lsn,
-                    shown.readers.last,
-                    lsn_text(shown.readers.own),
-                    self._source,
-                ),
-            )
+            cursor.execute(_SHOW, values)
+            if not cursor.rowcount:
+                cursor.execute(_ADD, (self._source, self._dsn_env))
+                cursor.execute(_SHOW, values)
 
     def mark_out_of_sync(self, lsn: str | None, why: str) -> None:
         """Keep since where changes are missing; the first mark stays until a resync."""

@@ -148,7 +148,7 @@ def _of_database(cursor: Any) -> Iterator[Fact]:
             "warn",
             "synchronous_standby_names is set: a change that waits for its standby while its table is"
             " read again may be missing until the row changes again",
-            "docs/sources.md, What is missing",
+            "docs/sources-limits.md",
         )
     if encoding == "SQL_ASCII":
         yield Fact(

@@ -6,8 +6,8 @@ from typing import Final
 from services.elt.agent import names
 from services.elt.setup.check_sql import role_of
 from services.elt.setup.scram import verifier
-from services.elt.snapshots import noted_sql
-from shared.postgres.quoting import identifier
+from services.elt.snapshots import identity_sql, noted_sql
+from shared.postgres.quoting import identifier, literal
 from shared.postgres.source_dsns import password_in
 from shared.registry.sources import Source
 
@@ -21,6 +21,17 @@ DO $$ BEGIN
     RAISE 'wal_level is % until the server is restarted: restart it, then run this again',
       current_setting('wal_level');
   END IF; END $$;"""
+#: Before the publication, which would break the application.
+_IDENTIFIED: Final = f"""\
+DO $$ DECLARE lacking text; BEGIN
+  SELECT string_agg(format('%I.%I', n.nspname, c.relname), ', ') INTO lacking
+  FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+  WHERE n.nspname IN ({{schemas}}) AND c.relkind = 'r' AND c.relpersistence = 'p'
+    AND {identity_sql.lacks("c")};
+  IF lacking IS NOT NULL THEN
+    RAISE 'UPDATE and DELETE would fail for want of a primary key: %', lacking
+      USING HINT = 'Add a key, or ALTER TABLE … REPLICA IDENTITY FULL; then run this again.';
+  END IF; END $$;"""  # noqa: S608 - printed for a DBA
 
 
 def statements(name: str, source: Source, dsn: str = "") -> str:
@@ -33,10 +44,14 @@ def statements(name: str, source: Source, dsn: str = "") -> str:
     schemas = ", ".join(map(identifier, source.schemas))
     lines = [
         "-- REQUIRED. Run this as a superuser in the source's database (psql -v ON_ERROR_STOP=1).",
-        "-- 1. Logical decoding. If this stops here, restart the server and run all of it again.",
+        "-- It can be run again until it has passed the second check.",
+        "-- 1. Logical decoding. This stops until the server was restarted with it.",
         "ALTER SYSTEM SET wal_level = 'logical';",
         _RESTARTED,
-        "-- 2. A role that may replicate and read.",
+        "-- 2. This stops if a published table would refuse UPDATE and DELETE for want of an identity.",
+        "-- Delete the check if such tables are only appended to.",
+        _IDENTIFIED.format(schemas=", ".join(map(literal, source.schemas))),
+        "-- 3. A role that may replicate and read.",
         *_role(user, source.dsn_env, dsn),
     ]
     for schema in map(identifier, source.schemas):
@@ -47,7 +62,7 @@ def statements(name: str, source: Source, dsn: str = "") -> str:
             f"ALTER DEFAULT PRIVILEGES IN SCHEMA {schema} GRANT SELECT ON TABLES TO {user};",
         ]
     lines += [
-        "-- 3. The publication, of these schemas alone.",
+        "-- 4. The publication, of these schemas alone.",
         f"CREATE PUBLICATION {identifier(names.publication(name))} FOR TABLES IN SCHEMA {schemas}",
         "  WITH (publish_via_partition_root = true);",
         "",

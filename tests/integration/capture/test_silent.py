@@ -285,7 +285,7 @@ def statements_of_role(shop: Captured, role: str) -> list[str]:
         for s in statements_in(statements(shop.name, shop.source, f"user={role}"))
         if "ALTER SYSTEM" not in s
     ]
-    prepared = [s for s in printed if "CREATE PUBLICATION" not in s]
+    prepared = [s for s in printed if "CREATE PUBLICATION" not in s and "lacking" not in s]
     return [*prepared, f"ALTER ROLE {role} PASSWORD '{password_of(shop.dsn)}'"]
 
 

@@ -1,6 +1,7 @@
 """`onramp sources list` names what does not go on, why, and what to do, and its exit code says so."""
 
 import json
+from contextlib import closing
 
 import pytest
 from typer.testing import CliRunner
@@ -49,6 +50,14 @@ def test_a_suspended_table_is_listed_under_its_source_with_its_reason_and_the_re
         assert [table["table"] for table in row["suspended"]] == ["app.orders"]
 
 
+def test_a_source_that_was_never_reached_is_listed(desk: Desk) -> None:
+    with desk.kept() as kept:
+        kept.show(Shown(state=State.UNREACHABLE, reason="the source cannot be asked: no connection"))
+    listed = run.invoke(app, ["sources", "list", "--dsn", desk.bench.dsn])
+    assert listed.exit_code == Exit.FAILED
+    assert "no connection" in listed.stdout
+
+
 def test_an_agent_that_no_longer_polls_is_named(desk: Desk) -> None:
     with desk.kept() as kept:
         report(kept)
@@ -72,8 +81,12 @@ def test_sources_that_no_agent_has_reported_are_named_with_their_variable(
     registry.put({"sources": {"shop": shop}})
     listed = run.invoke(app, options)
     assert listed.exit_code == Exit.FAILED
-    assert "no agent has reported the source shop" in listed.stderr
+    assert "no agent has reported the source shop yet" in listed.stderr
     assert "ONRAMP_SOURCE_SHOP" in listed.stderr
+    with closing(KeptDatabase("other", "ONRAMP_SOURCE_OTHER", published.dsn)) as kept:
+        report(kept)
+    listed = run.invoke(app, options)  # one that is reported and flows hides none that is not
+    assert (listed.exit_code, listed.stdout.split()[0]) == (Exit.FAILED, "other")
 
 
 def test_a_source_without_its_setting_is_listed_with_the_name_of_that(

@@ -97,3 +97,27 @@ def test_amid_a_first_snapshot_there_is_no_age_of_before() -> None:
     assert age() == 400.0
     metrics.show("shop", Shown(state=State.STARTING), 1)
     assert age() is None
+
+
+def test_a_source_with_another_dsn_is_polled_by_that(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[str] = []
+
+    def make(_name: str, _source: Source, dsn: str) -> SourceLook:
+        made.append(dsn)
+        return Growing()  # type: ignore[return-value]
+
+    def follows(dsn: str) -> bool:
+        watch.follow()
+        return made[-1:] == [dsn]
+
+    registry = MemoryRegistry({"sources": {"shop": SHOP}})
+    watch = Watch(registry, {"onramp": "postgresql://x@127.0.0.1:1/x"}, make, AgentMetrics(), look_s=0.001)
+    for password in ("first", "second"):
+        dsn = f"postgresql://u:{password}@h/d"
+        monkeypatch.setenv("ONRAMP_SOURCE_NOBODY", dsn)
+        eventually(lambda: follows(dsn))  # noqa: B023 - called within the turn
+    monkeypatch.delenv("ONRAMP_SOURCE_NOBODY")
+    watch.follow()  # a variable that is gone ends no capture
+    assert len(made) == 2
+    watch.stop()
+    watch.run()
