@@ -59,13 +59,10 @@ MUTANTS: Final = (
     ),
     Mutant(
         "a slot whose WAL the server removed",
-        "services/elt/agent/look.py",
+        "services/elt/health/gap.py",
         "        if slot.is_lost:",
         "        if False:",
-        (
-            "tests/integration/capture/"
-            "test_slot.py::test_a_slot_whose_wal_the_server_removed_is_told_and_a_resync_heals_it"
-        ),
+        "tests/unit/elt/test_look.py",
     ),
     Mutant(
         "TRUNCATE",
@@ -110,8 +107,8 @@ MUTANTS: Final = (
     Mutant(
         "the mark",
         "services/elt/agent/look.py",
-        "if kept.out_of_sync_at is None and (why := self._why_out_of_sync(seen)):",
-        "if why := '':",
+        "kept = self._mark(gap)",
+        "pass",
         (
             "tests/integration/capture/"
             "test_wal.py::test_at_the_budget_the_slot_goes_and_a_resync_brings_everything_back"
@@ -139,10 +136,24 @@ MUTANTS: Final = (
     ),
     Mutant(
         "a slot that is gone",
-        "services/elt/agent/look.py",
-        'return "its slot is gone"',
-        'return ""',
-        "tests/integration/capture/test_wal.py::test_a_slot_that_somebody_dropped_is_no_silent_gap",
+        "services/elt/health/gap.py",
+        "return Gap(why, starts_again=in_first_snapshot)",
+        "return None",
+        "tests/unit/elt/test_look.py",
+    ),
+    Mutant(
+        "a slot that is made between two readings",
+        "services/elt/health/gap.py",
+        "is_gone = self._readings.slot() is None",
+        "is_gone = True",
+        "tests/unit/elt/test_look.py",
+    ),
+    Mutant(
+        "a slot that is wrong in two readings",
+        "services/elt/health/gap.py",
+        "again = self._readings.slot()",
+        "again = slot",
+        "tests/unit/elt/test_look.py",
     ),
     Mutant(
         "re-snapshot",

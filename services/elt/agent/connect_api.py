@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Final
 
+from services.elt.health.gap import Position
+
 _SECONDS: Final = 15.0
 #: A row's value in Java's words for one that it cannot read: it is not for logs.
 _VALUE: Final = re.compile(r'((?:[Ii]nput|[Vv]alue|[Ss]tring|[Ss]yntax)[^:"]*:? ?)".*"')
@@ -91,6 +93,18 @@ class ConnectApi:
         """Return how far a connector is; empty when it never wrote."""
         found = self._find("GET", name, "/offsets")
         return [each for each in (found or {}).get("offsets", ()) if each.get("offset")]
+
+    def position(self, name: str) -> Position:
+        """Return whether a connector has offsets, and whether its first snapshot is not over by them."""
+        offsets = self.offsets(name)
+        return Position(bool(offsets), snapshot_of(offsets) == FIRST_SNAPSHOT)
+
+    def sent(self, name: str) -> int | None:
+        """Return the LSN up to which Kafka has everything; None if Kafka Connect is unreachable."""
+        try:
+            return offset_lsn(self.offsets(name))
+        except ConnectError:
+            return None
 
     def delete_offsets(self, name: str) -> None:
         """Have a stopped connector forget how far it is: it begins with a snapshot."""

@@ -15,6 +15,7 @@ import psycopg2
 from psycopg2.extensions import connection, cursor
 
 from services.elt.agent.seen import Kept, Reread, Seen, Shown, Table
+from services.elt.health.gap import Gap
 from services.elt.health.slot import Reader, Readers, lsn_number, lsn_text
 from services.elt.schema.migrations import migrate
 from services.elt.snapshots import rereads_sql
@@ -32,7 +33,7 @@ _OPTIONS: Final = "-c search_path=pg_catalog,pg_temp -c statement_timeout=10000 
 _NAME: Final = "the database that it is published to"
 _KEPT: Final = """
     SELECT out_of_sync_lsn::text, out_of_sync_at, out_of_sync_why, resync_wanted_at, tables, rereads,
-           slot_reader, own_lsn::text, streams
+           slot_reader, own_lsn::text, streams, coalesce(confirmed_lsn > '0/0', false)
     FROM onramp_agent.sources WHERE source = %s
 """
 #: Of the session: it ends with that.
@@ -49,7 +50,7 @@ _SHOW: Final = """
 """
 _MARK: Final = """
     UPDATE onramp_agent.sources SET out_of_sync_lsn = %s, out_of_sync_at = clock_timestamp(),
-        out_of_sync_why = %s
+        out_of_sync_why = %s, resync_wanted_at = CASE WHEN %s THEN clock_timestamp() END
     WHERE source = %s AND out_of_sync_at IS NULL
 """
 _HEAL: Final = """
@@ -99,7 +100,7 @@ class KeptDatabase:
         with self._transaction() as cursor:
             cursor.execute(_ADD, (self._source, self._dsn_env))
             cursor.execute(_KEPT, (self._source,))
-            lsn, at, why, wanted, tables, rereads, reader, own, streams = cursor.fetchone()
+            lsn, at, why, wanted, tables, rereads, reader, own, streams, had_slot = cursor.fetchone()
             cursor.execute(_MERGED, (self._source,))
             models = cursor.fetchall()
         return Kept(
@@ -111,6 +112,7 @@ class KeptDatabase:
             rereads={name: Reread(**each) for name, each in rereads.items()},
             readers=Readers(last=Reader(reader or Reader.NOBODY), own=lsn_number(own or "0/0")),
             streams=streams,
+            had_slot=had_slot,
             held=sum(is_held for _, is_held, *_ in models),
             behind={t: at for t, is_held, at, is_behind, _ in models if is_behind and not is_held},
             merged=frozenset(name for _, _, at, _, name in models if at),
@@ -138,10 +140,10 @@ class KeptDatabase:
                 cursor.execute(_ADD, (self._source, self._dsn_env))
                 cursor.execute(_SHOW, values)
 
-    def mark_out_of_sync(self, lsn: str | None, why: str) -> None:
+    def mark_out_of_sync(self, gap: Gap) -> None:
         """Keep since where changes are missing; the first mark stays until a resync."""
         with self._transaction() as cursor:
-            cursor.execute(_MARK, (lsn, why, self._source))
+            cursor.execute(_MARK, (gap.lsn, gap.why, gap.starts_again, self._source))
 
     def heal(self, ends: Mapping[tuple[str, str], End]) -> None:
         """Forget that changes are missing: everything is read again from `ends`, the topics' ends by table.

@@ -1,18 +1,20 @@
 """The agent's flow: one look at one source, top to bottom."""
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from time import monotonic
 from typing import Final
 
 from services.elt.agent import names
-from services.elt.agent.connect_api import ConnectApi, ConnectError, ConnectorStatus, offset_lsn
+from services.elt.agent.connect_api import ConnectApi, ConnectError, ConnectorStatus
 from services.elt.agent.connector import MOST_BYTES, Rendering
 from services.elt.agent.kafka_topics import ChangeTopics, TopicsError
 from services.elt.agent.kept_sql import KeptDatabase, KeptError
 from services.elt.agent.rereads import Rereads
 from services.elt.agent.seen import Kept, Seen, Shown, State
 from services.elt.agent.source_sql import SourceDatabase, SourceError
+from services.elt.health.gap import Gap, GapCheck, Readings
 from services.elt.health.remedies import with_remedy
 from services.elt.health.slot import Readers
 from services.elt.health.slot_watch import SlotWatch
@@ -54,8 +56,17 @@ class SourceLook:
         )
         self._policed_at = float("-inf")
         self._trouble: list[str] = []
-        self._had_slot = False
         self._slot = SlotWatch()
+        self._gaps = GapCheck(
+            self._slot,
+            Readings(
+                slot=reach.database.slot,
+                position=partial(reach.connect.position, names.connector(name)),
+                sent=partial(reach.connect.sent, names.connector(name)),
+            ),
+            budget_bytes=source.wal_budget_bytes,
+            budget=source.wal_budget,
+        )
         self._unmerged = Unmerged()
         self._held, self._unmerged_s = 0, 0.0
 
@@ -71,8 +82,10 @@ class SourceLook:
             self._slot.note_reader(seen.slot, kept.readers)
             self._slot.note_streams(streams=kept.streams)
             self._held, self._unmerged_s = kept.held, self._unmerged.seconds(kept.behind)
-            if kept.out_of_sync_at is None and (why := self._why_out_of_sync(seen)):
-                kept = self._mark(seen, why)
+            if kept.out_of_sync_at is None and (
+                gap := self._gaps.find(seen.slot, had_slot=kept.had_slot, streams=kept.streams)
+            ):
+                kept = self._mark(gap)
             if kept.out_of_sync_at is not None:
                 shown = self._stay_out(seen, kept)
             elif seen.unprepared:
@@ -172,38 +185,14 @@ class SourceLook:
             self._restart.succeed()
         return status
 
-    def _why_out_of_sync(self, seen: Seen) -> str:
-        """Return why changes are missing from here on; empty when none are."""
-        slot = seen.slot
-        if slot is None:
-            lost = self._had_slot or self._reach.connect.offsets(names.connector(self._name))
-            # A connector makes its slot before it has offsets, and may have done both since `seen`.
-            if lost and (self._had_slot or self._reach.database.look().slot is None):
-                return "its slot is gone"
-            return ""
-        self._had_slot = True
-        if slot.is_lost:
-            return "the server has removed WAL that its slot needed (max_slot_wal_keep_size)"
-        if slot.retained_bytes >= self._source.wal_budget_bytes:
-            return (
-                f"its slot held {slot.retained_bytes / _GB:.2f} GB of WAL, and wal_budget is "
-                f"{self._source.wal_budget}"
-            )
-        return self._slot.taken_away(slot, self._sent)
-
-    def _sent(self) -> int:
-        """Return up to where Kafka Connect says that Kafka has everything; who is away has sent nothing."""
-        try:
-            return offset_lsn(self._reach.connect.offsets(names.connector(self._name)))
-        except ConnectError:
-            return 0
-
-    def _mark(self, seen: Seen, why: str) -> Kept:
+    def _mark(self, gap: Gap) -> Kept:
         log.error(
-            "a source is out of sync: its slot is dropped, and changes are missing until a resync",
-            extra={"source": self._name, "reason": why},
+            "a first snapshot starts again: its slot is dropped"
+            if gap.starts_again
+            else "a source is out of sync: its slot is dropped, and changes are missing until a resync",
+            extra={"source": self._name, "reason": gap.why},
         )
-        self._reach.kept.mark_out_of_sync(seen.slot.confirmed_lsn if seen.slot else None, why)
+        self._reach.kept.mark_out_of_sync(gap)
         return self._reach.kept.read()
 
     def _stay_out(self, seen: Seen, kept: Kept) -> Shown:
@@ -214,7 +203,7 @@ class SourceLook:
             status = self._stopped()
         except ConnectError as error:
             trouble = f"; {error}"  # the WAL is freed all the same: who is away does not hold the slot
-        is_gone = seen.slot is None or self._reach.database.drop_slot()
+        is_gone = self._drop_slot()
         if (
             kept.resync_wanted_at is not None
             and is_gone
@@ -222,10 +211,19 @@ class SourceLook:
             and (not status or status.is_stopped)
         ):
             self._begin_again(seen, has_connector=status is not None)
-            return self._shown(State.STARTING, "everything is read again", seen)
+            # The slot that was observed is gone: nobody has observed the next one.
+            return self._shown(State.STARTING, "everything is read again", replace(seen, slot=None))
         since = f"since {kept.out_of_sync_lsn or 'an unknown LSN'}, {kept.out_of_sync_at:%Y-%m-%d %H:%M:%S%z}"
         reason = f"{kept.out_of_sync_why}; changes are missing {since}: onramp sources resync {self._name}"
         return self._shown(State.OUT_OF_SYNC, reason + trouble, seen)
+
+    def _drop_slot(self) -> bool:
+        """Drop the slot if this agent still watches over the source, and it is still out of sync.
+
+        Another agent may have taken over meanwhile: the slot can be that of its resync.
+        """
+        kept = self._reach.kept
+        return kept.watch() and kept.read().out_of_sync_at is not None and self._reach.database.drop_slot()
 
     def _stopped(self) -> ConnectorStatus | None:
         connector = names.connector(self._name)
@@ -238,7 +236,6 @@ class SourceLook:
         if has_connector:
             self._reach.connect.delete_offsets(names.connector(self._name))
         self._clear(seen)
-        self._had_slot = False
         self._slot.forget()
         log.info("a source is read again from its beginning", extra={"source": self._name})
 

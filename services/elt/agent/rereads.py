@@ -3,8 +3,8 @@
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Final
-from uuid import UUID, uuid4
+from typing import Any, Final
+from uuid import uuid4
 
 from services.elt.agent import names
 from services.elt.agent.connect_api import ASKED_FOR, ConnectApi, offset_lsn, snapshot_of
@@ -47,6 +47,8 @@ class Rereads:
         self._searched: dict[tuple[str, int], int] = {}
         #: Those whose end has landed.
         self._ended: set[tuple[str, int]] = set()
+        #: Those whose table had no rows at the look before.
+        self._without_rows: set[tuple[str, int]] = set()
         self._overdue = Overdue()
         #: Up to where messages of snapshots were read.
         self._heard: int | None = None
@@ -64,17 +66,17 @@ class Rereads:
         self._replaced = slot.reader if slot is not None and slot.active else None
 
     def has_forgotten(self, slot: Slot | None, *, streams: bool) -> bool:
-        """Whether Kafka Connect does not know that the first snapshot is over, and takes another one.
+        """Whether Kafka Connect does not know that the first snapshot is over (`streams`), and takes another.
 
-        `streams`: whether it was over.  Kafka Connect is asked once for each reader of the slot, and at each
-        look while nobody reads the slot: the next reader's snapshot can be over before the next look.  Raises
-        `ConnectError`, `KeptError`.
+        It is asked once for each reader of the slot, and at each look while nobody reads the slot: the next
+        reader's snapshot can be over before the next look.  Raises `ConnectError`, `KeptError`.
         """
         reader = slot.reader if slot is not None and slot.active else None
         if streams and reader is not None and reader == self._asked_offsets:
             return False
         self._asked_offsets = reader
-        is_over = snapshot_of(self._connect.offsets(names.connector(self._name))) in (None, ASKED_FOR)
+        # Two readings must agree that they are forgotten: all tables are re-snapshotted for it.
+        is_over = any(snapshot_of(self._offsets()) in (None, ASKED_FOR) for _ in range(1 + streams))
         if is_over != streams:
             self._kept.keep_streams(streams=is_over)
         return streams and not is_over
@@ -137,10 +139,9 @@ class Rereads:
                 why = why_again(before.get(name), now[name], ask, had_rows=name in had_rows)
             except SourceError as error:
                 extra = {"source": self._name, "table": name, "reason": str(error)}
-                log.warning("it cannot be told whether a table must be read again", extra=extra)
+                log.warning("cannot check whether a table must be re-snapshotted", extra=extra)
                 now.pop(name)
-                if name in before:
-                    now[name] = before[name]
+                now |= {name: before[name]} if name in before else {}
             else:
                 found |= {name: why} if why else {}
         return found
@@ -164,8 +165,13 @@ class Rereads:
         return None
 
     def _may_have_rows(self, table: Table, asked: Reread, had_rows: bool) -> bool:
-        """Whether a snapshot's rows are to come; of a table without any it says nothing."""
-        return had_rows if asked.token else self._asked_for_rows(table.oid)
+        """Whether a snapshot's rows are to come; a table without any has two looks agree on that."""
+        if asked.token:
+            return had_rows
+        at = (table.full_name, asked.start)
+        was_empty, is_empty = at in self._without_rows, not self._asked_for_rows(table.oid)
+        self._without_rows = self._without_rows | {at} if is_empty else self._without_rows - {at}
+        return not (was_empty and is_empty)
 
     def _asked_for_rows(self, oid: int) -> bool:
         try:
@@ -247,7 +253,7 @@ class Rereads:
         ends = self._topics.ends(self._name, tables.values())
         for name, each in wanted.items():
             why = f"whoever read it has ended ({each.why})" if each.is_asked else each.why
-            log.info("a table is read again", extra={"source": self._name, "table": name, "reason": why})
+            log.info("re-snapshotting a table", extra={"source": self._name, "table": name, "reason": why})
         tokens = {name: uuid4() for name in wanted if not captured[name].key}
         end = self._topics.messages_end(self._name) if tokens else 0
         asked = dict(pending)
@@ -267,7 +273,7 @@ class Rereads:
         # Before anybody is asked: rows of a snapshot of which nobody knows would be those of a first one.
         self._kept.follow(ends)
         self._kept.keep_asked([Asked(*tables[name], asked[name].start, asked[name].token) for name in tokens])
-        signals = {name: _condition(captured[name], tokens.get(name)) for name in wanted}
+        signals = {name: captured[name].condition(tokens.get(name)) for name in wanted}
         self._topics.read_again(self._name, signals)
         self._kept.keep_tables(now, asked)
 
@@ -276,7 +282,7 @@ class Rereads:
 
         `is_busy`: whether this reader of the slot was asked before.
         """
-        offsets = self._connect.offsets(names.connector(self._name))
+        offsets = self._offsets()
         lsn = offset_lsn(offsets)
         if self._moved_from is None or self._moved_from[0] != reader:
             self._moved_from = reader, lsn
@@ -288,9 +294,5 @@ class Rereads:
         snapshot = snapshot_of(offsets)
         return snapshot is None or (snapshot == ASKED_FOR and not is_busy)
 
-
-def _condition(table: Table, token: UUID | None) -> Mapping[str, str] | None:
-    if token is None:
-        return None
-    columns = {column.name: column.generated for column in table.columns}
-    return telling.condition(token, oid=table.oid, schema=table.schema, name=table.name, columns=columns)
+    def _offsets(self) -> list[Any]:
+        return self._connect.offsets(names.connector(self._name))

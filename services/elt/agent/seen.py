@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Final, NamedTuple
+from uuid import UUID
 
 from services.elt.agent import names
 from services.elt.health.slot import Readers, Slot
 from services.elt.merge.column_types import AMBIGUOUS, is_silent
+from services.elt.snapshots import telling
 from services.elt.snapshots.stamps import RowsStamp
-from services.elt.snapshots.telling import takes
 from shared.postgres.quoting import identifier
 from shared.registry.sources import Source
 
@@ -122,6 +123,13 @@ class Table:
         """`schema.table`, unquoted."""
         return f"{self.schema}.{self.name}"
 
+    def condition(self, token: UUID | None) -> dict[str, str] | None:
+        """Return the query of a snapshot that tells what it has seen by `token`; None without one."""
+        if token is None:
+            return None
+        columns = {column.name: column.generated for column in self.columns}
+        return telling.condition(token, oid=self.oid, schema=self.schema, name=self.name, columns=columns)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
@@ -186,8 +194,9 @@ class Kept:
     rereads: Mapping[str, Reread] = field(default_factory=dict)
     #: Who read the slot at the last look.
     readers: Readers = field(default_factory=Readers)
-    #: Whether the source's first snapshot is over.
+    #: Whether the source's first snapshot is over, and whether its slot was observed since that began.
     streams: bool = False
+    had_slot: bool = False
     #: How many tables are held, and of others that have changes to merge the next offset, by landing table.
     held: int = 0
     behind: Mapping[str, int] = field(default_factory=dict)
@@ -269,7 +278,7 @@ def _why_its_name(table: Table) -> Iterator[str]:
         yield "a name in which a line ends is passed over by each snapshot: rename it"
     if "%" in table.full_name:
         yield "a name with a percent sign is taken for a place of a value where it is merged: rename it"
-    if not (table.key or takes(table.full_name)):
+    if not (table.key or telling.takes(table.full_name)):
         yield (
             "it has no key, and a name that Debezium may not take for a regular expression, so that it could "
             "not be read again: give it a key, or rename it"

@@ -33,8 +33,9 @@ _OPTIONS: Final = (
     # A table of which the role sees some rows alone is no empty one: it is an error then.
     "-c row_security=off"
 )
+#: Without a status it is just being made, and has no WAL yet.
 _SLOT: Final = """
-    SELECT s.active, coalesce(s.wal_status, 'lost'), coalesce(s.confirmed_flush_lsn, '0/0')::text,
+    SELECT s.active, coalesce(s.wal_status, 'reserved'), coalesce(s.confirmed_flush_lsn, '0/0')::text,
            coalesce(pg_wal_lsn_diff(pg_current_wal_lsn(), s.restart_lsn), 0)::int8,
            s.active_pid, coalesce(a.application_name, ''), coalesce(a.backend_start::text, '')
     FROM pg_replication_slots s LEFT JOIN pg_stat_activity a ON a.pid = s.active_pid WHERE s.slot_name = %s
@@ -158,8 +159,15 @@ class SourceDatabase:
                 left_out=left_out(tables, self._source),
             )
 
+    def slot(self) -> Slot | None:
+        """Return the slot as it is now; None when there is none."""
+        with self._asking() as cursor:
+            cursor.execute(_SLOT, (names.slot(self._name),))
+            slot = cursor.fetchone()
+            return None if slot is None else _slot(slot)
+
     def has_rows(self, oid: int) -> bool:
-        """Whether a table has a row; one that is gone has none."""
+        """Whether a table has a row.  Of one that is gone it cannot be said: that is a `SourceError`."""
         with self._asking() as cursor:
             cursor.execute(
                 "SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
@@ -168,7 +176,7 @@ class SourceDatabase:
             )
             name = cursor.fetchone()
             if name is None:
-                return False
+                raise SourceError(f"the table with oid {oid} is gone")
             cursor.execute(sql.SQL("SELECT EXISTS (SELECT FROM {} LIMIT 1)").format(sql.Identifier(*name)))
             return bool(cursor.fetchone()[0])
 

@@ -98,15 +98,18 @@ class SlotWatch:
             "that takes never comes to Kafka: end it there; two Onramps need two names of the source"
         )
 
-    def taken_away(self, slot: Slot, sent: Callable[[], int]) -> str:
+    def taken_away(self, slot: Slot, sent: Callable[[], int | None]) -> str:
         """Return what another program took from the slot, if any: Postgres sends it to nobody again.
 
-        `sent`: up to where our connector says that Kafka has everything; 0 when it does not answer.
+        `sent`: up to where our connector says that Kafka has everything; None when it does not answer, and
+        then nothing is known.
         """
         readers = self.readers or Readers()
         if not readers.is_beyond(slot):
             return ""
         upto = sent()
+        if upto is None:
+            return ""
         if upto >= slot.confirmed:  # our connector did, between two looks
             self.readers = replace(readers, own=slot.confirmed)
             return ""
