@@ -96,6 +96,8 @@ class Chain:
         self.end = 0
         #: Whether a later release has written: what is in force from there on is unknown here.
         self.is_outgrown = False
+        #: Entries that a change set deleted, by section and name: of those a lost log has no trace.
+        self.removed: set[tuple[str, str]] = set()
         self._sections: dict[str, Any] = {}
         #: What a file has last said of entries with names, whatever became of them since.
         self._of_files: dict[str, dict[str, Any]] = {}
@@ -182,12 +184,14 @@ class Chain:
         for section, names in change.delete.items():
             for name in names:
                 self._sections[section].pop(name, None)
+                self.removed.add((section, name))
                 if change.of_file:
                     self._of_files.get(section, {}).pop(name, None)
         for section in change.put.model_fields_set:
             value = getattr(change.put, section)
             if section in NAMED:
                 self._sections.setdefault(section, {}).update(value)
+                self.removed.difference_update((section, name) for name in value)
                 if change.of_file:
                     self._of_files.setdefault(section, {}).update(value)
             else:

@@ -75,6 +75,10 @@ class LogRegistry:
             return False
         return self._is_pending and self._take_over()
 
+    def has_removed(self, section: str, name: str) -> bool:
+        """Whether a change set of the log removed the entry, and none has put it there since."""
+        return self._chain is not None and (section, name) in self._chain.removed
+
     def close(self) -> None:
         """Let go of the log."""
         self._log.close()

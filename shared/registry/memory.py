@@ -1,6 +1,7 @@
 """The registry in memory, for tests."""
 
 import logging
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import ValidationError
@@ -19,6 +20,7 @@ class MemoryRegistry:
         self._snapshot = EMPTY
         self.is_valid = True
         self._document: dict[str, Any] | None = document
+        self._removed: set[tuple[str, str]] = set()
         self.refresh()
 
     def put(self, document: dict[str, Any]) -> None:
@@ -33,6 +35,10 @@ class MemoryRegistry:
     def is_read(self) -> bool:
         """Always."""
         return True
+
+    def has_removed(self, section: str, name: str) -> bool:
+        """Whether a document had the entry, and this one has not."""
+        return (section, name) in self._removed
 
     def close(self) -> None:
         """Nothing is held."""
@@ -50,8 +56,14 @@ class MemoryRegistry:
             return False
         self.is_valid = True
         changed = snapshot.digest != self._snapshot.digest
+        self._removed = (self._removed | _entries(self._snapshot)) - _entries(snapshot)
         self._snapshot = snapshot
         return changed
+
+
+def _entries(snapshot: Snapshot) -> set[tuple[str, str]]:
+    sections = ((section, getattr(snapshot, section)) for section in Snapshot.model_fields)
+    return {(section, name) for section, named in sections if isinstance(named, Mapping) for name in named}
 
 
 def reasons(error: ValueError) -> list[str]:

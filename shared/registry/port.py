@@ -42,6 +42,10 @@ class Registry(Protocol):
         """
         ...
 
+    def has_removed(self, section: str, name: str) -> bool:
+        """Whether a change removed the entry; an entry that is missing in a lost registry was not removed."""
+        ...
+
     def close(self) -> None:
         """Let go of the source; a look that is under way ends."""
         ...

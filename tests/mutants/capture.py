@@ -156,6 +156,13 @@ MUTANTS: Final = (
         "tests/unit/elt/test_look.py",
     ),
     Mutant(
+        "a source that a lost registry does not name",
+        "services/elt/agent/watch.py",
+        '        if self._registry.has_removed("sources", name):',
+        "        if name:",
+        "tests/unit/elt/test_watch.py",
+    ),
+    Mutant(
         "re-snapshot",
         "services/elt/agent/rereads.py",
         "self._topics.read_again(self._name, signals)",

@@ -111,5 +111,5 @@ def _connected(owner: Owner) -> Iterator[cursor]:
 
 def _unavailable(owner: Owner, error: psycopg2.Error) -> InfrastructureError:
     return InfrastructureError(
-        DATABASE_UNAVAILABLE, failure(f"database {owner.database}: a table could not be made", error)
+        DATABASE_UNAVAILABLE, f"no table was created: {failure(f'database {owner.database}', error)}"
     )

@@ -24,6 +24,10 @@ _REGISTRY_SECONDS: Final = 1.0
 _REPORT_SECONDS: Final = 10.0
 #: States that are no news for whoever is on call.
 _EXPECTED: Final = (State.FLOWING, State.STARTING, State.STANDBY)
+_LOST: Final = (
+    "the registry does not name it, and no change removed it: apply the registry's file again, or add the "
+    "source and remove it"
+)
 
 #: Constructs the look at a source: of its name, what the registry says of it, and its DSN.
 MakeLook = Callable[[str, Source, str], SourceLook]
@@ -153,7 +157,7 @@ class Watch:
     def states(self) -> dict[str, dict[str, str]]:
         """Return each source's state and reason, for /readyz."""
         wrong = {name: {"state": State.UNREACHABLE, "reason": why} for name, why in self._wrong.items()}
-        return wrong | {name: watched.said() for name, watched in list(self._watched.items())}
+        return {name: watched.said() for name, watched in list(self._watched.items())} | wrong
 
     @property
     def is_ready(self) -> bool:
@@ -165,18 +169,26 @@ class Watch:
         return self._has_followed and all(state in (State.FLOWING, State.STANDBY) for state in states)
 
     def follow(self) -> None:
-        """Watch what the registry names now, and have others removed."""
+        """Watch what the registry names now, and have removed what a change took out of it.
+
+        A source that is missing without such a change stays: the registry's topic may be lost.
+        """
         if not self._registry.is_read:
             return
         named = self._registry.snapshot().sources
-        self._wrong = {name: why for name, why in self._wrong.items() if name in named}
+        lost = {name for name, why in self._wrong.items() if why == _LOST and name not in named}
+        removed = {name for name in lost if self._registry.has_removed("sources", name)}
+        if removed:
+            self._unasked = dict.fromkeys(self._databases, "")
+        still = {name for name, why in self._wrong.items() if why != _LOST and name in named}
+        self._wrong = {name: self._wrong[name] for name in still | (lost - removed)}
         self._remove_unnamed(named)
         for name, watched in list(self._watched.items()):
             if watched.has_ended:
                 del self._watched[name]
                 self._metrics.forget(name)
             elif name not in named:
-                watched.remove()
+                self._remove(name, watched)
             elif not watched.is_removing and self._is_another(named[name], watched):
                 watched.stop()  # it begins again, as it is named now, when it has ended
         for name, source in named.items():
@@ -187,6 +199,12 @@ class Watch:
     def _is_another(self, source: Source, watched: _Watched) -> bool:
         """Whether the registry's entry, or the DSN, is another one now."""
         return source != watched.source or self._dsns.find(source.dsn_env) not in ("", watched.dsn)
+
+    def _remove(self, name: str, watched: _Watched) -> None:
+        if self._registry.has_removed("sources", name):
+            watched.remove()
+        elif not watched.is_removing:
+            self._refuse(name, watched.source, _LOST)
 
     def _begin(self, name: str, source: Source) -> None:
         dsn = self._dsns.find(source.dsn_env)
@@ -230,7 +248,7 @@ class Watch:
             log.warning("a source cannot be reported", extra={"source": name, "reason": str(error)})
 
     def _remove_unnamed(self, named: Mapping[str, Source]) -> None:
-        """Remove sources that left the registry while no agent ran; a database that is out is asked later."""
+        """Remove sources that were removed while no agent ran; a database that is out is asked later."""
         for database, said in list(self._unasked.items()):
             try:
                 kept = sources_in(self._databases[database])
@@ -242,8 +260,12 @@ class Watch:
                 continue
             del self._unasked[database]
             for name, env in kept.items():
-                if name not in named and name not in self._watched and (source_dsn := self._dsns.find(env)):
-                    gone = Source(dsn_env=env, schemas=("unknown",), publish="unknown", database=database)
+                if name in named or name in self._watched:
+                    continue
+                gone = Source(dsn_env=env, schemas=("unknown",), publish="unknown", database=database)
+                if not self._registry.has_removed("sources", name):
+                    self._refuse(name, gone, _LOST)
+                elif source_dsn := self._dsns.find(env):
                     watched = _Watched(name, gone, self._make(name, gone, source_dsn), lambda _: None)
                     watched.remove()
                     self._watched[name] = watched

@@ -1,13 +1,17 @@
 """What cannot be followed is told by its reason, and an agent that has not read the registry is not ready."""
 
 import logging
+from collections.abc import Iterator
 
+import orjson
 import pytest
 
 from services.elt.agent.look import SourceLook
 from services.elt.agent.metrics import AgentMetrics
 from services.elt.agent.seen import Shown, State
 from services.elt.agent.watch import Watch
+from shared.registry.log import MemoryLog
+from shared.registry.log_registry import LogRegistry
 from shared.registry.memory import MemoryRegistry
 from shared.registry.sources import Source
 from tests.fixtures.writer import eventually
@@ -45,13 +49,98 @@ def test_a_source_that_cannot_be_followed_says_why_and_the_agent_is_not_ready(
 
 def test_a_database_that_is_out_is_asked_later_which_sources_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ONRAMP_SOURCE_NOBODY", "postgresql://u@h/d")
-    watch = Watch(
-        MemoryRegistry({}), {"away": "postgresql://x@127.0.0.1:1/x"}, never, AgentMetrics(), look_s=1
-    )
+    registry = MemoryRegistry({"sources": {"shop": SHOP}})
+    registry.put({"sources": {}})
+    registry.refresh()
+    watch = Watch(registry, {"away": "postgresql://x@127.0.0.1:1/x"}, never, AgentMetrics(), look_s=1)
     watch.follow()
     monkeypatch.setattr("services.elt.agent.watch.sources_in", lambda _: {"shop": "ONRAMP_SOURCE_NOBODY"})
     with pytest.raises(AssertionError, match="shop is looked at"):
         watch.follow()
+
+
+class Steady:
+    """A source that flows, and can be removed."""
+
+    removed = 0
+
+    def look(self) -> Shown:
+        return Shown(state=State.FLOWING)
+
+    def remove(self) -> bool:
+        self.removed += 1
+        return True
+
+    def close(self) -> None:
+        pass
+
+
+def change(log: MemoryLog, after: int, **more: object) -> int:
+    """Append a change set that follows the one at `after`; returns its offset."""
+    document = {"format": 1, "after": after, "actor": "a", "time": "2026-01-01T00:00:00Z"}
+    return log.append(orjson.dumps(document | more))
+
+
+@pytest.fixture
+def watched(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Watch, LogRegistry, MemoryLog, Steady]]:
+    """An agent that watches over `shop`, its registry and that one's log."""
+    monkeypatch.setenv("ONRAMP_SOURCE_NOBODY", "postgresql://u@h/d")
+    monkeypatch.setattr("services.elt.agent.watch.sources_in", lambda _: {"shop": "ONRAMP_SOURCE_NOBODY"})
+    log, steady = MemoryLog(), Steady()
+    change(log, -1, put={"sources": {"shop": SHOP}, "event_types": {"e": {}}})
+    registry = LogRegistry(log)
+    registry.refresh()
+    watch = Watch(registry, {"onramp": ""}, lambda *_: steady, AgentMetrics(), look_s=0.001)  # type: ignore[arg-type, return-value]
+    watch.follow()
+    yield watch, registry, log, steady
+    watch.stop()
+    watch.run()
+
+
+def test_a_source_that_a_lost_registry_does_not_name_is_not_removed(
+    watched: tuple[Watch, LogRegistry, MemoryLog, Steady],
+) -> None:
+    watch, registry, log, steady = watched
+    log.records.clear()  # the topic was deleted, and somebody made it again
+    for put in ({}, {"event_types": {"e": {}}}):
+        if put:
+            change(log, -1, put=put)
+        registry.refresh()
+        watch.follow()
+        assert "shop" in watch.states()
+    assert "no change removed it" in watch.states()["shop"]["reason"]
+    assert not watch.is_ready
+    change(log, 0, put={"sources": {"shop": SHOP}})
+    registry.refresh()
+    watch.follow()
+    eventually(lambda: watch.is_ready)
+    assert steady.removed == 0
+    change(log, 1, delete={"sources": ["shop"]})
+    registry.refresh()
+    watch.follow()
+    eventually(lambda: steady.removed)
+    eventually(lambda: watch.follow() or not watch.states())
+
+
+def test_an_agent_that_starts_with_a_lost_registry_removes_nothing(
+    watched: tuple[Watch, LogRegistry, MemoryLog, Steady],
+) -> None:
+    steady, log = watched[3], MemoryLog()
+    registry = LogRegistry(log)
+    registry.refresh()
+    watch = Watch(registry, {"onramp": ""}, lambda *_: steady, AgentMetrics(), look_s=0.001)  # type: ignore[arg-type, return-value]
+    for _ in range(2):
+        watch.follow()
+        assert "no change removed it" in watch.states()["shop"]["reason"]
+    assert steady.removed == 0
+    change(log, -1, put={"sources": {"shop": SHOP}})
+    change(log, 0, delete={"sources": ["shop"]})
+    registry.refresh()
+    watch.follow()
+    eventually(lambda: steady.removed)
+    eventually(lambda: watch.follow() or not watch.states())
+    watch.stop()
+    watch.run()
 
 
 class Growing:
