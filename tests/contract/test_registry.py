@@ -179,3 +179,15 @@ def test_hashes_are_not_in_logs(rig: Rig, caplog: pytest.LogCaptureFixture) -> N
 def test_a_snapshot_cannot_be_changed(rig: Rig) -> None:
     with pytest.raises(TypeError):
         rig.registry.snapshot().keys["shop"] = None  # type: ignore[index]
+
+
+def test_what_a_change_took_out_is_removed_and_what_was_never_there_is_not(rig: Rig) -> None:
+    def removed() -> list[bool]:
+        rig.registry.refresh()
+        return [rig.registry.has_removed("keys", name) for name in ("shop", "other")]
+
+    assert removed() == [False, False]
+    rig.put({**GOOD, "keys": {}})
+    assert removed() == [True, False]
+    rig.put(GOOD)
+    assert removed() == [False, False]

@@ -26,8 +26,18 @@ class ConnectError(Exception):
     """Kafka Connect cannot be asked, or refused; the text says why and has no values."""
 
 
+class RefusedError(ConnectError):
+    """It answers 400: a configuration is wrong, or its check of the source's login failed."""
+
+
 class _MissingError(ConnectError):
     """It answers 404."""
+
+
+_KINDS: Final[dict[int, type[ConnectError]]] = {
+    HTTPStatus.NOT_FOUND: _MissingError,
+    HTTPStatus.BAD_REQUEST: RefusedError,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,7 +153,7 @@ class ConnectApi:
                 text = answer.read()
         except urllib.error.HTTPError as error:
             with error:
-                kind = _MissingError if error.code == HTTPStatus.NOT_FOUND else ConnectError
+                kind = _KINDS.get(error.code, ConnectError)
                 raise kind(_refusal(method, path, error)) from None
         except (OSError, TimeoutError) as error:
             raise ConnectError(f"Kafka Connect at {self._url} does not answer: {error}") from None

@@ -7,7 +7,7 @@ from time import monotonic
 from typing import Final
 
 from services.elt.agent import names
-from services.elt.agent.connect_api import ConnectApi, ConnectError, ConnectorStatus
+from services.elt.agent.connect_api import ConnectApi, ConnectError, ConnectorStatus, RefusedError
 from services.elt.agent.connector import MOST_BYTES, Rendering
 from services.elt.agent.kafka_topics import ChangeTopics, TopicsError
 from services.elt.agent.kept_sql import KeptDatabase, KeptError
@@ -15,6 +15,7 @@ from services.elt.agent.rereads import Rereads
 from services.elt.agent.seen import Kept, Seen, Shown, State
 from services.elt.agent.source_sql import SourceDatabase, SourceError
 from services.elt.health.gap import Gap, GapCheck, Readings
+from services.elt.health.refusals import Refusals
 from services.elt.health.remedies import with_remedy
 from services.elt.health.slot import Readers
 from services.elt.health.slot_watch import SlotWatch
@@ -47,6 +48,7 @@ class SourceLook:
         self._source = source
         self._reach = reach
         self._restart = Backoff()
+        self._refusals = Refusals(lambda error: isinstance(error, RefusedError))
         self._rereads = Rereads(
             name,
             kept=reach.kept,
@@ -166,8 +168,9 @@ class SourceLook:
                 self._begin(seen, kept)
         if there != {**wanted, "name": connector}:
             self._rereads.leave(seen, kept)
-            log.info("a source's connector is configured", extra={"source": self._name})
-            connect.put_config(connector, wanted)
+            with self._refusals.attempt(wanted):
+                log.info("configuring a source's connector", extra={"source": self._name})
+                connect.put_config(connector, wanted)
             self._rereads.note_configured(seen.slot)
         if there is not None and self._rereads.has_forgotten(seen.slot, streams=kept.streams):
             self._begin(seen, kept)

@@ -5,9 +5,9 @@ a source that is silent. The source's password is in its DSN alone, and no messa
 repeat it is passed on.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
 from typing import Any, Final
 
 import psycopg2
@@ -16,11 +16,12 @@ from psycopg2.extensions import connection, parse_dsn
 
 from services.elt.agent import names
 from services.elt.agent.seen import Column, Seen, Table, left_out
+from services.elt.health.refusals import Refusals
 from services.elt.health.slot import Slot
-from services.elt.snapshots import identity_sql, noted_sql
+from services.elt.snapshots import noted_sql
 from services.elt.snapshots.noted_sql import Noted
 from services.elt.snapshots.stamps import RowsStamp
-from services.elt.snapshots.stamps_sql import HIDDEN, STAMP
+from services.elt.snapshots.tables_sql import TABLES
 from shared.errors import InfrastructureError
 from shared.postgres.answering import KeptConnection
 from shared.postgres.connect import connect
@@ -40,52 +41,6 @@ _SLOT: Final = """
            s.active_pid, coalesce(a.application_name, ''), coalesce(a.backend_start::text, '')
     FROM pg_replication_slots s LEFT JOIN pg_stat_activity a ON a.pid = s.active_pid WHERE s.slot_name = %s
 """
-#: By these names Debezium takes any type for that of the extension.
-_OF_EXTENSIONS: Final = "'geometry', 'geography', 'hstore', 'vector', 'halfvec', 'sparsevec'"
-#: A domain is what it is over: so its changes are.  Of other types of the source's own Debezium tells some
-#: alone: what a type is stands behind its name, as `column_type` takes it.  One whose name others of another
-#: kind have, in any schema, it may take for them.  All columns are asked for at each look, and most are of
-#: types below 12000: Postgres' own.
-_TYPE: Final = f"""
-    CASE WHEN a.atttypid < 12000 THEN format_type(a.atttypid, a.atttypmod) ELSE
-    (SELECT format_type(t.oid, coalesce(base.modifier, a.atttypmod)) || CASE
-            WHEN EXISTS (SELECT FROM pg_type o JOIN pg_type its ON its.oid IN (own.oid, e.oid)
-                         WHERE o.typname = its.typname AND o.oid <> its.oid
-                           AND (o.typtype, o.typbasetype) <> (its.typtype, its.typbasetype))
-                THEN ' (ambiguous)'
-            WHEN own.typname IN ({_OF_EXTENSIONS}) OR e.typname IN ({_OF_EXTENSIONS}) THEN ' (opaque)'
-            WHEN e.typnamespace = 'pg_catalog'::regnamespace OR e.typtype = 'e'
-                OR e.typname = 'citext' OR (e.typname = 'ltree' AND t.typcategory <> 'A') THEN ''
-            WHEN t.typtype = 'c' THEN ' (composite)'
-            WHEN t.typtype IN ('r', 'm') THEN ' (range)'
-            ELSE ' (opaque)' END
-        || CASE WHEN own.typtype = 'd' AND t.typcategory = 'A' THEN ' (domain)' ELSE '' END
-     FROM pg_type own
-     LEFT JOIN LATERAL (
-         WITH RECURSIVE below AS (
-             SELECT own.typbasetype AS oid, own.typtypmod AS modifier WHERE own.typtype = 'd'
-             UNION ALL
-             SELECT d.typbasetype, d.typtypmod FROM below JOIN pg_type d USING (oid) WHERE d.typtype = 'd')
-         SELECT below.* FROM below JOIN pg_type o USING (oid) WHERE o.typtype <> 'd') AS base ON true
-     JOIN pg_type t ON t.oid = coalesce(base.oid, own.oid)
-     JOIN pg_type e ON e.oid = CASE t.typcategory WHEN 'A' THEN t.typelem ELSE t.oid END
-     WHERE own.oid = a.atttypid) END
-"""  # noqa: S608 - our own words
-#: One whose root is in no schema of the source's is published by its own name.
-_TABLES: Final = f"""
-    SELECT c.oid::int8, n.nspname, c.relname, c.relispartition AND EXISTS (
-            SELECT FROM pg_partition_ancestors(c.oid) a JOIN pg_class r ON r.oid = a.relid
-            JOIN pg_namespace o ON o.oid = r.relnamespace
-            WHERE r.oid <> c.oid AND o.nspname = ANY(%(schemas)s)),
-        ({identity_sql.names("c")}),
-        (SELECT coalesce(jsonb_agg(jsonb_build_array(a.attname, {_TYPE},
-                a.attnotnull, a.attgenerated <> '') ORDER BY a.attnum), '[]')
-            FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped),
-        {STAMP}, {HIDDEN}
-    FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-    WHERE n.nspname = ANY(%(schemas)s) AND c.relkind IN ('r', 'p') AND c.relpersistence = 'p'
-    ORDER BY c.oid
-"""  # noqa: S608 - the definition's own text
 _PUBLICATION: Final = """
     SELECT p.pubviaroot AND p.pubinsert AND p.pubupdate AND p.pubdelete AND p.pubtruncate, p.puballtables,
            ARRAY(SELECT n.nspname::text FROM pg_publication_namespace pn
@@ -110,6 +65,10 @@ _DROP: Final = """
 """
 
 
+#: By attempt: what came of a connection to an address that was found.
+_ANSWER: Final = re.compile(r"^connection to server (?:at|on) .*? failed: (.*)", re.MULTILINE)
+
+
 class SourceError(Exception):
     """The source cannot be asked; the text says why, without its DSN."""
 
@@ -121,12 +80,13 @@ class SourceDatabase:
         self._name = name
         self._source = source
         self._dsn = dsn
-        self._kept = KeptConnection(f"the source {name}", dsn, partial(_connect, dsn))
+        self._logins = Refusals(_is_refusal)
+        self._kept = KeptConnection(f"the source {name}", dsn, self._open)
 
     @property
     def parameters(self) -> Mapping[str, str]:
         """Return libpq's parameters of the DSN by name."""
-        with _translated(self._source.dsn_env):
+        with translated(self._source.dsn_env):
             return {key: str(value) for key, value in parse_dsn(self._dsn).items()}
 
     def look(self) -> Seen:
@@ -138,7 +98,7 @@ class SourceDatabase:
             cursor.execute(_SLOT, (names.slot(self._name),))
             slot = cursor.fetchone()
             asked = {"schemas": list(self._source.schemas), "publication": names.publication(self._name)}
-            cursor.execute(_TABLES, asked)
+            cursor.execute(TABLES, asked)
             rows = cursor.fetchall()
             noted = noted_sql.noted(cursor, names.notes(self._name))
             tables = tuple(_table(row, noted) for row in rows)
@@ -219,9 +179,13 @@ class SourceDatabase:
                 "partitions' root"
             )
 
+    def _open(self) -> connection:
+        with self._logins.attempt(self._dsn):
+            return _connect(self._dsn)
+
     @contextmanager
     def _asking(self) -> Iterator[Any]:
-        with _translated(self._source.dsn_env):
+        with translated(self._source.dsn_env):
             try:
                 with self._kept.used() as conn, conn, conn.cursor() as cursor:
                     yield cursor
@@ -244,21 +208,36 @@ def _connect(dsn: str) -> connection:
 
 
 @contextmanager
-def _translated(dsn_env: str) -> Iterator[None]:
+def translated(dsn_env: str) -> Iterator[None]:
+    """Raise the driver's errors as `SourceError`, with the server's answer and nothing of the DSN."""
     try:
         yield
     except InfrastructureError as error:
         raise SourceError(error.detail) from None
     except psycopg2.Error as error:
-        # What libpq says of a connection may repeat parts of the DSN; a server's code does not.
         if error.pgcode == NO_SUCH_DATABASE:
             raise SourceError(failure("the source", error)) from None
-        why = f"SQLSTATE {error.pgcode}" if error.pgcode else "no connection"
+        why = f"SQLSTATE {error.pgcode}: {error.diag.message_primary}" if error.pgcode else _answer(error)
         if isinstance(error, psycopg2.ProgrammingError) and not error.pgcode:
             why = "its DSN is wrong"
         if "authentication failed" in str(error):
-            why = f"it refuses the role or the password in {dsn_env}, which the agent has to be given"
-        raise SourceError(f"the source cannot be asked: {why} ({type(error).__name__})") from None
+            refused = f"it refuses the role or the password in {dsn_env}, which the agent has to be given"
+            why = f"{refused}: {why}"
+        raise SourceError(f"the source cannot be asked: {why}") from None
+
+
+def _answer(error: psycopg2.Error) -> str:
+    """Return libpq's text of what a server answered.
+
+    Other texts of libpq may repeat parts of a wrong DSN, its password among them.
+    """
+    return "; ".join(" ".join(said.split()) for said in _ANSWER.findall(str(error))) or "no connection"
+
+
+def _is_refusal(error: Exception) -> bool:
+    """Whether a server has refused the login; one that starts or stops has not."""
+    text = _answer(error) if isinstance(error, psycopg2.OperationalError) else ""
+    return text.startswith("FATAL") and "the database system is" not in text
 
 
 def _table(row: tuple[Any, ...], noted: Noted | None) -> Table:

@@ -1,6 +1,7 @@
 """Whether a source can be captured and how well: facts of its catalogue and, if asked, of its rows."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from typing import Any, Final, NamedTuple
 
 import orjson
@@ -9,13 +10,11 @@ from psycopg2 import sql
 from psycopg2.extensions import connection, parse_dsn
 
 from services.elt.agent.seen import Seen, Table
-from services.elt.agent.source_sql import SourceDatabase, SourceError
+from services.elt.agent.source_sql import SourceDatabase, translated
 from services.elt.merge.column_types import UnsupportedTypeError, column_type, is_silent
 from services.elt.snapshots import identity_sql
 from services.elt.snapshots.stamps_sql import TREE
-from shared.errors import InfrastructureError
 from shared.postgres.connect import connect
-from shared.postgres.failures import NO_SUCH_DATABASE, failure
 from shared.postgres.quoting import identifier
 from shared.registry.sources import Source, pattern_of
 
@@ -73,20 +72,13 @@ def facts(name: str, source: Source, dsn: str, *, rows: bool) -> Iterator[Fact]:
             f"{table} stays out: {why}",
             f"exclude: [{orjson.dumps(pattern_of(table)).decode()}]",
         )
-    try:
-        options = f"-c search_path=pg_catalog -c statement_timeout={_STATEMENT_MS}"
-        conn = connect(dsn, name="onramp-check", options=options)
-        try:
-            with conn:
-                yield from _of_tables(conn, source, seen, rows=rows)
-        finally:
-            conn.close()
-    except InfrastructureError as error:
-        raise SourceError(error.detail) from None
-    except psycopg2.Error as error:
-        if error.pgcode == NO_SUCH_DATABASE:
-            raise SourceError(failure("the source", error)) from None
-        raise SourceError(f"the source cannot be asked: SQLSTATE {error.pgcode or 'none'}") from None
+    options = f"-c search_path=pg_catalog -c statement_timeout={_STATEMENT_MS}"
+    with (
+        translated(source.dsn_env),
+        closing(connect(dsn, name="onramp-check", options=options)) as conn,
+        conn,
+    ):
+        yield from _of_tables(conn, source, seen, rows=rows)
 
 
 def role_of(dsn: str) -> str:

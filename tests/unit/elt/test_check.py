@@ -1,8 +1,12 @@
 """What `onramp sources check` says of columns whose changes tell too little to make their values again."""
 
+import pytest
+
 from services.elt.agent.seen import Column, Table
-from services.elt.setup.check_sql import of_types
+from services.elt.agent.source_sql import SourceError
+from services.elt.setup.check_sql import facts, of_types
 from services.elt.snapshots.stamps import RowsStamp
+from shared.registry.sources import Source
 
 
 def _table(**types: str) -> Table:
@@ -32,3 +36,9 @@ def test_of_arrays_that_say_null_where_an_update_left_them_alone_it_warns() -> N
     assert told[0].fix.startswith(
         'models: leave the column out ("a": null), or exclude the table, or give it'
     )
+
+
+def test_a_source_that_cannot_be_asked_is_told_in_the_words_of_libpq() -> None:
+    source = Source(dsn_env="ONRAMP_SOURCE_SHOP", schemas=("app",), publish="shop")
+    with pytest.raises(SourceError, match="the source cannot be asked: Connection refused"):
+        list(facts("shop", source, "postgresql://u:secret@127.0.0.1:1/d", rows=False))
