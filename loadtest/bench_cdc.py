@@ -4,7 +4,8 @@
 `transaction`: one of 100,000 rows.  `backlog`: changes that wait on Kafka, landed and merged.  `snapshot`: a
 million rows that are there already, under writes.  `connect`: Kafka Connect with three sources, its start
 and its memory.  `crash`: a source's Postgres is killed and comes back.  `dead`: one of two sources is dead.
-All stand on the same stack, in this order, and each ends by EXCEPT ALL both ways.
+All stand on the same stack, in this order, and each ends by EXCEPT ALL both ways.  `source`: what the agent
+costs a source's server.
 """
 
 import argparse
@@ -41,6 +42,8 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--backlog-tables", type=int, default=4)
     parser.add_argument("--snapshot", type=int, default=1_000_000, help="rows that are there already")
     parser.add_argument("--crashes", type=int, default=3)
+    parser.add_argument("--looks", type=int, default=60, help="at a source, one a second")
+    parser.add_argument("--looked-tables", type=int, nargs="+", default=[50, 3_000])
     parser.add_argument("--settle", type=float, default=10.0, help="seconds until memory is looked at")
     parser.add_argument("--keep", action="store_true", help="keep the results, and make the page of them")
     return parser.parse_args(given)

@@ -3,7 +3,9 @@
 import argparse
 import time
 from collections.abc import Callable
+from contextlib import closing
 from functools import partial
+from pathlib import Path
 from typing import Any, Final
 
 from confluent_kafka import Consumer, TopicPartition
@@ -13,8 +15,12 @@ from loadtest.background import repeatedly
 from loadtest.cdc_stack import AWAY, LARGE, SOURCES, STEADY, CdcStack
 from loadtest.processes import cost
 from services.elt.agent import names
+from services.elt.agent.source_sql import SourceDatabase
 from shared import change_table
+from shared.registry.sources import Source
 
+#: As the agent does by default.
+_LOOK_SECONDS: Final = 1.0
 #: Of a transaction of the backlog.
 _AT_ONCE: Final = 1_000
 _LANDED: Final = """
@@ -176,6 +182,37 @@ def dead(on: CdcStack, args: argparse.Namespace) -> dict[str, Any]:
     return found | _together(on, tables)
 
 
+def source(on: CdcStack, args: argparse.Namespace) -> dict[str, Any]:
+    """What the agent costs a source's server while nobody alters tables, by their number."""
+    shares = {
+        f"percent_of_a_core_{n}_tables": _share_of_a_core(on, n, args.looks) for n in args.looked_tables
+    }
+    return {"looks": args.looks, **shares}
+
+
+def _share_of_a_core(on: CdcStack, tables: int, looks: int) -> float:
+    """Return the CPU seconds of the agent's session in percent of the seconds in which it looked."""
+    name = f"looked_{tables}"
+    on.home.create_database(name)
+    dsn = on.home.dsn_of(name)
+    columns = ", ".join(f"c{n} text" for n in range(9))
+    made = (f"CREATE TABLE app.t{n} (id int PRIMARY KEY, {columns})" for n in range(tables))
+    on.execute(dsn, "CREATE SCHEMA app", *made, "ANALYZE")
+    database = SourceDatabase(
+        name, Source(dsn_env="ONRAMP_SOURCE_LOOKED", schemas=("app",), publish=name), dsn
+    )
+    with closing(database):
+        database.look()
+        session = "SELECT pid FROM pg_stat_activity WHERE datname = %s AND application_name = 'onramp-agent'"
+        on_cpu = Path(f"/proc/{on.ask(session, name)[0][0]}/schedstat")
+        began, before = time.monotonic(), int(on_cpu.read_text().split()[0])
+        for look in range(1, looks + 1):
+            database.look()
+            time.sleep(max(0.0, began + look * _LOOK_SECONDS - time.monotonic()))
+        spent = (int(on_cpu.read_text().split()[0]) - before) / 1e9
+        return round(100 * spent / (time.monotonic() - began), 2)
+
+
 Part = Callable[[CdcStack, argparse.Namespace], dict[str, Any]]
 PARTS: Final[dict[str, Part]] = {
     "latency-1": latency_1,
@@ -186,6 +223,7 @@ PARTS: Final[dict[str, Part]] = {
     "connect": connect,
     "crash": crash,
     "dead": dead,
+    "source": source,
 }
 
 

@@ -163,6 +163,13 @@ MUTANTS: Final = (
         "tests/unit/elt/test_watch.py",
     ),
     Mutant(
+        "the indicator of the catalogue",
+        "services/elt/agent/source_sql.py",
+        "known.indicator == indicator",
+        "known.indicator",
+        "tests/integration/elt/test_indicator.py",
+    ),
+    Mutant(
         "re-snapshot",
         "services/elt/agent/rereads.py",
         "self._topics.read_again(self._name, signals)",

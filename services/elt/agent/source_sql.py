@@ -8,7 +8,8 @@ repeat it is passed on.
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Final
+from time import monotonic
+from typing import Any, Final, NamedTuple
 
 import psycopg2
 from psycopg2 import sql
@@ -19,6 +20,7 @@ from services.elt.agent.seen import Column, Seen, Table, left_out
 from services.elt.health.refusals import Refusals
 from services.elt.health.slot import Slot
 from services.elt.snapshots import noted_sql
+from services.elt.snapshots.indicator_sql import INDICATOR
 from services.elt.snapshots.noted_sql import Noted
 from services.elt.snapshots.stamps import RowsStamp
 from services.elt.snapshots.tables_sql import TABLES
@@ -29,10 +31,14 @@ from shared.postgres.failures import NO_SUCH_DATABASE, failure
 from shared.registry.sources import Source
 
 _STATEMENT_MS: Final = 10_000
+#: So often the tables are compared though the indicator is the same: a right to see rows is not in it.
+_COMPARED_SECONDS: Final = 300.0
 _OPTIONS: Final = (
     f"-c search_path=pg_catalog,pg_temp -c statement_timeout={_STATEMENT_MS} -c lock_timeout=2000 "
     # A table of which the role sees some rows alone is no empty one: it is an error then.
-    "-c row_security=off"
+    "-c row_security=off "
+    # A query that is compiled, or has workers, costs more each second than it saves.
+    "-c jit=off -c max_parallel_workers_per_gather=0"
 )
 #: Without a status it is just being made, and has no WAL yet.
 _SLOT: Final = """
@@ -73,6 +79,15 @@ class SourceError(Exception):
     """The source cannot be asked; the text says why, without its DSN."""
 
 
+class _Known(NamedTuple):
+    """The tables at a look, what was left out of them, and the indicator of the catalogue then."""
+
+    indicator: tuple[Any, ...]
+    tables: tuple[Table, ...]
+    left_out: Mapping[str, str]
+    read_at: float
+
+
 class SourceDatabase:
     """The database of one source.  Every method raises `SourceError`."""
 
@@ -81,6 +96,7 @@ class SourceDatabase:
         self._source = source
         self._dsn = dsn
         self._logins = Refusals(_is_refusal)
+        self._known: _Known | None = None
         self._kept = KeptConnection(f"the source {name}", dsn, self._open)
 
     @property
@@ -98,10 +114,7 @@ class SourceDatabase:
             cursor.execute(_SLOT, (names.slot(self._name),))
             slot = cursor.fetchone()
             asked = {"schemas": list(self._source.schemas), "publication": names.publication(self._name)}
-            cursor.execute(TABLES, asked)
-            rows = cursor.fetchall()
-            noted = noted_sql.noted(cursor, names.notes(self._name))
-            tables = tuple(_table(row, noted) for row in rows)
+            known = self._known = self._compared(cursor, asked)
             # Last: whatever has changed these tables has ended before it, flushed or not.
             cursor.execute(_MOMENT)
             tables_lsn, ended, begun = cursor.fetchone()
@@ -112,12 +125,25 @@ class SourceDatabase:
                 tables_lsn=tables_lsn,
                 ended=ended,
                 begun=begun,
-                tables=tuple(t for t in tables if self._source.takes(t.schema, t.name)),
+                tables=known.tables,
                 slot=None if slot is None else _slot(slot),
                 unprepared="; ".join((*_lacking(*role), *self._unpublished(cursor))),
                 lacks_schema=lacks_schema,
-                left_out=left_out(tables, self._source),
+                left_out=known.left_out,
             )
+
+    def _compared(self, cursor: Any, asked: Mapping[str, Any]) -> "_Known":
+        """Return the tables: those of the look before while the indicator is the same."""
+        # First: what changes between the two queries is compared at the next look.
+        cursor.execute(INDICATOR, asked)
+        indicator = (*cursor.fetchone(), noted := noted_sql.noted(cursor, names.notes(self._name)))
+        known = self._known
+        if known and known.indicator == indicator and monotonic() < known.read_at + _COMPARED_SECONDS:
+            return known
+        cursor.execute(TABLES, asked)
+        tables = tuple(_table(row, noted) for row in cursor.fetchall())
+        taken = tuple(t for t in tables if self._source.takes(t.schema, t.name))
+        return _Known(indicator, taken, left_out(tables, self._source), monotonic())
 
     def slot(self) -> Slot | None:
         """Return the slot as it is now; None when there is none."""
@@ -156,8 +182,9 @@ class SourceDatabase:
             return cursor.fetchone() is None
 
     def close(self) -> None:
-        """Close the connection."""
+        """Close the connection, and forget the tables: the next one may be to another server."""
         self._kept.close()
+        self._known = None
 
     def _unpublished(self, cursor: Any) -> Iterator[str]:
         """Yield what the publication lacks."""

@@ -49,7 +49,7 @@ def on(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CdcStack]:
         yield made
 
 
-@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("part", LEAST)
 def test_a_part_ends_with_public_equal_to_the_source(on: CdcStack, part: str) -> None:
     found = PARTS[part](on, SMALL)
     assert found["rows_that_differ"] == 0
@@ -59,6 +59,12 @@ def test_a_part_ends_with_public_equal_to_the_source(on: CdcStack, part: str) ->
         assert 0 < found["commit_to_row_ms"]["p50"] <= found["due_to_row_ms"]["max"]
     if part == "backlog":
         assert found["changes"] == 8 * ROWS
+
+
+def test_what_a_look_costs_is_measured_by_number_of_tables(on: CdcStack) -> None:
+    found = PARTS["source"](on, arguments(["--looks", "2", "--looked-tables", "3", "5"]))
+    assert {*found} == {"looks", "percent_of_a_core_3_tables", "percent_of_a_core_5_tables"}
+    assert 0 < found["percent_of_a_core_3_tables"] < 100
 
 
 def test_one_row_that_differs_is_seen(on: CdcStack) -> None:

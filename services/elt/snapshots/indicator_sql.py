@@ -1,0 +1,45 @@
+"""A cheap indicator of changes in a source's catalogue: while it is the same, so are the tables.
+
+The query for the tables (`tables_sql`) costs the source's own server 0.1 ms for each table, the indicator
+4 us.  Each version of an entry of the catalogue has the id of the transaction that wrote it (`xmin`): the
+number of entries and the sum of their ids differ after whatever adds, alters or drops one.  An unrelated
+change may make them differ too: then the tables are read, and the comparison decides.
+"""
+
+from typing import Final
+
+#: No cast makes an id a number; its age is one, and grows with that of any other.
+_SUM: Final = "concat(count(*), '/', sum(age({alias}.xmin)) - count(*) * age('3'::xid))"
+
+
+def _of(entries: str, alias: str) -> str:
+    """Return the indicator of entries of a catalogue."""
+    return f"(SELECT {_SUM.format(alias=alias)} FROM {entries})"  # noqa: S608 - our own words
+
+
+#: Tables of the schemas and partitions of all, which may be in others; and composite types.
+_RELATIONS: Final = f"""
+    SELECT {_SUM.format(alias="c")} AS indicator, array_agg(c.oid) AS oids FROM pg_class c
+    WHERE c.relpersistence <> 't' AND (c.relkind = 'c' OR (c.relkind IN ('r', 'p', 'f') AND (c.relispartition
+        OR c.relnamespace = ANY (ARRAY(SELECT oid FROM pg_namespace WHERE nspname = ANY (%(schemas)s))))))
+"""  # noqa: S608 - our own words
+#: By index: a scan of all columns of the database costs as much for 50 tables as for all.
+_AMONG: Final = "= ANY ((SELECT oids FROM relations)::oid[])"
+_PUBLISHED: Final = """
+    SELECT string_agg(concat_ws('/', p.oid, p.xmin, s.oid, s.xmin, r.oid, r.xmin), ',' ORDER BY s.oid, r.oid)
+    FROM pg_publication p LEFT JOIN pg_publication_namespace s ON s.pnpubid = p.oid
+    LEFT JOIN pg_publication_rel r ON r.prpubid = p.oid WHERE p.pubname = %(publication)s
+"""
+#: One text.  Types are without arrays and without those of tables, which each temporary table has too.
+INDICATOR: Final = f"""
+    WITH relations AS MATERIALIZED ({_RELATIONS})
+    SELECT concat_ws(' ', (SELECT indicator FROM relations),
+        {_of(f"pg_attribute a WHERE a.attnum > 0 AND a.attrelid {_AMONG}", "a")},
+        {_of(f"pg_index i WHERE i.indrelid {_AMONG}", "i")},
+        {_of("pg_inherits i", "i")}, {_of("pg_enum e", "e")},
+        {_of("pg_type t WHERE t.oid >= 16384 AND t.typtype <> 'c' AND t.typcategory <> 'A'", "t")},
+        (SELECT string_agg(concat(oid, nspname), ',' ORDER BY oid) FROM pg_namespace
+         WHERE nspname = ANY (%(schemas)s)),
+        ({_PUBLISHED}),
+        (SELECT concat(rolname, rolsuper, rolbypassrls) FROM pg_roles WHERE rolname = current_user))
+"""  # noqa: S608 - our own words
