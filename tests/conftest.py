@@ -20,6 +20,7 @@ os.environ.setdefault("ONRAMP_WRITER_NEW_COUNTER_S", "0")
 pytest_plugins = (
     "tests.fixtures.second_try",
     "tests.fixtures.fix_cost",
+    "tests.fixtures.fix_gc",
     "tests.fixtures.fix_http",
     "tests.fixtures.fix_kafka",
     "tests.fixtures.fix_postgres",
