@@ -28,4 +28,5 @@ pytest_plugins = (
     "tests.fixtures.fix_s3",
     "tests.fixtures.fix_stack",
     "tests.fixtures.fix_tls",
+    "tests.fixtures.folder_schedule",
 )
