@@ -4,9 +4,13 @@ A header whose key is not UTF-8 makes the client's poll raise, and each poll aft
 that Onramp must read to its end one such record, which any client may write, would stop all reading.
 """
 
-from collections.abc import Callable
-from typing import Any
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any, Final
 
+from shared.errors import KAFKA_UNAVAILABLE, InfrastructureError
+
+_POLL_MS: Final = 200
 #: Called for a record that is skipped, with its topic, partition and offset.
 Skipped = Callable[[str, int, int], None]
 
@@ -24,6 +28,27 @@ async def poll(consumer: Any, skipped: Skipped, *partitions: Any, timeout_ms: in
             consumer.seek(partition, position)
         records = {p: await _poll_one(consumer, skipped, p, timeout_ms) for p in positions}
     return records
+
+
+async def read_to(
+    consumer: Any, skipped: Skipped, ends: Mapping[Any, int], seconds: float
+) -> AsyncIterator[Any]:
+    """Yield the records of the assigned partitions until each position is at its end in `ends`.
+
+    Raises `InfrastructureError` (KAFKA_UNAVAILABLE) when no position moves for `seconds`: the client
+    itself waits without end for a broker that is gone.
+    """
+    before, moved = dict[Any, int](), time.monotonic()
+    # Compaction leaves holes, so positions say when the end is reached, not records.
+    while left := {p: at for p, end in ends.items() if (at := await consumer.position(p)) < end}:
+        if left != before:
+            before, moved = left, time.monotonic()
+        elif time.monotonic() - moved >= seconds:
+            names = ", ".join(f"{p.topic}/{p.partition}" for p in sorted(left))
+            raise InfrastructureError(KAFKA_UNAVAILABLE, f"no record of {names} arrived in {seconds:g} s")
+        for records in (await poll(consumer, skipped, timeout_ms=_POLL_MS)).values():
+            for record in records:
+                yield record
 
 
 async def _poll_one(consumer: Any, skipped: Skipped, partition: Any, timeout_ms: int) -> list[Any]:

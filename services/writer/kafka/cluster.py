@@ -29,7 +29,7 @@ from services.writer.model.next_offsets import Committed
 from services.writer.model.offsets import Partition
 from shared import wire
 from shared.errors import KAFKA_UNAVAILABLE, InfrastructureError
-from shared.polling import poll
+from shared.polling import poll, read_to
 from shared.settings import KafkaSettings
 from shared.topics import OWN_TOPICS
 from shared.unreadable import UNREADABLE
@@ -141,15 +141,12 @@ class Cluster:
             numbers = since.keys() if since else await self._partitions_of(topic)
             starts = await self._of_all(self._leaders.beginning_offsets, topic, numbers)
             ends = await self._of_all(self._leaders.end_offsets, topic, numbers)
-            assigned = [TopicPartition(topic, n) for n in numbers]
-            consumer.assign(assigned)
-            for p in assigned:
+            upto = {TopicPartition(topic, n): ends[n] for n in numbers}
+            consumer.assign(list(upto))
+            for p in upto:
                 consumer.seek(p, max(starts[p.partition], (since or {}).get(p.partition, 0)))
-            # Compaction leaves holes, so the consumer's position says when the end is reached.
-            while [p for p in assigned if await consumer.position(p) < ends[p.partition]]:
-                for records in (await poll(consumer, self.foreign.pass_over, timeout_ms=200)).values():
-                    for record in records:
-                        yield record
+            async for record in read_to(consumer, self.foreign.pass_over, upto, _LEADERS_SECONDS):
+                yield record
         finally:
             await consumer.stop()
 
@@ -281,9 +278,13 @@ class Cluster:
             await self._admin.delete_records(below)
 
     async def commit(self, offsets: Mapping[Partition, int]) -> None:
-        """Commit the group's offsets.  Invariant: everything below them is settled or diverted."""
+        """Commit the group's offsets.  Invariant: everything below them is settled or diverted.
+
+        Raises aiokafka's errors, and TimeoutError: aiokafka looks for the coordinator without end.
+        """
         with_metadata = {TopicPartition(*p): (o, self.incarnations.get(p, "")) for p, o in offsets.items()}
-        await self._consumer.commit(with_metadata)
+        async with asyncio.timeout(_COORDINATOR_SECONDS):
+            await self._consumer.commit(with_metadata)
 
 
 def _is_entry(record: Any) -> bool:

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Iterable
 
 import pytest
+from aiokafka import TopicPartition
 from aiokafka.errors import GroupCoordinatorNotAvailableError, KafkaError, NodeNotReadyError
 
 from services.writer.kafka import cluster
@@ -13,6 +14,7 @@ from services.writer.kafka.cluster import Cluster
 from services.writer.model.offsets import Partition
 from shared import wire
 from shared.errors import InfrastructureError
+from shared.polling import read_to
 from shared.settings import KafkaSettings
 from shared.topics import OWN_TOPICS
 
@@ -54,6 +56,40 @@ def test_while_the_groups_coordinator_is_away_its_offsets_cannot_be_told(error: 
     assert of._admin.seconds == 0, "a batch may wait"
     with pytest.raises(type(error)):
         asyncio.run(of.group_offsets())
+
+
+class _Unanswered:
+    """A consumer of a Kafka that went away."""
+
+    async def position(self, _: TopicPartition) -> int:
+        return 3
+
+    async def getmany(self, *_: TopicPartition, **__: int) -> dict[TopicPartition, list[object]]:
+        return {}
+
+    def assignment(self) -> set[TopicPartition]:
+        return set()
+
+    async def commit(self, _: object) -> None:
+        await asyncio.Event().wait()
+
+
+def test_a_log_whose_broker_goes_away_is_not_read_for_ever() -> None:
+    async def read() -> None:
+        ends = {TopicPartition(wire.SETTLED, 0): 4}
+        async for _ in read_to(_Unanswered(), lambda *_: None, ends, seconds=0):
+            pass
+
+    with pytest.raises(InfrastructureError, match=r"no record of onramp\.settled/0 arrived"):
+        asyncio.run(asyncio.wait_for(read(), 60))
+
+
+def test_without_a_coordinator_a_commit_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster, "_COORDINATOR_SECONDS", 0)
+    of = Cluster.__new__(Cluster)
+    of._consumer, of.incarnations = _Unanswered(), {}
+    with pytest.raises(TimeoutError):
+        asyncio.run(asyncio.wait_for(of.commit({Partition("events.a", 0): 1}), 60))
 
 
 class _Leaders:
