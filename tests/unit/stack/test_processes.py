@@ -83,7 +83,7 @@ def test_who_ignores_the_signal_is_ended_after_the_grace(child: StartChild) -> N
     began = time.monotonic()
     stubborn.stop()
     assert stubborn.exit_code == -signal.SIGKILL
-    assert 0.3 <= time.monotonic() - began < 10
+    assert time.monotonic() - began >= 0.3
 
 
 def test_a_child_that_ended_by_itself_is_reported_with_its_last_words(child: StartChild) -> None:
