@@ -46,7 +46,9 @@ _BRACE: Final = ord("{")
 _DECODER: Final = msgspec.json.Decoder(Envelope)
 #: A name of a field is the sender's: of one that is unknown at most so many characters are shown.
 _LONGEST: Final = 200
-_POINTER: Final = re.compile(r" - at `\$(?P<path>.*)`\Z")
+_AT: Final = " - at `$"
+#: A place as msgspec writes it; what else stands at the end of its message is the name of a field.
+_PATH: Final = re.compile(r"[A-Za-z_.\[\]]{0,100}`")
 
 
 def parse(value: bytes | msgspec.Raw) -> Envelope:
@@ -85,12 +87,10 @@ def decode(value: bytes | msgspec.Raw, shape: type[_Shape]) -> _Shape:
 
 def _as_user_error(error: Exception) -> UserError:
     """Convert msgspec's error, which has the path as `$.metadata.id` and contains no values."""
-    text = str(error)
-    match = _POINTER.search(text)
-    if match is None:
-        return UserError(BAD_ENVELOPE, _shown(text))
-    pointer = match["path"].replace(".", "/").replace("[...]", "/*")
-    return UserError(BAD_ENVELOPE, _shown(_POINTER.sub("", text)), pointer)
+    text, at, path = str(error).rpartition(_AT)
+    if not at or not _PATH.fullmatch(path):
+        return UserError(BAD_ENVELOPE, _shown(str(error)))
+    return UserError(BAD_ENVELOPE, _shown(text), path[:-1].replace(".", "/").replace("[...]", "/*"))
 
 
 def _shown(text: str) -> str:

@@ -22,8 +22,8 @@ SAFE_LENGTH: Final = {"float4": 7, "float8": 15}
 _DIGITS: Final = {"float4": 9, "float8": 17}
 #: Every integer up to this is stored exactly.
 _INTEGERS: Final = {"float4": 1 << 24, "float8": 1 << 53}
-#: A number with a fraction, and the unit after it.
-_FRACTION: Final = re.compile(r"\d*[.,](?P<digits>\d+)\s*(?P<unit>[A-Za-zµ]*)", re.ASCII)
+#: A fraction, and the unit after it; with the digits before it a run of digits would take quadratic time.
+_FRACTION: Final = re.compile(r"[.,](?P<digits>\d+)\s*(?P<unit>[A-Za-zµ]*)", re.ASCII)
 _SECONDS: Final = frozenset({"", "s", "sec", "secs", "second", "seconds"})
 _EXPONENT: Final = re.compile(r"\d[eE][+-]?\d", re.ASCII)
 

@@ -144,3 +144,22 @@ def test_versions_of_all_other_characters_are_taken() -> None:
         assert envelope.parse(json.dumps(event).encode()).metadata.version == version
         for several in (1, 300):
             assert all(text_checks.match(pa.array([version] * several), text_checks.VERSION).to_pylist())
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "a - at `$/b",
+        "a - at `$\0",
+        "a - at `$." + "b" * 1_000,
+        # A pattern that looks for the last place takes minutes for this one.
+        " - at `$" * 25_000 + "\n",
+        "\x1b[31m\u202e" * 1_000,
+    ],
+)
+def test_the_name_of_an_unknown_field_is_no_place_and_short(name: str) -> None:
+    with pytest.raises(UserError) as raised:
+        envelope.parse(json.dumps(GOOD | {name: 1}).encode())
+    assert raised.value.pointer == ""
+    assert len(raised.value.detail) < 2_000
+    assert raised.value.detail.isprintable()

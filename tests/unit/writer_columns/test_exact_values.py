@@ -130,3 +130,11 @@ def test_a_whole_number_lands_however_it_is_spelled(text: str, found: str) -> No
 )
 def test_a_type_without_a_sign_takes_no_other_number(name: str, text: str, found: str) -> None:
     assert outcome(_type(name, "N"), text) == found
+
+
+def test_a_text_without_end_takes_an_interval_no_time() -> None:
+    """A pattern that begins with a run of digits takes minutes for this text, and a megabyte hours."""
+    of = Type("pg_catalog", "interval", "T", -1)
+    for text in ("1" * 200_000, "1." * 100_000, ".1 " * 70_000):
+        (converted,), misfits = as_texts(of, [json.dumps(text).encode()])
+        assert (converted, misfits) == (text, {})
