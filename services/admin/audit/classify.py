@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from enum import Enum, auto
 from typing import Any, Final, NamedTuple
 from uuid import UUID
@@ -194,7 +194,15 @@ def _same_value(sent: Any, there: Any, type_: str) -> bool | None:
 
 
 def _exact(text: str | bytes) -> Any:
-    return json.loads(text, parse_float=Decimal, parse_int=Decimal)
+    return json.loads(text, parse_float=_number, parse_int=_number)
+
+
+def _number(text: str) -> Decimal | tuple[str]:
+    """Return a number; one whose exponent no Decimal has is equal to itself alone."""
+    try:
+        return Decimal(text)
+    except InvalidOperation:
+        return (text,)
 
 
 def _equal(one: Any, other: Any) -> bool:
