@@ -158,7 +158,20 @@ def _opened(segments: Segments, name: str) -> Iterator[Any]:
             raise _missing(name) from None
         except (OSError, pa.ArrowException):
             raise _damaged(name) from None
+        if not _is_segment(file):
+            raise _damaged(name)
         yield file
+
+
+def _is_segment(file: Any) -> bool:
+    """Tell whether a Parquet file has the columns and the statistics of a segment; others may be named so."""
+    wanted = [(field.name, field.type) for field in _schema()]
+    groups = (file.metadata.row_group(at) for at in range(file.num_row_groups))
+    return [(field.name, field.type) for field in file.schema_arrow] == wanted and all(
+        (statistics := group.column(n).statistics) is not None and statistics.has_min_max
+        for group in groups
+        for n in (0, 1)
+    )
 
 
 def _missing(name: str) -> UserError:

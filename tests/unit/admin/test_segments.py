@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 from services.admin.segments import segment
 from services.admin.segments.folder import Segments
@@ -165,6 +167,26 @@ def test_a_file_that_was_cut_is_damaged(segments: Segments, tmp_path: Path, keep
     file = tmp_path / NAME
     file.write_bytes(file.read_bytes()[:keep])
     assert {w.fault for w in segment.read(segments, NAME, WANTED).lost.values()} == {SEGMENT_DAMAGED}
+
+
+@pytest.mark.parametrize(
+    ("columns", "statistics"),
+    [
+        ({"group": [1], "event": [1], "value": [b"x"]}, False),
+        ({"group": ["1"], "event": ["1"], "value": [b"x"]}, True),
+        ({"group": [1]}, True),
+        ({"event": [1], "value": [b"x"]}, True),
+    ],
+)
+def test_another_parquet_file_of_its_name_is_damage(
+    segments: Segments, tmp_path: Path, columns: dict[str, Any], *, statistics: bool
+) -> None:
+    parquet.write_table(pa.table(columns), tmp_path / NAME, write_statistics=statistics)
+    found = segment.read(segments, NAME, WANTED)
+    assert (found.values, {e.fault for e in found.lost.values()}) == ({}, {SEGMENT_DAMAGED})
+    with pytest.raises(UserError) as error:
+        list(segment.read_all(segments, NAME))
+    assert error.value.fault is SEGMENT_DAMAGED
 
 
 def test_an_event_that_is_in_none_of_its_row_groups_is_damage(segments: Segments) -> None:
