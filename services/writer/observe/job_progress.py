@@ -55,7 +55,7 @@ class Progress:
 
     def say(self, text: str) -> None:
         """Write a line."""
-        self._stream.write(f"onramp plan: {text}\n")
+        self._stream.write(f"plan: {text}\n")
         self._stream.flush()
 
     @contextmanager
@@ -77,7 +77,7 @@ class Progress:
         while not ended.wait(self._every):
             text = describe(read_counts(folder), offsets, time.monotonic() - began)
             if self._is_terminal:
-                self._stream.write(f"{_ERASE}onramp plan: {text}")
+                self._stream.write(f"{_ERASE}plan: {text}")
                 self._stream.flush()
             else:
                 self.say(text)

@@ -64,9 +64,7 @@ def test_a_field_that_is_added_to_an_open_schema_and_came_otherwise_is_told(grou
     )
     report = ground.plan({"schema": OPEN}, {"schema": schema(note="string")})
     assert ground.progress.counted == 57
-    assert (
-        "onramp plan: starting Spark for 57 offsets of 1 partitions\n" in ground.progress.written.getvalue()
-    )
+    assert "plan: starting Spark for 57 offsets of 1 partitions\n" in ground.progress.written.getvalue()
     assert report.exit is Exit.FAILED
     assert outcomes(report, ground.name, "old") == {"landed": 57}
     assert outcomes(report, ground.name) == {"refused": 7, "landed": 50}

@@ -108,8 +108,8 @@ def test_a_planted_change_of_a_type_is_found_in_real_flights_and_counted_exactly
         done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, check=False)
     assert done.returncode == 1, done.stderr.decode()[-3000:]
     said = done.stderr.decode().splitlines()
-    assert [line for line in said if not line.startswith("onramp plan: ")] == [], "the JVM is not heard"
-    assert f"onramp plan: starting Spark for {FLIGHTS:,} offsets of {PARTITIONS} partitions" in said
+    assert [line for line in said if not line.startswith("plan: ")] == [], "the JVM is not heard"
+    assert f"plan: starting Spark for {FLIGHTS:,} offsets of {PARTITIONS} partitions" in said
     found = json.loads(done.stdout)
     sys.stdout.write(f"{found['read']:,} events in {found['seconds']} s: {found['events_per_second']:,}/s\n")
     of_type = found["types"][ground.name]
