@@ -4,6 +4,7 @@ import logging
 
 import pytest
 
+from services.admin.settings import AdminSettings
 from services.ingest.settings import IngestSettings
 from services.writer.settings import WriterSettings
 from shared.read_settings import WrongSettingsError, read_settings, warn_of_unknown
@@ -59,3 +60,13 @@ def test_a_misspelt_variable_is_logged_with_what_was_perhaps_meant(
     assert [vars(record)["variable"] for record in caplog.records] == ["ONRAMP_INGEST_WORKER"]
     assert vars(caplog.records[0])["perhaps"] == "ONRAMP_INGEST_WORKERS"
     assert CANARY not in caplog.text
+
+
+@pytest.mark.parametrize("name", ["URL", "KEY", "KEY_FILE"])
+def test_a_variable_of_the_command_line_is_no_misspelt_setting(
+    name: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv(f"ONRAMP_ADMIN_{name}", "x")
+    with caplog.at_level(logging.WARNING):
+        warn_of_unknown(AdminSettings, KafkaSettings)
+    assert caplog.records == []

@@ -3,10 +3,12 @@
 import json
 
 import msgspec
+import pyarrow as pa
 import pytest
 
 from services.writer.columns.column_types import Type
 from services.writer.columns.json_to_text import as_texts
+from services.writer.columns.values_to_text import texts_of
 
 
 def _type(name: str, category: str, modifier: int = -1, element: Type | None = None) -> Type:
@@ -18,9 +20,15 @@ TIMES = _type("_timestamptz", "A", element=TIMESTAMPTZ)
 
 
 def outcome(of: Type, text: str) -> str | None:
-    """The text that the column gets, or the SQLSTATE of the refusal."""
+    """The text that the column gets, or the SQLSTATE of the refusal: of the value alone and in a column."""
     (found,), misfits = as_texts(of, [msgspec.Raw(text.encode())])
-    return misfits[0].sqlstate if misfits else found
+    alone = misfits[0].sqlstate if misfits else found
+    is_text = text.startswith('"')
+    if "\\" not in text and (is_text or '"' not in text):
+        column = pa.array([text.strip('"').encode()], pa.binary())
+        texts, of_column = texts_of(of, column, quoted=is_text)
+        assert (of_column[0].sqlstate if of_column else texts[0].as_py()) == alone
+    return alone
 
 
 @pytest.mark.parametrize(
