@@ -59,6 +59,7 @@ async def test_what_a_created_tables_columns_refuse_is_refused_here(make_gateway
         "properties": {
             "n": {"type": ["integer", "null"], "maximum": 1e25},
             "at": {"type": "string", "format": "date-time"},
+            "day": {"type": "string", "format": "date"},
         }
     }
     far = {"n": 2**63, "at": "2026-01-01T00:00:00.123456789Z"}
@@ -69,9 +70,19 @@ async def test_what_a_created_tables_columns_refuse_is_refused_here(make_gateway
     assert {each["pointer"] for each in answer.json()["errors"]} == {"/payload/n", "/payload/at"}
     assert f"expected maximum {2**63 - 1}" in answer.text
     assert (await gateway.post(one(n=None, at="2026-01-01T00:00:00.123456000+15:59"))).status_code == 202
+    for at in ("2016-12-31T23:59:60Z", "2026-01-01T00:00:00+18:00", "0000-01-01T00:00:00Z"):
+        answer = await gateway.post(one(at=at))
+        assert {each["pointer"] for each in answer.json()["errors"]} == {"/payload/at"}, at
+    assert (await gateway.post(one(day="0000-01-01"))).status_code == 422
 
     of_its_owner = make_gateway(registry(schema=schema, destinations=[place]))
-    assert (await of_its_owner.post(one(**far))).status_code == 202
+    for event in (
+        far,
+        {"at": "2016-12-31T23:59:60Z"},
+        {"at": "2026-01-01T00:00:00+18:00"},
+        {"day": "0000-01-01"},
+    ):
+        assert (await of_its_owner.post(one(**event))).status_code == 202
 
 
 async def test_an_event_that_a_schema_takes_no_field_of_is_rejected_alone(make_gateway: MakeGateway) -> None:

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import orjson
 import pytest
 import yaml
 from pydantic import SecretStr
@@ -14,10 +15,12 @@ from services.writer.settings import WriterSettings
 from services.writer.trial.moments import moment
 from services.writer.trial.reasons import Reason
 from services.writer.trial.report import Exit, Report, in_payload, shown
+from services.writer.trial.rules import rules_of
 from services.writer.trial.survey import Survey
 from services.writer.trial.tally import SAMPLES, Newly, Outcomes, Sample, TaskTally, TypeTally, total
 from services.writer.trial.task import shares
 from services.writer.trial.trial import InForce, WrongFileError, changed
+from shared.contracts.json_schema import compile_schema
 from shared.contracts.pair import Finding, Kind
 from shared.registry.changes import SchemaChange
 from shared.registry.model import EMPTY, Snapshot
@@ -64,6 +67,21 @@ def test_ranges_are_divided_among_tasks_without_a_gap() -> None:
         ends = sorted(r.end for each in given for r in each if r.partition == whole.partition)
         assert [whole.start, *ends[:-1]] == parts
         assert ends[-1] == whole.end
+
+
+def test_events_are_tried_with_what_the_gateway_checks_of_a_table_that_is_created() -> None:
+    field = {"properties": {"n": {"type": "integer"}}}
+    made = {"schema": "public", "table": "t"}
+    types = {
+        "own": {"schema": field, "destinations": [made]},
+        "created": {"schema": field, "destinations": [made | {"create": True}]},
+    }
+    found = rules_of(Snapshot.model_validate({"event_types": types}), DATABASES).types
+    checked = {name: compile_schema(orjson.loads(each.schema or b"")) for name, each in found.items()}
+    assert {name: each.is_valid({"n": 2**63}) for name, each in checked.items()} == {
+        "own": True,
+        "created": False,
+    }
 
 
 def written(folder: Path, text: str) -> Path:
