@@ -229,13 +229,6 @@ MUTANTS: Final = (
         "tests/integration/elt/test_catalogue.py::test_a_row_is_told_by_what_is_unique_at_any_time",
     ),
     Mutant(
-        "a key that was away for a moment",
-        "services/elt/snapshots/stamps.py",
-        "before.told_by is not None and before.told_by != now.told_by",
-        "False",
-        "tests/integration/elt/test_catalogue.py::test_a_row_that_was_told_by_another_index_for_a_moment",
-    ),
-    Mutant(
         "a partition that was truncated",
         "services/elt/snapshots/stamps.py",
         "if any(now.files",

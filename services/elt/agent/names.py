@@ -18,11 +18,6 @@ def publication(source: str) -> str:
     return f"onramp_{source}"
 
 
-def notes(source: str) -> str:
-    """Return the schema, and event trigger, in which it notes what the catalogue keeps no trace of."""
-    return f"onramp_{source}"
-
-
 def connector(source: str) -> str:
     """Return the name of its connector."""
     return f"onramp-{source}"

@@ -19,9 +19,7 @@ from services.elt.agent import names
 from services.elt.agent.seen import Column, Seen, Table, left_out
 from services.elt.health.refusals import Refusals
 from services.elt.health.slot import Slot
-from services.elt.snapshots import noted_sql
 from services.elt.snapshots.indicator_sql import INDICATOR
-from services.elt.snapshots.noted_sql import Noted
 from services.elt.snapshots.stamps import RowsStamp
 from services.elt.snapshots.tables_sql import TABLES
 from shared.errors import InfrastructureError
@@ -82,7 +80,7 @@ class SourceError(Exception):
 class _Known(NamedTuple):
     """The tables at a look, what was left out of them, and the indicator of the catalogue then."""
 
-    indicator: tuple[Any, ...]
+    indicator: str
     tables: tuple[Table, ...]
     left_out: Mapping[str, str]
     read_at: float
@@ -136,12 +134,12 @@ class SourceDatabase:
         """Return the tables: those of the look before while the indicator is the same."""
         # First: what changes between the two queries is compared at the next look.
         cursor.execute(INDICATOR, asked)
-        indicator = (*cursor.fetchone(), noted := noted_sql.noted(cursor, names.notes(self._name)))
+        (indicator,) = cursor.fetchone()
         known = self._known
         if known and known.indicator == indicator and monotonic() < known.read_at + _COMPARED_SECONDS:
             return known
         cursor.execute(TABLES, asked)
-        tables = tuple(_table(row, noted) for row in cursor.fetchall())
+        tables = tuple(_table(row) for row in cursor.fetchall())
         taken = tuple(t for t in tables if self._source.takes(t.schema, t.name))
         return _Known(indicator, taken, left_out(tables, self._source), monotonic())
 
@@ -267,11 +265,8 @@ def _is_refusal(error: Exception) -> bool:
     return text.startswith("FATAL") and "the database system is" not in text
 
 
-def _table(row: tuple[Any, ...], noted: Noted | None) -> Table:
+def _table(row: tuple[Any, ...]) -> Table:
     oid, schema, name, is_partition, key, columns, stamp, hidden = row
-    if noted is not None:
-        moment = max(noted.moments.get(each, 0) for each in (oid, *(stamp.get("partitions") or ())))
-        stamp |= {"past": noted.past.get(oid, 0), "away": noted.away.get(schema, 0), "moment": moment}
     return Table(
         oid=oid,
         schema=schema,

@@ -60,12 +60,6 @@ def facts(name: str, source: Source, dsn: str, *, rows: bool) -> Iterator[Fact]:
         yield from (Fact("wrong", each, f"onramp sources sql {name}") for each in seen.unprepared.split("; "))
     else:
         yield Fact("ok", "wal_level, the role and the publication are as they must be")
-    if any(t.rows_stamp.past is None for t in seen.captured.values()):
-        yield Fact(
-            "warn",
-            "partitions, and names of schemas and columns, that came and went between two looks are unknown",
-            f"the event trigger that onramp sources sql {name} prints last",
-        )
     for table, why in seen.left_out.items():
         yield Fact(
             "wrong",

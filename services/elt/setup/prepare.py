@@ -6,7 +6,7 @@ from typing import Final
 from services.elt.agent import names
 from services.elt.setup.check_sql import role_of
 from services.elt.setup.scram import verifier
-from services.elt.snapshots import identity_sql, noted_sql
+from services.elt.snapshots import identity_sql
 from shared.postgres.quoting import identifier, literal
 from shared.postgres.source_dsns import password_in
 from shared.registry.sources import Source
@@ -66,12 +66,10 @@ def statements(name: str, source: Source, dsn: str = "") -> str:
         f"CREATE PUBLICATION {identifier(names.publication(name))} FOR TABLES IN SCHEMA {schemas}",
         "  WITH (publish_via_partition_root = true);",
         "",
-        "-- OPTIONAL, each part by itself.",
-        "-- A. A limit of the WAL that the server keeps for Onramp while no agent runs.",
+        "-- OPTIONAL.",
+        "-- A limit of the WAL that the server keeps for Onramp while no agent runs.",
         f"ALTER SYSTEM SET max_slot_wal_keep_size = '{belt}MB';",
         "SELECT pg_reload_conf();",
-        "-- B. An event trigger that notes partitions and names that come and go between two polls.",
-        noted_sql.MADE.format(schema=identifier(names.notes(name)), role=user),
     ]
     return "\n".join(lines)
 

@@ -15,11 +15,6 @@ _OF_COLUMNS: Final = """(
     SELECT {what} FROM unnest(i.indkey::int2[]) WITH ORDINALITY AS k (attnum, place)
     JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.attnum WHERE k.place <= i.indnkeyatts)
 """
-#: Its constraint: the index of that is another one after REINDEX CONCURRENTLY.
-_WHICH: Final = """coalesce((
-    SELECT o.oid FROM pg_constraint o WHERE o.conrelid = i.indrelid AND o.conindid = i.indexrelid
-      AND o.contype IN ('p', 'u')), i.indexrelid)::int8
-"""
 
 
 def names(alias: str) -> str:
@@ -32,11 +27,6 @@ def numbers(alias: str) -> str:
     """Return what gives the columns' numbers in the key's order, as one text; NULL without a key."""
     what = _OF_COLUMNS.format(what="string_agg(k.attnum::text, ' ' ORDER BY k.place)")
     return _OF_INDEX.format(what=what, alias=alias)
-
-
-def which(alias: str) -> str:
-    """Return what gives the oid of the constraint, or of the index without one; NULL without a key."""
-    return _OF_INDEX.format(what=_WHICH, alias=alias)
 
 
 def lacks(alias: str) -> str:

@@ -3,17 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from itertools import chain
-from typing import Any, Final, Self
-
-#: By kind of entry: what may have been otherwise between two looks.
-_MOMENTS: Final = {
-    "type": "it may have had another name or schema for a moment",
-    "publication": "its publication was changed",
-    "index": "its replica identity may have been another for a moment",
-    "column": "a column of it may have had another name for a moment",
-    "attributes": "a composite type has, or had for a moment, other attributes",
-    "value": "a value of an enumeration may have had another name for a moment",
-}
+from typing import Any, Self
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,21 +25,13 @@ class RowsStamp:
     file: int = 0
     toast: int = 0
     is_truncated: bool = False
-    #: The columns, by number, that tell a row; and the oid of their constraint or index (0: there is none).
+    #: The columns, by number, that identify a row; empty without a key.
     key: str | None = None
-    told_by: int | None = None
-    #: By `kind oid` or `kind number`: who has written an entry of the catalogue, and what it says.  One that
-    #: was written and says the same said something else for a moment.
-    entries: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    #: The versions of its publication and of its schema's entry there.
+    published: str | None = None
     #: By oid: the values of the enumerations that its columns have, and the attributes of composites.
     labels: Mapping[str, str] = field(default_factory=dict)
     partitions: Sequence[int] = ()
-    #: How often a table was its partition, or it that of one, and is no more so; how often its schema got
-    #: another name; and the last note of what its columns, or those that tell its rows, were for a moment.
-    #: None: nobody notes it.
-    past: int | None = None
-    away: int | None = None
-    moment: int | None = None
     #: By oid: the file of each partition, another one after a TRUNCATE, and who has attached it.
     files: Mapping[str, str] = field(default_factory=dict)
     #: Names of columns that rows of partitions have a default in.
@@ -96,7 +78,7 @@ def why_again(
         _of_files(before, now),
         _of_types(before, now),
         _of_partitions(before, now, has_rows),
-        _of_moments(before, now),
+        _of_identity(before, now),
     )
     return "; ".join(chain(*found))
 
@@ -141,22 +123,11 @@ def _is_rewritten(before: RowsStamp, now: RowsStamp) -> bool:
     return bool(before.toast or now.toast) or not now.is_truncated
 
 
-def _of_moments(before: RowsStamp, now: RowsStamp) -> Iterator[str]:
-    if before.away is not None and (now.away or 0) > before.away:
-        yield "its schema had another name for a moment"
+def _of_identity(before: RowsStamp, now: RowsStamp) -> Iterator[str]:
+    if before.published is not None and before.published != now.published:
+        yield "its publication was changed"
     if before.key is not None and before.key != now.key:
         yield "its key is another"  # what changes before delete by another one, nobody could find
-        return
-    if before.moment is not None and (now.moment or 0) > before.moment:
-        yield "its columns may have had other names, or its rows another identity, for a moment"
-    if before.told_by is not None and before.told_by != now.told_by:
-        yield "its key may have been another for a moment"
-    written = {
-        entry.partition(" ")[0]
-        for entry, (writer, says) in before.entries.items()
-        if entry in now.entries and now.entries[entry][0] != writer and now.entries[entry][1] == says
-    }
-    yield from (why for kind, why in _MOMENTS.items() if kind in written)
 
 
 def _of_types(before: RowsStamp, now: RowsStamp) -> Iterator[str]:
@@ -169,7 +140,5 @@ def _of_partitions(before: RowsStamp, now: RowsStamp, has_rows: Callable[[int], 
         yield "a partition was detached or dropped"
     elif any(has_rows(oid) for oid in set(now.partitions) - set(before.partitions)):
         yield "a partition with rows was attached"
-    elif before.past is not None and (now.past or 0) > before.past:
-        yield "a partition came and went, or it was one for a moment"
     if any(now.files.get(oid, file) != file for oid, file in before.files.items()):
         yield "a partition was truncated, rewritten or attached again"

@@ -33,32 +33,11 @@ _LABELS: Final = """
         FROM used JOIN pg_type t USING (oid) JOIN pg_attribute p ON p.attrelid = t.typrelid
         WHERE t.typtype = 'c' AND p.attnum > 0 AND NOT p.attisdropped GROUP BY 1) AS named
 """
-#: By kind and oid or number: who has written an entry, and what else changes it than what is looked for.
-_ENTRIES: Final = """
-    SELECT jsonb_object_agg(entry, jsonb_build_array(writer, says)) FROM (
-        SELECT 'type', t.xmin::text, t.typowner::text FROM pg_type t WHERE t.oid = c.reltype
-        UNION ALL
-        SELECT 'publication', concat_ws('/', p.oid, p.xmin, s.oid, s.xmin), p.pubowner::text
-        FROM pg_publication p JOIN pg_publication_namespace s ON s.pnpubid = p.oid
-        WHERE p.pubname = %(publication)s AND s.pnnspid = c.relnamespace
-        UNION ALL
-        SELECT concat('index ', i.indexrelid), i.xmin::text,
-               concat_ws('/', i.indisclustered, i.indisvalid, i.indisready, i.indislive, i.indcheckxmin)
-        FROM (SELECT c.oid UNION ALL SELECT tree.oid FROM tree) AS its (oid)
-        JOIN pg_index i ON i.indrelid = its.oid
-        WHERE i.indisunique AND i.indimmediate AND i.indpred IS NULL
-        UNION ALL
-        SELECT concat('column ', a.attnum), a.xmin::text, concat_ws('/', a.attname, a.atttypid, a.atttypmod,
-                a.attnotnull, a.atthasmissing, a.attidentity, a.attgenerated, a.attislocal, a.attinhcount,
-                a.attstattarget, a.attstorage, a.attcompression, a.attacl, a.attoptions, CASE WHEN a.atthasdef
-                THEN (SELECT d.oid FROM pg_attrdef d WHERE d.adrelid = a.attrelid AND d.adnum = a.attnum) END)
-        FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
-        UNION ALL
-        SELECT concat('attributes ', t.oid), k.relnatts::text, ''
-        FROM used JOIN pg_type t USING (oid) JOIN pg_class k ON k.oid = t.typrelid WHERE t.typtype = 'c'
-        UNION ALL
-        SELECT concat('value ', e.oid), e.xmin::text, concat_ws('/', e.enumlabel, e.enumsortorder)
-        FROM used JOIN pg_enum e ON e.enumtypid = used.oid) AS entries (entry, writer, says)
+#: Another one after the publication was altered, or the schema was taken out of it and back.
+_PUBLISHED: Final = """
+    SELECT concat_ws('/', p.oid, p.xmin, s.oid, s.xmin)
+    FROM pg_publication p JOIN pg_publication_namespace s ON s.pnpubid = p.oid
+    WHERE p.pubname = %(publication)s AND s.pnnspid = c.relnamespace
 """
 #: Of the partitions' own: which they are, their files, and columns of which rows have a default though the
 #: root knows of none any more.
@@ -85,10 +64,9 @@ STAMP: Final = f"""
             SELECT FROM (SELECT c.reltoastrelid UNION ALL
                          SELECT i.indexrelid FROM pg_index i WHERE i.indrelid = c.oid) AS made (oid)
             JOIN pg_class x USING (oid) WHERE x.relfilenode::int8 = c.relfilenode::int8 + 1),
-        'key', coalesce(({identity_sql.numbers("c")}), ''),
-        'told_by', coalesce(({identity_sql.which("c")}), 0))
+        'key', coalesce(({identity_sql.numbers("c")}), ''), 'published', ({_PUBLISHED}))
     || (WITH RECURSIVE used AS ({_USED}), tree AS ({TREE})
-        SELECT jsonb_build_object('labels', ({_LABELS}), 'entries', ({_ENTRIES}))
+        SELECT jsonb_build_object('labels', ({_LABELS}))
             || CASE WHEN c.relkind = 'p' THEN ({_PARTITIONS}) ELSE '{{}}' END)
 """  # noqa: S608 - our own words
 #: A partition's rows are told by other columns than the root's: by which changes of them nobody finds.

@@ -14,7 +14,6 @@ from services.elt.agent.look import SourceLook
 from services.elt.agent.seen import HIDDEN, Seen
 from services.elt.agent.source_sql import SourceDatabase
 from services.elt.setup.prepare import statements
-from services.elt.snapshots import noted_sql
 from tests.fixtures.sources import Captured, delete_topic, flows, password_of, statements_in
 from tests.fixtures.writer import eventually
 from tests.integration.capture.conftest import Warehouse
@@ -36,7 +35,7 @@ def looking(shop: Captured, **changed: object) -> Iterator[SourceLook]:
 
 @pytest.mark.usefixtures("warehouse")
 def test_what_changes_without_an_event_is_read_again(shop: Captured) -> None:
-    shop.execute(noted_sql.MADE.format(schema=names.notes(shop.name), role="public"), *MAKE_SILENT)
+    shop.execute(*MAKE_SILENT)
     with looking(shop) as look:
         flows(look)
         for table, columns in SILENT.items():
@@ -72,21 +71,6 @@ def test_what_changes_while_it_is_not_published_for_a_moment_is_read_again(shop:
             "ALTER PUBLICATION {0} ADD TABLES IN SCHEMA app"
         )
         shop.execute(gap.format(names.publication(shop.name)))
-        eventually(lambda: look.look() and not pending(shop), 60)
-        assert equal(shop, "orders", "id, note")
-
-
-@pytest.mark.full
-@pytest.mark.usefixtures("warehouse")
-def test_what_changes_while_its_schema_has_another_name_for_a_moment_is_read_again(shop: Captured) -> None:
-    shop.execute(noted_sql.MADE.format(schema=names.notes(shop.name), role="public"))
-    with looking(shop) as look:
-        flows(look)
-        assert equal(shop, "orders", "id, note")
-        shop.execute(
-            "ALTER SCHEMA app RENAME TO away; UPDATE away.orders SET note = 'away';"
-            "ALTER SCHEMA away RENAME TO app"
-        )
         eventually(lambda: look.look() and not pending(shop), 60)
         assert equal(shop, "orders", "id, note")
 
