@@ -273,8 +273,8 @@ MUTANTS: Final = (
     Mutant(
         "what landed of a topic that is no more",
         "services/elt/snapshots/followed_sql.py",
-        "    if has_landed(cur, table):\n        cur.execute(_LEAVE",
-        "    if False:\n        cur.execute(_LEAVE",
+        "if cur.rowcount and has_landed(cur, table):",
+        "if False:",
         "tests/integration/elt/test_emptied.py",
     ),
     Mutant(

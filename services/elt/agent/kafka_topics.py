@@ -140,7 +140,7 @@ class ChangeTopics:
             consumer.assign([partition])
             end = (await consumer.end_offsets([partition]))[partition]
             begin = (await consumer.beginning_offsets([partition]))[partition]
-            at = max(start, begin) if start <= end else begin  # it was made again
+            at = max(start, begin)
             consumer.seek(partition, at)
             until = monotonic() + _MOST_READING_SECONDS
             while at < end and monotonic() < until:

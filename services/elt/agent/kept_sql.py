@@ -19,7 +19,7 @@ from services.elt.health.gap import Gap
 from services.elt.health.slot import Reader, Readers, lsn_number, lsn_text
 from services.elt.schema.migrations import migrate
 from services.elt.snapshots import rereads_sql
-from services.elt.snapshots.followed_sql import End, follow
+from services.elt.snapshots.followed_sql import End
 from services.elt.snapshots.rereads_sql import Asked
 from services.elt.snapshots.stamps import RowsStamp
 from services.elt.snapshots.telling import Told
@@ -64,7 +64,7 @@ _MERGED: Final = """
     SELECT m.landing, m.reason IS NOT NULL, m.next_offset, EXISTS (
         SELECT FROM onramp.totals t JOIN onramp.ledger l USING (topic_id, partition)
         WHERE t.destination = 'landing.' || m.landing AND t.topic_id <> ALL (m.past_topics)
-          AND l.next_offset > m.next_offset), m.schema_name || '.' || m.table_name
+          AND l.next_offset > m.next_offset)
     FROM onramp.models m WHERE m.source = %s
 """
 _LATEST: Final = """
@@ -113,9 +113,8 @@ class KeptDatabase:
             readers=Readers(last=Reader(reader or Reader.NOBODY), own=lsn_number(own or "0/0")),
             streams=streams,
             had_slot=had_slot,
-            held=sum(is_held for _, is_held, *_ in models),
-            behind={t: at for t, is_held, at, is_behind, _ in models if is_behind and not is_held},
-            merged=frozenset(name for _, _, at, _, name in models if at),
+            held=sum(is_held for _, is_held, _, _ in models),
+            behind={t: at for t, is_held, at, is_behind in models if is_behind and not is_held},
         )
 
     def show(self, shown: Shown) -> None:
@@ -192,12 +191,6 @@ class KeptDatabase:
         """Whether a snapshot's last row of `table` landed at `start` or later, and where to look next."""
         with self._transaction() as cursor:
             return rereads_sql.has_end(cursor, (self._source, *table), start)
-
-    def follow(self, ends: Mapping[tuple[str, str], End]) -> None:
-        """Have tables follow the topics of today, from `ends` on, by table."""
-        with self._transaction() as cursor:
-            for table, end in ends.items():
-                follow(cursor, (self._source, *table), end)
 
     def keep_asked(self, asked: Sequence[Asked]) -> None:
         """Keep which snapshots tell what they have seen."""

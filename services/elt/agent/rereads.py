@@ -129,8 +129,7 @@ class Rereads:
         before = kept.tables or {}
         new = {n: t for n, t in captured.items() if n not in before or before[n].oid != t.oid}
         ends = self._topics.ends(self._name, [(t.schema, t.name) for t in new.values()])
-        # Its topic may have been deleted.
-        had_rows = {n for n, t in new.items() if n in kept.merged or ends[t.schema, t.name].offset}
+        had_rows = {n for n, t in new.items() if ends[t.schema, t.name].offset}
         found: dict[str, str] = {}
         for name in captured:
             # Of a partition that cannot be asked nobody else says so.
@@ -184,9 +183,6 @@ class Rereads:
         extra = {"source": self._name, "table": table.full_name}
         self._forget((table.full_name, asked.start))
         name = (table.schema, table.name)
-        if self._topics.ends(self._name, [name])[name].topic_id != asked.topic:
-            log.warning("a table is asked for again: its topic was made again", extra=extra)
-            return replace(asked, is_asked=False, reader=None)
         if not self._kept.empty(name, asked.start, asked.token):
             log.warning("a table is asked for again: what came since is trimmed from landing", extra=extra)
             return replace(asked, is_asked=False, reader=None)
@@ -196,6 +192,7 @@ class Rereads:
     def _forget(self, at: tuple[str, int]) -> None:
         self._searched.pop(at, None)
         self._ended.discard(at)
+        self._without_rows.discard(at)
         self._overdue.is_done(at)
 
     def _unless_overdue(self, table: Table, asked: Reread, seen: Seen) -> Reread:
@@ -258,20 +255,18 @@ class Rereads:
         end = self._topics.messages_end(self._name) if tokens else 0
         asked = dict(pending)
         for name, each in wanted.items():
-            start, token = ends[tables[name]], str(tokens.get(name, ""))
+            token = str(tokens.get(name, ""))
             # What was asked for before may have rows and no message yet.
             messages = each.messages if each.token else end
             asked[name] = replace(
                 each,
                 is_asked=True,
                 reader=reader,
-                start=start.offset,
-                topic=start.topic_id,
+                start=ends[tables[name]].offset,
                 token=token,
                 messages=messages,
             )
         # Before anybody is asked: rows of a snapshot of which nobody knows would be those of a first one.
-        self._kept.follow(ends)
         self._kept.keep_asked([Asked(*tables[name], asked[name].start, asked[name].token) for name in tokens])
         signals = {name: captured[name].condition(tokens.get(name)) for name in wanted}
         self._topics.read_again(self._name, signals)

@@ -87,8 +87,7 @@ class Reread:
 
     `open`: transactions with lower ids may still be open that began before that was so: they must have ended.
     `after`: where the source's WAL ended then; Kafka must have what is in front of it.
-    `reader`: who read the slot then. `start`: the end of the table's topic,
-    whose UUID is `topic`.
+    `reader`: who read the slot then. `start`: the end of the table's topic.
     `token`: by which the snapshot tells what it has seen, in a message of the source's from the offset
     `messages` on; empty if it does not.
     """
@@ -99,7 +98,6 @@ class Reread:
     is_asked: bool = False
     reader: str | None = None
     start: int = 0
-    topic: str | None = None
     token: str = ""
     messages: int = 0
 
@@ -200,8 +198,6 @@ class Kept:
     #: How many tables are held, and of others that have changes to merge the next offset, by landing table.
     held: int = 0
     behind: Mapping[str, int] = field(default_factory=dict)
-    #: Full names of tables of which changes were merged.
-    merged: frozenset[str] = frozenset()
 
     def is_another(self, table: Table) -> bool:
         """Whether a table was dropped, and another one has its name since the last look."""

@@ -1,7 +1,7 @@
-"""Which of its topics a table follows: one that was made again has another UUID, and the same offsets.
+"""The topic that a table follows: one that was deleted and made again has another UUID, and the same offsets.
 
-Landing does not tell them apart.  Where a table is read again it leaves the others, before it is asked for:
-what landed of them is removed from there on, and what feeds it is the topic that is there now.
+Landing does not tell them apart, and the modeler suspends a table that two topics feed.  A resync has the
+table leave the others: what landed of them is removed from the end of today's topic on.
 """
 
 from typing import Final, NamedTuple
@@ -27,10 +27,6 @@ _FOLLOW: Final = """
 _KNOW: Final = """
     INSERT INTO onramp.models (source, schema_name, table_name, landing) VALUES (%s, %s, %s, %s)
     ON CONFLICT DO NOTHING
-"""
-#: Where snapshots of another topic begin says nothing of this one.
-_FORGET: Final = """
-    DELETE FROM onramp.source_rereads WHERE source = %s AND schema_name = %s AND table_name = %s
 """
 _LEAVE: Final = sql.SQL("DELETE FROM {} WHERE _offset >= %s")
 
@@ -66,10 +62,7 @@ def follow(cur: cursor, table: tuple[str, str, str], end: End) -> None:
         "end": end.offset,
     }
     cur.execute(_FOLLOW, asked)
-    if not cur.rowcount:
-        return
-    cur.execute(_FORGET, table)
-    if has_landed(cur, table):
+    if cur.rowcount and has_landed(cur, table):
         cur.execute(_LEAVE.format(_landing(table)), (end.offset,))
 
 

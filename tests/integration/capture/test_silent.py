@@ -148,29 +148,6 @@ def test_what_a_source_has_that_was_removed_and_comes_back(shop: Captured) -> No
     assert equal(shop, "emptied", "id, note")
 
 
-@pytest.mark.full
-def test_what_was_excluded_comes_back_empty_though_its_topic_was_deleted(
-    shop: Captured, warehouse: Warehouse
-) -> None:
-    shop.execute(*(each.format("emptied", " PRIMARY KEY") for each in ONE_ROW))
-    shop.execute("INSERT INTO app.emptied SELECT i, 'more' FROM generate_series(2, 5) i")
-    with looking(shop) as look:
-        flows(look)
-        assert equal(shop, "emptied", "id, note")
-        first = reader(look)
-    with looking(shop, exclude=("app.emptied",)) as look:
-        eventually(lambda: reader(look) not in (None, first), 60)
-        shop.execute("DELETE FROM app.emptied")
-        delete_topic(shop.bootstrap, names.topic(shop.name, "app", "emptied"))
-    with looking(shop) as look:
-        flows(look)
-        eventually(lambda: look.look() and not pending(shop), 60)
-        assert equal(shop, "emptied", "id, note")
-        shop.execute("INSERT INTO app.emptied VALUES (2, 'after')")
-        warehouse.restart_writer()
-        assert equal(shop, "emptied", "id, note")
-
-
 def test_a_resync_goes_on_with_a_topic_that_was_made_again(shop: Captured, warehouse: Warehouse) -> None:
     shop.execute("INSERT INTO app.orders SELECT i, 'before' FROM generate_series(2, 50) i")
     with looking(shop) as look:

@@ -88,7 +88,6 @@ class Desk:
             if by_a_resync:
                 kept.heal({NAME[1:]: self.end()})
             else:
-                kept.follow({NAME[1:]: self.end()})
                 kept.empty(NAME[1:], self.next_offset)
         return self
 

@@ -50,13 +50,12 @@ class Agent:
         self.told: dict[str, bool] = {}
         self.has_rows = True
         self.emptied: list[Any] = []
-        self.followed: list[Any] = []
         self.is_trimmed = False
         #: Tables beside it, those that are closed to the role, and up to where its topic has landed.
         self.more: tuple[Table, ...] = ()
         self.closed: set[int] = set()
         self.landed: int | None = None
-        self.topic_end, self.topic = 7, _TOPIC
+        self.topic_end = 7
         self.streams = self.missing_once = False
         self._rereads = Rereads(
             "shop",
@@ -122,10 +121,6 @@ class Agent:
     def had_rows(self, token: str) -> bool | None:
         return self.told.get(token)
 
-    def follow(self, ends: Any) -> None:
-        assert len(self.asked) == len(self.followed)  # before anybody is asked
-        self.followed.append(ends)
-
     def empty(self, table: Any, start: int, token: str) -> bool:
         self.emptied.append((table, start, token))
         return not self.is_trimmed
@@ -137,7 +132,7 @@ class Agent:
         return self.log[start:], len(self.log)
 
     def ends(self, _: str, tables: Any) -> dict[Any, End]:
-        return dict.fromkeys(tables, End(self.topic_end, self.topic))
+        return dict.fromkeys(tables, End(self.topic_end, _TOPIC))
 
     def read_again(self, _: str, conditions: Mapping[str, Any]) -> None:
         self.asked.append(list(conditions))
@@ -149,9 +144,7 @@ def test_nobody_is_asked_before_the_connector_moves() -> None:
     assert [agent.look(moves=False) for _ in range(3)] == [0, 0, 0]
     agent.look()
     assert agent.look() == 1
-    assert agent.kept.rereads == {
-        "app.t": Reread(why="another type", is_asked=True, reader="1@", start=7, topic=_TOPIC)
-    }
+    assert agent.kept.rereads == {"app.t": Reread(why="another type", is_asked=True, reader="1@", start=7)}
 
 
 def test_nobody_is_asked_before_kafka_has_what_was_changed_before() -> None:
@@ -398,16 +391,6 @@ def test_where_what_came_since_is_trimmed_it_is_asked_for_again() -> None:
     assert (agent.kept.rereads, len(agent.emptied)) == ({}, 2)
 
 
-def test_a_table_comes_back_empty_whose_topic_was_deleted() -> None:
-    agent = Agent()
-    agent.kept = Kept(tables={}, rereads={}, merged=frozenset({"app.t"}))
-    agent.topic_end, agent.has_rows = 0, False
-    agent.look()
-    assert agent.kept.rereads["app.t"].why == "it is new here and may have other rows than the one before"
-    assert [agent.look() for _ in range(3)] == [1, 1, 1]
-    assert (agent.emptied, agent.kept.rereads) == ([(("app", "t"), 0, "")], {})
-
-
 def test_nobody_is_asked_before_transactions_have_ended_that_were_open_then() -> None:
     agent = Agent()
     agent.kept = Kept(tables={"app.t": RowsStamp(oid=0, columns={})}, rereads={})
@@ -422,17 +405,6 @@ def test_nobody_is_asked_before_transactions_have_ended_that_were_open_then() ->
     assert agent.kept.rereads["app.t"].after == 16
     agent.slot = replace(agent.slot, confirmed_lsn="0/10")
     assert [agent.look() for _ in range(2)] == [0, 1]
-
-
-def test_where_its_topic_was_made_again_meanwhile_it_is_asked_for_again() -> None:
-    agent = Agent()
-    assert [agent.look() for _ in range(2)] == [0, 1]
-    agent.has_rows, agent.topic, agent.topic_end = False, str(UUID(int=10)), 2
-    assert [agent.look() for _ in range(2)] == [1, 2]
-    assert agent.emptied == []
-    assert [each[("app", "t")].topic_id for each in agent.followed] == [_TOPIC, agent.topic]
-    assert [agent.look() for _ in range(2)] == [2, 2]
-    assert (agent.kept.rereads, agent.emptied) == ({}, [(("app", "t"), 2, "")])
 
 
 def test_a_first_snapshot_that_is_taken_once_more_is_noticed_by_whoever_takes_it() -> None:
