@@ -23,10 +23,10 @@ class Entry:
         name: str,
         schemas: list[str] | None,
         dsn_env: str = "",
-        publish: str = "",
-        exclude: list[str] | None = None,
         *,
         data_dir: Path,
+        publish: str = "",
+        exclude: list[str] | None = None,
     ) -> None:
         """`schemas`: None takes the registry's entry; `data_dir`: of `onramp up`, which may have the DSN."""
         from shared.registry.sources import ENV_PREFIX
@@ -73,7 +73,7 @@ class Entry:
     def require_schemas(self) -> None:
         """Raise `typer.Exit` when the source lacks a schema; say so when it cannot be asked."""
         from services.elt.agent.source_sql import SourceError
-        from services.elt.setup.login import schemas_of
+        from services.elt.setup.login_sql import schemas_of
 
         source = self._validated()
         if not (dsn := self.dsn(source)):

@@ -126,7 +126,7 @@ def check(
     onramp sources check shop --schema app --rows
     """
     from services.elt.setup.check_sql import facts
-    from services.elt.setup.login import require_login
+    from services.elt.setup.login_sql import require_login
 
     entry = Entry(name, schema, dsn_env, data_dir=data_dir)
     source = entry.source(file, kafka)
@@ -163,7 +163,7 @@ def add(
 
     onramp sources add shop --schema app
     """
-    entry = Entry(name, schema, dsn_env, publish, exclude, data_dir=data_dir)
+    entry = Entry(name, schema, dsn_env, data_dir=data_dir, publish=publish, exclude=exclude)
     entry.require_schemas()
 
     def added(there: dict[str, Any]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ import pytest
 from psycopg2.extensions import make_dsn, parse_dsn
 
 from services.elt.agent.source_sql import SourceError
-from services.elt.setup.login import require_login, schemas_of
+from services.elt.setup.login_sql import require_login, schemas_of
 from tests.fixtures.fix_postgres import Database
 from tests.fixtures.writer import execute
 
