@@ -63,6 +63,13 @@ for step in sys.argv[6:]:
     else:
         call_command("migrate", *step.split()[step == "migrate":], verbosity=0)
 """
+#: The verb adds rows afterwards, by the tables of its own version.
+_AIRFLOW = """
+import sys
+from alembic import command
+from airflow.utils import db
+command.upgrade(db._get_alembic_config(), db._REVISION_HEADS_MAP[sys.argv[1]])
+"""
 
 
 def uv() -> str:
@@ -172,7 +179,7 @@ def test_after_airflows_migrations_all_tables_are_equal(shop: Captured, tmp_path
     def migrate(*command: str) -> None:
         run(tmp_path, AIRFLOW, "airflow", "db", *command, **env)
 
-    migrate("migrate", "--to-version", "2.0.0")
+    run(tmp_path, AIRFLOW, "python", "-c", _AIRFLOW, "2.0.0", **env)
     is_equal(shop)
     migrate("migrate")
     is_equal(shop)
