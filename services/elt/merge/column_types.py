@@ -12,18 +12,36 @@ from psycopg2 import sql
 
 #: `j` stands for the JSON value, `t` for its text.
 _PLAIN: Final = "({t})::{type}"
-_DAYS: Final = "(date '1970-01-01' + ({t})::int4)"
+#: A numeric's infinities have names of the connector's own.
+_NUMBER: Final = (
+    "(CASE {t} WHEN 'POSITIVE_INFINITY' THEN 'Infinity' WHEN 'NEGATIVE_INFINITY' THEN '-Infinity'"
+    " ELSE {t} END)::{type}"
+)
+#: Days that no date of Postgres has are infinite.  A snapshot has both below the first date: about -622191234
+#: for infinity, -625821272 for the other one.
+_DAYS: Final = (
+    "(CASE WHEN ({t})::int8 BETWEEN -2440588 AND 2145042905 THEN date '1970-01-01' + ({t})::int4"
+    " WHEN ({t})::int8 > 0 OR ({t})::int8 BETWEEN -622191300 AND -622191200 THEN 'infinity'"
+    " ELSE '-infinity' END)"
+)
+#: Microseconds end in the year 294247.  Later timestamps arrive as the largest number, which is infinity, or
+#: with a fraction of a second as one that has overflowed by less than a second.
 _SINCE_1970: Final = (
     "(CASE WHEN jsonb_typeof({j}) <> 'number' THEN ({t})::{type}"
-    " WHEN ({t})::int8 >= 9223372036825200000 THEN 'infinity'"
+    " WHEN ({t})::int8 >= 9223372036825200000"
+    " OR ({t})::int8 BETWEEN -9223372036854775807 AND -9223372036853775808 THEN 'infinity'"
     " WHEN ({t})::int8 <= -9223372036832400000 THEN '-infinity'"
-    " ELSE timestamp '1970-01-01' + (({t})::int8 / {n}) * interval '1 second'"
-    " + (({t})::int8 % {n}) * interval '1 {unit}' END)::{type}"
+    " ELSE (date '1970-01-01' + (({t})::int8 / {day})::int4)"
+    " + (({t})::int8 % {day}) * interval '1 {unit}' END)::{type}"
 )
-#: The years that a driver has for infinity have nine digits.
+#: Years are those of ISO 8601: with a sign beyond 9999, and 0 is the year 1 BC.  The years that a driver has
+#: for infinity have nine digits.
 _ZONED: Final = (
-    "(CASE WHEN left({t}, 1) NOT IN ('+', '-') THEN ({t})::{type}"
+    "(CASE WHEN left({t}, 1) NOT IN ('+', '-') AND left({t}, 5) <> '0000-' THEN ({t})::{type}"
     " WHEN ({t}) ~ '^[+][0-9]{{9}}' THEN 'infinity' WHEN ({t}) ~ '^-[0-9]{{9}}' THEN '-infinity'"
+    " WHEN left({t}, 1) = '+' THEN substr({t}, 2)::{type}"
+    " WHEN ({t}) ~ '^-?[0-9]' THEN (lpad(((regexp_match({t}, '^-?([0-9]+)'))[1]::int4 + 1)::text, 4, '0')"
+    " || regexp_replace({t}, '^-?[0-9]+', '') || ' BC')::{type}"
     " ELSE ({t})::{type} END)"
 )
 _TIME: Final = (
@@ -171,6 +189,8 @@ def column_type(declared: str) -> ColumnType:
 
 def _template(base: str, modifier: str, zone: str) -> str | None:
     special = {"date": _DAYS, "bytea": _HEX, "point": _POINT, "bit": _BIT}
+    if not modifier:
+        special["numeric"] = _NUMBER  # with a precision there is no infinity
     if base in special:
         return special[base]
     if base == "timestamp":
@@ -186,8 +206,8 @@ def _template(base: str, modifier: str, zone: str) -> str | None:
 
 def _since_1970(modifier: str) -> str:
     in_ms = modifier != "" and int(modifier) <= _MOST_MILLISECONDS
-    n, unit = ("1000", "millisecond") if in_ms else ("1000000", "microsecond")
-    return _SINCE_1970.replace("{n}", n).replace("{unit}", unit)
+    day, unit = ("86400000", "millisecond") if in_ms else ("86400000000", "microsecond")
+    return _SINCE_1970.replace("{day}", day).replace("{unit}", unit)
 
 
 def _array(declared: str) -> ColumnType:

@@ -35,6 +35,9 @@ _UNLOGGED: Final = """
 #: The first version that does so: "Replica identity must not contain unpublished generated columns".
 _REFUSES_GENERATED: Final = 180_000
 _LEAVE_OUT: Final = 'models: leave the column out ("{}": null), or exclude the table'
+#: Microseconds since 1970 reach no further: a later one lands as infinity.
+_LAST_TIMESTAMP: Final = "294247-01-10 04:00:54.775807"
+_FLOATS_IN_ARRAYS: Final = ("real[]", "double precision[]")
 _TIMES: Final = ("date", "timestamp without time zone", "timestamp with time zone")
 
 
@@ -198,7 +201,9 @@ def _doubtful(type_: str) -> Iterator[tuple[str, str]]:
         yield "array_ndims({column}) > 1", "arrays of several dimensions"
         yield "array_lower({column}, 1) <> 1", "arrays that do not begin at 1"
         if type_.startswith("numeric"):
-            yield "'NaN' = ANY({column})", "NaN in an array"
+            yield "'{{NaN,Infinity,-Infinity}}' && {column}", "NaN or infinity in an array"
+        if base in _FLOATS_IN_ARRAYS:
+            yield "'-0' = ANY({column}::text[])", "-0 in an array"
         if "." in type_ and ".citext" not in type_:
             yield "EXISTS (SELECT FROM unnest({column}) AS each WHERE each IS NULL)", "NULL in an array"
         if (of := base.removesuffix("[]")) in _TIMES:
@@ -206,8 +211,10 @@ def _doubtful(type_: str) -> Iterator[tuple[str, str]]:
             since = "1582-10-15" if of == "timestamp without time zone" else "0001-01-01"
             yield f"'{since}' > ANY({{column}})", f"dates before {since} in an array"
             yield "'infinity' = ANY({column})", "infinite dates in an array"
-    if base in _TIMES:
+    if base == "date":
         yield "{column} < '0001-01-01' AND isfinite({column})", "dates before Christ"
-        yield "NOT isfinite({column})", "infinite dates"
-    if base in _TIMES and base != "date":
-        yield "{column} >= '294246-01-01' AND isfinite({column})", "dates after the year 294245"
+        yield "{column} BETWEEN '1582-10-05' AND '1582-10-14'", "dates from October 5 to 14, 1582"
+    if base == "timestamp without time zone":
+        yield f"{{column}} > '{_LAST_TIMESTAMP}' AND isfinite({{column}})", f"dates after {_LAST_TIMESTAMP}"
+    if base in ("real", "double precision"):
+        yield "{column}::text = '-0'", "-0"

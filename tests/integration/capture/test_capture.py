@@ -203,9 +203,11 @@ def test_check_tells_what_fails_the_application_and_what_comes_out_wrong(shop: C
     shop.execute(
         "CREATE TYPE app.mood AS ENUM ('sad', 'glad')",
         "CREATE TABLE app.bare (a int, moments timestamptz[], at date, squares int[], moods app.mood[], "
-        "whole app.mood[], old timestamp[], apart int[], late timestamp)",
+        "whole app.mood[], old timestamp[], apart int[], late timestamp, zero float8, day date, "
+        "large numeric[], amount numeric)",
         "INSERT INTO app.bare VALUES (1, NULL, '0044-03-15 BC', '{{1,2},{3,4}}', '{sad,NULL}', '{{glad}}', "
-        "'{1582-10-14,2026-01-01}', '[0:1]={1,2}', '294276-12-31 23:59:59')",
+        "'{1582-10-14,2026-01-01}', '[0:1]={1,2}', '294276-12-31 23:59:59', '-0', '1582-10-10', "
+        "'{1,Infinity}', 'Infinity')",
         "CREATE TABLE app.full (a int)",
         "ALTER TABLE app.full REPLICA IDENTITY FULL",
         "CREATE TABLE app.late (a int PRIMARY KEY DEFERRABLE)",
@@ -220,7 +222,13 @@ def test_check_tells_what_fails_the_application_and_what_comes_out_wrong(shop: C
     assert found["app.bare.at has dates before Christ: they would come out wrong"] == "wrong"
     assert found["app.bare.squares has arrays of several dimensions: they would come out wrong"] == "wrong"
     assert found["app.bare.apart has arrays that do not begin at 1: they would come out wrong"] == "wrong"
-    assert found["app.bare.late has dates after the year 294245: they would come out wrong"] == "wrong"
+    late = "app.bare.late has dates after 294247-01-10 04:00:54.775807: they would come out wrong"
+    assert found[late] == "wrong"
+    assert found["app.bare.zero has -0: they would come out wrong"] == "wrong"
+    assert found["app.bare.day has dates from October 5 to 14, 1582: they would come out wrong"] == "wrong"
+    large = "app.bare.large has NaN or infinity in an array: they would come out wrong"
+    assert found[large] == "wrong"
+    assert not any("amount" in what for what in found)
     assert found["app.bare.moods has NULL in an array: they would come out wrong"] == "wrong"
     old = "app.bare.old has dates before 1582-10-15 in an array: they would come out wrong"
     assert found[old] == "wrong"
