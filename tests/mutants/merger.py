@@ -50,13 +50,13 @@ MUTANTS: Final = (
         "the position in the merge's own transaction",
         "services/elt/merge/merge_sql.py",
         (
-            "                state_sql.advance(conn, self.source.name, to)\n"
-            '                failpoints.reach("modeler.before_commit")\n'
+            "                    state_sql.advance(conn, self.source.name, to)\n"
+            '                    failpoints.reach("modeler.before_commit")\n'
         ),
         (
-            "            with conn:\n"
-            '                failpoints.reach("modeler.before_commit")\n'
-            "                state_sql.advance(conn, self.source.name, to)\n"
+            "                    conn.commit()\n"
+            '                    failpoints.reach("modeler.before_commit")\n'
+            "                    state_sql.advance(conn, self.source.name, to)\n"
         ),
         "tests/integration/elt/test_merge.py::test_a_merge_that_ends_before_its_commit_did_nothing",
     ),
@@ -73,16 +73,44 @@ MUTANTS: Final = (
     Mutant(
         "TRUNCATE",
         "services/elt/merge/merge_sql.py",
-        "        new.append(stage_sql.last_truncate(conn))\n",
-        "",
+        "(batch.begins_at, stage_sql.last_truncate(conn))",
+        "(batch.begins_at,)",
         "tests/integration/elt/test_merge.py::test_truncate_empties_the_table_and_what_follows_counts",
     ),
     Mutant(
         "that a snapshot begins the table",
-        "services/elt/merge/merge_sql.py",
-        "        new = [read_from]\n",
-        "        new = []\n",
+        "services/elt/merge/replacement_sql.py",
+        "        begins_at = _last(first, clear, behind_drop)\n",
+        "        begins_at = _last(clear, behind_drop)\n",
         "tests/integration/elt/test_merge.py::test_a_snapshot_begins_the_table_empty",
+    ),
+    Mutant(
+        "that rows stay until their replacement has landed: a snapshot",
+        "services/elt/merge/replacement_sql.py",
+        "    if not has_rows(conn, landed.table):\n",
+        "    if True:\n",
+        "tests/integration/elt/test_replaced.py",
+    ),
+    Mutant(
+        "that rows stay until their replacement has landed: a resync",
+        "services/elt/merge/state_sql.py",
+        "        return is_known and self.replaced_until <= stop\n",
+        "        return self.clear_at is not None and self.clear_at <= stop\n",
+        "tests/integration/elt/test_replaced.py",
+    ),
+    Mutant(
+        "that rows stay until their replacement has landed: a rename",
+        "services/elt/merge/replacement_sql.py",
+        "    if behind_drop is not None and behind_drop < until and not is_replaced:\n",
+        "    if False:\n",
+        "tests/integration/elt/test_replaced.py",
+    ),
+    Mutant(
+        "NOT NULL of a column that left the key",
+        "services/elt/merge/shape_sql.py",
+        "            for name in set(found[1]) - set(table.key):\n",
+        "            for name in ():\n",
+        "tests/integration/elt/test_replaced.py",
     ),
     Mutant(
         "that one delete takes one of equal rows",
@@ -145,15 +173,15 @@ MUTANTS: Final = (
     Mutant(
         "what a snapshot has seen: also in the merges that follow",
         "services/elt/merge/merge_sql.py",
-        "drops, staged, repeats, seen)\n",
-        "drops, staged, repeats)\n",
+        "            seen=seen,\n",
+        "",
         "tests/integration/elt/test_seen.py::test_what_the_snapshot_has_seen_is_not_there_twice",
     ),
     Mutant(
         "what a snapshot has seen: nothing is merged before it is known",
         "services/elt/merge/seen_sql.py",
-        "    if at == start:\n",
-        "    if False:\n",
+        "    return stop if at is None else int(at)\n",
+        "    return stop\n",
         "tests/integration/elt/test_seen.py::test_it_waits_until_the_agent_has_told_what_was_seen",
     ),
     Mutant(

@@ -59,9 +59,10 @@ _HEAL: Final = """
         streams = false
     WHERE source = %s
 """
-#: Of each table whether it is held, and where its next merge begins if more has landed.
+#: Of each table whether it is held, and where its next merge begins if more has landed.  A table that waits
+#: for the rest of a snapshot is not behind.
 _MERGED: Final = """
-    SELECT m.landing, m.reason IS NOT NULL, m.next_offset, EXISTS (
+    SELECT m.landing, m.reason IS NOT NULL, m.next_offset, NOT m.awaits_snapshot AND EXISTS (
         SELECT FROM onramp.totals t JOIN onramp.ledger l USING (topic_id, partition)
         WHERE t.destination = 'landing.' || m.landing AND t.topic_id <> ALL (m.past_topics)
           AND l.next_offset > m.next_offset)
@@ -147,7 +148,8 @@ class KeptDatabase:
     def heal(self, ends: Mapping[tuple[str, str], End]) -> None:
         """Forget that changes are missing: everything is read again from `ends`, the topics' ends by table.
 
-        There public tables begin empty: of a table that has no rows any more a snapshot says nothing.
+        There public tables begin empty, once their new rows have landed: of a table that has no rows any more
+        a snapshot says nothing.
         """
         with self._transaction() as cursor:
             rereads_sql.begin_again(cursor, self._source, ends)
@@ -180,12 +182,13 @@ class KeptDatabase:
                 (_json({n: t.document() for n, t in tables.items()}), _json(documents), self._source),
             )
 
-    def keep_streams(self, *, streams: bool) -> None:
-        """Keep whether the source's first snapshot is over."""
+    def keep_streams(self, *, streams: bool, ends: Mapping[tuple[str, str], End]) -> None:
+        """Keep whether the source's first snapshot is over, and by table the `ends` of the topics by then."""
         with self._transaction() as cursor:
             cursor.execute(
                 "UPDATE onramp_agent.sources SET streams = %s WHERE source = %s", (streams, self._source)
             )
+            rereads_sql.note_snapshots_end(cursor, self._source, ends)
 
     def has_snapshots_end(self, table: tuple[str, str], start: int) -> tuple[bool, int]:
         """Whether a snapshot's last row of `table` landed at `start` or later, and where to look next."""

@@ -68,8 +68,9 @@ class Rereads:
     def has_forgotten(self, slot: Slot | None, *, streams: bool) -> bool:
         """Whether Kafka Connect does not know that the first snapshot is over (`streams`), and takes another.
 
-        It is asked once for each reader of the slot, and at each look while nobody reads the slot: the next
-        reader's snapshot can be over before the next look.  Raises `ConnectError`, `KeptError`.
+        Kafka Connect is asked once for each reader of the slot, and at each look
+        while nobody reads the slot: the next reader's snapshot can be over before the next look.  Raises
+        `ConnectError`, `KeptError`, `TopicsError`.
         """
         reader = slot.reader if slot is not None and slot.active else None
         if streams and reader is not None and reader == self._asked_offsets:
@@ -78,7 +79,9 @@ class Rereads:
         # Two readings must agree that they are forgotten: all tables are re-snapshotted for it.
         is_over = any(snapshot_of(self._offsets()) in (None, ASKED_FOR) for _ in range(1 + streams))
         if is_over != streams:
-            self._kept.keep_streams(streams=is_over)
+            # All rows of the snapshot are on the topics: Kafka Connect's offset is behind them.
+            ends = self._topics.ends(self._name, self._kept.history()) if is_over else {}
+            self._kept.keep_streams(streams=is_over, ends=ends)
         return streams and not is_over
 
     def leave(self, seen: Seen, kept: Kept) -> None:

@@ -1,7 +1,7 @@
 """The dated history of sources' tables (`onramp.source_tables`), as the modeler publishes them."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
@@ -9,7 +9,7 @@ from psycopg2.extensions import connection
 
 _VERSION: Final = "SELECT count(*), max(seen_at) FROM onramp.source_tables"
 _HISTORY: Final = """
-    SELECT source, schema_name, table_name, (lsn - '0/0')::int8, columns, key, dropped
+    SELECT source, schema_name, table_name, columns, key, dropped
     FROM onramp.source_tables ORDER BY source, schema_name, table_name, seen_at
 """
 
@@ -34,10 +34,7 @@ class Column(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class SourceTable:
-    """What is known of a source's table: its columns, those that it had before, and its key.
-
-    `dropped_at`: the log's positions (LSN as a number) at which it was dropped, ascending.
-    """
+    """What is known of a source's table: its columns, those that it had before, and its key."""
 
     name: TableName
     columns: tuple[Column, ...]
@@ -45,8 +42,6 @@ class SourceTable:
     #: Columns that are never read: a stream does not have them.
     generated: frozenset[str] = frozenset()
     key: tuple[str, ...] = ()
-    dropped_at: tuple[int, ...] = ()
-    is_dropped: bool = field(default=False)
 
     @cached_property
     def known(self) -> frozenset[str]:
@@ -72,15 +67,12 @@ def tables(conn: connection) -> dict[TableName, SourceTable]:
 
 
 def _table(name: TableName, entries: Iterable[tuple[Any, ...]]) -> SourceTable:
-    dropped_at: list[int] = []
     seen: dict[str, Column] = {}
     generated: set[str] = set()
     latest: list[Mapping[str, Any]] = []
     key: tuple[str, ...] = ()
-    dropped = False
-    for lsn, columns, of_key, dropped in entries:
+    for columns, of_key, dropped in entries:
         if dropped:
-            dropped_at.append(lsn or 0)
             continue
         latest, key = columns, tuple(of_key or ())
         seen |= {c["name"]: Column(c["name"], c["type"]) for c in columns if not c.get("generated")}
@@ -93,6 +85,4 @@ def _table(name: TableName, entries: Iterable[tuple[Any, ...]]) -> SourceTable:
         earlier=tuple(c for c in seen.values() if c.name not in names),
         generated=frozenset(generated),
         key=key,
-        dropped_at=tuple(sorted(dropped_at)),
-        is_dropped=dropped,
     )

@@ -4,8 +4,8 @@ Invariant: the public table and `onramp.models` move together or not at all, so 
 or that runs twice, is the same as one.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import psycopg2
@@ -16,20 +16,24 @@ from services.elt.merge import (
     keyed_sql,
     keyless_sql,
     made_sql,
+    misfit_sql,
     placeholders,
+    replacement_sql,
     seen_sql,
     shape_sql,
     stage_sql,
     state_sql,
-    superseded_sql,
 )
 from services.elt.merge.held import HeldError
 from services.elt.merge.history_sql import SourceTable
+from services.elt.merge.made_sql import Shape
 from services.elt.merge.public_table import PublicTable
+from services.elt.merge.replacement_sql import Batch, EndSearch, Landed
 from services.elt.merge.state_sql import Advance, Position
 from shared import change_table, failpoints
 
-#: Changes of one transaction; a larger source's transaction becomes visible in several.
+#: Changes of one transaction; a larger source's transaction becomes visible in several.  Rows that replace
+#: others are one transaction, whatever their number.
 MOST_CHANGES: Final = 100_000
 _LAST: Final = """
     SELECT op, lsn, commit::text, ord, key::text, toast, at FROM pg_temp.onramp_batch ORDER BY at {} LIMIT 1
@@ -41,6 +45,8 @@ _PUT_BACK: Final = sql.SQL("""
     VALUES ({at}, 'd', {key}, {lsn}, {commit}, {ord}, false)
 """)
 _DATA: Final = (psycopg2.DataError, psycopg2.IntegrityError)
+#: What one transaction does: how far it moves the table, and whether it is followed by another one.
+_Step = Callable[[connection, Position], tuple[Advance | None, bool]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +57,7 @@ class Merge:
     table: PublicTable
     topic_id: str | None
     most: int = MOST_CHANGES
+    search: EndSearch = field(default_factory=EndSearch)
 
     @property
     def landing(self) -> str:
@@ -60,95 +67,147 @@ class Merge:
     def run(self, conn: connection) -> bool:
         """Merge what landed; returns whether there is more.  Raises `HeldError`, or psycopg2's error.
 
-        What does not fit is passed over where the table was read again after it.
+        What does not fit is passed over where the table's rows are replaced behind it.
         """
         try:
-            return self._run(conn)
+            return self._transaction(conn, self._next)
         except HeldError as e:
             conn.rollback()
-            if self.topic_id is None or not superseded_sql.pass_over(
-                conn, self.source, self.table, self.topic_id
-            ):
-                if isinstance(e, made_sql.DamagedError):
-                    made_sql.note(conn, self.source.name, str(e))
-                raise
-            return True
+            if isinstance(e, made_sql.DamagedError):
+                made_sql.note(conn, self.source.name, str(e))
+            if self.topic_id is not None and self._transaction(conn, self._pass_over):
+                return True
+            raise
 
-    def _run(self, conn: connection) -> bool:
+    def _transaction(self, conn: connection, step: _Step) -> bool:
         position = None
         try:
             with conn:
                 position = state_sql.lock(conn, self.source.name)
                 if position is None:
                     return False
-                if not shape_sql.ensure(conn, self.table, position):
-                    return True  # of a transaction of its own: the table was locked against readers
-                to, more = self._merge(conn, position)
-                failpoints.reach("modeler.before_advance")
-                state_sql.advance(conn, self.source.name, to)
-                failpoints.reach("modeler.before_commit")
+                to, is_followed = step(conn, position)
+                if to is not None:
+                    failpoints.reach("modeler.before_advance")
+                    state_sql.advance(conn, self.source.name, to)
+                    failpoints.reach("modeler.before_commit")
         except _DATA as e:
-            raise HeldError(
-                f"a value does not fit its column (SQLSTATE {e.pgcode}{_column(e)}) in changes from offset "
-                f"{position.next_offset if position else '?'} of landing.{self.landing} on: give the public "
-                "column a type that takes it at the source, or exclude the column or table"
-            ) from None
-        return more
+            raise HeldError(self._misfit(conn, e, position)) from None
+        return is_followed
 
-    def _merge(self, conn: connection, position: Position) -> tuple[Advance, bool]:
+    def _next(self, conn: connection, position: Position) -> tuple[Advance | None, bool]:
+        start = position.next_offset
+        begins_empty = position.clear_at == start and position.is_clear_due(start)
+        if not shape_sql.ensure(conn, self.table, position, begins_empty=begins_empty):
+            return None, True  # of a transaction of its own: the table was locked against readers
         if self.topic_id is None:  # nothing ever landed, or of topics alone that are no more
-            if position.clear_at is not None and position.clear_at <= position.next_offset:
-                self._empty(conn)
-            return Advance(None, position.next_offset, position.mark, None, position.drops), False
-        landing = sql.Identifier(change_table.SCHEMA, self.landing)
-        start, settled = position.next_offset, state_sql.settled_to(conn, self.landing, self.topic_id)
-        stop = stage_sql.end(conn, landing, start, settled, self.most)
+            return self._without_changes(conn, position), False
+        landed = self._landed(conn, self.topic_id, position)
+        known = landed
         if not self.table.key:
-            stop = seen_sql.known_to(conn, self.source.name, landing, start, stop)
-        staged = stage_sql.fill(conn, landing, self.table.key, start, stop)
-        log = position.log_begins_at
-        repeats = stage_sql.drop_repeats(conn, landing, start, position.mark, log) if staged else 0
-        if unknown := stage_sql.unknown_columns(conn, self.source.known) if staged else []:
-            raise HeldError(
-                f"changes have a column {', '.join(unknown)} that the schema history does not have: within "
-                "seconds the agent adds it, or has the table read again if it is gone already. If not, look "
-                f"whether it runs, or onramp sources resync {self.source.name.source}"
-            )
+            stop = seen_sql.known_to(conn, self.source.name, landed.landing, start, landed.stop)
+            known = replace(landed, stop=stop)
+            if stop == start < landed.stop and self.search.find(conn, landed, start) is not None:
+                raise seen_sql.unknown(self.source.name)
+        batch = replacement_sql.next_batch(conn, known, self.most, self.search)
+        if batch is None:
+            state_sql.wait(conn, self.source.name)
+            return None, False
+        to = self._merge(conn, landed, batch)
+        return to, batch.stop < landed.stop and not batch.is_waiting
+
+    def _pass_over(self, conn: connection, position: Position) -> tuple[Advance | None, bool]:
+        """Replace all rows by their last replacement, whose columns and key the table gets before.
+
+        Readers wait meanwhile: the old rows may not fit the columns.
+        """
+        landed = self._landed(conn, str(self.topic_id), position)
+        batch = replacement_sql.last_replacement(conn, landed)
+        if batch is None:
+            return None, False
+        return self._merge(conn, landed, batch, made_sql.seen(conn, self.table)), True
+
+    def _landed(self, conn: connection, topic_id: str, position: Position) -> Landed:
+        settled, dropped_at = state_sql.settled_to(conn, self.source.name, self.landing, topic_id)
+        return Landed(
+            landing=sql.Identifier(change_table.SCHEMA, self.landing),
+            topic_id=topic_id,
+            table=self.table,
+            position=position,
+            stop=settled,
+            dropped_at=dropped_at,
+        )
+
+    def _without_changes(self, conn: connection, position: Position) -> Advance:
+        is_due = position.is_clear_due(position.next_offset)
+        if is_due:
+            self._empty(conn)
+        return Advance(
+            topic_id=None,
+            next_offset=position.next_offset,
+            mark=position.mark,
+            carried=None,
+            drops=position.drops,
+            clear_at=None if is_due else position.clear_at,
+        )
+
+    def _merge(
+        self, conn: connection, landed: Landed, batch: Batch, changed_from: Shape | None = None
+    ) -> Advance:
+        """Merge the stage; with `changed_from` the emptied table is changed as its source was."""
+        position, landing = landed.position, landed.landing
+        start, stop, log = landed.start, batch.stop, position.log_begins_at
+        repeats = stage_sql.drop_repeats(conn, landing, start, position.mark, log) if batch.staged else 0
         mark = state_sql.mark(conn, position, stop)
-        read_from = stage_sql.last_snapshot(conn, landing, start)
         # Behind the mark: what is passed over has come, and would come again with the same identity.
         seen = None
         if not self.table.key:
-            seen = seen_sql.pass_over(conn, self.source.name, start, read_from, position.seen)
-        cut, drops = self._begins_at(conn, read_from, stop, position), position.drops
-        if cut is not None:
-            stage_sql.cut(conn, cut)
-            self._empty(conn)
-        carried = self._apply(conn, start, stop, None if cut is not None else position.carried)
-        if self._dropped_behind(conn, position):
-            drops = len(self.source.dropped_at)
-        to = Advance(self.topic_id, max(start, stop), mark, carried, drops, staged, repeats, seen)
-        return to, stop < settled
+            seen = seen_sql.pass_over(conn, self.source.name, start, batch.read_from, position.seen)
+        new = [at for at in (batch.begins_at, stage_sql.last_truncate(conn)) if at is not None]
+        if new:
+            stage_sql.cut(conn, max(new))
+            if changed_from is None:
+                self._empty(conn)
+            else:
+                made_sql.empty(conn, self.table, changed_from)
+                shape_sql.change(conn, self.table, position.made, changed_from)
+        if unknown := stage_sql.unknown_columns(conn, self.source.known) if batch.staged else []:
+            raise HeldError(
+                f"changes have a column {', '.join(unknown)} that the schema history does not have: within "
+                "seconds the agent adds it, or has the table re-snapshotted if it is gone already. If not, "
+                f"look whether the agent runs, or onramp sources resync {self.source.name.source}"
+            )
+        carried = self._apply(conn, start, stop, None if new else position.carried)
+        return Advance(
+            topic_id=self.topic_id,
+            next_offset=max(start, stop),
+            mark=mark,
+            carried=carried,
+            drops=batch.drops,
+            clear_at=batch.clear_at,
+            changes=batch.staged,
+            repeats=repeats,
+            seen=seen,
+            awaits_snapshot=batch.is_waiting,
+        )
 
     def _empty(self, conn: connection) -> None:
         with conn.cursor() as cursor:
             cursor.execute(sql.SQL("DELETE FROM {}").format(self.table.identifier))
 
-    def _begins_at(
-        self, conn: connection, read_from: int | None, stop: int, position: Position
-    ) -> int | None:
-        """Return the last offset at which the table begins empty; at `read_from` the last snapshot does."""
-        new = [read_from]
-        if position.clear_at is not None and position.clear_at <= stop:
-            new.append(position.clear_at)
-        if position.drops < len(self.source.dropped_at):
-            new.append(stage_sql.first_after(conn, self.source.dropped_at[-1]))
-        new.append(stage_sql.last_truncate(conn))
-        return max((at for at in new if at is not None), default=None)
-
-    def _dropped_behind(self, conn: connection, position: Position) -> bool:
-        pending = position.drops < len(self.source.dropped_at)
-        return pending and stage_sql.first_after(conn, self.source.dropped_at[-1]) is not None
+    def _misfit(self, conn: connection, error: psycopg2.Error, position: Position | None) -> str:
+        """Return which value does not fit, by column and receipt."""
+        place = misfit_sql.Place(error.diag.column_name or "")
+        start = position.next_offset if position else 0
+        if position is not None and isinstance(error, psycopg2.DataError):
+            with conn:
+                place = misfit_sql.find(conn, self._landed(conn, str(self.topic_id), position))
+        where = place.receipt or f"a change from offset {start} of landing.{self.landing} on"
+        return (
+            f"the value of column {place.column or '(unknown)'} in {where} does not fit (SQLSTATE "
+            f"{error.pgcode}): give the column a type that takes it at the source, or exclude the column or "
+            "the table"
+        )
 
     def _apply(
         self, conn: connection, start: int, stop: int, carried: Mapping[str, Any] | None
@@ -215,7 +274,3 @@ def _one(conn: connection, direction: str) -> Any:
 
 def _json(text: str) -> sql.Composable:
     return sql.SQL("{}::jsonb").format(sql.Literal(text))
-
-
-def _column(error: psycopg2.Error) -> str:
-    return f", column {error.diag.column_name}" if error.diag.column_name else ""

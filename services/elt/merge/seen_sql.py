@@ -56,20 +56,20 @@ class Seen(NamedTuple):
 
 
 def known_to(conn: connection, name: TableName, landing: sql.Identifier, start: int, stop: int) -> int:
-    """Return up to where it is known what each snapshot in `[start, stop)` has seen.
-
-    Raises `HeldError`: nowhere.
-    """
+    """Return up to where it is known what each snapshot in `[start, stop)` has seen."""
     bounds = {"source": name.source, "schema": name.schema, "table": name.table, "start": start, "stop": stop}
     with conn.cursor() as cursor:
         cursor.execute(_UNTOLD.format(landing=landing), bounds)
         (at,) = cursor.fetchone() or (None,)
-    if at == start:
-        raise HeldError(
-            "it has no key and was read again, and the agent has not told yet what was seen then: it does "
-            f"within seconds of the last row; if not, onramp sources resync {name.source}"
-        )
     return stop if at is None else int(at)
+
+
+def unknown(name: TableName) -> HeldError:
+    """Return why the table is suspended whose snapshot has landed, but not what that has seen."""
+    return HeldError(
+        "it has no key and was re-snapshotted, and the snapshot's marker has not come yet: the agent reads "
+        f"it within seconds of the last row; if not, onramp sources resync {name.source}"
+    )
 
 
 def pass_over(

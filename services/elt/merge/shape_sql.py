@@ -27,13 +27,13 @@ _KEY: Final = """
 _PATIENCE: Final = "SET LOCAL lock_timeout = '2s'"
 
 
-def ensure(conn: connection, table: PublicTable, position: Position) -> bool:
+def ensure(conn: connection, table: PublicTable, position: Position, *, begins_empty: bool) -> bool:
     """Make `table`, or change it to what the history has; whether it was that already.
 
     In the caller's transaction, which has locked its position.  Raises `HeldError`, psycopg2's errors.
     """
     now = made_sql.seen(conn, table)
-    if position.clear_at != position.next_offset:  # else it begins empty right here
+    if not begins_empty:
         made_sql.require_as_left(table, position.made, now)
     if is_whole(conn, table, position.made, now):
         return True
@@ -61,11 +61,11 @@ def change(conn: connection, table: PublicTable, made: Shape | None, now: Shape)
         for statement in changes:
             try:
                 cursor.execute(statement)
-            except (psycopg2.DataError, psycopg2.errors.UniqueViolation, psycopg2.ProgrammingError) as e:
+            except (psycopg2.DataError, psycopg2.IntegrityError, psycopg2.ProgrammingError) as e:
                 raise HeldError(
-                    f"the public table cannot be changed as its source was (SQLSTATE {e.pgcode}): it goes on "
-                    "when the agent has had the table read again; if it does not, onramp sources rebuild "
-                    f"{table.source}, or change it by hand"
+                    f"the public table cannot be changed as its source was (SQLSTATE {e.pgcode}): it keeps "
+                    "its rows until the agent has had the table re-snapshotted; if that does not come, run "
+                    f"onramp sources resync {table.source.source}"
                 ) from None
     made_sql.keep(conn, table, made)
 
@@ -93,6 +93,9 @@ def _altered(conn: connection, table: PublicTable, now: Shape) -> Iterator[sql.C
     if (tuple(found[1]) if found else ()) != table.key:
         if found:
             yield alter + sql.SQL("DROP CONSTRAINT {}").format(sql.Identifier(found[0]))
+            # Postgres leaves it behind, and a column that left the key is null in new rows, or may be.
+            for name in set(found[1]) - set(table.key):
+                yield alter + sql.SQL("ALTER COLUMN {} DROP NOT NULL").format(sql.Identifier(name))
         if table.key:
             yield alter + sql.SQL("ADD ") + _primary_key(table)
 

@@ -100,6 +100,10 @@ _STARTS: Final = sql.SQL("""
             op_before IS DISTINCT FROM 'r' OR snapshot_before IN ('last', 'last_in_data_collection')
             OR is_going_on IS NOT TRUE))
 """)
+_ENDS: Final = """
+    SELECT min(at) + 1 FROM pg_temp.onramp_batch
+    WHERE at >= %s AND op = 'r' AND snapshot IN ('last', 'last_in_data_collection')
+"""
 _TRUNCATED: Final = "SELECT max(at) + 1 FROM pg_temp.onramp_batch WHERE op = 't'"
 _AFTER_DROP: Final = "SELECT min(at) FROM pg_temp.onramp_batch WHERE lsn > %s"
 _CUT: Final = "DELETE FROM pg_temp.onramp_batch WHERE at < %s"
@@ -213,6 +217,11 @@ def last_truncate(conn: connection) -> Any:
 def last_snapshot(conn: connection, landing: sql.Identifier, start: int) -> Any:
     """Return the offset of the first row of the last snapshot that begins in the stage."""
     return _one(conn, _STARTS.format(landing=landing), start, start)
+
+
+def snapshots_end(conn: connection, first: int) -> Any:
+    """Return the offset behind the last row of the snapshot that begins at `first`, if that is staged."""
+    return _one(conn, sql.SQL(_ENDS), first)
 
 
 def first_after(conn: connection, lsn: int) -> Any:

@@ -20,7 +20,8 @@ _ADD: Final = """
     WHERE models.landing <> excluded.landing
 """
 _LOOK: Final = """
-    SELECT source, schema_name, table_name, topic_id::text, next_offset, clear_at, parked_known, reason
+    SELECT source, schema_name, table_name, topic_id::text, next_offset,
+           clear_at IS NOT NULL AND clear_after IS NOT NULL, parked_known, reason
     FROM onramp.models
 """
 #: What feeds each landing table today, and how many changes of it were parked.
@@ -35,22 +36,31 @@ _FEEDS: Final = """
     HAVING bool_or(t.outcome IN ('landed', 'duplicate', 'parked'))
 """
 _LOCK: Final = """
-    SELECT next_offset, last_commit, last_order, clear_at, log_begins_at, carried, drops, made,
+    SELECT next_offset, last_commit, last_order, clear_at, clear_after, log_begins_at, carried, drops, made,
            seen::text, seen_before::text
     FROM onramp.models
     WHERE source = %s AND schema_name = %s AND table_name = %s FOR UPDATE SKIP LOCKED
 """
-_LEDGER: Final = "SELECT next_offset FROM onramp.ledger WHERE topic_id = %s AND partition = 0"
+#: Both of one moment: a snapshot that landed was requested after the DROP that is the reason for it.
+_SETTLED: Final = """
+    SELECT (SELECT next_offset FROM onramp.ledger WHERE topic_id = %s AND partition = 0),
+           ARRAY(SELECT coalesce(lsn - '0/0', 0)::int8 FROM onramp.source_tables
+                 WHERE source = %s AND schema_name = %s AND table_name = %s AND dropped ORDER BY 1)
+"""
 _WAITING: Final = """
     SELECT min("offset") FROM onramp.waiting
     WHERE destination = %s AND db_schema = %s AND topic_id = %s AND partition = 0
 """
 _ADVANCE: Final = """
     UPDATE onramp.models SET topic_id = coalesce(%s, topic_id), next_offset = %s, last_commit = %s,
-        last_order = %s, carried = %s, drops = %s, seen = %s, seen_before = %s,
-        clear_at = CASE WHEN clear_at > %s THEN clear_at END,
+        last_order = %s, carried = %s, drops = %s, seen = %s, seen_before = %s, clear_at = %s,
+        awaits_snapshot = %s,
         changes = changes + %s, repeats = repeats + %s, merged_at = now(), held_since = NULL, reason = NULL
     WHERE source = %s AND schema_name = %s AND table_name = %s
+"""
+_WAIT: Final = """
+    UPDATE onramp.models SET awaits_snapshot = true
+    WHERE source = %s AND schema_name = %s AND table_name = %s AND NOT awaits_snapshot
 """
 _HOLD: Final = """
     UPDATE onramp.models SET reason = %s, held_since = CASE WHEN reason IS NULL THEN now() ELSE held_since END
@@ -63,7 +73,8 @@ class Model(NamedTuple):
 
     topic_id: str | None
     next_offset: int
-    clear_at: int | None
+    #: Whether it is known that its rows are to be replaced, and up to where.
+    is_cleared: bool
     parked_known: int
     reason: str | None
 
@@ -81,8 +92,10 @@ class Position(NamedTuple):
 
     next_offset: int
     mark: Identity | None
-    #: From where on it begins empty, if it does; and where its last log begins, after a resync.
+    #: From where on it begins empty, if it does; the offset up to which its replacement reaches, if that is
+    #: known; and where its last log begins, after a resync.
     clear_at: int | None
+    clear_after: int | None
     log_begins_at: int | None
     carried: Mapping[str, Any] | None
     drops: int
@@ -90,6 +103,16 @@ class Position(NamedTuple):
     made: Shape | None = None
     #: What the snapshot has seen that the table was made of, while changes that it has seen may follow.
     seen: Seen | None = None
+
+    @property
+    def replaced_until(self) -> int:
+        """Return the offset up to which the changes reach that replace the table's rows."""
+        return max(self.clear_at or 0, self.clear_after or 0)
+
+    def is_clear_due(self, stop: int) -> bool:
+        """Whether the table begins empty at `clear_at`, and its replacement is there once `stop` is."""
+        is_known = self.clear_at is not None and self.clear_after is not None
+        return is_known and self.replaced_until <= stop
 
 
 class Advance(NamedTuple):
@@ -100,9 +123,11 @@ class Advance(NamedTuple):
     mark: Identity | None
     carried: Mapping[str, Any] | None
     drops: int
+    clear_at: int | None
     changes: int = 0
     repeats: int = 0
     seen: Seen | None = None
+    awaits_snapshot: bool = False
 
 
 def add(conn: connection, names: Iterable[TableName]) -> None:
@@ -137,30 +162,32 @@ def lock(conn: connection, name: TableName) -> Position | None:
         row = cursor.fetchone()
     if row is None:
         return None
-    next_offset, commit, order, clear_at, log_begins_at, carried, drops, made, seen, seen_before = row
+    next_offset, commit, order, clear_at, after, log_begins_at, carried, drops, made, seen, before = row
     return Position(
         next_offset,
         None if commit is None else Identity(commit, order),
         clear_at,
+        after,
         log_begins_at,
         carried,
         drops,
         None if made is None else Shape.of(made),
-        None if seen is None else Seen(seen, seen_before),
+        None if seen is None else Seen(seen, before),
     )
 
 
-def settled_to(conn: connection, landing: str, topic_id: str) -> int:
-    """Return up to where all changes have landed: none before it waits behind a hold.
+def settled_to(conn: connection, name: TableName, landing: str, topic_id: str) -> tuple[int, tuple[int, ...]]:
+    """Return up to where all changes have landed (none before it waits behind a hold), and the table's DROPs.
 
     In this order: what stops waiting meanwhile has landed when landing is read.
     """
     with conn.cursor() as cursor:
-        cursor.execute(_LEDGER, (topic_id,))
-        (next_offset,) = cursor.fetchone() or (0,)
+        cursor.execute(_SETTLED, (topic_id, *name))
+        next_offset, dropped_at = cursor.fetchone() or (None, [])
         cursor.execute(_WAITING, (f"{change_table.SCHEMA}.{landing}", change_table.SCHEMA, topic_id))
         (waiting,) = cursor.fetchone() or (None,)
-    return int(next_offset if waiting is None else min(next_offset, waiting))
+    settled = int(next_offset or 0)
+    return settled if waiting is None else min(settled, int(waiting)), tuple(dropped_at)
 
 
 def mark(conn: connection, position: Position, stop: int) -> Identity | None:
@@ -180,9 +207,15 @@ def advance(conn: connection, name: TableName, to: Advance) -> None:
     commit, order = to.mark or (None, None)
     carried = None if to.carried is None else orjson.dumps(to.carried).decode()
     seen = to.seen or (None, None)
-    moved = (to.topic_id, to.next_offset, commit, order, carried, to.drops, *seen, to.next_offset)
+    moved = (to.topic_id, to.next_offset, commit, order, carried, to.drops, *seen)
     with conn.cursor() as cursor:
-        cursor.execute(_ADVANCE, (*moved, to.changes, to.repeats, *name))
+        cursor.execute(_ADVANCE, (*moved, to.clear_at, to.awaits_snapshot, to.changes, to.repeats, *name))
+
+
+def wait(conn: connection, name: TableName) -> None:
+    """Note that the table keeps its rows until the rest of a snapshot has landed."""
+    with conn.cursor() as cursor:
+        cursor.execute(_WAIT, name)
 
 
 def hold(conn: connection, name: TableName, reason: str) -> bool:

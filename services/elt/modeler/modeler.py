@@ -17,12 +17,14 @@ from typing import Any, Final
 import psycopg2
 from psycopg2.extensions import connection
 
-from services.elt.merge import care_sql, history_sql, state_sql
+from services.elt.merge import history_sql, state_sql
 from services.elt.merge.held import HeldError
 from services.elt.merge.history_sql import SourceTable, TableName
 from services.elt.merge.merge_sql import Merge
 from services.elt.merge.public_table import public_table
+from services.elt.merge.replacement_sql import EndSearch
 from services.elt.merge.state_sql import Feed, Model
+from services.elt.modeler import trim_sql
 from services.elt.modeler.published import Published
 from services.elt.modeler.settings import ModelerSettings
 from services.elt.schema.migrations import migrate
@@ -72,6 +74,7 @@ class Modeler:
         self._retry_at: dict[TableName, float] = {}
         #: Where the table and its landing stood when the last merge began: to tell whether there is news.
         self._began_at: dict[TableName, tuple[int, list[Feed]]] = {}
+        self._searches: dict[TableName, EndSearch] = {}
         self._trim_at = 0.0
 
     def stop(self) -> None:
@@ -174,7 +177,7 @@ class Modeler:
         if time.monotonic() < self._retry_at[name] + (0.0 if is_news else self._settings.look_s):
             return False  # what waits behind a lock is ahead as well
         ahead = any(f.next_offset > model.next_offset or f.topic_id != model.topic_id for f in fed)
-        return ahead or model.clear_at is not None or model.reason is not None
+        return ahead or model.is_cleared or model.reason is not None
 
     def _is_merged(self, name: TableName, future: "Future[bool]") -> bool:
         if not future.done():
@@ -230,6 +233,7 @@ class Modeler:
             table=public_table(published.schema_of(table.name), table, cleaning),
             topic_id=feed and feed.topic_id,
             most=self._settings.most_changes,
+            search=self._searches.setdefault(table.name, EndSearch()),
         )
         while merge.run(conn) and not self._stop.is_set():
             pass
@@ -260,9 +264,9 @@ class Modeler:
         try:
             with closing(self._kept(self._connect)) as kept, kept.used() as conn:
                 for name in names:
-                    care_sql.trim_alone(conn, name, keeps[name.source])
+                    trim_sql.trim_alone(conn, name, keeps[name.source])
                 for source, seconds in keeps.items():
-                    care_sql.trim_transactions(conn, source, seconds)
+                    trim_sql.trim_transactions(conn, source, seconds)
         except (psycopg2.Error, InfrastructureError) as e:
             log.warning("landing is not trimmed", extra={"database": self._name, "reason": _reason(e)})
 

@@ -34,16 +34,23 @@ _IS_TRIMMED: Final = """
     WHERE source = %(source)s AND schema_name = %(schema)s AND table_name = %(table)s FOR UPDATE
 """
 _EMPTY: Final = """
-    UPDATE onramp.models SET clear_at = %(start)s, next_offset = least(next_offset, %(start)s),
+    UPDATE onramp.models SET clear_at = %(start)s, clear_after = next_offset,
+        next_offset = least(next_offset, %(start)s),
         begins_at = %(start)s, carried = NULL, reason = NULL, held_since = NULL, (seen, seen_before) = (
             SELECT min(seen::text)::pg_snapshot, min(lsn) FROM onramp.source_rereads
             WHERE source = %(source)s AND token = %(token)s)
     WHERE source = %(source)s AND schema_name = %(schema)s AND table_name = %(table)s
 """
 _CLEAR: Final = """
-    UPDATE onramp.models SET clear_at = %(end)s, begins_at = %(end)s, log_begins_at = %(end)s,
+    UPDATE onramp.models SET clear_at = %(end)s, clear_after = NULL, begins_at = %(end)s,
+        log_begins_at = %(end)s,
         seen = NULL, seen_before = NULL
     WHERE source = %(source)s AND schema_name = %(schema)s AND table_name = %(table)s
+"""
+_SNAPSHOT_ENDED: Final = """
+    UPDATE onramp.models SET clear_after = %s
+    WHERE source = %s AND schema_name = %s AND table_name = %s
+      AND clear_at IS NOT NULL AND clear_after IS NULL
 """
 _FORGET: Final = "DELETE FROM onramp.source_rereads WHERE source = %s"
 
@@ -100,12 +107,21 @@ def empty(cur: cursor, source: str, table: tuple[str, str], start: int, token: s
 
 
 def begin_again(cur: cursor, source: str, ends: Mapping[tuple[str, str], End]) -> None:
-    """Have public tables begin empty at `ends`, by table: a first snapshot reads everything."""
+    """Have public tables begin empty at `ends`, by table: a first snapshot reads everything.
+
+    They keep their rows until that snapshot, or the note of its end, has landed.
+    """
     for (schema, table), end in ends.items():
         know(cur, (source, schema, table))
         follow(cur, (source, schema, table), end)
         cur.execute(_CLEAR, {"source": source, "schema": schema, "table": table, "end": end.offset})
     forget(cur, source)
+
+
+def note_snapshots_end(cur: cursor, source: str, ends: Mapping[tuple[str, str], End]) -> None:
+    """Note that a first snapshot is over: its rows are on the topics up to `ends`, by table."""
+    for table, end in ends.items():
+        cur.execute(_SNAPSHOT_ENDED, (end.offset, source, *table))
 
 
 def forget(cur: cursor, source: str) -> None:

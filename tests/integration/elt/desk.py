@@ -83,12 +83,23 @@ class Desk:
             yield kept
 
     def begin_again(self, *, by_a_resync: bool) -> "Desk":
-        """Have the table begin empty where its topic ends."""
+        """Have the table begin empty where its topic ends: its source has no rows."""
+        if by_a_resync:
+            return self.resync().end_first_snapshot()
         with self.kept() as kept:
-            if by_a_resync:
-                kept.heal({NAME[1:]: self.end()})
-            else:
-                kept.empty(NAME[1:], self.next_offset)
+            kept.empty(NAME[1:], self.next_offset)
+        return self
+
+    def resync(self) -> "Desk":
+        """The agent begins a first snapshot."""
+        with self.kept() as kept:
+            kept.heal({NAME[1:]: self.end()})
+        return self
+
+    def end_first_snapshot(self) -> "Desk":
+        """The agent sees that the first snapshot is over."""
+        with self.kept() as kept:
+            kept.keep_streams(streams=True, ends={NAME[1:]: self.end()})
         return self
 
     def make_topic_again(self) -> "Desk":

@@ -140,6 +140,7 @@ def test_a_topic_of_which_nothing_landed_and_that_is_made_again_is_told_too(
     with desk.kept() as kept:
         desk.make_topic_again()  # the writer has halted at it
         kept.heal({TABLE: End(50, desk.topic_id)})
+        kept.keep_streams(streams=True, ends={TABLE: End(50, desk.topic_id)})
         if not is_asked_twice:
             assert desk.merge().rows() == []
         desk.make_topic_again()

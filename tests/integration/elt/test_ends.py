@@ -4,7 +4,7 @@ import pytest
 
 from services.admin import books_sql
 from services.admin.transactions import transactions_sql
-from services.elt.merge import care_sql
+from services.elt.modeler import trim_sql
 from tests.fixtures.changes import Stream
 from tests.integration.elt.desk import NAME, Desk
 
@@ -64,7 +64,7 @@ def test_what_was_trimmed_is_not_missed(desk: Desk, most: int) -> None:
         "UPDATE landing.shop__app__orders SET change = change || '{\"ts_ms\": 1}' WHERE _offset < 3"
     )
     with desk.connected() as conn:
-        assert care_sql.trim(conn, NAME, KEPT) == 3
+        assert trim_sql.trim(conn, NAME, KEPT) == 3
     assert lacking(desk) == []
     lose(desk, "_offset = 5")
     assert [found[:3] for found in lacking(desk)] == [(1200, 2, 1)]
@@ -76,8 +76,8 @@ def test_what_is_old_of_ends_is_trimmed(desk: Desk) -> None:
         "UPDATE landing.shop__transaction SET change = change || '{\"ts_ms\": 1}' WHERE _offset < 4"
     )
     with desk.connected() as conn:
-        assert care_sql.trim_transactions(conn, "shop", KEPT) == 4
-        assert care_sql.trim_transactions(conn, "other", KEPT) == 0
+        assert trim_sql.trim_transactions(conn, "shop", KEPT) == 4
+        assert trim_sql.trim_transactions(conn, "other", KEPT) == 0
     assert desk.bench.one("SELECT count(*) FROM landing.shop__transaction") == 2
     assert [found[0] for found in lacking(desk)] == [1200]
 

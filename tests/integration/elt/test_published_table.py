@@ -102,7 +102,7 @@ def test_a_resync_heals_it_also_when_no_row_is_left(desk: Desk, rows: list[dict[
     more(desk)
     with pytest.raises(HeldError, match="dropped the column"):
         desk.merge()
-    desk.bench.execute(f"UPDATE onramp.models SET clear_at = {desk.next_offset}, trimmed_to = 1")  # noqa: S608
+    desk.bench.execute(f"UPDATE onramp.models SET clear_at = {desk.next_offset}, clear_after = 0")  # noqa: S608
     desk.land(Stream(at=1400).snapshot(rows)).merge()
     assert amounts(desk) == [(r["id"], r["amount"]) for r in rows]
 

@@ -22,7 +22,7 @@ def kept(desk: Desk) -> Iterator[KeptDatabase]:
     with desk.kept() as kept:
         assert kept.watch()
         kept.read()
-        kept.keep_streams(streams=True)
+        kept.keep_streams(streams=True, ends={})
         kept.show(Shown(state=State.FLOWING))
         yield kept
 
@@ -39,7 +39,7 @@ def test_it_is_over_when_the_first_snapshot_is_merged(desk: Desk, kept: KeptData
     assert not is_over(desk)
     kept.heal({NAME[1:]: desk.end()})
     assert not is_over(desk)  # the state is of before: the snapshot has not begun
-    kept.keep_streams(streams=True)
+    kept.keep_streams(streams=True, ends={})
     stream = Stream()
     stream.insert(id=1, note="one")
     desk.land(stream)

@@ -123,7 +123,7 @@ class World(ConnectApi):
     def keep_tables(self, tables: Any, rereads: Any) -> None:
         self.kept = replace(self.kept, tables=tables, rereads=rereads)
 
-    def keep_streams(self, *, streams: bool) -> None:
+    def keep_streams(self, *, streams: bool, **_: object) -> None:
         self.kept = replace(self.kept, streams=streams)
 
     # Kafka Connect.

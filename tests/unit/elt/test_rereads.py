@@ -55,8 +55,9 @@ class Agent:
         self.more: tuple[Table, ...] = ()
         self.closed: set[int] = set()
         self.landed: int | None = None
-        self.topic_end = 7
+        self.topic_end, self.topic = 7, _TOPIC
         self.streams = self.missing_once = False
+        self.snapshots_ends: Any = None
         self._rereads = Rereads(
             "shop",
             kept=self,  # type: ignore[arg-type]
@@ -86,8 +87,11 @@ class Agent:
     def begins_anew(self, reader: int) -> None:
         self.slot = replace(self.slot, pid=reader)
 
-    def keep_streams(self, *, streams: bool) -> None:
-        self.streams = streams
+    def keep_streams(self, *, streams: bool, ends: Any) -> None:
+        self.streams, self.snapshots_ends = streams, ends
+
+    def history(self) -> dict[tuple[str, str], Any]:
+        return {("app", "t"): ()}
 
     def has_forgotten(self) -> bool:
         return self._rereads.has_forgotten(self.slot, streams=self.streams)
@@ -132,7 +136,7 @@ class Agent:
         return self.log[start:], len(self.log)
 
     def ends(self, _: str, tables: Any) -> dict[Any, End]:
-        return dict.fromkeys(tables, End(self.topic_end, _TOPIC))
+        return dict.fromkeys(tables, End(self.topic_end, self.topic))
 
     def read_again(self, _: str, conditions: Mapping[str, Any]) -> None:
         self.asked.append(list(conditions))
@@ -440,3 +444,13 @@ def test_forgotten_offsets_are_noticed_before_the_next_snapshot_begins() -> None
     assert (agent.has_forgotten(), agent.streams) == (False, True)
     agent.offset = {}
     assert (agent.has_forgotten(), agent.streams) == (True, False)
+
+
+def test_where_the_topics_end_is_noted_once_the_first_snapshot_is_over() -> None:
+    agent = Agent()
+    agent.offset = {**agent.offset, "snapshot": "INITIAL"}
+    agent.has_forgotten()
+    assert agent.snapshots_ends is None
+    del agent.offset["snapshot"]
+    agent.has_forgotten()
+    assert agent.snapshots_ends == {("app", "t"): End(agent.topic_end, agent.topic)}

@@ -54,8 +54,13 @@ CREATE TABLE onramp.models (
     -- The identity of the last change: a later one that is not greater may be a repeat.
     last_commit   numeric,
     last_order    bigint,
-    -- The offset from which on the table begins empty: a resync, or a rebuild.
+    -- The offset from which on the table begins empty: a resync, or a rebuild. Its rows are replaced, in one
+    -- transaction, once changes up to the offset `clear_after` have landed. During a source's first snapshot that
+    -- offset is not known yet (NULL): a snapshot whose last row has landed replaces the rows then.
     clear_at      bigint,
+    clear_after   bigint,
+    -- Whether the table keeps its rows until the rest of a snapshot has landed.
+    awaits_snapshot boolean   NOT NULL DEFAULT false,
     -- Changes before this offset are trimmed from landing: a rebuild cannot have them.
     trimmed_to    bigint,
     -- The row that the last change deleted: the next change may be its new key, without its large values.
