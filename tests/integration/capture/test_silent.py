@@ -5,14 +5,13 @@ from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 import pytest
-from typer.testing import CliRunner
 
-from services.cli.app import app
 from services.elt.agent import names
 from services.elt.agent.connect_api import ConnectApi, ConnectError, snapshot_of
 from services.elt.agent.look import SourceLook
 from services.elt.agent.seen import HIDDEN, Seen
 from services.elt.agent.source_sql import SourceDatabase
+from services.elt.setup.asked_sql import ask_for_resync
 from services.elt.setup.prepare import statements
 from tests.fixtures.sources import Captured, delete_topic, flows, password_of, statements_in
 from tests.fixtures.writer import eventually
@@ -155,8 +154,7 @@ def test_a_resync_goes_on_with_a_topic_that_was_made_again(shop: Captured, wareh
         assert equal(shop, "orders", "id, note")
         delete_topic(shop.bootstrap, names.topic(shop.name, "app", "orders"))
         shop.execute("DELETE FROM app.orders WHERE id > 5", "UPDATE app.orders SET note = 'meanwhile'")
-        asked = CliRunner().invoke(app, ["sources", "resync", shop.name, "--dsn", shop.published])
-        assert asked.exit_code == 0, asked.output
+        assert ask_for_resync(shop.published, shop.name)
         eventually(lambda: look.look().state == "flowing", 60)
         warehouse.restart_writer()
         assert equal(shop, "orders", "id, note")
