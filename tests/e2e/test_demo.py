@@ -15,7 +15,7 @@ import pytest
 from stack.kafka import Kafka
 from tests.fixtures.fix_postgres import Database
 from tests.fixtures.up import StartUp, Up, post
-from tests.fixtures.writer import eventually
+from tests.fixtures.writer import eventually, rows
 
 
 def result_of(run: Up) -> dict[str, object]:
@@ -48,7 +48,7 @@ def test_flights_land_and_the_next_run_starts_from_what_is_there_and_stays_until
     key = run.until(r"Key       (onramp_dev_\S+)").group(1)
     assert post(int(gateway), "order-0", "order_placed", "onramp_dev_" + "x" * 43) == 401
     assert post(int(gateway), "order-1", "order_placed", key) == 202
-    assert payload_of(dsn, "order-1") == {"total": 42}
+    eventually(lambda: payload_of(dsn, "order-1") == {"total": 42})
 
     admin = run.until(r"Admin     (http://\S+)").group(1)
     eventually(lambda: keeps(admin))
@@ -58,15 +58,15 @@ def test_flights_land_and_the_next_run_starts_from_what_is_there_and_stays_until
     service.kill()  # nobody's dependency: it ends alone, and is told
     run.until("The admin service has ended, and nothing starts it again")
     assert post(int(gateway), "order-2", "order_placed", key) == 202
-    assert payload_of(dsn, "order-2") == {"total": 42}
+    eventually(lambda: payload_of(dsn, "order-2") == {"total": 42})
 
     second = up("--events", "0")
-    assert second.wait(30) == 3
+    assert second.wait() == 3
     assert f"process {run.process.pid}" in second.text
 
     assert len(run.processes()) > 5
     run.process.send_signal(signal.SIGINT)
-    assert run.wait(60) == 0, run.text
+    assert run.wait() == 0, run.text
     assert run.processes() == []
     stopped = re.findall(r"Stopping (.+): done", run.text)
     looking = ["Prometheus"] if with_prometheus else []
@@ -86,7 +86,7 @@ def test_asked_to_stop_at_any_moment_it_leaves_nobody_behind(up: StartUp, moment
     run = up("--exit")
     run.until(moment)
     run.process.send_signal(signal.SIGTERM)
-    assert run.wait(60) == 1, run.text
+    assert run.wait() == 1, run.text
     assert run.processes() == []
 
 
@@ -95,7 +95,7 @@ def test_a_part_that_crashes_is_named_with_the_end_of_its_log(up: StartUp) -> No
     run.until("Starting the gateway and the writer: done")
     [gateway] = [each for each in run.processes() if "services.ingest" in each.cmdline()]
     gateway.kill()
-    assert run.wait(60) == 1
+    assert run.wait() == 1
     assert "onramp: gateway was ended by SIGKILL." in run.text
     assert "gateway.log" in run.text
     assert run.processes() == []
@@ -123,8 +123,8 @@ def test_killed_itself_it_takes_everything_along(up: StartUp) -> None:
         assert run.process.poll() is None, run.text
         time.sleep(0.1)
     run.process.kill()
-    run.wait(10)
-    assert run.gone_within(60), [each.cmdline() for each in run.processes()]
+    run.wait()
+    assert run.gone_within(180), [each.cmdline() for each in run.processes()]
 
 
 def keeps(admin: str) -> bool:
@@ -151,19 +151,9 @@ def occupied(port: int) -> Iterator[None]:
         yield
 
 
-def payload_of(dsn: str, event_id: str, seconds: float = 30) -> object:
-    deadline = time.monotonic() + seconds
-    connection = psycopg2.connect(dsn)
-    connection.autocommit = True
-    try:
-        with connection.cursor() as cursor:
-            while time.monotonic() < deadline:
-                cursor.execute("SELECT to_regclass('events.order_placed')")
-                if cursor.fetchone() != (None,):
-                    cursor.execute("SELECT payload FROM events.order_placed WHERE _id = %s", (event_id,))
-                    if row := cursor.fetchone():
-                        return row[0]
-                time.sleep(0.1)
-    finally:
-        connection.close()
-    return None
+def payload_of(dsn: str, event_id: str) -> object:
+    """Return the payload of a row, None while there is none."""
+    if rows(dsn, "SELECT to_regclass('events.order_placed')") == [(None,)]:
+        return None
+    found = rows(dsn, "SELECT payload FROM events.order_placed WHERE _id = %s", event_id)
+    return found[0][0] if found else None
