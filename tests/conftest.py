@@ -11,6 +11,9 @@ sys.dont_write_bytecode = False
 # (measured: 7 instead of 11 CPU seconds from a JVM's start to Spark's first batch).
 os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
 
+# Messages of the command line are wrapped as in CI, whatever terminal the tests are run in.
+os.environ["COLUMNS"] = "80"
+
 # Tests about keys say so; the others are about events.
 os.environ.setdefault("ONRAMP_ALLOW_KEYLESS", "true")
 # Tests read a counter once its event is counted; those of new counters say so.
