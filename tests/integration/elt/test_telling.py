@@ -53,18 +53,24 @@ def _log(conn: connection) -> int:
     return int(at)
 
 
+def _least_written(conn: connection, expected: list[tuple[int, ...]]) -> int:
+    """Return the least WAL bytes of five readings: other processes of the server write too."""
+    written = []
+    for _ in range(5):
+        before = _log(conn)
+        assert sorted(_read(conn)) == expected
+        written.append(_log(conn) - before)
+    return min(written)
+
+
 def test_it_reads_all_rows_and_says_so_once(conn: connection) -> None:
     with conn, conn.cursor() as cursor:
         cursor.execute(FILL)
-    before = _log(conn)
-    assert sorted(_read(conn)) == [(i, -i) for i in range(1, 3001)]
-    assert 0 < _log(conn) - before < 1000
+    assert 0 < _least_written(conn, [(i, -i) for i in range(1, 3001)]) < 1000
 
 
 def test_of_an_empty_table_it_says_so_too(conn: connection) -> None:
-    before = _log(conn)
-    assert _read(conn) == []
-    assert 0 < _log(conn) - before < 1000
+    assert 0 < _least_written(conn, []) < 1000
 
 
 @pytest.mark.parametrize("change", ["ADD later int", 'DROP "c%s"', 'RENAME "c%s" TO d'])

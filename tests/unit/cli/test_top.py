@@ -62,6 +62,7 @@ def test_the_age_of_the_lag_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     status = Status()
     assert view_of(look(0, status.page()), look(1, status.page())).lag_age_seconds is None
     read_at = time.time()
+    monkeypatch.setattr(time, "time", lambda: read_at)
     page = look(10.0, writer_with(100, 1, status))
     monkeypatch.setattr(time, "time", lambda: read_at + 4)
     view = view_of(page, page)
