@@ -132,7 +132,7 @@ def lines_of(cost: Cost) -> list[str]:
     by_cpu = sorted(folders.items(), key=lambda each: -each[1])
     slowest = sorted(cost.files.items(), key=lambda each: -each[1][1])[:SLOWEST]
     files = max((each[2] for each in cost.files.values()), default=0)
-    memory = max((each[3] for each in cost.files.values()), default=0.0)
+    memory, largest = max(((each[3], name) for name, each in cost.files.items()), default=(0.0, "no file"))
     total = f"{cost.tests:,} tests in {cost.wall:,.0f} s: {cost.cpu:,.0f} CPU seconds"
     unit = f"{cost.loops:,.0f} times {ADDITIONS // 1_000_000} million additions ({cost.loop:.2f} s here)"
     return [
@@ -141,7 +141,7 @@ def lines_of(cost: Cost) -> list[str]:
         *(f"{cpu:8.1f} {cpu / cost.loop:7.0f}  {name}" for name, cpu in by_cpu),
         f"\n{'wall s':>8} {'CPU s':>7}  the {len(slowest)} slowest files",
         *(f"{wall:8.1f} {cpu:7.1f}  {name}" for name, (cpu, wall, *_) in slowest),
-        f"\nat most {files:,} open files and {memory:,.0f} MB in a process of pytest",
+        f"\nat most {files:,} open files and {memory:,.0f} MB in a process of pytest, after {largest}",
     ]
 
 
