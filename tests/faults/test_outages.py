@@ -14,6 +14,35 @@ from tests.fixtures.scenes import Scene, exit_code, ready
 from tests.fixtures.writer import eventually
 
 
+def test_a_writer_that_loses_postgres_and_then_kafka_says_so_and_ends(
+    ground: Ground, breakable_postgres: Postgres, on_breakable_postgres: Scene
+) -> None:
+    scene = on_breakable_postgres
+    scene.send(50)
+    writer: Inline = scene.writer()
+    scene.all_landed_once()
+    before = scene.group()
+    breakable_postgres.kill()
+    scene.send(50)
+    eventually(lambda: not writer.job._status.ready()[0])
+    assert writer.trouble
+    assert scene.group() == before
+    breakable_postgres.start()
+    breakable_postgres.wait_ready()
+    scene.all_landed_once()
+    eventually(lambda: writer.job._status.ready()[0])
+
+    ground.kafka.stop()
+    try:
+        eventually(lambda: not writer.job._status.ready()[0])
+        writer.stop()
+        assert writer.exit == 0
+    finally:
+        ground.kafka.start()
+        ground.kafka.wait_ready()
+
+
+@pytest.mark.full
 def test_a_real_writer_that_loses_postgres_and_then_kafka_says_so_and_ends_by_sigterm(
     ground: Ground, breakable_postgres: Postgres, on_breakable_postgres: Scene, start_writer: StartWriter
 ) -> None:
