@@ -73,7 +73,7 @@ MUTANTS: Final = (
         "services/ingest/http/content_encoding.py",
         "if self.size > self._max_bytes:",
         "if False:",
-        "tests/integration/ingest/test_bad_input.py",
+        "tests/unit/ingest/test_inflation.py",
     ),
     Mutant(
         "the limit of depth",
