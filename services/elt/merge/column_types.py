@@ -22,7 +22,7 @@ _NUMBER: Final = (
 _DAYS: Final = (
     "(CASE WHEN ({t})::int8 BETWEEN -2440588 AND 2145042905 THEN date '1970-01-01' + ({t})::int4"
     " WHEN ({t})::int8 > 0 OR ({t})::int8 BETWEEN -622191300 AND -622191200 THEN 'infinity'"
-    " ELSE '-infinity' END)"
+    " WHEN ({t})::int8 < 0 THEN '-infinity' END)"
 )
 #: Microseconds end in the year 294247.  Later timestamps arrive as the largest number, which is infinity, or
 #: with a fraction of a second as one that has overflowed by less than a second.

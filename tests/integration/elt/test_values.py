@@ -56,6 +56,15 @@ def test_a_value_at_the_edge_of_its_type_lands(own_database: Database) -> None:
     assert not differ, "\n".join(map(str, differ))
 
 
+def test_null_lands_as_null_in_columns_and_arrays_of_each_of_these_types(own_database: Database) -> None:
+    scalars = {declared for declared, *_ in LANDS if not declared.endswith("[]")}
+    with closing(psycopg2.connect(own_database.dsn)) as conn:
+        conn.autocommit = True
+        found = {declared: _landed(conn, declared, None) for declared in scalars}
+        found |= {f"{declared}[]": _landed(conn, f"{declared}[]", [None]) for declared in scalars}
+    assert found == dict.fromkeys(scalars, "None") | {f"{declared}[]": "{NULL}" for declared in scalars}
+
+
 def _landed(conn: Any, declared: str, arrives: Any) -> str:
     told = sql.SQL("{}::jsonb").format(sql.Literal(orjson.dumps([arrives]).decode()))
     query = sql.SQL("SELECT ({})::text").format(column_type(declared).value(told, 0))
