@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import orjson
 import pytest
 
-from services.writer.plan import unfinished_ranges
+from services.writer.batching import unfinished_ranges
 from shared import wire
 from tests.fixtures.inline import KilledError, Places
 from tests.fixtures.other import Other

@@ -2,10 +2,10 @@
 
 import pytest
 
+from services.writer.batching import unfinished_ranges
 from services.writer.model.next_offsets import Position
 from services.writer.model.offsets import Partition
 from services.writer.partitions import set_aside
-from services.writer.plan import unfinished_ranges
 from tests.fixtures.inline import Inline, KilledError
 from tests.fixtures.two import POISON, Bug, Two, ids
 from tests.fixtures.writer import event, eventually, landed, produce

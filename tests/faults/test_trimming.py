@@ -8,6 +8,7 @@ from uuid import uuid4
 
 import pytest
 
+from services.writer.batching.row_rates import RateLimiter
 from services.writer.kafka.cluster import Cluster
 from services.writer.kafka.producer import RecordMetadata
 from services.writer.model.offsets import Incarnation, Partition, Range
@@ -21,7 +22,6 @@ from services.writer.park.diverted_topic import (
     key_of,
     parse_header,
 )
-from services.writer.plan.row_rates import RateLimiter
 from services.writer.postgres.pool import transaction
 from services.writer.recover.diverted_index import DivertedIndex
 from services.writer.recover.drain import Drainer

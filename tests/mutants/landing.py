@@ -327,7 +327,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "rows per second",
-        "services/writer/plan/row_rates.py",
+        "services/writer/batching/row_rates.py",
         "max(min([limit, *budgets]), 0)",
         "limit",
         "tests/unit/writer/test_rates.py",

@@ -111,7 +111,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "halves of what writers died of",
-        "services/writer/plan/unfinished_ranges.py",
+        "services/writer/batching/unfinished_ranges.py",
         "newest = range_to_repeat(next_offset, [r for r, _ in covering])",
         "pass",
         (
@@ -249,7 +249,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "a batch of its own for what three processes were killed in",
-        "services/writer/plan/unfinished_ranges.py",
+        "services/writer/batching/unfinished_ranges.py",
         "        if len(crashed) >= _CRASHES_BEFORE_ISOLATION:\n",
         "        if False:\n",
         (
@@ -260,7 +260,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "the others' turn before what kills",
-        "services/writer/plan/unfinished_ranges.py",
+        "services/writer/batching/unfinished_ranges.py",
         "if others and not self._others_had_a_turn:",
         "if False:",
         (

@@ -5,6 +5,8 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final
 
+from services.writer.batching.batch_size import BatchSizer
+from services.writer.batching.unfinished_ranges import Planned
 from services.writer.driver.batch import write_batch
 from services.writer.driver.collector import StatsCollector
 from services.writer.driver.parts import Parts, check_fenced
@@ -14,8 +16,6 @@ from services.writer.driver.routes_from_registry import CurrentRoutes, RegistryL
 from services.writer.model.every import Every
 from services.writer.model.offsets import total
 from services.writer.model.routes import Routes
-from services.writer.plan.batch_size import BatchSizer
-from services.writer.plan.unfinished_ranges import Planned
 from services.writer.postgres.database import Database
 from services.writer.recover import database_halts
 from services.writer.recover.trim import RetentionCleanup

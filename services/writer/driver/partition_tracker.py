@@ -8,6 +8,12 @@ import logging
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
+from services.writer.batching.byte_sizes import ByteSizes
+from services.writer.batching.event_seconds import EventSeconds
+from services.writer.batching.fair_share import FairShare
+from services.writer.batching.grown_topics import GrownTopics
+from services.writer.batching.row_rates import RateLimiter
+from services.writer.batching.unfinished_ranges import Planned, UnfinishedRanges
 from services.writer.kafka.cluster import Cluster
 from services.writer.kafka.leaders import Tip
 from services.writer.kafka.producer import Record
@@ -17,12 +23,6 @@ from services.writer.model.offsets import Incarnation, Partition, Range
 from services.writer.model.routes import Routes
 from services.writer.partitions.partition_halts import Entry, accepted_incarnation
 from services.writer.partitions.plan_log import PlanLog
-from services.writer.plan.byte_sizes import ByteSizes
-from services.writer.plan.event_seconds import EventSeconds
-from services.writer.plan.fair_share import FairShare
-from services.writer.plan.grown_topics import GrownTopics
-from services.writer.plan.row_rates import RateLimiter
-from services.writer.plan.unfinished_ranges import Planned, UnfinishedRanges
 from services.writer.recover.databases import Databases
 from services.writer.recover.diverted_index import DivertedIndex
 from services.writer.recover.log_cuts import LogCuts

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
+from services.writer.batching.row_rates import RateLimiter
 from services.writer.driver.partition_tracker import PartitionTracker
 from services.writer.driver.spark import Spark
 from services.writer.kafka.cluster import Cluster
@@ -15,7 +16,6 @@ from services.writer.observe.status import Status
 from services.writer.park.diverted_topic import EmptyRanges, RangeMarker, closing_records
 from services.writer.partitions.plan_log import PlanLog, Totals
 from services.writer.partitions.set_aside import Strikes
-from services.writer.plan.row_rates import RateLimiter
 from services.writer.postgres.database import Database
 from services.writer.recover.databases import Databases
 from services.writer.recover.diverted_index import DivertedIndex

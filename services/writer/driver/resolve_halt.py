@@ -10,10 +10,10 @@ import asyncio
 from collections.abc import Iterator
 from dataclasses import replace
 
+from services.writer.batching.byte_sizes import ByteSizes
 from services.writer.driver.parts import Parts, check_fenced, mark_each
 from services.writer.model.offsets import Range
 from services.writer.model.routes import Routes
-from services.writer.plan.byte_sizes import ByteSizes
 from services.writer.postgres.database_threads import in_own_thread
 from services.writer.recover import database_halts
 from services.writer.recover.database_halts import Gap

@@ -3,6 +3,9 @@
 from collections.abc import Mapping, Sequence
 from uuid import uuid4
 
+from services.writer.batching.byte_sizes import ByteSizes
+from services.writer.batching.fair_share import FairShare
+from services.writer.batching.row_rates import RateLimiter
 from services.writer.driver.partition_tracker import PartitionTracker
 from services.writer.driver.parts import Parts
 from services.writer.driver.spark import Spark
@@ -14,9 +17,6 @@ from services.writer.observe.status import Status
 from services.writer.park.diverted_topic import EmptyRanges, RangeMarker, parse_header
 from services.writer.partitions.plan_log import PlanLog
 from services.writer.partitions.set_aside import Strikes
-from services.writer.plan.byte_sizes import ByteSizes
-from services.writer.plan.fair_share import FairShare
-from services.writer.plan.row_rates import RateLimiter
 from services.writer.postgres.database import Database
 from services.writer.recover.databases import Databases
 from services.writer.recover.diverted_index import DivertedIndex

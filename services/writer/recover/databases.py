@@ -10,6 +10,7 @@ from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
+from services.writer.batching.row_rates import RateLimiter
 from services.writer.kafka.producer import is_foreseen
 from services.writer.model.exits import ends
 from services.writer.model.next_offsets import Position
@@ -19,7 +20,6 @@ from services.writer.park import outbox
 from services.writer.park.diverted_topic import RangeMarker
 from services.writer.partitions.plan_log import PlanLog
 from services.writer.partitions.set_aside import describe
-from services.writer.plan.row_rates import RateLimiter
 from services.writer.postgres.database import Database
 from services.writer.postgres.database_threads import failures, in_own_thread
 from services.writer.postgres.migrations import migrate

@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from services.writer.batching.row_rates import RateLimiter
 from services.writer.kafka.cluster import Cluster
 from services.writer.kafka.producer import RecordMetadata
 from services.writer.model.offsets import Incarnation, Partition, Range
@@ -19,7 +20,6 @@ from services.writer.model.records import values_of
 from services.writer.model.routes import Routes
 from services.writer.park import outbox
 from services.writer.park.diverted_topic import EventHeader, RangeMarker, as_slice, parse_header
-from services.writer.plan.row_rates import RateLimiter
 from services.writer.postgres.database import Database
 from services.writer.postgres.database_threads import in_own_thread
 from services.writer.postgres.pool import transaction

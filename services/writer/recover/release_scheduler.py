@@ -9,9 +9,9 @@ import logging
 from collections.abc import Collection, Iterator
 from dataclasses import KW_ONLY, dataclass, field
 
+from services.writer.batching.row_rates import RateLimiter
 from services.writer.model.routes import Routes
 from services.writer.park import outbox
-from services.writer.plan.row_rates import RateLimiter
 from services.writer.postgres.database import Database
 from services.writer.postgres.database_threads import in_own_thread
 from services.writer.recover.release import Release

@@ -15,9 +15,9 @@ import orjson
 from psycopg2.extensions import connection
 from psycopg2.extras import execute_values
 
+from services.writer.batching.row_rates import RateLimiter
 from services.writer.model.routes import Routes
 from services.writer.model.targets import Target
-from services.writer.plan.row_rates import RateLimiter
 from services.writer.postgres import rows_by_bytes
 from services.writer.postgres.database import Database
 from services.writer.postgres.pool import transaction

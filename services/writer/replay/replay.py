@@ -14,11 +14,11 @@ from typing import Final
 import pyarrow as pa
 from psycopg2.extensions import connection
 
+from services.writer.batching.row_rates import RateLimiter
 from services.writer.model.routes import Routes
 from services.writer.model.targets import Target
 from services.writer.parse.parse import read
 from services.writer.persist.row_results import row_error
-from services.writer.plan.row_rates import RateLimiter
 from services.writer.postgres.database import Database
 from services.writer.postgres.pool import transaction
 from services.writer.replay import staged

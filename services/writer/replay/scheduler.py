@@ -11,8 +11,8 @@ from dataclasses import KW_ONLY, dataclass, field
 from time import monotonic
 from typing import Final, NamedTuple
 
+from services.writer.batching.row_rates import RateLimiter
 from services.writer.model.routes import Routes
-from services.writer.plan.row_rates import RateLimiter
 from services.writer.postgres.database import Database
 from services.writer.postgres.database_threads import in_own_thread
 from services.writer.replay.live import LiveEvents

@@ -6,9 +6,9 @@ from typing import Any
 import orjson
 import pytest
 
+from services.writer.batching.row_rates import RateLimiter
 from services.writer.model.offsets import Partition
 from services.writer.model.routes import EventRoute, Routes
-from services.writer.plan.row_rates import RateLimiter
 from services.writer.postgres.pool import transaction
 from services.writer.recover import release
 from services.writer.recover.release import Release

@@ -11,10 +11,10 @@ import orjson
 import psycopg2
 import pytest
 
+from services.writer.batching.row_rates import RateLimiter
 from services.writer.model.offsets import Partition
 from services.writer.model.routes import Contract, EventRoute, Grant, RoutedDatabase, Routes
 from services.writer.park import parked_topic
-from services.writer.plan.row_rates import RateLimiter
 from services.writer.replay import replay, staged
 from services.writer.replay.replay import Replay
 from shared import event_lines

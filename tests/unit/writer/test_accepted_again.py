@@ -7,6 +7,9 @@ from typing import Any
 
 import pytest
 
+from services.writer.batching.byte_sizes import ByteSizes
+from services.writer.batching.fair_share import FairShare
+from services.writer.batching.row_rates import RateLimiter
 from services.writer.driver.partition_tracker import PartitionTracker
 from services.writer.kafka.leaders import Tip
 from services.writer.model.next_offsets import Position
@@ -14,9 +17,6 @@ from services.writer.model.offsets import Partition, Range
 from services.writer.model.routes import Routes
 from services.writer.partitions.partition_halts import Entry
 from services.writer.partitions.plan_log import PlanLog
-from services.writer.plan.byte_sizes import ByteSizes
-from services.writer.plan.fair_share import FairShare
-from services.writer.plan.row_rates import RateLimiter
 from services.writer.recover.diverted_index import DivertedIndex
 
 P = Partition("events.order_placed", 0)

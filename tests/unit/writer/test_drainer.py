@@ -7,10 +7,10 @@ from typing import Any
 
 import orjson
 
+from services.writer.batching.row_rates import RateLimiter
 from services.writer.kafka.producer import RecordMetadata
 from services.writer.model.offsets import Partition, Range
 from services.writer.park.diverted_topic import HEADER, RangeMarker
-from services.writer.plan.row_rates import RateLimiter
 from services.writer.postgres.database import Database
 from services.writer.recover.diverted_index import DivertedIndex
 from services.writer.recover.drain import Drainer

@@ -3,14 +3,14 @@
 from types import SimpleNamespace
 from typing import Any
 
+from services.writer.batching.byte_sizes import ByteSizes
+from services.writer.batching.event_seconds import EventSeconds
+from services.writer.batching.fair_share import FairShare
+from services.writer.batching.row_rates import RateLimiter
 from services.writer.driver.partition_tracker import PartitionTracker
 from services.writer.model.next_offsets import Position
 from services.writer.model.offsets import Partition
 from services.writer.partitions.plan_log import PlanLog
-from services.writer.plan.byte_sizes import ByteSizes
-from services.writer.plan.event_seconds import EventSeconds
-from services.writer.plan.fair_share import FairShare
-from services.writer.plan.row_rates import RateLimiter
 from services.writer.recover.diverted_index import DivertedIndex
 from services.writer.settle.work_order import TaskReport
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.writer.plan.batch_size import BatchSizer
+from services.writer.batching.batch_size import BatchSizer
 
 
 def _after(sizer: BatchSizer, rate: float, batches: int = 30) -> BatchSizer:

@@ -1,8 +1,8 @@
 """Rows per second: what the driver plans, and in which pieces the drainer lands."""
 
+from services.writer.batching.fair_share import FairShare
+from services.writer.batching.row_rates import RateLimiter
 from services.writer.model.offsets import Partition, Range
-from services.writer.plan.fair_share import FairShare
-from services.writer.plan.row_rates import RateLimiter
 from services.writer.recover.drain import Events, pieces
 from services.writer.settle.work_order import TaskReport
 from tests.fixtures.writer import TOPIC_ID

@@ -1,7 +1,7 @@
 """A batch is bounded by bytes: as large as the last events were, and with caution where none were seen."""
 
+from services.writer.batching.byte_sizes import ByteSizes, range_to_repeat
 from services.writer.model.offsets import Partition, Range
-from services.writer.plan.byte_sizes import ByteSizes, range_to_repeat
 from services.writer.settle.work_order import TaskReport
 
 BIG, SMALL = Partition("events.big", 0), Partition("events.small", 0)

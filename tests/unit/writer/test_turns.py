@@ -2,8 +2,8 @@
 
 from collections import Counter
 
+from services.writer.batching.fair_share import FairShare
 from services.writer.model.offsets import Partition
-from services.writer.plan.fair_share import FairShare
 
 BACKLOG = {Partition("events.e", n): (10, 1_010) for n in range(7)}
 LIVE = {Partition("events.live", n): (0, 2) for n in range(5)}

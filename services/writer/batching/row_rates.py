@@ -12,8 +12,8 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final
 
+from services.writer.batching.fair_share import MOST_PARTITIONS, FairShare
 from services.writer.model.offsets import Partition, Range, share
-from services.writer.plan.fair_share import MOST_PARTITIONS, FairShare
 from services.writer.settle.work_order import TaskReport
 
 Span = tuple[int, int]
