@@ -72,7 +72,7 @@ proof: $(STAMP) ## 100,000 flights, 1,000 broken ones, an outage, a hang, a cut 
 	ONRAMP_PROOF_FLIGHTS=100000 $(PY) -m pytest tests/faults/test_proof.py -m "" --timeout 3600 $(ARGS)
 
 proof-plan: $(STAMP) ## `onramp plan` over all 336,776 flights finds a planted change of a type, and counts it exactly
-	ONRAMP_PLAN_FLIGHTS=336776 $(PY) -m pytest tests/integration/trial/test_flights.py --timeout 3600 $(ARGS)
+	ONRAMP_PLAN_FLIGHTS=336776 $(PY) -m pytest tests/integration/writer_plan/test_flights.py --timeout 3600 $(ARGS)
 
 proof-parked: $(STAMP) ## 50,000 flights, three faults, an outage of a minute, kills, a restored dump: nothing parked is forgotten
 	ONRAMP_PARKED_FLIGHTS=50000 $(PY) -m pytest tests/faults/test_nothing_forgotten.py -m "" --timeout 3600 $(ARGS)

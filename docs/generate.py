@@ -20,9 +20,9 @@ from pydantic_settings import BaseSettings
 from docs import dashboards
 from docs.rooms import rooms_page
 from services.admin.api.metrics import AdminMetrics
+from services.cdc.agent.metrics import AgentMetrics
 from services.cli.app import app
 from services.cli.show.audit_metrics import AuditMetrics
-from services.elt.agent.metrics import AgentMetrics
 from services.ingest.observe import metrics
 from services.writer.observe.metrics import Metrics
 from services.writer.settings import DatabaseSettings, WriterSettings
@@ -166,7 +166,7 @@ def metrics_page() -> str:
     for service, source, registry in (
         ("Gateway", "services/ingest/observe/metrics.py", metrics.REGISTRY),
         ("Writer", "services/writer/observe/metrics.py", Metrics().registry),
-        ("Agent", "services/elt/agent/metrics.py", AgentMetrics().registry),
+        ("Agent", "services/cdc/agent/metrics.py", AgentMetrics().registry),
         ("Admin", "services/admin/api/metrics.py", AdminMetrics().registry),
         ("Audit", "services/cli/show/audit_metrics.py", AuditMetrics().registry),
     ):

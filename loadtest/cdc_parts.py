@@ -14,8 +14,8 @@ from loadtest import cdc_watch
 from loadtest.background import repeatedly
 from loadtest.cdc_stack import AWAY, LARGE, SOURCES, STEADY, CdcStack
 from loadtest.processes import cost
-from services.elt.agent import names
-from services.elt.agent.source_sql import SourceDatabase
+from services.cdc.agent import names
+from services.cdc.agent.source_sql import SourceDatabase
 from shared import change_table
 from shared.registry.sources import Source
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 import psycopg2
 
 from loadtest.same_rows import differing
-from services.elt.agent import names
+from services.cdc.agent import names
 from stack import services
 from stack.capture import Capture
 from stack.errors import StackError

@@ -47,8 +47,8 @@ class Capture:
             security=KafkaSettings(bootstrap=bootstrap).security,
         )
         self._env = {"ONRAMP_KAFKA_BOOTSTRAP": bootstrap, **env}
-        self._agent = _Program("agent", "services.elt.agent", port=free_port())
-        self._modeler = _Program("modeler", "services.elt.modeler")
+        self._agent = _Program("agent", "services.cdc.agent", port=free_port())
+        self._modeler = _Program("modeler", "services.cdc.merger")
 
     @property
     def agent(self) -> str:

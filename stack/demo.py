@@ -11,9 +11,9 @@ import orjson
 
 from clients.python.onramp_client import ACCEPTED, REJECTED, Onramp, QueueFullError, Telling, Verdict
 from stack import flights
-from stack.away import unavailable
-from stack.books import Books
 from stack.errors import StackError
+from stack.gateway_errors import unavailable
+from stack.landed_counter import Books
 from stack.report import Report
 
 BATCH = 500

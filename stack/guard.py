@@ -15,7 +15,7 @@ from contextlib import suppress
 
 import psutil
 
-from stack.families import family_of, kill_all, wait_all
+from stack.process_groups import family_of, kill_all, wait_all
 
 Watched = dict[int, tuple[psutil.Process, int, float]]
 

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from time import monotonic
 from typing import Final
 
+from shared.registry.factory import open_log
 from shared.registry.log_registry import LogRegistry
-from shared.registry.opened import open_log
 from shared.registry.sources import Source
 from shared.settings import KafkaSettings, RegistrySettings
 

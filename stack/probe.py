@@ -11,8 +11,8 @@ import psycopg2
 
 from clients.python.onramp_client import ACCEPTED, REJECTED, Onramp
 from shared.wire import PROBE_EVENT
-from stack.away import unavailable
 from stack.errors import StackError
+from stack.gateway_errors import unavailable
 
 _SECONDS: Final = 30.0
 _POLL_SECONDS: Final = 0.2

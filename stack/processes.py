@@ -18,8 +18,8 @@ from pathlib import Path
 import psutil
 
 from stack.errors import StackError
-from stack.families import family_of, kill_all, wait_all
 from stack.guard_client import GUARD
+from stack.process_groups import family_of, kill_all, wait_all
 
 TAIL_LINES = 25
 _POLL_SECONDS = 0.02

@@ -12,7 +12,6 @@ from pathlib import Path
 from shared.registry.sources import Source
 from stack import services, source_demo
 from stack.addresses import Addresses, forget, note
-from stack.beside import Beside
 from stack.capture import Capture
 from stack.data_lock import DataLock
 from stack.dev_key import dev_key, operator_key
@@ -21,6 +20,7 @@ from stack.interrupts import Interrupts
 from stack.jars import ensure_jars
 from stack.kafka import Kafka
 from stack.named_sources import NamedSources
+from stack.optional_parts import Beside
 from stack.part_process import Part
 from stack.plan import Plan
 from stack.ports import Usual

@@ -13,16 +13,16 @@ from fastapi import FastAPI
 from services.admin.api.local import is_loopback
 from services.admin.app import create
 from services.admin.destinations import DestinationSettings
-from services.admin.registry.desk import RegistryDesk
 from services.admin.safety import UnsafeSetupError, require_safe
 from services.admin.segments.folder import Segments
 from services.admin.settings import AdminSettings
+from services.ops.registry.registry_reader import RegistryDesk
 from shared.http11 import Http11Protocol
 from shared.logs import set_up
 from shared.malloc import return_large_blocks, share_heaps
 from shared.priority import come_last
 from shared.read_settings import WrongSettingsError, read_settings, warn_of_unknown
-from shared.registry.opened import open_registry
+from shared.registry.factory import open_registry
 from shared.settings import AccessSettings, KafkaSettings, RegistrySettings
 
 #: The writer's setting that names the default database.

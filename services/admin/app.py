@@ -18,11 +18,11 @@ from services.admin.jobs.runner import JobRunner
 from services.admin.keep.keeper import Keeper
 from services.admin.keep.packer import Packer
 from services.admin.looks.looker import Looker
-from services.admin.operate.kafka_retire import RetiredDatabases
-from services.admin.registry.desk import RegistryDesk
 from services.admin.registry_api.routes import add_registry
 from services.admin.registry_watch import RegistryWatch
 from services.admin.segments.folder import Segments
+from services.ops.operate.kafka_retire import RetiredDatabases
+from services.ops.registry.registry_reader import RegistryDesk
 from shared.kafka_security import Brokers
 from shared.registry import Registry
 

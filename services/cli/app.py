@@ -3,19 +3,25 @@
 import typer
 
 from services.cli.exits import HELP, Exit, explain
-from services.cli.registry import access, apply, export, plan, rebuild, sources, topics
 from services.cli.verbs import (
+    access,
     admin,
+    apply,
     audit,
     databases,
     destinations,
     doctor,
     errors,
+    export,
     ingest,
     keys,
     partitions,
+    plan,
+    rebuild,
     send,
+    sources,
     top,
+    topics,
     types,
     up,
     writer,

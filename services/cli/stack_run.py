@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from services.cli.registry.followed_file import FollowedFile
-    from services.cli.where import Where
+    from services.cli.connection_options import Where
+    from services.cli.followed_file import FollowedFile
     from stack.plan import Plan
     from stack.report import Report
 
@@ -84,8 +84,8 @@ class StackRun:
         return code
 
     def _apply_registry(self) -> None:
-        from services.cli.registry.followed_file import FollowedFile
-        from shared.registry.opened import open_log
+        from services.cli.followed_file import FollowedFile
+        from shared.registry.factory import open_log
         from shared.settings import RegistrySettings
 
         if self._registry is None:

@@ -4,13 +4,13 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
+from services.cli.connection_options import Where
 from services.cli.exits import complain
-from services.cli.where import Where
 
 if TYPE_CHECKING:
-    from services.admin.operate.holds_sql import Held
-    from services.admin.operate.unsettled import Unsettled
     from services.cli.writer_status import WriterStatus
+    from services.ops.operate.holds_sql import Held
+    from services.ops.operate.unsettled import Unsettled
 
 Entries = list[dict[str, Any]]
 #: What ends the waiting, by the state of a hold or a database.
@@ -54,7 +54,7 @@ def _status(url: str) -> "WriterStatus | None":
 
 def _holds(where: Where, *, is_running: bool) -> tuple[Entries, bool]:
     """Return the holds of all databases, and whether all answered."""
-    from services.admin.operate import holds_sql
+    from services.ops.operate import holds_sql
     from shared.errors import InfrastructureError
 
     found: Entries = []
@@ -112,8 +112,8 @@ def _unsettled(where: Where) -> "list[Unsettled] | None":
 
 
 async def _ask(where: Where) -> "list[Unsettled]":
-    from services.admin.kafka_logs import KafkaLogs, no_leader
-    from services.admin.operate.unsettled import unsettled
+    from services.ops.kafka_logs import KafkaLogs, no_leader
+    from services.ops.operate.unsettled import unsettled
 
     async with KafkaLogs(where.brokers) as logs:
         found = await unsettled(logs)

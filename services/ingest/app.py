@@ -58,7 +58,7 @@ from shared.errors import UserError
 from shared.logs import set_up
 from shared.malloc import return_large_blocks
 from shared.registry import Registry
-from shared.registry.opened import open_registry
+from shared.registry.factory import open_registry
 from shared.registry.texts import milliseconds
 from shared.settings import AccessSettings, KafkaSettings, RegistrySettings
 from shared.topics import TopicSpec, event_topic

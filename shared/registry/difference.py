@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
-from shared.registry.chain import NAMED, Chain, written
+from shared.registry.change_log import NAMED, Chain, written
 from shared.registry.model import Snapshot
 
 #: So many types, and so many bytes of routes, are what the writer's look-ups and its log are measured for.

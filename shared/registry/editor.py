@@ -7,7 +7,7 @@ from typing import Any, Final
 import orjson
 
 from shared.errors import REGISTRY_CONFLICT, REGISTRY_UNREAD, InfrastructureError, UserError
-from shared.registry.chain import FORMAT, Chain, Ruling
+from shared.registry.change_log import FORMAT, Chain, Ruling
 from shared.registry.difference import Difference
 from shared.registry.log import RegistryLog
 

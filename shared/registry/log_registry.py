@@ -9,7 +9,7 @@ import logging
 from typing import Final
 
 from shared.errors import REGISTRY_UNREAD, InfrastructureError
-from shared.registry.chain import NOTHING, Chain, Ruling, digest_of
+from shared.registry.change_log import NOTHING, Chain, Ruling, digest_of
 from shared.registry.log import RegistryLog, Span
 from shared.registry.memory import reasons
 from shared.registry.model import EMPTY, Snapshot

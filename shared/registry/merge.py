@@ -7,7 +7,7 @@ revoked does not come back with the next apply of an old file.
 
 from typing import Any, NamedTuple
 
-from shared.registry.chain import NAMED, Chain, written
+from shared.registry.change_log import NAMED, Chain, written
 from shared.registry.model import Snapshot
 
 

@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from shared.registry import Registry, Snapshot
-from shared.registry.chain import NAMED, Chain
+from shared.registry.change_log import NAMED, Chain
 from shared.registry.kafka_log import KafkaLog
 from shared.registry.log import MemoryLog, RegistryLog
 from shared.registry.log_registry import LogRegistry

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 import yaml
 
-from services.admin.registry.change import Wish, apply_file, editing
+from services.ops.registry.change import Wish, apply_file, editing
 from shared.registry.keys import new_key
 from shared.settings import KafkaSettings
 from tests.fixtures.fix_postgres import Database

@@ -16,15 +16,15 @@ import psutil
 import pytest
 
 from clients.python.onramp_client import Onramp
-from services.admin.audit.run import Request, audit
+from services.ops.audit.run import Request, audit
 from shared import wire
 from shared.kafka_security import Brokers, KafkaSecurity
 from shared.registry.keys import new_key
 from shared.settings import KafkaSettings
 from stack import services
-from stack.families import family_of
 from stack.kafka import Kafka
 from stack.postgres import Postgres
+from stack.process_groups import family_of
 from stack.registry import OwnRegistry
 from stack.services import Service
 from tests.fixtures.authority import Authority

@@ -6,9 +6,9 @@ import re
 import pytest
 from typer.testing import CliRunner
 
-from services.admin.audit.run import Request, audit
-from services.admin.findings import Report
 from services.cli.app import app
+from services.ops.audit.run import Request, audit
+from services.ops.findings import Report
 from shared.kafka_security import Brokers
 from tests.fixtures.scenes import Scene
 from tests.fixtures.writer import delete_records, event, eventually, execute, make_topics, produce

@@ -8,10 +8,10 @@ import orjson
 import pytest
 from typer.testing import CliRunner
 
-from services.admin.audit.run import Request, audit
-from services.admin.findings import Code
 from services.cli.app import app
-from services.writer.recover.trim import RetentionCleanup
+from services.ops.audit.run import Request, audit
+from services.ops.findings import Code
+from services.writer.databases.trim import RetentionCleanup
 from shared import wire
 from shared.kafka_security import Brokers
 from tests.faults.test_owners import hand_over

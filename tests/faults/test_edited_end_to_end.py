@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from services.admin.audit.run import Request, audit
-from services.admin.findings import Code
 from services.cli.app import app
+from services.ops.audit.run import Request, audit
+from services.ops.findings import Code
 from shared.kafka_security import Brokers
 from stack import services
 from tests.fixtures.scenes import Scene

@@ -7,8 +7,8 @@ from contextlib import closing
 import psycopg2
 import pytest
 
-from services.admin.audit.run import Request, audit
-from services.admin.findings import Code
+from services.ops.audit.run import Request, audit
+from services.ops.findings import Code
 from shared.kafka_security import Brokers
 from tests.fixtures.inline import Inline, KilledError, Places
 from tests.fixtures.other import Other

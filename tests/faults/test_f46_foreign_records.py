@@ -7,8 +7,8 @@ import re
 from confluent_kafka import Producer
 from typer.testing import CliRunner
 
-from services.admin.audit.run import Request, audit
 from services.cli.app import app
+from services.ops.audit.run import Request, audit
 from shared import wire
 from shared.kafka_security import Brokers
 from tests.fixtures.odd import produce_with_odd_header

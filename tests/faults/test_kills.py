@@ -10,7 +10,7 @@ import orjson
 import psutil
 import pytest
 
-from stack.families import family_of
+from stack.process_groups import family_of
 from stack.services import Service
 from tests.faults.conftest import StartInline
 from tests.fixtures.inline import Inline, KilledError, Places

@@ -6,8 +6,8 @@ import orjson
 import psycopg2
 import pytest
 
+from services.writer.databases.recovery import Databases
 from services.writer.park.diverted_topic import HEADER
-from services.writer.recover.databases import Databases
 from shared import wire
 from shared.migrations import DATABASE_LOCK
 from tests.fixtures.inline import Inline, KilledError, Places

@@ -8,7 +8,7 @@ import orjson
 import pytest
 from confluent_kafka import Producer
 
-from services.admin.audit.run import Request, audit
+from services.ops.audit.run import Request, audit
 from services.writer.park.diverted_topic import HEADER
 from shared import wire
 from shared.kafka_security import Brokers

@@ -9,9 +9,9 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from typer.testing import CliRunner
 
-from services.admin.audit.run import Request, audit
-from services.admin.findings import Report
 from services.cli.app import app
+from services.ops.audit.run import Request, audit
+from services.ops.findings import Report
 from services.writer.kafka.cluster import Cluster
 from shared import wire
 from shared.kafka_security import Brokers

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from services.writer.databases.claims import Claims
+from services.writer.databases.owner import Owner, take
 from services.writer.postgres.migrations import migrate
-from services.writer.recover.claims import Claims
-from services.writer.recover.owner import Owner, take
 from shared.errors import DATABASE_OWNED, Fault, InfrastructureError
 from tests.fixtures.fix_postgres import Database
 from tests.fixtures.inline import Inline

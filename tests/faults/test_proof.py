@@ -15,7 +15,7 @@ from typing import Any
 import orjson
 import pytest
 
-from services.admin.audit.run import Request, audit
+from services.ops.audit.run import Request, audit
 from services.writer.park.diverted_topic import HEADER
 from shared import wire
 from shared.kafka_security import Brokers

@@ -8,9 +8,9 @@ import orjson
 import pytest
 from typer.testing import CliRunner
 
-from services.admin.operate import kafka_retire
 from services.cli.app import app
 from services.cli.show.audit_report import lines_of
+from services.ops.operate import kafka_retire
 from services.writer.partitions.plan_log import PlanLog
 from shared import failpoints, wire
 from shared.kafka_security import Brokers

@@ -6,8 +6,8 @@ import re
 import orjson
 import pytest
 
-from services.admin.audit.run import Request, audit
-from services.admin.findings import Report
+from services.ops.audit.run import Request, audit
+from services.ops.findings import Report
 from services.writer.model.targets import Target
 from services.writer.settle.settlement import Settlement
 from shared.kafka_security import Brokers

@@ -15,7 +15,7 @@ import psycopg2
 import pytest
 
 from loadtest.same_rows import differing
-from services.admin.audit.run import Request, audit
+from services.ops.audit.run import Request, audit
 from shared.kafka_security import Brokers
 from stack import services, source_demo
 from stack.capture import Capture

@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from stack import services
-from stack.families import family_of
+from stack.process_groups import family_of
 from stack.processes import Child
 from stack.services import ROOT, Service
 from tests.faults.conftest import Ground

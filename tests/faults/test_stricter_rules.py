@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 
 from services.writer.parse import parse
-from services.writer.recover import waiting_rows
 from services.writer.settle import waiting_table
 from services.writer.sort import sort
+from services.writer.waiting import waiting_rows
 from shared import wire
 from tests.fixtures.inline import KilledError, Places
 from tests.fixtures.other import Other

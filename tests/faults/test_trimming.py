@@ -9,6 +9,9 @@ from uuid import uuid4
 import pytest
 
 from services.writer.batching.row_rates import RateLimiter
+from services.writer.databases.diverted_index import DivertedIndex
+from services.writer.databases.drain import Drainer
+from services.writer.databases.trim import RetentionCleanup
 from services.writer.kafka.cluster import Cluster
 from services.writer.kafka.producer import RecordMetadata
 from services.writer.model.offsets import Incarnation, Partition, Range
@@ -23,9 +26,6 @@ from services.writer.park.diverted_topic import (
     parse_header,
 )
 from services.writer.postgres.pool import transaction
-from services.writer.recover.diverted_index import DivertedIndex
-from services.writer.recover.drain import Drainer
-from services.writer.recover.trim import RetentionCleanup
 from services.writer.settle import ledger
 from services.writer.settle.pause_policy import PausePolicy
 from shared import wire

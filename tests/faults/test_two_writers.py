@@ -7,7 +7,7 @@ import psutil
 import pytest
 
 from services.writer.model.exits import EXIT_FENCED
-from stack.families import family_of
+from stack.process_groups import family_of
 from tests.faults.conftest import StartInline
 from tests.fixtures.inline import Inline, Places
 from tests.fixtures.scenes import Scene, exit_code, gone, signal_family

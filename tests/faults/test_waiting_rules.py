@@ -3,7 +3,7 @@
 import orjson
 import pytest
 
-from services.admin.operate import halts_sql
+from services.ops.operate import halts_sql
 from services.writer.park.diverted_topic import HEADER
 from shared import wire
 from tests.fixtures.inline import Inline, KilledError, Places

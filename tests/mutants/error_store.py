@@ -37,7 +37,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "that the keeper writes texts as COPY reads them",
-        "services/admin/errors/copy_lines.py",
+        "services/ops/parked/copy_lines.py",
         '    escaped = text.replace("\\\\", "\\\\\\\\").replace("\\t", "\\\\t")\n',
         "    escaped = text\n",
         "tests/integration/admin/test_keeper.py::test_texts_of_any_kind_are_kept_as_they_are",
@@ -244,7 +244,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "that a fix leaves all but the payload of an event as it is",
-        "services/admin/fixes/payloads.py",
+        "services/ops/fixes/payloads.py",
         (
             "        fix.apply(document[body], most)\n"
             "        return _with_body(value, body, exact.dumps(document[body]), most)\n"
@@ -261,7 +261,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "that a line of edited events cannot say another id, name or place",
-        "services/admin/fixes/edited_lines.py",
+        "services/ops/fixes/edited_lines.py",
         "    if changed:\n",
         "    if False:\n",
         (
@@ -301,7 +301,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "that keys which come twice are no payload for a fix",
-        "services/admin/fixes/exact.py",
+        "services/ops/fixes/exact.py",
         "    if len(members) < len(pairs):\n",
         "    if False:\n",
         "tests/unit/admin/test_fixes.py::test_an_event_without_a_payload_has_none_to_fix",

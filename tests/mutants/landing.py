@@ -122,7 +122,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "what waited and is sorted to its database no more, parked",
-        "services/writer/recover/drain.py",
+        "services/writer/databases/drain.py",
         "        task.collect_strays(database)\n",
         "",
         (
@@ -133,7 +133,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "what waited and reads as no event any more, parked",
-        "services/writer/recover/release.py",
+        "services/writer/waiting/release.py",
         "            settlement.park_all(target, table, error)\n",
         "            raise error\n",
         (
@@ -334,7 +334,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "the removal of what is given up in the transaction that parks it",
-        "services/writer/recover/give_up.py",
+        "services/writer/waiting/give_up.py",
         "                    settlement.flush()\n",
         "                    settlement.flush()\n                    conn.commit()\n",
         (
@@ -355,7 +355,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "that what is given up does not land before it is parked",
-        "services/writer/recover/release.py",
+        "services/writer/waiting/release.py",
         "                continue  # somebody gave it up just now\n",
         "                pass\n",
         "tests/integration/writer/test_given_up.py::test_who_gives_up_more_meanwhile_is_heard",
@@ -376,14 +376,14 @@ MUTANTS: Final = (
     ),
     Mutant(
         "what waits for two holds keeps one of them",
-        "services/writer/recover/release.py",
+        "services/writer/waiting/release.py",
         "                        remaining.remove(hold)\n",
         "",
         "tests/integration/writer/test_holds.py::test_a_paused_type_whose_table_is_blocked_waits_for_both",
     ),
     Mutant(
         "the removal of what waited in its landing's transaction",
-        "services/writer/recover/release.py",
+        "services/writer/waiting/release.py",
         "        settlement.flush()\n        waiting_table.drop(conn, taken)\n",
         "        settlement.flush()\n        conn.commit()\n        waiting_table.drop(conn, taken)\n",
         "tests/integration/writer/test_holds.py::test_a_release_that_dies_is_begun_again_and_lands_once",
@@ -397,7 +397,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "a row is at fault only if its neighbours land",
-        "services/writer/recover/release.py",
+        "services/writer/waiting/release.py",
         "        if suspects and not landed and (",
         "        if suspects and landed and (",
         (
@@ -407,14 +407,14 @@ MUTANTS: Final = (
     ),
     Mutant(
         "what an undrained marker needs",
-        "services/writer/recover/trim.py",
+        "services/writer/databases/trim.py",
         "min(upto, needed.get(p, upto))",
         "upto",
         "tests/faults/test_trimming.py",
     ),
     Mutant(
         "what another writer may still close",
-        "services/writer/recover/trim.py",
+        "services/writer/databases/trim.py",
         "time.time() - self._keep",
         "time.time()",
         "tests/faults/test_trimming.py",

@@ -7,48 +7,48 @@ from tests.mutants.machine import Mutant
 MUTANTS: Final = (
     Mutant(
         "order by the topic's offset, not by LSN",
-        "services/elt/merge/keyed_sql.py",
+        "services/cdc/merge/keyed_sql.py",
         "b JOIN (\n        SELECT max(at) AS at FROM pg_temp.onramp_batch",
         "b JOIN (\n        SELECT (array_agg(at ORDER BY lsn DESC))[1] AS at FROM pg_temp.onramp_batch",
-        "tests/integration/elt/test_merge.py::test_order_is_the_topics_and_not_the_lsns",
+        "tests/integration/cdc/test_merge.py::test_order_is_the_topics_and_not_the_lsns",
     ),
     Mutant(
         "the fold over a key's changes",
-        "services/elt/merge/keyed_sql.py",
+        "services/cdc/merge/keyed_sql.py",
         "ORDER BY span.key, c.key, c.value = ANY ({all}), span.at DESC",
         "ORDER BY span.key, c.key, span.at DESC",
         (
-            "tests/integration/elt/"
+            "tests/integration/cdc/"
             "test_merge.py::test_a_value_that_was_left_out_is_that_of_the_change_before_or_the_old_rows"
         ),
     ),
     Mutant(
         "what the old row has",
-        "services/elt/merge/keyed_sql.py",
+        "services/cdc/merge/keyed_sql.py",
         "CASE WHEN f.row -> {} = ANY ({}) THEN p.{} ELSE {} END",
         "CASE WHEN f.row -> {} = ANY ({}) THEN NULL ELSE {3} END",
         (
-            "tests/integration/elt/"
+            "tests/integration/cdc/"
             "test_merge.py::test_a_value_that_was_left_out_is_that_of_the_change_before_or_the_old_rows"
         ),
     ),
     Mutant(
         "identity among the changes of a merge",
-        "services/elt/merge/stage_sql.py",
+        "services/cdc/merge/stage_sql.py",
         "        cursor.execute(_REPEATS_HERE, (log,))\n",
         '        cursor.execute("UPDATE pg_temp.onramp_batch SET op = op WHERE false")\n',
-        "tests/integration/elt/test_merge.py::test_what_a_killed_connector_sends_again_counts_once",
+        "tests/integration/cdc/test_merge.py::test_what_a_killed_connector_sends_again_counts_once",
     ),
     Mutant(
         "identity among those that landed before",
-        "services/elt/merge/stage_sql.py",
+        "services/cdc/merge/stage_sql.py",
         "        if mark is None:\n",
         "        if True:\n",
-        "tests/integration/elt/test_merge.py::test_a_repeat_that_lands_later_counts_once",
+        "tests/integration/cdc/test_merge.py::test_a_repeat_that_lands_later_counts_once",
     ),
     Mutant(
         "the position in the merge's own transaction",
-        "services/elt/merge/merge_sql.py",
+        "services/cdc/merge/merge_sql.py",
         (
             "                    state_sql.advance(conn, self.source.name, to)\n"
             '                    failpoints.reach("modeler.before_commit")\n'
@@ -58,160 +58,160 @@ MUTANTS: Final = (
             '                    failpoints.reach("modeler.before_commit")\n'
             "                    state_sql.advance(conn, self.source.name, to)\n"
         ),
-        "tests/integration/elt/test_merge.py::test_a_merge_that_ends_before_its_commit_did_nothing",
+        "tests/integration/cdc/test_merge.py::test_a_merge_that_ends_before_its_commit_did_nothing",
     ),
     Mutant(
         "the deleted row until the next change",
-        "services/elt/merge/merge_sql.py",
+        "services/cdc/merge/merge_sql.py",
         "        if carried:\n",
         "        if False:\n",
         (
-            "tests/integration/elt/"
+            "tests/integration/cdc/"
             "test_merge.py::test_a_new_key_whose_halves_land_apart_with_a_repeat_between_them"
         ),
     ),
     Mutant(
         "TRUNCATE",
-        "services/elt/merge/merge_sql.py",
+        "services/cdc/merge/merge_sql.py",
         "(batch.begins_at, stage_sql.last_truncate(conn))",
         "(batch.begins_at,)",
-        "tests/integration/elt/test_merge.py::test_truncate_empties_the_table_and_what_follows_counts",
+        "tests/integration/cdc/test_merge.py::test_truncate_empties_the_table_and_what_follows_counts",
     ),
     Mutant(
         "that a snapshot begins the table",
-        "services/elt/merge/replacement_sql.py",
+        "services/cdc/merge/replacement_sql.py",
         "        begins_at = _last(first, clear, behind_drop)\n",
         "        begins_at = _last(clear, behind_drop)\n",
-        "tests/integration/elt/test_merge.py::test_a_snapshot_begins_the_table_empty",
+        "tests/integration/cdc/test_merge.py::test_a_snapshot_begins_the_table_empty",
     ),
     Mutant(
         "that rows stay until their replacement has landed: a snapshot",
-        "services/elt/merge/replacement_sql.py",
+        "services/cdc/merge/replacement_sql.py",
         "    if not has_rows(conn, landed.table):\n",
         "    if True:\n",
-        "tests/integration/elt/test_replaced.py",
+        "tests/integration/cdc/test_replaced.py",
     ),
     Mutant(
         "that rows stay until their replacement has landed: a resync",
-        "services/elt/merge/state_sql.py",
+        "services/cdc/merge/state_sql.py",
         "        return is_known and self.replaced_until <= stop\n",
         "        return self.clear_at is not None and self.clear_at <= stop\n",
-        "tests/integration/elt/test_replaced.py",
+        "tests/integration/cdc/test_replaced.py",
     ),
     Mutant(
         "that rows stay until their replacement has landed: a rename",
-        "services/elt/merge/replacement_sql.py",
+        "services/cdc/merge/replacement_sql.py",
         "    if behind_drop is not None and behind_drop < until and not is_replaced:\n",
         "    if False:\n",
-        "tests/integration/elt/test_replaced.py",
+        "tests/integration/cdc/test_replaced.py",
     ),
     Mutant(
         "NOT NULL of a column that left the key",
-        "services/elt/merge/shape_sql.py",
+        "services/cdc/merge/shape_sql.py",
         "            for name in set(found[1]) - set(table.key):\n",
         "            for name in ():\n",
-        "tests/integration/elt/test_replaced.py",
+        "tests/integration/cdc/test_replaced.py",
     ),
     Mutant(
         "that one delete takes one of equal rows",
-        "services/elt/merge/keyless_sql.py",
+        "services/cdc/merge/keyless_sql.py",
         " AND p.nth <= leaving.n",
         "",
-        "tests/integration/elt/test_merge.py::test_without_a_key_one_delete_takes_one_of_equal_rows",
+        "tests/integration/cdc/test_merge.py::test_without_a_key_one_delete_takes_one_of_equal_rows",
     ),
     Mutant(
         "a table of somebody else",
-        "services/elt/merge/shape_sql.py",
+        "services/cdc/merge/shape_sql.py",
         "    if now.oid is not None and not is_ours and not",
         "    if False and not",
-        "tests/integration/elt/test_merge.py::test_a_table_of_somebody_else_is_not_touched",
+        "tests/integration/cdc/test_merge.py::test_a_table_of_somebody_else_is_not_touched",
     ),
     Mutant(
         "the public table as it was left",
-        "services/elt/merge/shape_sql.py",
-        "        made_sql.require_as_left(table, position.made, now)\n",
+        "services/cdc/merge/shape_sql.py",
+        "        public_table_drift_sql.require_as_left(table, position.made, now)\n",
         "        pass\n",
         (
-            "tests/integration/elt/"
+            "tests/integration/cdc/"
             "test_published_table.py::test_what_somebody_changed_holds_the_table_until_a_rebuild"
         ),
     ),
     Mutant(
         "a hold of one table alone",
-        "services/elt/modeler/modeler.py",
+        "services/cdc/merger/merger.py",
         "            self._hold(conn, table.name, str(e))\n",
         "            raise\n",
         (
-            "tests/integration/elt/"
+            "tests/integration/cdc/"
             "test_modeler.py::test_a_table_that_fails_is_held_alone_and_goes_on_when_it_is_fixed"
         ),
     ),
     Mutant(
         "NULL for an array that was left alone: the row is held",
-        "services/elt/merge/merge_sql.py",
+        "services/cdc/merge/merge_sql.py",
         "        placeholders.require_told(conn, self.table)\n        last =",
         "        last =",
         (
-            "tests/integration/elt/"
+            "tests/integration/cdc/"
             "test_left_alone.py::test_where_there_was_a_value_the_table_is_held_until_it_is_read_again"
         ),
     ),
     Mutant(
         "NULL for an array that was left alone: what was NULL before",
-        "services/elt/merge/placeholders.py",
+        "services/cdc/merge/placeholders.py",
         "coalesce(f.earlier -> f.name, 'null') <> 'null'",
         "true",
-        "tests/integration/elt/test_left_alone.py::test_where_it_was_null_it_is_null",
+        "tests/integration/cdc/test_left_alone.py::test_where_it_was_null_it_is_null",
     ),
     Mutant(
         "what a snapshot has seen: it is passed over",
-        "services/elt/merge/merge_sql.py",
+        "services/cdc/merge/merge_sql.py",
         "        if not self.table.key:\n            seen =",
         "        if False:\n            seen =",
-        "tests/integration/elt/test_seen.py::test_what_the_snapshot_has_seen_is_not_there_twice",
+        "tests/integration/cdc/test_seen.py::test_what_the_snapshot_has_seen_is_not_there_twice",
     ),
     Mutant(
         "what a snapshot has seen: also in the merges that follow",
-        "services/elt/merge/merge_sql.py",
+        "services/cdc/merge/merge_sql.py",
         "            seen=seen,\n",
         "",
-        "tests/integration/elt/test_seen.py::test_what_the_snapshot_has_seen_is_not_there_twice",
+        "tests/integration/cdc/test_seen.py::test_what_the_snapshot_has_seen_is_not_there_twice",
     ),
     Mutant(
         "what a snapshot has seen: nothing is merged before it is known",
-        "services/elt/merge/seen_sql.py",
+        "services/cdc/merge/snapshot_visibility_sql.py",
         "    return stop if at is None else int(at)\n",
         "    return stop\n",
-        "tests/integration/elt/test_seen.py::test_it_waits_until_the_agent_has_told_what_was_seen",
+        "tests/integration/cdc/test_seen.py::test_it_waits_until_the_agent_has_told_what_was_seen",
     ),
     Mutant(
         "what a snapshot has seen: what was cut off holds nothing up",
-        "services/elt/merge/seen_sql.py",
+        "services/cdc/merge/snapshot_visibility_sql.py",
         "lead(start, 1, %(stop)s) OVER (ORDER BY start, id)",
         "%(stop)s",
-        "tests/integration/elt/test_seen.py::test_what_was_cut_off_before_its_first_row_holds_nothing_up",
+        "tests/integration/cdc/test_seen.py::test_what_was_cut_off_before_its_first_row_holds_nothing_up",
     ),
     Mutant(
         "what a snapshot has seen: what is sent again is known by its identity",
-        "services/elt/merge/merge_sql.py",
+        "services/cdc/merge/merge_sql.py",
         "mark = state_sql.mark(conn, position, stop)",
         "mark = None",
-        "tests/integration/elt/test_seen.py::test_what_is_sent_again_is_not_there_twice_either",
+        "tests/integration/cdc/test_seen.py::test_what_is_sent_again_is_not_there_twice_either",
     ),
     Mutant(
         "what a snapshot has seen: TRUNCATE",
-        "services/elt/merge/seen_sql.py",
+        "services/cdc/merge/snapshot_visibility_sql.py",
         "b.op <> 'r' AND b.lsn <",
         "b.op NOT IN ('r', 't') AND b.lsn <",
-        "tests/integration/elt/test_seen.py::test_a_truncate_that_was_seen_empties_nothing",
+        "tests/integration/cdc/test_seen.py::test_a_truncate_that_was_seen_empties_nothing",
     ),
     Mutant(
         "what a snapshot has seen: only until the log is past it",
-        "services/elt/merge/seen_sql.py",
+        "services/cdc/merge/snapshot_visibility_sql.py",
         " AND b.lsn < %(before)s::pg_lsn - '0/0'",
         "",
         (
-            "tests/integration/elt/"
+            "tests/integration/cdc/"
             "test_seen.py::test_long_after_it_an_id_that_comes_again_is_not_taken_for_one_that_was_seen"
         ),
     ),

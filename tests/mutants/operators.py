@@ -269,7 +269,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "that the log decides which of two changes counts",
-        "services/admin/registry/desk.py",
+        "services/ops/registry/registry_reader.py",
         "                yield Editor(log)",
         (
             "                editor = Editor(log)\n"

@@ -144,42 +144,42 @@ MUTANTS: Final = (
     ),
     Mutant(
         "that an event newly fails only if it landed",
-        "services/writer/trial/judged.py",
+        "services/writer/plan/outcome_diff.py",
         "if old.lands(e) and _fails_beyond",
         "if _fails_beyond",
-        "tests/unit/writer_trial/test_judged.py",
+        "tests/unit/writer_plan/test_judged.py",
     ),
     Mutant(
         "that an event newly passes only if it lands",
-        "services/writer/trial/judged.py",
+        "services/writer/plan/outcome_diff.py",
         "new.lands(e) and _fails_beyond",
         "_fails_beyond",
-        "tests/unit/writer_trial/test_judged.py",
+        "tests/unit/writer_plan/test_judged.py",
     ),
     Mutant(
         "that personal fields reach the samples",
-        "services/writer/trial/trial.py",
+        "services/writer/plan/plan.py",
         "        personal=_personal(old, new),\n",
         "",
-        "tests/integration/trial/test_changes.py::test_five_samples_are_shown_and_no_value_of_them",
+        "tests/integration/writer_plan/test_changes.py::test_five_samples_are_shown_and_no_value_of_them",
     ),
     Mutant(
         "that no lock outlives its batch",
-        "services/writer/trial/task.py",
+        "services/writer/plan/task.py",
         "                databases.drop()\n",
         "",
         (
-            "tests/integration/trial/"
+            "tests/integration/writer_plan/"
             "test_changes.py::test_neither_lock_nor_copy_is_left_while_kafka_is_waited_for"
         ),
     ),
     Mutant(
         "that a copy is undone",
-        "services/writer/trial/copies.py",
+        "services/writer/persist/table_copies.py",
         "            self._conn.rollback()\n        except",
         "            self._conn.commit()\n        except",
         (
-            "tests/integration/trial/"
+            "tests/integration/writer_plan/"
             "test_changes.py::test_neither_lock_nor_copy_is_left_while_kafka_is_waited_for"
         ),
     ),

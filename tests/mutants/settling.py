@@ -206,7 +206,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "claiming the ledgers",
-        "services/writer/recover/claims.py",
+        "services/writer/databases/claims.py",
         "next_offsets = ledger.claim(conn, starts, self._epoch)",
         "next_offsets = ledger.claim(conn, starts, 0)",
         (
@@ -243,7 +243,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "the recorded baseline",
-        "services/writer/recover/claims.py",
+        "services/writer/databases/claims.py",
         "incarnation: self._plan_log.baselines[incarnation.topic_id, incarnation.partition.number][name]\n",
         "incarnation: 0\n",
         (
@@ -269,7 +269,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "the count of a marker",
-        "services/writer/recover/drain.py",
+        "services/writer/databases/drain.py",
         "if len(events) != marker.count:",
         "if False:",
         (
@@ -280,21 +280,21 @@ MUTANTS: Final = (
     ),
     Mutant(
         "queueing behind what waits",
-        "services/writer/recover/database_states.py",
+        "services/writer/databases/states.py",
         "return self._is_available(name) and not self._index.has_waiting(name)\n",
         "return self._is_available(name)\n",
         "tests/faults/test_waiting_rules.py::test_later_events_queue_behind_those_that_wait",
     ),
     Mutant(
         "a marker's events stand behind its first",
-        "services/writer/recover/drain.py",
+        "services/writer/databases/drain.py",
         "return bool(marker.count) and position >= marker.first and marker",
         "return marker",
         "tests/unit/writer/test_drainer.py",
     ),
     Mutant(
         "the marker's own routes",
-        "services/writer/recover/drain.py",
+        "services/writer/databases/drain.py",
         "return routes[marker.digest]",
         "return list(routes.values())[-1]",
         (
@@ -304,14 +304,14 @@ MUTANTS: Final = (
     ),
     Mutant(
         "Kafka as the buffer while no database is up",
-        "services/writer/recover/database_states.py",
+        "services/writer/databases/states.py",
         "        return any(self._is_available(n) for n in self._databases)\n",
         "        return True\n",
         "tests/faults/test_waiting_rules.py::test_with_no_database_up_nothing_is_diverted_and_nothing_moves",
     ),
     Mutant(
         "halting",
-        "services/writer/recover/databases.py",
+        "services/writer/databases/recovery.py",
         "            health.halted = error.detail\n",
         "",
         "tests/faults/test_waiting_rules.py::test_a_ledger_that_went_back_halts_its_database_alone",
@@ -325,7 +325,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "the owner of a database",
-        "services/writer/recover/owner.py",
+        "services/writer/databases/owner.py",
         "        if row is None or Owner(*row) == owner:\n",
         "        if True:\n",
         (
@@ -336,7 +336,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "looking at the owner before anything is changed",
-        "services/writer/recover/databases.py",
+        "services/writer/databases/recovery.py",
         "                await in_own_thread(owner.check, database, self._owner(name))\n",
         "",
         (
@@ -377,7 +377,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "parking before it is said that a database is retired",
-        "services/writer/recover/retire.py",
+        "services/writer/databases/retire.py",
         '        failpoints.reach("writer.before_retired")\n',
         (
             "        await self._record(self._plan_log.retirements.done_entries(name, word, upto))\n"
@@ -408,7 +408,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "ending before a newer schema",
-        "services/writer/recover/databases.py",
+        "services/writer/databases/recovery.py",
         "if ends(error):",
         "if False:",
         "tests/faults/test_rights.py::test_f48_a_database_of_a_newer_onramp_ends_the_writer_whichever_it_is",

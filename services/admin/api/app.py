@@ -32,9 +32,8 @@ from services.admin.api.queries import (
 from services.admin.api.recheck import add_recheck
 from services.admin.api.rights import Asking, caller_of, require_once, require_right
 from services.admin.keep.keeper import KeeperStatus
-from services.admin.operate import groups_sql
 from services.admin.segments.folder import Segments
-from services.admin.store import read_sql
+from services.admin.store import group_marks_sql, read_sql
 from services.admin.store.bytes_sql import shown, value
 from services.admin.store.control_sql import cursor_key, transaction
 from shared.errors import GROUP_CHANGED, REGISTRY_UNREAD
@@ -142,11 +141,11 @@ def _add_groups(app: FastAPI, dsn: str, segments: Segments | None, personal: vie
         actor = asking.acting(change.actor)
         changed = change.model_dump(exclude_unset=True, include={"state", "assignee"})
         with transaction(dsn) as conn:
-            found = groups_sql.locked_group(conn, number, asking.only)
+            found = group_marks_sql.locked_group(conn, number, asking.only)
             if found is None:
                 raise not_kept("group")
             state.require(_tag_of(found), GROUP_CHANGED)
-            groups_sql.change_group(conn, number, changed)
+            group_marks_sql.change_group(conn, number, changed)
             said = ", ".join(f"{name} {value}" for name, value in changed.items())
             read_sql.record_act(conn, actor, f"set {said}", f"group {number}", change.reason)
         return show_group(number, asking)
@@ -216,7 +215,9 @@ def _record_refusal(dsn: str, request: Request) -> None:
     caller = caller_of(request)
     if caller is not LOCAL and caller.name:
         with transaction(dsn) as conn:
-            groups_sql.record_refusal(conn, caller.name, f"{request.method} {_printable(request.url.path)}")
+            group_marks_sql.record_refusal(
+                conn, caller.name, f"{request.method} {_printable(request.url.path)}"
+            )
 
 
 def _printable(path: str) -> str:

@@ -11,12 +11,12 @@ from services.admin.api.operators import Caller
 from services.admin.api.problems import not_kept
 from services.admin.api.queries import Actor, Id, JobRequest
 from services.admin.api.rights import Asking, require_own_tables
-from services.admin.fixes import exact
-from services.admin.fixes.steps import Fix
 from services.admin.store import jobs_sql, rehearse_sql, results_sql, sets_sql
 from services.admin.store.control_sql import transaction
 from services.admin.store.jobs_sql import Job, Plan
 from services.admin.store.read_sql import record_act
+from services.ops.fixes import exact
+from services.ops.fixes.steps import Fix
 from shared.errors import BAD_QUERY, NO_FILTER, UserError
 from shared.registry import Snapshot
 

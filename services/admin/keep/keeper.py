@@ -11,13 +11,13 @@ from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from services.admin.errors.kept import KeptEvent, kept
-from services.admin.findings import Source
-from services.admin.kafka_logs import KafkaLogs, LogRecord, no_leader
 from services.admin.keep import set_aside_sql
 from services.admin.keep.read_ahead import ReadAhead, Slice
 from services.admin.store.keeper_sql import KeeperSession
 from services.admin.until_stopped import UntilStopped
+from services.ops.findings import Source
+from services.ops.kafka_logs import KafkaLogs, LogRecord, no_leader
+from services.ops.parked.parked_events import KeptEvent, kept
 from shared import wire
 from shared.errors import InfrastructureError
 from shared.kafka_security import Brokers

@@ -9,8 +9,8 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Final, NamedTuple, Self
 
-from services.admin.errors.kept import KeptEvent
-from services.admin.findings import Source
+from services.ops.findings import Source
+from services.ops.parked.parked_events import KeptEvent
 
 #: So many polls are read ahead, of about a megabyte each.
 _MOST_AHEAD: Final = 4

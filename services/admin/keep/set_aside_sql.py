@@ -12,11 +12,11 @@ from typing import Any, Final
 
 import orjson
 
-from services.admin.errors.cause import cause_and_shape
-from services.admin.errors.kept import KeptEvent
-from services.admin.findings import Source
 from services.admin.store.control_sql import RefusedError, translated
 from services.admin.store.keeper_sql import KeeperSession
+from services.ops.findings import Source
+from services.ops.parked.fingerprint import cause_and_shape
+from services.ops.parked.parked_events import KeptEvent
 
 log = logging.getLogger(__name__)
 

@@ -10,12 +10,12 @@ from fastapi.responses import JSONResponse, Response
 from services.admin.api.operators import Caller
 from services.admin.api.problems import RefusalError, not_kept
 from services.admin.api.queries import Known, State
-from services.admin.registry.change import Result, Wish, change_to
-from services.admin.registry.change import State as Ended
-from services.admin.registry.desk import RegistryDesk, Seen, tag_of
-from services.admin.registry_api.asked import Said
+from services.admin.registry_api.schemas import Said
 from services.admin.store.control_sql import transaction
 from services.admin.store.read_sql import record_act
+from services.ops.registry.change import Result, Wish, change_to
+from services.ops.registry.change import State as Ended
+from services.ops.registry.registry_reader import RegistryDesk, Seen, tag_of
 from shared.errors import REGISTRY_CONFLICT, REGISTRY_REFUSED, InfrastructureError
 from shared.registry import Snapshot
 from shared.registry.memory import reasons

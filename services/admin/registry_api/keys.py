@@ -9,18 +9,8 @@ from fastapi.responses import JSONResponse, Response
 
 from services.admin.api.queries import StateIfGiven
 from services.admin.api.rights import Asking
-from services.admin.registry.change import Result
-from services.admin.registry.change import State as Ended
-from services.admin.registry.desk import RegistryDesk
-from services.admin.registry.sender_keys import (
-    Keys,
-    created,
-    overlap_of,
-    told,
-    with_another_secret,
-    without,
-)
-from services.admin.registry_api.asked import (
+from services.admin.registry_api.changes import Act, Changes, answered, require_there, tagged
+from services.admin.registry_api.schemas import (
     KeyName,
     NewKey,
     RotateSaid,
@@ -30,7 +20,17 @@ from services.admin.registry_api.asked import (
     document_of,
     valid,
 )
-from services.admin.registry_api.changes import Act, Changes, answered, require_there, tagged
+from services.ops.registry.change import Result
+from services.ops.registry.change import State as Ended
+from services.ops.registry.registry_reader import RegistryDesk
+from services.ops.registry.sender_keys import (
+    Keys,
+    created,
+    overlap_of,
+    told,
+    with_another_secret,
+    without,
+)
 from shared.registry import ApiKey, Snapshot
 from shared.registry.keys import new_key
 

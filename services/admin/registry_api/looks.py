@@ -5,12 +5,12 @@ from typing import Annotated, Any, Final
 from fastapi import FastAPI, Query
 
 from services.admin.api.rights import Asking
-from services.admin.operate.destinations_sql import Fact
-from services.admin.registry.access import answers
-from services.admin.registry.checks import Place, facts_of, tables_of
-from services.admin.registry.desk import RegistryDesk
-from services.admin.registry_api.asked import AccessQuery, CheckQuery
 from services.admin.registry_api.changes import require_there
+from services.admin.registry_api.schemas import AccessQuery, CheckQuery
+from services.ops.operate.destinations_sql import Fact
+from services.ops.registry.access import answers
+from services.ops.registry.checks import Place, facts_of, tables_of
+from services.ops.registry.registry_reader import RegistryDesk
 from shared.errors import BAD_QUERY, InfrastructureError, UserError
 from shared.registry import EventType
 

@@ -8,10 +8,9 @@ from fastapi import Depends, FastAPI, Query
 
 from services.admin.api.operators import Caller
 from services.admin.api.rights import Asking
-from services.admin.operate import kafka_new_topic, kafka_retention, topics
-from services.admin.registry.desk import RegistryDesk
-from services.admin.registry.of_topics import events_of, facts_with_types, personal_of, shown
-from services.admin.registry_api.asked import (
+from services.admin.registry_api.changes import require_there
+from services.admin.registry_api.pages import page
+from services.admin.registry_api.schemas import (
     NewTopic,
     Said,
     SampleQuery,
@@ -23,10 +22,11 @@ from services.admin.registry_api.asked import (
     document_of,
     valid,
 )
-from services.admin.registry_api.changes import require_there
-from services.admin.registry_api.pages import page
 from services.admin.store.control_sql import transaction
 from services.admin.store.read_sql import record_act
+from services.ops.operate import kafka_new_topic, kafka_retention, topics
+from services.ops.registry.of_topics import events_of, facts_with_types, personal_of, shown
+from services.ops.registry.registry_reader import RegistryDesk
 from shared.errors import TOPIC_REFUSED, UserError
 from shared.registry import Snapshot
 

@@ -8,8 +8,9 @@ from fastapi.responses import JSONResponse, Response
 
 from services.admin.api.queries import KnownIfGiven, StateIfGiven
 from services.admin.api.rights import Asking
-from services.admin.registry.desk import RegistryDesk
-from services.admin.registry_api.asked import (
+from services.admin.registry_api.changes import Act, Changes, answered, require_there, tagged
+from services.admin.registry_api.pages import page
+from services.admin.registry_api.schemas import (
     MOST_TYPE,
     UNCHANGED,
     DeleteSaid,
@@ -21,14 +22,13 @@ from services.admin.registry_api.asked import (
     document_of,
     valid,
 )
-from services.admin.registry_api.changes import Act, Changes, answered, require_there, tagged
-from services.admin.registry_api.pages import page
 from services.admin.store import sets_sql
 from services.admin.store.control_sql import transaction
+from services.ops.registry.registry_reader import RegistryDesk
 from shared import wire
 from shared.errors import TYPE_HAS_PARKED, UserError
 from shared.registry import EventType, Snapshot
-from shared.registry.chain import written
+from shared.registry.change_log import written
 
 _BODY = "The event type, as under its name in `onramp.yaml`."
 

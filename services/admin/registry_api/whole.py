@@ -9,8 +9,9 @@ from fastapi.responses import JSONResponse, Response
 
 from services.admin.api.queries import KnownIfGiven, StateIfGiven
 from services.admin.api.rights import Asking
-from services.admin.registry.desk import Change, RegistryDesk
-from services.admin.registry_api.asked import (
+from services.admin.registry_api.changes import Act, Changes, answered, tagged
+from services.admin.registry_api.pages import page
+from services.admin.registry_api.schemas import (
     MOST_REGISTRY,
     UNCHANGED,
     HistoryQuery,
@@ -20,10 +21,9 @@ from services.admin.registry_api.asked import (
     document_of,
     valid,
 )
-from services.admin.registry_api.changes import Act, Changes, answered, tagged
-from services.admin.registry_api.pages import page
+from services.ops.registry.registry_reader import Change, RegistryDesk
 from shared.registry import Snapshot
-from shared.registry.chain import NAMED
+from shared.registry.change_log import NAMED
 
 #: Sections whose entries have secrets: their hashes are shown to nobody here, and stay unless they are sent.
 _WITH_HASHES: Final = ("keys", "operators")

@@ -15,10 +15,10 @@ from typing import Final, NamedTuple, Self
 import orjson
 from psycopg2.extensions import connection
 
-from services.admin.fixes.payloads import Edited
 from services.admin.segments import segment
 from services.admin.segments.folder import Segments
 from services.admin.store.control_sql import transaction
+from services.ops.fixes.payloads import Edited
 from shared.errors import (
     BYTES_REMOVED,
     SEGMENT_DAMAGED,

@@ -7,13 +7,20 @@ from psycopg2 import Binary, sql
 from psycopg2.extensions import connection
 from psycopg2.extras import execute_values
 
-from services.admin.fixes.edited_lines import MOST_BYTES, Edit, Named, edit_of, line_of, require_same
-from services.admin.fixes.payloads import edited
 from services.admin.segments.folder import Segments
 from services.admin.store.bytes_sql import MOST_EDITED, Loaded, load
 from services.admin.store.read_sql import FILTERS, Only
 from services.admin.store.sets_sql import rows
 from services.admin.store.staging_sql import Load
+from services.ops.fixes.edited_lines import (
+    MOST_BYTES,
+    Edit,
+    Named,
+    edit_of,
+    line_of,
+    require_same,
+)
+from services.ops.fixes.payloads import edited
 from shared.errors import BAD_EDITS, OnrampError, UserError
 
 #: Events of one file.

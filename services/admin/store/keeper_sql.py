@@ -16,13 +16,13 @@ from psycopg2.errors import UniqueViolation
 from psycopg2.extensions import connection, cursor
 from psycopg2.extras import execute_values
 
-from services.admin.errors.cause import MOST_GROUPS, VERSION, Cause
-from services.admin.errors.copy_lines import as_file, bytes_line, event_line
-from services.admin.errors.facets import Facets
-from services.admin.errors.groups import MOST_OF_A_NAME, counted_under, is_others
-from services.admin.errors.kept import KeptEvent
-from services.admin.findings import Source
 from services.admin.store.control_sql import RefusedError, connect, prepare, refused, translated
+from services.ops.findings import Source
+from services.ops.parked.copy_lines import as_file, bytes_line, event_line
+from services.ops.parked.facets import Facets
+from services.ops.parked.fingerprint import MOST_GROUPS, VERSION, Cause
+from services.ops.parked.group_limits import MOST_OF_A_NAME, counted_under, is_others
+from services.ops.parked.parked_events import KeptEvent
 from shared import failpoints
 
 #: Groups whose facets are in memory, of some kilobytes each.

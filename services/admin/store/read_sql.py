@@ -8,8 +8,8 @@ import orjson
 from psycopg2 import sql
 from psycopg2.extensions import connection
 
-from services.admin.errors.cause import OTHERS, Cause
-from services.admin.errors.facets import Facets
+from services.ops.parked.facets import Facets
+from services.ops.parked.fingerprint import OTHERS, Cause
 
 _GROUP: Final = """
     SELECT id, step, code, sqlstate, destination, "column", place, event_name, json_type, state, assignee,

@@ -13,13 +13,13 @@ from psycopg2 import sql
 from psycopg2.extensions import connection
 
 from services.admin.attempts import Asked, Attempt, Destination, Found, destination_named, everywhere
-from services.admin.errors.sentence import sentence_of
 from services.admin.store import jobs_sql, rehearsals_sql, results_sql, sets_sql
 from services.admin.store.jobs_sql import Job, Plan
 from services.admin.store.read_sql import Only
 from services.admin.store.rehearsals_sql import Question
 from services.admin.store.sets_sql import EventSet, condition, rows
 from services.admin.store.staging_sql import COLUMNS, Load, attempt_of
+from services.ops.parked.sentence import sentence_of
 from shared.errors import NOT_KEPT, SET_CHANGED, InfrastructureError, UserError
 from shared.mask import masked
 from shared.registry import Snapshot

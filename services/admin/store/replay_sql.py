@@ -14,9 +14,9 @@ import orjson
 from psycopg2.extensions import connection
 
 from services.admin.attempts import Asked, Attempt, Destination, Found, everywhere
-from services.admin.errors.sentence import sentence_of
 from services.admin.store import results_sql, staging_sql
 from services.admin.store.staging_sql import COLUMNS, Load, Staging, attempt_of
+from services.ops.parked.sentence import sentence_of
 from shared.errors import DATABASE_RETIRED, NOT_CONFIGURED, InfrastructureError, UserError
 from shared.postgres import arrays
 

@@ -7,8 +7,8 @@ from typing import Any, Final, NamedTuple
 from psycopg2 import sql
 from psycopg2.extensions import connection
 
-from services.admin.errors.kept import NO_TOPIC_ID
 from services.admin.store.read_sql import FILTERS
+from services.ops.parked.parked_events import NO_TOPIC_ID
 
 #: How long a discard can be undone.
 UNDO_DAYS: Final = 7

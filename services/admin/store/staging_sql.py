@@ -15,8 +15,8 @@ from psycopg2.extensions import connection, cursor
 from psycopg2.extras import execute_values
 
 from services.admin.attempts import Attempt, Destination, Found
-from services.admin.errors.copy_lines import Value, as_file, line_of
 from services.admin.store.bytes_sql import Loaded
+from services.ops.parked.copy_lines import Value, as_file, line_of
 from shared.errors import DATABASE_UNAVAILABLE, InfrastructureError, OnrampError
 from shared.postgres import arrays
 from shared.postgres.answering import answering

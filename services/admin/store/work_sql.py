@@ -17,9 +17,6 @@ import psycopg2
 from psycopg2 import sql
 from psycopg2.extensions import connection
 
-from services.admin.fixes import exact
-from services.admin.fixes.payloads import fixed
-from services.admin.fixes.steps import Fix
 from services.admin.segments.folder import Segments
 from services.admin.store import edits_sql, rehearse_sql, replay_sql
 from services.admin.store.bytes_sql import Loaded, load
@@ -28,6 +25,9 @@ from services.admin.store.jobs_sql import JOB, Job
 from services.admin.store.replay_sql import Retired
 from services.admin.store.sets_sql import STEPS, condition, rows
 from services.admin.store.staging_sql import Load, Staging
+from services.ops.fixes import exact
+from services.ops.fixes.payloads import fixed
+from services.ops.fixes.steps import Fix
 from shared import failpoints
 from shared.errors import OnrampError
 from shared.registry.model import EMPTY, Snapshot

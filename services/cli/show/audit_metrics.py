@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from prometheus_client import CollectorRegistry, Gauge, write_to_textfile
 
 if TYPE_CHECKING:
-    from services.admin.findings import Report
+    from services.ops.findings import Report
 
 
 class AuditMetrics:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from services.admin.findings import Finding, Line, Report
+    from services.ops.findings import Finding, Line, Report
 
 _MOST_FINDINGS: Final = 100
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from services.admin.errors.records import ErrorEvent
+    from services.ops.parked.records import ErrorEvent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +36,6 @@ def _time_of(milliseconds: int) -> str:
 
 def _safe(field: object) -> str:
     """Escape control characters: keys and reasons come from topics that others may write to."""
-    from services.admin.errors.records import escaped
+    from services.ops.parked.records import escaped
 
     return escaped(str(field).encode("utf-8", "backslashreplace")) or ""

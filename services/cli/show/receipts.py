@@ -36,7 +36,7 @@ class Receipts:
         Raises:
             UnavailableError: the gateway gave no verdict in time.
         """
-        from stack.away import unavailable
+        from stack.gateway_errors import unavailable
 
         if self._unprinted is not None:
             raise self._unprinted

@@ -21,7 +21,7 @@ def lines_of(row: Mapping[str, Any]) -> Iterator[str]:
     if _is_silent(row):
         yield (
             f"  the agent's last report is older than {_silent_seconds():.0f} s: start "
-            "python -m services.elt.agent, or see its log (`onramp up` starts it)"
+            "python -m services.cdc.agent, or see its log (`onramp up` starts it)"
         )
     if row["reason"]:
         yield f"  {row['reason']}"
@@ -41,6 +41,6 @@ def _is_silent(row: Mapping[str, Any]) -> bool:
 
 
 def _silent_seconds() -> float:
-    from services.elt.setup.asked_sql import SILENT_SECONDS
+    from services.cdc.setup.source_requests_sql import SILENT_SECONDS
 
     return SILENT_SECONDS

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from services.cli.connection_options import Where, with_where_options
 from services.cli.exits import Exit, exits_when_unavailable
 from services.cli.options import JsonOption
 from services.cli.show.audit_report import lines_of
-from services.cli.where import Where, with_where_options
 
 if TYPE_CHECKING:
-    from services.admin.findings import Report
+    from services.ops.findings import Report
 
 TopicsOption = Annotated[
     str, typer.Option(help="Regular expression of the event topics.", envvar="ONRAMP_WRITER_TOPICS")
@@ -78,8 +78,8 @@ def audit(
 
     ONRAMP_WRITER_DSN=postgresql://me@db.example/test onramp audit --kafka kafka.example:9092
     """
-    from services.admin.audit.run import Request
-    from services.admin.audit.run import audit as run_audit
+    from services.ops.audit.run import Request
+    from services.ops.audit.run import audit as run_audit
 
     _require_pattern(topics)
     where.require_database()

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
+from services.cli.connection_options import Where, with_database_options, with_where_options
 from services.cli.exits import Exit, complain, exits_when_unavailable, finish
 from services.cli.options import JsonOption, WriterOption
-from services.cli.where import Where, with_database_options, with_where_options
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
@@ -94,7 +94,7 @@ def resolve(where: Where, name: NameArgument, how: HowArgument, *, as_json: Json
 
     onramp databases resolve onramp refill
     """
-    from services.admin.operate import halts_sql
+    from services.ops.operate import halts_sql
 
     if name not in where.databases:
         known = ", ".join(where.databases) or "none, give --dsn"
@@ -129,7 +129,7 @@ def retire(
 
     onramp databases retire warehouse --reason "moved to the lake"
     """
-    from services.admin.operate import kafka_retire as words
+    from services.ops.operate import kafka_retire as words
 
     with exits_when_unavailable():
         configured = [*where.databases, *_configured(writer or where.writer)]
@@ -165,7 +165,7 @@ def _configured(url: str) -> list[str]:
 
 def _state(name: str, dsn: str) -> dict[str, str] | None:
     """Return the state of a database; None when it cannot be reached, which is printed."""
-    from services.admin.operate.halts_sql import halt_of
+    from services.ops.operate.halts_sql import halt_of
     from shared.errors import InfrastructureError
 
     try:

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from services.cli.connection_options import Where, with_database_options
 from services.cli.exits import Exit, complain
 from services.cli.options import JsonOption
-from services.cli.where import Where, with_database_options
 
 if TYPE_CHECKING:
-    from services.admin.operate.destinations_sql import Fact
-    from services.admin.registry.checks import Place
+    from services.ops.operate.destinations_sql import Fact
+    from services.ops.registry.checks import Place
     from shared.registry import Snapshot
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
@@ -41,7 +41,7 @@ def check(where: Where, *, file: FileOption = Path("onramp.yaml"), as_json: Json
 
     onramp destinations check --file onramp.yaml
     """
-    from services.admin.registry.checks import facts_of, tables_of
+    from services.ops.registry.checks import facts_of, tables_of
     from shared.errors import InfrastructureError
 
     where.require_database()
@@ -71,7 +71,7 @@ def list_(where: Where, *, file: FileOption = Path("onramp.yaml"), as_json: Json
     Example:
     onramp destinations list --file onramp.yaml
     """
-    from services.admin.registry.checks import tables_of
+    from services.ops.registry.checks import tables_of
 
     found = [(place, each) for place, _, each in tables_of(where, _registry(file))]
     if as_json:

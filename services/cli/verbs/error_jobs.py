@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from services.cli.admin_api import AdminApi
+from services.cli.error_edits import edits_of
 from services.cli.error_options import (
     ActOption,
     ActorOption,
@@ -28,8 +29,7 @@ from services.cli.error_options import (
 )
 from services.cli.exits import Exit
 from services.cli.options import JsonOption
-from services.cli.parked.edits import edits_of
-from services.cli.show.kept_errors import (
+from services.cli.show.parked_groups import (
     print_acts,
     print_counted,
     print_job,

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from services.cli.admin_api import KEY_FILE, AdminApi
+from services.cli.connection_options import Where, with_where_options
+from services.cli.error_edits import download
 from services.cli.error_options import (
     AdminOption,
     CodeOption,
@@ -22,11 +24,8 @@ from services.cli.error_options import (
 )
 from services.cli.exits import Exit, complain, exits_when_unavailable
 from services.cli.options import JsonOption, WriterOption
-from services.cli.parked.edits import download
-from services.cli.parked.mark import mark
-from services.cli.parked.recheck import recheck
 from services.cli.show.error_events import Printer
-from services.cli.show.kept_errors import (
+from services.cli.show.parked_groups import (
     print_counts,
     print_event,
     print_events,
@@ -36,11 +35,12 @@ from services.cli.show.kept_errors import (
 )
 from services.cli.show.waiting import print_waiting
 from services.cli.verbs import error_jobs
+from services.cli.verbs.mark import mark
+from services.cli.verbs.recheck import recheck
 from services.cli.what_waits import what_waits
-from services.cli.where import Where, with_where_options
 
 if TYPE_CHECKING:
-    from services.admin.findings import Source
+    from services.ops.findings import Source
 
 #: An event goes to so many destinations at most that anybody names.
 _MOST: Final = 10_000
@@ -258,8 +258,8 @@ def _number_of(api: AdminApi, key: str) -> int:
 
 
 async def _tail(where: Where, printer: Printer, *, count: int, kind: str, follow: bool) -> None:
-    from services.admin.errors.tail import ErrorTail
-    from services.admin.kafka_logs import KafkaLogs, no_leader
+    from services.ops.kafka_logs import KafkaLogs, no_leader
+    from services.ops.parked.tail import ErrorTail
 
     async with KafkaLogs(where.brokers) as logs:
         tail = ErrorTail(logs, _ledgers(where))
@@ -275,7 +275,7 @@ async def _tail(where: Where, printer: Printer, *, count: int, kind: str, follow
 
 def _ledgers(where: Where) -> "dict[str, dict[Source, int]]":
     """Return how far each database is; one that does not answer is left out, and that is said."""
-    from services.admin.operate.ledgers_sql import ledger_of
+    from services.ops.operate.ledgers_sql import ledger_of
     from shared.errors import InfrastructureError
 
     ledgers = {}

@@ -6,15 +6,15 @@ from typing import Annotated
 
 import typer
 
+from services.cli import registry_keys
 from services.cli.exits import Exit, complain
 from services.cli.options import JsonOption
-from services.cli.registry import sender_keys
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
-app.command()(sender_keys.create)
-app.command(name="list")(sender_keys.list_)
-app.command()(sender_keys.rotate)
-app.command()(sender_keys.revoke)
+app.command()(registry_keys.create)
+app.command(name="list")(registry_keys.list_)
+app.command()(registry_keys.rotate)
+app.command()(registry_keys.revoke)
 
 NameArgument = Annotated[
     str, typer.Argument(help="Whose it is: 1 to 32 of a-z 0-9 -, as in the registry's `keys`.")

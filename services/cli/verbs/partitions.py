@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from services.cli.connection_options import Where, with_where_options
 from services.cli.exits import Exit, exits_when_unavailable, finish
 from services.cli.options import JsonOption
-from services.cli.where import Where, with_where_options
 
 if TYPE_CHECKING:
-    from services.admin.operate.kafka_halts import Halt
+    from services.ops.operate.kafka_halts import Halt
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
@@ -53,7 +53,7 @@ def list_(where: Where, *, as_json: JsonOption = False) -> None:
 
     onramp partitions list --json
     """
-    from services.admin.operate import kafka_halts
+    from services.ops.operate import kafka_halts
 
     with exits_when_unavailable():
         halts = asyncio.run(kafka_halts.halts(where.brokers))
@@ -77,7 +77,7 @@ def resolve(
 
     onramp partitions resolve events.order_placed/0 accept
     """
-    from services.admin.operate import kafka_halts
+    from services.ops.operate import kafka_halts
 
     with exits_when_unavailable():
         halted = asyncio.run(kafka_halts.answer(where.brokers, partition, how))

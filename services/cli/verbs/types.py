@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 import orjson
 import typer
 
+from services.cli.connection_options import Where, with_database_options, with_where_options
 from services.cli.event_lines import batches_in
 from services.cli.exits import Exit, complain, exits_when_unavailable, finish
 from services.cli.options import JsonOption
-from services.cli.registry.topics import newest_values
-from services.cli.where import Where, with_database_options, with_where_options
+from services.cli.verbs.topics import newest_values
 
 if TYPE_CHECKING:
-    from services.admin.operate.holds_sql import Held
+    from services.ops.operate.holds_sql import Held
     from shared.registry import Snapshot
     from shared.registry.changes import SchemaChange
 
@@ -80,7 +80,7 @@ def list_(where: Where, *, as_json: JsonOption = False) -> None:
 
     onramp types list --json
     """
-    from services.admin.operate import holds_sql
+    from services.ops.operate import holds_sql
 
     where.require_database()
     with exits_when_unavailable():
@@ -102,7 +102,7 @@ def resume(where: Where, event: EventArgument, *, as_json: JsonOption = False) -
 
     onramp types resume order_placed
     """
-    from services.admin.operate import holds_sql
+    from services.ops.operate import holds_sql
 
     where.require_database()
     with exits_when_unavailable():
@@ -232,7 +232,7 @@ def _change_line(change: "SchemaChange") -> str:
 
 def _give_up(where: Where, name: str, reason: str, *, yes: bool) -> list[str]:
     """Give up the holds of this name; returns the databases in which there were any."""
-    from services.admin.operate import holds_sql
+    from services.ops.operate import holds_sql
 
     found = [hold for of in where.databases.items() for hold in holds_sql.holds(*of) if hold.name == name]
     if found and not yes:

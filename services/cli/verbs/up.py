@@ -98,8 +98,8 @@ def up(
 
     onramp up --prometheus        and see its alerts on http://127.0.0.1:9090
     """
+    from services.cli.connection_options import kafka_and_databases
     from services.cli.terminal import report_to
-    from services.cli.where import kafka_and_databases
 
     _require_supported(brokers, kafka, foreign_demo=source_demo and dsn is not None)
     file = _registry_file(registry, kafka)

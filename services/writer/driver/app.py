@@ -28,7 +28,7 @@ from services.writer.settings import WriterSettings
 from shared.backoff import Backoff
 from shared.errors import FENCED, KAFKA_UNAVAILABLE, REGISTRY_UNREAD, InfrastructureError
 from shared.read_settings import WrongSettingsError
-from shared.registry.opened import open_registry
+from shared.registry.factory import open_registry
 from shared.settings import KafkaSettings, RegistrySettings
 
 log = logging.getLogger(__name__)

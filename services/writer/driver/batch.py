@@ -5,7 +5,7 @@ import logging
 from collections.abc import Sequence
 from typing import Final
 
-from services.writer.driver.parts import Parts, check_fenced, mark, phase, undecided
+from services.writer.driver.context import Parts, check_fenced, mark, phase, undecided
 from services.writer.kafka.producer import is_foreseen
 from services.writer.model.offsets import Range
 from services.writer.model.routes import Routes

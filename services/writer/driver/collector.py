@@ -12,10 +12,10 @@ from typing import Final
 
 from aiokafka.errors import KafkaError
 
+from services.writer.driver.context import Parts, undecided
 from services.writer.driver.lag import LagReader
-from services.writer.driver.parts import Parts, undecided
 from services.writer.kafka.cluster import Cluster
-from services.writer.model.every import Every
+from services.writer.model.interval_timer import Every
 from services.writer.observe import database_stats
 from services.writer.observe.status import Status
 from services.writer.postgres.database import Database

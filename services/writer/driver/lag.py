@@ -11,7 +11,7 @@ from contextlib import suppress
 from time import monotonic, time
 from typing import Final
 
-from services.writer.driver.parts import Parts
+from services.writer.driver.context import Parts
 from services.writer.model.offsets import Partition
 from services.writer.observe.lag import Lag, OpenTransaction
 from shared import wire

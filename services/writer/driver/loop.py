@@ -7,18 +7,18 @@ from typing import Final
 
 from services.writer.batching.batch_size import BatchSizer
 from services.writer.batching.unfinished_ranges import Planned
+from services.writer.databases import halts
+from services.writer.databases.trim import RetentionCleanup
 from services.writer.driver.batch import write_batch
 from services.writer.driver.collector import StatsCollector
-from services.writer.driver.parts import Parts, check_fenced
+from services.writer.driver.context import Parts, check_fenced
 from services.writer.driver.reconcile import Reconciler
 from services.writer.driver.resolve_halt import resolve
 from services.writer.driver.routes_from_registry import CurrentRoutes, RegistryLooks, topics_of, unusable
-from services.writer.model.every import Every
+from services.writer.model.interval_timer import Every
 from services.writer.model.offsets import total
 from services.writer.model.routes import Routes
 from services.writer.postgres.database import Database
-from services.writer.recover import database_halts
-from services.writer.recover.trim import RetentionCleanup
 from services.writer.settings import WriterSettings
 
 #: aiokafka retries for longer than somebody who watches /readyz wants to wait.
@@ -123,7 +123,7 @@ class Loop:
     async def _resolve_halts(self, routes: Routes) -> None:
         for name, resolution in self._parts.databases.pending_resolutions().items():
             work = resolve(self._parts, name, resolution, routes, self._settings.batch_events)
-            if resolution == database_halts.REFILL:  # it needs Spark, so it takes a batch's place
+            if resolution == halts.REFILL:  # it needs Spark, so it takes a batch's place
                 await work
             else:
                 self._parts.databases.run_in_background(name, work)

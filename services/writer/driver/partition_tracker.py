@@ -14,6 +14,8 @@ from services.writer.batching.fair_share import FairShare
 from services.writer.batching.grown_topics import GrownTopics
 from services.writer.batching.row_rates import RateLimiter
 from services.writer.batching.unfinished_ranges import Planned, UnfinishedRanges
+from services.writer.databases.diverted_index import DivertedIndex
+from services.writer.databases.recovery import Databases
 from services.writer.kafka.cluster import Cluster
 from services.writer.kafka.leaders import Tip
 from services.writer.kafka.producer import Record
@@ -21,12 +23,10 @@ from services.writer.model import halt_reasons
 from services.writer.model.next_offsets import Committed, Position
 from services.writer.model.offsets import Incarnation, Partition, Range
 from services.writer.model.routes import Routes
+from services.writer.partitions.log_cuts import LogCuts
+from services.writer.partitions.partition_decisions import PartitionDecisions
 from services.writer.partitions.partition_halts import Entry, accepted_incarnation
 from services.writer.partitions.plan_log import PlanLog
-from services.writer.recover.databases import Databases
-from services.writer.recover.diverted_index import DivertedIndex
-from services.writer.recover.log_cuts import LogCuts
-from services.writer.recover.partition_decisions import PartitionDecisions
 from shared import wire
 
 log = logging.getLogger(__name__)

@@ -7,8 +7,8 @@ Onramp's own topics, and databases that somebody has retired.
 import logging
 from typing import Final
 
-from services.writer.driver.parts import Parts, check_fenced
-from services.writer.model.every import Every
+from services.writer.driver.context import Parts, check_fenced
+from services.writer.model.interval_timer import Every
 from services.writer.model.next_offsets import Committed
 from shared.errors import OWN_TOPIC_UNSAFE
 

@@ -11,12 +11,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from services.writer.batching.byte_sizes import ByteSizes
-from services.writer.driver.parts import Parts, check_fenced, mark_each
+from services.writer.databases import halts
+from services.writer.databases.halts import Gap
+from services.writer.driver.context import Parts, check_fenced, mark_each
 from services.writer.model.offsets import Range
 from services.writer.model.routes import Routes
 from services.writer.postgres.database_threads import in_own_thread
-from services.writer.recover import database_halts
-from services.writer.recover.database_halts import Gap
 from services.writer.settle.work_order import TaskReport
 from shared.errors import LEDGER_GAP, InfrastructureError
 
@@ -35,7 +35,7 @@ async def resolve(parts: Parts, name: str, how: str, routes: Routes, max_offsets
 
 async def _resolve(parts: Parts, name: str, how: str, routes: Routes, max_offsets: int) -> None:
     gaps = await in_own_thread(parts.databases.gaps, name)
-    if how == database_halts.SKIP:
+    if how == halts.SKIP:
         await _skip(parts, name, gaps, routes)
     else:
         await _check_not_deleted(parts, gaps)

@@ -6,8 +6,12 @@ from uuid import uuid4
 from services.writer.batching.byte_sizes import ByteSizes
 from services.writer.batching.fair_share import FairShare
 from services.writer.batching.row_rates import RateLimiter
+from services.writer.databases.diverted_index import DivertedIndex
+from services.writer.databases.drain import Drainer
+from services.writer.databases.recovery import Databases
+from services.writer.databases.retire import Retire
+from services.writer.driver.context import Parts
 from services.writer.driver.partition_tracker import PartitionTracker
-from services.writer.driver.parts import Parts
 from services.writer.driver.spark import Spark
 from services.writer.kafka.cluster import Cluster
 from services.writer.kafka.producer import RecordMetadata
@@ -18,10 +22,6 @@ from services.writer.park.diverted_topic import EmptyRanges, RangeMarker, parse_
 from services.writer.partitions.plan_log import PlanLog
 from services.writer.partitions.set_aside import Strikes
 from services.writer.postgres.database import Database
-from services.writer.recover.databases import Databases
-from services.writer.recover.diverted_index import DivertedIndex
-from services.writer.recover.drain import Drainer
-from services.writer.recover.retire import Retire
 from services.writer.settings import WriterSettings
 from services.writer.settle.pause_policy import PausePolicy
 from shared import wire

@@ -28,11 +28,11 @@ from services.writer.postgres.pool import transaction
 from services.writer.read.range_reader import RangeReader
 from services.writer.settle import event_log, holds, ledger, without_target
 from services.writer.settle.interleave import in_all
+from services.writer.settle.no_longer_routed import Stray, park, strays
 from services.writer.settle.outcome_counts import OutcomeCounts
 from services.writer.settle.restarts import BlockedError, SerializationConflictError, UnforeseenError
 from services.writer.settle.settlement import Settlement, SettlementContext
 from services.writer.settle.sort_apart import sort_one_by_one
-from services.writer.settle.strays import Stray, park, strays
 from services.writer.settle.work_order import TaskReport, WorkOrder
 from services.writer.sort.route_lookup import lookup_for
 from services.writer.sort.sort import Sorted, Unroutable, sort

@@ -15,10 +15,10 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
-from services.admin.audit import run as audits
-from services.admin.audit.run import Request, audit
-from services.admin.findings import Report
 from services.admin.store.work_sql import JobSession
+from services.ops.audit import run as audits
+from services.ops.audit.run import Request, audit
+from services.ops.findings import Report
 from services.writer.kafka.producer import Record, publish
 from services.writer.model.offsets import Incarnation, Partition, Range
 from services.writer.model.records import LARGE, USUAL

@@ -6,13 +6,13 @@ from typing import Any
 
 import orjson
 
-from services.admin.errors.kept import KeptEvent, kept
-from services.admin.findings import Source
-from services.admin.kafka_logs import LogRecord
 from services.admin.store import jobs_sql, sets_sql
 from services.admin.store.control_sql import transaction
 from services.admin.store.keeper_sql import KeeperSession
 from services.admin.store.work_sql import JobSession
+from services.ops.findings import Source
+from services.ops.kafka_logs import LogRecord
+from services.ops.parked.parked_events import KeptEvent, kept
 from shared import wire
 from tests.fixtures.fix_postgres import Templates
 from tests.fixtures.writer import execute

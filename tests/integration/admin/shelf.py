@@ -8,14 +8,14 @@ from typing import Any
 import orjson
 from confluent_kafka import Producer
 
-from services.admin.errors.kept import kept
-from services.admin.findings import Source
-from services.admin.kafka_logs import LogRecord
 from services.admin.segments.folder import Segments
 from services.admin.store import bytes_sql
 from services.admin.store.control_sql import transaction
 from services.admin.store.keeper_sql import KeeperSession
 from services.admin.store.segments_sql import PackerSession
+from services.ops.findings import Source
+from services.ops.kafka_logs import LogRecord
+from services.ops.parked.parked_events import kept
 from shared import wire
 from tests.fixtures.fix_s3 import Bucket
 from tests.fixtures.writer import eventually, execute, rows

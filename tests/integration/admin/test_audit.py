@@ -14,7 +14,7 @@ from services.writer.model.offsets import Range
 from services.writer.model.routes import Routes
 from services.writer.park.diverted_topic import HEADER
 from services.writer.partitions.plan_log import Totals
-from services.writer.recover.release import Release
+from services.writer.waiting.release import Release
 from shared import wire
 from shared.kafka_security import Brokers
 from tests.fixtures.writer import envelope, event

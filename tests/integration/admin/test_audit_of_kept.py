@@ -10,14 +10,14 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from services.admin.audit import kept
-from services.admin.audit.books import Books
-from services.admin.audit.collect import collect
-from services.admin.fixes.steps import Fix
-from services.admin.kafka_logs import KafkaLogs
 from services.admin.store import edits_sql
 from services.admin.store.control_sql import transaction
 from services.admin.store.jobs_sql import Plan
+from services.ops.audit import kept
+from services.ops.audit.books import Books
+from services.ops.audit.collect import collect
+from services.ops.fixes.steps import Fix
+from services.ops.kafka_logs import KafkaLogs
 from services.writer.model.routes import Routes
 from services.writer.replay.replay import Replay
 from shared.kafka_security import Brokers

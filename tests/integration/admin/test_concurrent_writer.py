@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from services.admin import books_sql
-from services.admin.audit import run as audits
-from services.admin.books_sql import Snapshot
-from services.admin.findings import Report
+from services.ops import totals_sql
+from services.ops.audit import run as audits
+from services.ops.findings import Report
+from services.ops.totals_sql import Snapshot
 from services.writer.model.offsets import Incarnation, Range
 from services.writer.model.routes import EventRoute, Routes
 from services.writer.partitions.plan_log import Totals
@@ -108,7 +108,7 @@ def test_databases_that_are_read_one_after_the_other_while_a_writer_goes_on_are_
     pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each look meets a batch that both have, between the one's moment and the other's."""
-    opened: Callable[[str, str], AbstractContextManager[Snapshot]] = books_sql.opened
+    opened: Callable[[str, str], AbstractContextManager[Snapshot]] = totals_sql.opened
 
     def batch() -> None:
         pair.land(pair.send(2), pair.stage.database, pair.other)
@@ -121,7 +121,7 @@ def test_databases_that_are_read_one_after_the_other_while_a_writer_goes_on_are_
         return opened(name, dsn)
 
     monkeypatch.setattr(audits, "_BETWEEN_SECONDS", 0.0)
-    monkeypatch.setattr(books_sql, "opened", with_a_batch_before)
+    monkeypatch.setattr(totals_sql, "opened", with_a_batch_before)
     assert _is_open(report := pair.audit())
     assert report.unjudged == 2
     assert _is_open(pair.audit(deep=False))

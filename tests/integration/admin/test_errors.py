@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from services.admin.errors.records import ErrorEvent
-from services.admin.errors.tail import ErrorTail
-from services.admin.findings import Source
-from services.admin.kafka_logs import KafkaLogs, LogRecord
 from services.cli.app import app
+from services.ops.findings import Source
+from services.ops.kafka_logs import KafkaLogs, LogRecord
+from services.ops.parked.records import ErrorEvent
+from services.ops.parked.tail import ErrorTail
 from services.writer.model.offsets import Range
 from shared import wire
 from shared.kafka_security import Brokers

@@ -8,13 +8,13 @@ from typing import Any
 import orjson
 import pytest
 
-from services.admin.errors.cause import Cause
-from services.admin.errors.kept import kept
-from services.admin.findings import Source
-from services.admin.kafka_logs import LogRecord
 from services.admin.store import keeper_sql, read_sql
 from services.admin.store.control_sql import transaction
 from services.admin.store.keeper_sql import KeeperSession
+from services.ops.findings import Source
+from services.ops.kafka_logs import LogRecord
+from services.ops.parked.fingerprint import Cause
+from services.ops.parked.parked_events import kept
 from shared import wire
 from stack import services
 from tests.fixtures.fix_postgres import HasDsn, Templates

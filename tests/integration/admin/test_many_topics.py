@@ -7,11 +7,11 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from services.admin.findings import Source
-from services.admin.kafka_logs import KafkaLogs
-from services.elt.agent import names
-from services.elt.agent.connector import TopicSettings
-from services.elt.agent.kafka_topics import ChangeTopics
+from services.cdc.agent import names
+from services.cdc.agent.connector import TopicSettings
+from services.cdc.agent.kafka_topics import ChangeTopics
+from services.ops.findings import Source
+from services.ops.kafka_logs import KafkaLogs
 from shared.kafka_security import Brokers
 from stack.kafka import Kafka
 

@@ -25,10 +25,10 @@ from services.admin.api.app import api
 from services.admin.api.operators import Operators
 from services.admin.api.rights import NEEDS, OPEN
 from services.admin.keep.keeper import KeeperStatus
-from services.admin.registry.desk import RegistryDesk
-from services.admin.registry.places import KnownPlaces
 from services.admin.registry_api.routes import add_registry
 from services.admin.store.control_sql import prepare, transaction
+from services.ops.registry.places import KnownPlaces
+from services.ops.registry.registry_reader import RegistryDesk
 from shared.registry.log import MemoryLog
 from shared.registry.memory import MemoryRegistry
 from shared.settings import KafkaSettings, RegistrySettings

@@ -9,10 +9,10 @@ from typing import Final
 
 import pytest
 
-from services.admin.audit.kept import Comparison
-from services.admin.kafka_logs import KafkaLogs
 from services.admin.keep.keeper import GATHER_SECONDS, Keeper
-from services.admin.kept_sql import opened
+from services.ops.audit.kept import Comparison
+from services.ops.kafka_logs import KafkaLogs
+from services.ops.parked_store_sql import opened
 from shared import wire
 from shared.kafka_security import Brokers
 from stack.kafka import Kafka

@@ -5,9 +5,9 @@ from typing import Any
 import orjson
 import pytest
 
-from services.admin.errors.records import parked
-from services.admin.findings import Source
-from services.admin.kafka_logs import LogRecord
+from services.ops.findings import Source
+from services.ops.kafka_logs import LogRecord
+from services.ops.parked.records import parked
 from services.writer.park.identity import identities
 from shared import wire
 from tests.fixtures.writer import Kept, arrivals, envelope, event, records

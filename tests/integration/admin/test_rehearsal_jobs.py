@@ -3,11 +3,11 @@
 import orjson
 import pytest
 
-from services.admin.fixes.payloads import fixed
-from services.admin.fixes.steps import Fix
 from services.admin.store import rehearse_sql
 from services.admin.store.jobs_sql import Plan
 from services.admin.store.work_sql import JobSession
+from services.ops.fixes.payloads import fixed
+from services.ops.fixes.steps import Fix
 from shared.errors import SET_CHANGED, UserError
 from tests.fixtures.writer import envelope
 from tests.integration.admin.desk import EVERY, Desk

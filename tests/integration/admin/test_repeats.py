@@ -4,8 +4,8 @@ from typing import Any, Final
 
 import pytest
 
-from services.admin.errors.kept import KeptEvent
-from services.admin.findings import Source
+from services.ops.findings import Source
+from services.ops.parked.parked_events import KeptEvent
 from shared import wire
 from tests.fixtures.fix_postgres import Templates
 from tests.fixtures.writer import rows

@@ -10,9 +10,6 @@ from pathlib import Path
 import pytest
 
 from services.admin.attempts import Attempt, Destination, Found
-from services.admin.fixes import exact
-from services.admin.fixes.payloads import fixed
-from services.admin.fixes.steps import Fix
 from services.admin.segments.folder import Segments
 from services.admin.store import bytes_sql, replay_sql, results_sql, segments_sql, sets_sql, staging_sql
 from services.admin.store.control_sql import transaction
@@ -20,6 +17,9 @@ from services.admin.store.jobs_sql import Plan
 from services.admin.store.segments_sql import PackerSession
 from services.admin.store.staging_sql import Load, Staging
 from services.admin.store.work_sql import JobSession
+from services.ops.fixes import exact
+from services.ops.fixes.payloads import fixed
+from services.ops.fixes.steps import Fix
 from shared import failpoints
 from tests.fixtures.writer import envelope, execute, rows
 from tests.integration.admin.desk import EVERY, Desk

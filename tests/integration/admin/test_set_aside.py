@@ -7,11 +7,11 @@ from typing import Final
 import orjson
 import pytest
 
-from services.admin.errors.kept import KeptEvent, kept
-from services.admin.findings import Source
-from services.admin.kafka_logs import LogRecord
 from services.admin.keep import set_aside_sql
 from services.admin.store.keeper_sql import KeeperSession
+from services.ops.findings import Source
+from services.ops.kafka_logs import LogRecord
+from services.ops.parked.parked_events import KeptEvent, kept
 from shared import wire
 from tests.fixtures.fix_postgres import Database
 from tests.fixtures.writer import eventually, execute, rows

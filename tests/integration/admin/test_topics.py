@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from services.admin.store.control_sql import prepare, transaction
 from services.cli.app import app
-from services.cli.registry import topics as verb
+from services.cli.verbs import topics as verb
 from shared.registry import Snapshot
 from tests.fixtures.writer import envelope, event, make_topics
 from tests.integration.admin.conftest import Stage

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 from services.cli.app import app
 from services.writer.model.routes import Routes
 from services.writer.park import outbox
-from services.writer.recover.release import Release
+from services.writer.waiting.release import Release
 from shared import wire
 from shared.kafka_security import Brokers
 from tests.fixtures.writer import event, records

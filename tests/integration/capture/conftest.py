@@ -6,9 +6,9 @@ from typing import Final
 
 import pytest
 
-from services.elt.modeler.modeler import Modeler
-from services.elt.modeler.published import Published
-from services.elt.modeler.settings import ModelerSettings
+from services.cdc.merger.merger import Modeler
+from services.cdc.merger.published import Published
+from services.cdc.merger.settings import ModelerSettings
 from services.writer.postgres import pool
 from stack.connect import Connect
 from stack.postgres import Postgres

@@ -35,7 +35,7 @@ def agent(shop: Captured, registry: OwnRegistry, folder: Path, *others: Captured
         "ONRAMP_AGENT_HTTP_PORT": str(port),
         **{each.source.dsn_env: each.dsn for each in (shop, *others)},
     }
-    argv = [sys.executable, "-m", "services.elt.agent"]
+    argv = [sys.executable, "-m", "services.cdc.agent"]
     command = Command(name="agent", argv=argv, log=folder / "agent.log", env=env, cwd=ROOT)
     return Service(command, port, 120)
 

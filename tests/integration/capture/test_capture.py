@@ -3,9 +3,9 @@
 import psycopg2
 import pytest
 
-from services.elt.agent import names
-from services.elt.setup.check_sql import facts
-from services.elt.setup.prepare import statements
+from services.cdc.agent import names
+from services.cdc.setup.check_sql import facts
+from services.cdc.setup.prepare import statements
 from shared import wire
 from tests.fixtures.sources import (
     Captured,

@@ -7,7 +7,7 @@ from typing import Final
 import psycopg2
 import pytest
 
-from services.elt.setup.check_sql import facts
+from services.cdc.setup.check_sql import facts
 from stack.connect import Connect
 from stack.postgres import Postgres
 from tests.fixtures.contrib import packaged

@@ -6,7 +6,7 @@ from typing import Final
 import psycopg2
 import pytest
 
-from services.elt.agent import names
+from services.cdc.agent import names
 from tests.fixtures.sources import Captured, flows
 from tests.fixtures.writer import eventually
 from tests.integration.capture.test_silent import looking

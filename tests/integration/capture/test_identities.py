@@ -5,8 +5,8 @@ from typing import Final
 
 import pytest
 
-from services.elt.agent.look import SourceLook
-from services.elt.agent.seen import HIDDEN
+from services.cdc.agent.reconcile import SourceLook
+from services.cdc.agent.source_state import HIDDEN
 from tests.fixtures.sources import Captured, flows
 from tests.fixtures.writer import eventually
 from tests.integration.capture.test_silent import looking

@@ -3,7 +3,7 @@
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from services.elt.agent import names
+from services.cdc.agent import names
 from tests.fixtures.sources import Captured, flows
 from tests.fixtures.writer import eventually
 

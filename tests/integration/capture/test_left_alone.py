@@ -6,8 +6,8 @@ import orjson
 import pytest
 from psycopg2 import sql
 
-from services.elt.merge import placeholders
-from services.elt.merge.column_types import is_silent
+from services.cdc.merge import placeholders
+from services.cdc.merge.column_types import is_silent
 from tests.fixtures.sources import Captured, flows
 from tests.fixtures.writer import eventually
 from tests.integration.capture.test_types import OWN, TYPES, types_of

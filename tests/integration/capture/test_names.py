@@ -7,7 +7,7 @@ import psycopg2
 import pytest
 from psycopg2 import sql
 
-from services.elt.agent import names
+from services.cdc.agent import names
 from tests.fixtures.sources import Captured, flows
 from tests.fixtures.writer import eventually
 from tests.integration.capture.test_silent import looking

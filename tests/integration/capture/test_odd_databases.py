@@ -5,8 +5,8 @@ from typing import Final
 
 import pytest
 
-from services.elt.setup.asked_sql import ask_for_resync
-from services.elt.setup.check_sql import facts
+from services.cdc.setup.check_sql import facts
+from services.cdc.setup.source_requests_sql import ask_for_resync
 from stack.connect import Connect
 from stack.postgres import Postgres
 from tests.fixtures.fix_kafka import HasBootstrap

@@ -7,9 +7,9 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from typer.testing import CliRunner
 
-from services.admin.audit.run import Request, audit
+from services.cdc.agent import names
 from services.cli.app import app
-from services.elt.agent import names
+from services.ops.audit.run import Request, audit
 from shared.kafka_security import Brokers, KafkaSecurity
 from tests.fixtures.sources import Captured, flows
 from tests.fixtures.writer import eventually

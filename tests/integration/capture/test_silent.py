@@ -6,13 +6,13 @@ from typing import Any, Final
 
 import pytest
 
-from services.elt.agent import names
-from services.elt.agent.connect_api import ConnectApi, ConnectError, snapshot_of
-from services.elt.agent.look import SourceLook
-from services.elt.agent.seen import HIDDEN, Seen
-from services.elt.agent.source_sql import SourceDatabase
-from services.elt.setup.asked_sql import ask_for_resync
-from services.elt.setup.prepare import statements
+from services.cdc.agent import names
+from services.cdc.agent.connect_api import ConnectApi, ConnectError, snapshot_of
+from services.cdc.agent.reconcile import SourceLook
+from services.cdc.agent.source_sql import SourceDatabase
+from services.cdc.agent.source_state import HIDDEN, Seen
+from services.cdc.setup.prepare import statements
+from services.cdc.setup.source_requests_sql import ask_for_resync
 from tests.fixtures.sources import Captured, delete_topic, flows, password_of, statements_in
 from tests.fixtures.writer import eventually
 from tests.integration.capture.conftest import Warehouse

@@ -6,10 +6,10 @@ import psycopg2
 import pytest
 from psycopg2.extras import LogicalReplicationConnection
 
-from services.elt.agent import names
-from services.elt.agent.look import SourceLook
-from services.elt.agent.seen import Shown
-from services.elt.setup.asked_sql import ask_for_resync
+from services.cdc.agent import names
+from services.cdc.agent.reconcile import SourceLook
+from services.cdc.agent.source_state import Shown
+from services.cdc.setup.source_requests_sql import ask_for_resync
 from tests.fixtures.sources import Captured, flows, password_of
 from tests.fixtures.writer import eventually
 from tests.integration.capture.test_wal import write_elsewhere

@@ -1,7 +1,7 @@
 """Topics of changes are policed: what somebody changed of them is put right, and told where it cannot be."""
 
-from services.elt.agent import names
-from services.elt.setup.asked_sql import listed
+from services.cdc.agent import names
+from services.cdc.setup.source_requests_sql import listed
 from tests.fixtures.sources import Captured, alter_topic, flows, grow_topic, topic_settings
 from tests.fixtures.writer import eventually
 

@@ -7,9 +7,9 @@ import orjson
 import psycopg2
 from psycopg2 import sql
 
-from services.elt.agent.source_sql import SourceDatabase
-from services.elt.merge.column_types import column_type
-from services.elt.setup.check_sql import facts
+from services.cdc.agent.source_sql import SourceDatabase
+from services.cdc.merge.column_types import column_type
+from services.cdc.setup.check_sql import facts
 from tests.fixtures.sources import Captured, flows
 from tests.fixtures.writer import eventually, set_for_database
 

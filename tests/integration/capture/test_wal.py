@@ -2,8 +2,8 @@
 
 import pytest
 
-from services.elt.agent import names
-from services.elt.agent.source_sql import SourceDatabase
+from services.cdc.agent import names
+from services.cdc.agent.source_sql import SourceDatabase
 from tests.fixtures.sources import Captured, flows
 from tests.fixtures.writer import eventually
 

@@ -15,8 +15,8 @@ import yaml
 from click.testing import Result
 from typer.testing import CliRunner
 
-from services.admin.registry.change import Wish, apply_file, editing
 from services.cli.app import app
+from services.ops.registry.change import Wish, apply_file, editing
 from shared.registry.keys import new_key
 from shared.settings import KafkaSettings
 from stack.registry import OwnRegistry

@@ -11,8 +11,8 @@ import httpx2
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from services.admin.kafka_logs import KafkaLogs
 from services.ingest import app
+from services.ops.kafka_logs import KafkaLogs
 from shared.kafka_security import Brokers
 from shared.registry.keys import new_key
 from stack.registry import OwnRegistry

@@ -22,7 +22,7 @@ from loadtest.run import generate
 from loadtest.shapes import BATCH, KAFKA, NDJSON, SINGLE, Shape, Step
 from loadtest.target import Target, admin
 from loadtest.watch import Watch
-from stack.families import family_of
+from stack.process_groups import family_of
 from stack.services import Service
 from tests.fixtures.fix_kafka import HasBootstrap
 from tests.fixtures.fix_stack import StartGateway

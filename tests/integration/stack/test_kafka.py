@@ -14,9 +14,9 @@ from services.writer.kafka.cluster import Cluster
 from shared.settings import KafkaSettings
 from shared.topics import OWN_TOPICS
 from stack.errors import StackError
-from stack.families import family_of, is_alive
 from stack.kafka import Kafka
 from stack.ports import free_port
+from stack.process_groups import family_of, is_alive
 from tests.fixtures.fix_kafka import HasBootstrap
 from tests.fixtures.started import started
 from tests.fixtures.writer import eventually

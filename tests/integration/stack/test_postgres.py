@@ -11,9 +11,9 @@ from psycopg2.extensions import make_dsn
 
 from stack import postgres
 from stack.errors import StackError
-from stack.families import family_of, is_alive
 from stack.ports import free_port
 from stack.postgres import Postgres
+from stack.process_groups import family_of, is_alive
 from tests.fixtures.fix_postgres import FAST, Database, HasDsn
 from tests.fixtures.started import started
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from services.admin.kafka_logs import KafkaLogs
+from services.ops.kafka_logs import KafkaLogs
 from services.writer.kafka.producer import Record, publish
 from shared.errors import InfrastructureError
 from shared.kafka_security import Brokers

@@ -15,10 +15,10 @@ import httpx2
 import psutil
 import pytest
 
-from services.admin.audit.run import Request, audit
+from services.ops.audit.run import Request, audit
 from shared import wire
 from stack import services
-from stack.families import family_of
+from stack.process_groups import family_of
 from stack.services import Service
 from tests.fixtures.fix_postgres import Database
 from tests.fixtures.fix_tls import ROTATING, USER, Secured

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AclOperation, ResourceType
 
-from services.elt.agent import names
-from services.elt.agent.connector import TopicSettings
-from services.elt.agent.kafka_topics import ChangeTopics
+from services.cdc.agent import names
+from services.cdc.agent.connector import TopicSettings
+from services.cdc.agent.kafka_topics import ChangeTopics
 from stack.connect import GROUP, Connect
 from stack.postgres import Postgres
 from tests.fixtures.fix_postgres import FAST

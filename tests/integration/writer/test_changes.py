@@ -7,7 +7,7 @@ from uuid import UUID
 import psycopg2
 import pytest
 
-from services.elt.modeler.modeler import is_readable
+from services.cdc.merger.merger import is_readable
 from services.writer.model.offsets import Partition
 from services.writer.model.routes import Routes, SourceRoute
 from services.writer.settle import without_target

@@ -8,7 +8,7 @@ import psycopg2
 import pytest
 from psycopg2.extensions import cursor
 
-from services.admin.operate import holds_sql
+from services.ops.operate import holds_sql
 from services.writer.model.targets import Target
 from services.writer.settle import holds, waiting_table
 from services.writer.settle.holds import KIND_TABLE, STATE_BLOCKED, STATE_GIVEN_UP, Hold, Holds

@@ -8,14 +8,14 @@ import psycopg2
 import pytest
 from psycopg2.extensions import make_dsn
 
-from services.admin import books_sql, kept_sql
 from services.admin.attempts import Destination
-from services.admin.operate import create_sql
-from services.admin.operate.halts_sql import halt_of
 from services.admin.store import control_sql
 from services.admin.store.staging_sql import in_destination
-from services.elt.agent import kept_sql as agent_sql
-from services.elt.agent.source_sql import SourceDatabase, SourceError
+from services.cdc.agent import source_state_sql as agent_sql
+from services.cdc.agent.source_sql import SourceDatabase, SourceError
+from services.ops import parked_store_sql, totals_sql
+from services.ops.operate import create_sql
+from services.ops.operate.halts_sql import halt_of
 from services.writer.postgres import pool
 from shared.errors import InfrastructureError
 from shared.postgres.failures import failure, is_missing
@@ -34,11 +34,11 @@ def _entered(block: AbstractContextManager[Any]) -> None:
 #: Whatever reports a database, and what it calls it.
 REPORTS: Final[dict[str, tuple[Callable[[str], Any], str]]] = {
     "writer": (lambda dsn: _entered(pool.connected(database_of(dsn), "land")), "database onramp"),
-    "audit": (lambda dsn: _entered(books_sql.opened("onramp", dsn)), "database onramp"),
+    "audit": (lambda dsn: _entered(totals_sql.opened("onramp", dsn)), "database onramp"),
     "halts": (lambda dsn: halt_of("onramp", dsn), "database onramp"),
     "replays": (lambda dsn: _entered(in_destination(Destination("onramp", dsn))), "database onramp"),
     "apply": (create_sql.role_of, "a table could not be made: its database"),
-    "audit of parked events": (lambda dsn: _entered(kept_sql.opened(dsn)), "the control database"),
+    "audit of parked events": (lambda dsn: _entered(parked_store_sql.opened(dsn)), "the control database"),
     "control": (lambda dsn: _entered(control_sql.transaction(dsn)), "the control database"),
     "agent": (lambda dsn: SourceDatabase("shop", SOURCE, dsn).look(), "the source"),
     "published": (agent_sql.sources_in, "the database that it is published to"),

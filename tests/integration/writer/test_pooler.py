@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from services.admin.operate import holds_sql
 from services.admin.store import control_sql
+from services.ops.operate import holds_sql
 from services.writer.postgres import pool
 from shared.errors import DATABASE_UNFIT, InfrastructureError
 from shared.postgres.connect import connect, settings_in

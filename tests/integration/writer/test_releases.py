@@ -11,7 +11,7 @@ from services.writer.park import outbox, parked_topic
 from services.writer.park.parked_topic import ParkedRecord
 from services.writer.postgres import pool
 from services.writer.postgres.pool import transaction
-from services.writer.recover import release
+from services.writer.waiting import release
 from shared.kafka_security import Brokers
 from tests.fixtures.writer import PARTITION, TOPIC_ID, Bench, envelope, event, eventually
 from tests.integration.writer.hall import Hall

@@ -11,8 +11,8 @@ import psycopg2
 import pytest
 import yaml
 
-from services.admin.registry.change import Result, State, Wish, apply_file
-from services.cli.where import Where
+from services.cli.connection_options import Where
+from services.ops.registry.change import Result, State, Wish, apply_file
 from services.writer.model.routes import EventRoute, Routes
 from shared.contracts.created_tables import with_limits
 from shared.contracts.json_schema import compile_schema

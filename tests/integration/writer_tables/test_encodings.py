@@ -7,8 +7,8 @@ from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 import psycopg2
 import pytest
 
-from services.admin import books_sql
-from services.admin.findings import Source, Table
+from services.ops import totals_sql
+from services.ops.findings import Source, Table
 from services.writer.postgres.pool import connected
 from shared.errors import UNKNOWN_FIELD, UNKNOWN_TABLE
 from tests.fixtures.fix_postgres import HasDsn
@@ -60,7 +60,7 @@ def test_f48_no_role_database_or_address_changes_a_byte(latin1_client: Bench) ->
             assert conn.info.parameter_status("client_encoding") == "UTF8"
     latin1_client.settle(arrivals([event("a", city=CITY), event("b", city=EAST)]))
     assert _cities(latin1_client) == [("a", CITY), ("b", EAST)]
-    with books_sql.opened("onramp", latin1_client.dsn) as snapshot:
+    with totals_sql.opened("onramp", latin1_client.dsn) as snapshot:
         found = snapshot.rows(Table("onramp", "events", "order_placed"), Source(*PARTITION))
         assert EAST in [row.payload for row in found][1]
 

@@ -11,8 +11,8 @@ from contextlib import closing
 import psycopg2
 import pytest
 
-from services.admin import books_sql
-from services.admin.findings import Source, Table
+from services.ops import totals_sql
+from services.ops.findings import Source, Table
 from tests.fixtures.writer import PARTITION, Bench, arrivals, event
 from tests.unit.house.tree import ROOT
 
@@ -25,7 +25,7 @@ import pyarrow as pa
 from services.writer.persist import landing
 landing.SOURCES["_shift"] = lambda arrivals, _: pa.repeat(pa.scalar(8, pa.int32()), len(arrivals))
 logging.basicConfig(stream=sys.stderr, format="%(message)s %(sql)s", level=logging.ERROR)
-from services.writer.recover.release import Release
+from services.writer.waiting.release import Release
 from services.writer.model.routes import Routes
 from tests.fixtures.writer import Bench, arrivals, event
 bench, first = Bench(sys.argv[1]), int(sys.argv[2])
@@ -60,7 +60,7 @@ def test_a_table_that_is_there_gets_the_column_and_nobody_is_parked(bench: Bench
     assert bench.totals() == {"landed": 4}
     bench.settle(arrivals([event("old-again")], first=4))  # the older release goes on beside it
     assert _shifts(bench)[-1] == ("old-again", 7)
-    with books_sql.opened("onramp", bench.dsn) as snapshot:
+    with totals_sql.opened("onramp", bench.dsn) as snapshot:
         found = list(snapshot.rows(Table("onramp", "events", "order_placed"), Source(*PARTITION)))
         assert [row.id for row in found] == ["old", "new-1", "new-2", "new-3", "old-again"]
 

@@ -2,13 +2,13 @@
 
 import pytest
 
-from services.admin.audit.balance import Sums
-from services.admin.audit.books import Books, DatabaseBooks, between
-from services.admin.audit.checks import check_markers, line_of
-from services.admin.audit.settled_log import SettledLog
-from services.admin.errors.records import Marker
-from services.admin.findings import Incarnation, Source
-from services.admin.spans import History, Span
+from services.ops.audit.balance import Sums
+from services.ops.audit.books import Books, DatabaseBooks, between
+from services.ops.audit.checks import check_markers, line_of
+from services.ops.audit.settled_log import SettledLog
+from services.ops.findings import Incarnation, Source
+from services.ops.offset_ranges import History, Span
+from services.ops.parked.records import Marker
 
 SOURCE = Source("events.x", 0)
 INCARNATION = Incarnation("t", SOURCE)

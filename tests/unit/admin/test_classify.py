@@ -6,11 +6,11 @@ from datetime import UTC, datetime
 
 import pytest
 
-from services.admin.audit.classify import Kind, classify
-from services.admin.audit.settled_log import Routed, SettledLog, Totals
-from services.admin.errors.records import escaped, event_name
-from services.admin.findings import Source, Table
-from services.admin.kafka_logs import LogRecord
+from services.ops.audit.classify import Kind, classify
+from services.ops.audit.settled_log import Routed, SettledLog, Totals
+from services.ops.findings import Source, Table
+from services.ops.kafka_logs import LogRecord
+from services.ops.parked.records import escaped, event_name
 from shared import wire
 
 US = {wire.HEADER_CONTEXT: wire.CONTEXT_BYTES}

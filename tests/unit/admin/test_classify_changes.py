@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from services.admin.audit.books import Books, DatabaseBooks
-from services.admin.audit.classify import Kind, classify
-from services.admin.audit.incarnations import ReadableRange
-from services.admin.audit.reading_result import ReadingResult
-from services.admin.audit.receipts import Reading
-from services.admin.audit.replays import Edits
-from services.admin.audit.settled_log import SettledLog
-from services.admin.findings import Incarnation, Source
-from services.admin.kafka_logs import LogRecord
+from services.ops.audit.books import Books, DatabaseBooks
+from services.ops.audit.classify import Kind, classify
+from services.ops.audit.incarnations import ReadableRange
+from services.ops.audit.reading_result import ReadingResult
+from services.ops.audit.receipts import Reading
+from services.ops.audit.replays import Edits
+from services.ops.audit.settled_log import SettledLog
+from services.ops.findings import Incarnation, Source
+from services.ops.kafka_logs import LogRecord
 from shared import wire
 from tests.fixtures.changes import Stream
 

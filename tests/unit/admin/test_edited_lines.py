@@ -4,8 +4,8 @@ from hashlib import sha256
 
 import pytest
 
-from services.admin.fixes.edited_lines import Named, edit_of, line_of, require_same
-from services.admin.fixes.payloads import edited
+from services.ops.fixes.edited_lines import Named, edit_of, line_of, require_same
+from services.ops.fixes.payloads import edited
 from shared.errors import BAD_EDITS, UserError
 
 NAMED = Named(17, "t/0/3/onramp.events.x", "e-1", "x")

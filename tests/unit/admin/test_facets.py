@@ -5,8 +5,8 @@ from typing import Any
 import orjson
 import pytest
 
-from services.admin.errors.facets import MOST, SHOWN, Facets, is_personal
-from services.admin.errors.kept import KeptEvent
+from services.ops.parked.facets import MOST, SHOWN, Facets, is_personal
+from services.ops.parked.parked_events import KeptEvent
 from tests.integration.admin.made_up import parked
 
 

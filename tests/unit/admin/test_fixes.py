@@ -5,9 +5,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from services.admin.fixes import exact
-from services.admin.fixes.payloads import fixed
-from services.admin.fixes.steps import MOST_STEPS, Fix
+from services.ops.fixes import exact
+from services.ops.fixes.payloads import fixed
+from services.ops.fixes.steps import MOST_STEPS, Fix
 from shared.errors import BAD_FIX, BAD_JSON, DUPLICATE_KEY, FIX_DOES_NOT_APPLY, UserError
 
 AROUND = (

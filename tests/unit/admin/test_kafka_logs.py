@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from aiokafka import TopicPartition
 
-from services.admin.audit.books import Books
-from services.admin.audit.leaderless import report_leaderless
-from services.admin.audit.settled_log import SettledLog
-from services.admin.findings import Report, Source
-from services.admin.kafka_logs import KafkaLogs, LogRecord
+from services.ops.audit.books import Books
+from services.ops.audit.leaderless import report_leaderless
+from services.ops.audit.settled_log import SettledLog
+from services.ops.findings import Report, Source
+from services.ops.kafka_logs import KafkaLogs, LogRecord
 from shared import wire
 from shared.errors import InfrastructureError
 from shared.kafka_security import Brokers

@@ -11,9 +11,9 @@ from fastapi import FastAPI
 from services.admin.api.app import api
 from services.admin.api.operators import Operators
 from services.admin.keep.keeper import KeeperStatus
-from services.admin.registry.desk import RegistryDesk
-from services.admin.registry.places import KnownPlaces
 from services.admin.registry_api.routes import add_registry
+from services.ops.registry.places import KnownPlaces
+from services.ops.registry.registry_reader import RegistryDesk
 from shared.registry import Snapshot
 from shared.registry.memory import MemoryRegistry
 from shared.settings import KafkaSettings, RegistrySettings

@@ -6,9 +6,9 @@ from typing import Any, cast
 
 import pytest
 
-from services.admin.errors.kept import KeptEvent
-from services.admin.findings import Source
 from services.admin.keep.read_ahead import ReadAhead, Slice
+from services.ops.findings import Source
+from services.ops.parked.parked_events import KeptEvent
 from shared.errors import KAFKA_UNAVAILABLE, InfrastructureError
 
 SOURCE = Source("onramp.user_errors", 0)

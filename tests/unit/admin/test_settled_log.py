@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from services.admin.audit.settled_log import SettledLog
+from services.ops.audit.settled_log import SettledLog
 
 
 def _log(*entries: dict[str, Any]) -> SettledLog:

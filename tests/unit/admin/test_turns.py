@@ -6,8 +6,8 @@ from contextlib import AsyncExitStack, ExitStack
 import pytest
 
 from services.admin.api.turns import TurnError, Turns
-from services.admin.registry.desk import MOST_CHANGES, RegistryDesk
-from services.admin.registry.places import KnownPlaces
+from services.ops.registry.places import KnownPlaces
+from services.ops.registry.registry_reader import MOST_CHANGES, RegistryDesk
 from shared.registry.log import MemoryLog
 from shared.settings import KafkaSettings, RegistrySettings
 

@@ -2,7 +2,7 @@
 
 import time
 
-from services.admin.operate.unsettled import Unsettled, judged
+from services.ops.operate.unsettled import Unsettled, judged
 
 _HOUR = 3_600_000
 

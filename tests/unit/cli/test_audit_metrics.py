@@ -6,9 +6,9 @@ import pytest
 import typer
 from prometheus_client.parser import text_string_to_metric_families
 
-from services.admin.findings import Code, Finding, Report, Source
 from services.cli.show import audit_metrics
 from services.cli.verbs import audit
+from services.ops.findings import Code, Finding, Report, Source
 
 
 def read(file: Path) -> dict[str, float]:

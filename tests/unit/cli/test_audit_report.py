@@ -1,7 +1,7 @@
 """The audit's report for people: what is wrong with the command that puts it right, and what is kept."""
 
-from services.admin.findings import Code, Finding, Line, Report, Source
 from services.cli.show.audit_report import lines_of
+from services.ops.findings import Code, Finding, Line, Report, Source
 
 
 def test_a_finding_ends_with_what_puts_it_right_and_what_is_kept_is_counted() -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 import orjson
 import pytest
 
-from services.admin.registry.change import State
-from services.cli.registry.followed_file import FollowedFile
+from services.cli.followed_file import FollowedFile
+from services.ops.registry.change import State
 from shared.errors import KAFKA_UNAVAILABLE, InfrastructureError
 from shared.registry import Snapshot
 from shared.registry.difference import difference

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from services.cli.show.kept_errors import print_groups, print_jobs
+from services.cli.show.parked_groups import print_groups, print_jobs
 
 GROUP: dict[str, Any] = {
     "id": 3,

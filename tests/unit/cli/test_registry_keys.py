@@ -8,10 +8,10 @@ import orjson
 import pytest
 from typer.testing import CliRunner
 
-from services.admin.registry import change
 from services.cli.app import app
 from services.ingest.auth.api_keys import ApiKeys
 from services.ingest.auth.quotas import Quotas
+from services.ops.registry import change
 from shared.errors import UserError
 from shared.registry import Snapshot
 from shared.registry.editor import Editor

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from services.admin.operate import create_sql, holds_sql
 from services.cli.app import app
+from services.ops.operate import create_sql, holds_sql
 from shared.errors import InfrastructureError
 from tests.fixtures.silent import black_holes
 

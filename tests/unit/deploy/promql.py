@@ -7,8 +7,8 @@ from typing import Any, Final
 import promql_parser as promql
 from prometheus_client import CollectorRegistry
 
+from services.cdc.agent.metrics import AgentMetrics
 from services.cli.show.audit_metrics import AuditMetrics
-from services.elt.agent.metrics import AgentMetrics
 from services.ingest.observe import metrics
 from services.writer.observe.metrics import Metrics
 

@@ -16,11 +16,11 @@ from typer.testing import CliRunner
 
 from docs import generate
 from services.admin import safety as admin
-from services.admin.registry import change
 from services.admin.settings import AdminSettings
 from services.cli.app import app
 from services.ingest.safety import require_safe
 from services.ingest.settings import IngestSettings
+from services.ops.registry import change
 from shared.registry.editor import Editor
 from shared.registry.file import load
 from shared.registry.log import MemoryLog

@@ -16,14 +16,16 @@ MAY_IMPORT = {
     "services": ["shared"],
     "services/ingest": ["services.ingest", "shared"],
     "services/writer": ["services.writer", "shared"],
-    "services/admin": ["services.admin", "shared"],
-    "services/elt": ["services.elt", "shared"],
+    "services/admin": ["services.admin", "services.ops", "shared"],
+    "services/ops": ["services.ops", "shared"],
+    "services/cdc": ["services.cdc", "shared"],
     # The command line starts the stack on this machine, and its verbs for operators are the
     # admin service's, or prepare sources; the gateway and the writer are programs to it.
     "services/cli": [
         "services.cli",
         "services.admin",
-        "services.elt",
+        "services.ops",
+        "services.cdc",
         "stack",
         "shared",
         "clients.python.onramp_client",
@@ -35,7 +37,8 @@ MAY_IMPORT = {
 OWNERS = {
     "aiokafka": [
         "services/admin/*kafka_*.py",
-        "services/elt/*kafka_*.py",
+        "services/ops/*kafka_*.py",
+        "services/cdc/*kafka_*.py",
         "services/ingest/send/kafka_*.py",
         "services/ingest/send/partition_queue.py",
         "services/ingest/send/second_producer.py",
@@ -58,10 +61,11 @@ OWNERS = {
     # The files that hold SQL, and those that pass its connection on.
     "psycopg2": [
         "services/admin/*_sql.py",
-        "services/elt/merge/*.py",  # all of it is SQL
-        "services/elt/modeler/modeler.py",
-        "services/elt/schema/migrations.py",
-        "services/elt/*_sql.py",
+        "services/ops/*_sql.py",
+        "services/cdc/merge/*.py",  # all of it is SQL
+        "services/cdc/merger/merger.py",
+        "services/cdc/schema/migrations.py",
+        "services/cdc/*_sql.py",
         "services/writer/columns/catalog.py",
         "services/writer/changes/append.py",
         "services/writer/persist/copy.py",
@@ -76,13 +80,13 @@ OWNERS = {
         "services/writer/settle/ledger.py",
         "services/writer/park/outbox.py",
         "services/writer/driver/standby.py",
-        "services/writer/recover/owner.py",
+        "services/writer/databases/owner.py",
         "services/writer/persist/persist.py",
         "services/writer/postgres/pool.py",
         "services/writer/postgres/unusable.py",
         "services/writer/postgres/database.py",
-        "services/writer/recover/release.py",  # hands its connection on
-        "services/writer/recover/waiting_rows.py",
+        "services/writer/waiting/release.py",  # hands its connection on
+        "services/writer/waiting/waiting_rows.py",
         "services/writer/replay/land.py",  # as above
         "services/writer/replay/place.py",
         "services/writer/replay/rehearse.py",
@@ -93,10 +97,10 @@ OWNERS = {
         "services/writer/persist/typed_table.py",
         "services/writer/persist/small_tables.py",
         "services/writer/settle/waiting_table.py",
-        "services/writer/trial/copies.py",
-        "services/writer/trial/rights.py",
-        "services/writer/trial/survey.py",
-        "services/writer/trial/task.py",  # its errors alone: a table that fails is one, the others go on
+        "services/writer/persist/table_copies.py",
+        "services/writer/persist/table_rights.py",
+        "services/writer/plan/survey.py",
+        "services/writer/plan/task.py",  # its errors alone: a table that fails is one, the others go on
         "shared/migrations.py",
         "shared/postgres/*.py",
         "stack/*.py",

@@ -10,7 +10,7 @@ import pytest
 
 from shared.errors import KAFKA_UNAVAILABLE, REGISTRY_UNREAD, InfrastructureError
 from shared.registry import Snapshot, model
-from shared.registry.chain import FORMAT, NOTHING, Chain, ChangeSet, Ruling
+from shared.registry.change_log import FORMAT, NOTHING, Chain, ChangeSet, Ruling
 from shared.registry.log import MemoryLog, Record, Span
 from shared.registry.log_registry import LogRegistry
 

@@ -8,11 +8,11 @@ import orjson
 import pytest
 import yaml
 
-from services.admin.registry.change import State, Wish, apply_file
-from services.admin.registry.places import KnownPlaces
+from services.ops.registry.change import State, Wish, apply_file
+from services.ops.registry.places import KnownPlaces
 from shared.errors import KAFKA_UNAVAILABLE, REGISTRY_CONFLICT, InfrastructureError, UserError
 from shared.registry import Snapshot
-from shared.registry.chain import FORMAT
+from shared.registry.change_log import FORMAT
 from shared.registry.difference import difference, too_large
 from shared.registry.editor import Editor
 from shared.registry.log import MemoryLog

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from services.admin.registry.change import Result, State, Wish, apply_file
+from services.ops.registry.change import Result, State, Wish, apply_file
 from shared.registry.editor import Editor
 from shared.registry.file import RegistryFileError, load
 from shared.registry.log import MemoryLog

@@ -1,6 +1,6 @@
 """A service's registry is opened before Kafka can be reached."""
 
-from shared.registry.opened import open_registry
+from shared.registry.factory import open_registry
 from shared.settings import KafkaSettings, RegistrySettings
 
 

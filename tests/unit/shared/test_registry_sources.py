@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from shared.registry import Snapshot
-from shared.registry.chain import Chain
+from shared.registry.change_log import Chain
 from shared.registry.difference import difference
 from shared.registry.memory import reasons
 from shared.registry.sources import Source, bytes_of, pattern_of, require_no_clash

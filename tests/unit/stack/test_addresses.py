@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from services.cli import where
+from services.cli import connection_options
 from services.cli.app import app
 from stack.addresses import Addresses, forget, known, note
 
@@ -26,11 +26,11 @@ def test_verbs_find_kafka_and_the_database_of_a_running_stack(tmp_path: Path) ->
     (tmp_path / "postgres").mkdir()
     (tmp_path / "postgres" / "password").write_text("pw")
     note(tmp_path, Addresses(kafka="127.0.0.1:29092", postgres_port=25432))
-    found = where.kafka_and_databases(data_dir=tmp_path)
+    found = connection_options.kafka_and_databases(data_dir=tmp_path)
     assert found.kafka == "127.0.0.1:29092"
     assert found.databases == {"onramp": "postgresql://onramp:pw@127.0.0.1:25432/onramp"}
     dsn = "postgresql://db.example/x"
-    given = where.kafka_and_databases(kafka="kafka.example:9092", dsn=dsn, data_dir=tmp_path)
+    given = connection_options.kafka_and_databases(kafka="kafka.example:9092", dsn=dsn, data_dir=tmp_path)
     assert (given.kafka, given.databases) == ("kafka.example:9092", {"onramp": dsn})
 
 

@@ -1,7 +1,7 @@
 """A part without which events land is told of when it ends, once."""
 
-from stack.beside import Beside
 from stack.errors import StackError
+from stack.optional_parts import Beside
 
 
 class _Told:

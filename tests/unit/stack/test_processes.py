@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from stack.errors import StackError
-from stack.families import is_alive, wait_all
+from stack.process_groups import is_alive, wait_all
 from stack.processes import Child, Command, tail_of, wait_for
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -119,7 +119,7 @@ def test_a_killed_starter_takes_its_children_along(tmp_path: Path) -> None:
     starter = f"""
 import sys, time
 from pathlib import Path
-from stack.families import is_alive, wait_all
+from stack.process_groups import is_alive, wait_all
 from stack.processes import Child, Command
 command = Command(name="thing", argv=[sys.executable, "-c", {STUBBORN!r}],
                   log=Path({str(tmp_path / "log")!r}), grace_seconds=0.2)

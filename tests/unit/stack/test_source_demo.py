@@ -1,6 +1,6 @@
 """The demo's source is named as everybody else names it."""
 
-from services.elt.agent.names import publication
+from services.cdc.agent.names import publication
 from shared.registry.sources import Source
 from stack import source_demo
 

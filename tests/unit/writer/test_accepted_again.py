@@ -10,6 +10,7 @@ import pytest
 from services.writer.batching.byte_sizes import ByteSizes
 from services.writer.batching.fair_share import FairShare
 from services.writer.batching.row_rates import RateLimiter
+from services.writer.databases.diverted_index import DivertedIndex
 from services.writer.driver.partition_tracker import PartitionTracker
 from services.writer.kafka.leaders import Tip
 from services.writer.model.next_offsets import Position
@@ -17,7 +18,6 @@ from services.writer.model.offsets import Partition, Range
 from services.writer.model.routes import Routes
 from services.writer.partitions.partition_halts import Entry
 from services.writer.partitions.plan_log import PlanLog
-from services.writer.recover.diverted_index import DivertedIndex
 
 P = Partition("events.order_placed", 0)
 TOPIC = "a-topic"

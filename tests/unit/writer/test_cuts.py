@@ -8,8 +8,8 @@ import pytest
 from services.writer.kafka.leaders import Tip
 from services.writer.model.next_offsets import Position
 from services.writer.model.offsets import Partition
+from services.writer.partitions.log_cuts import LogCuts
 from services.writer.partitions.plan_log import PlanLog
-from services.writer.recover.log_cuts import LogCuts
 
 P = Partition("events.order_placed", 0)
 LIFE = ("a-topic", 0)

@@ -8,12 +8,12 @@ from typing import Any
 import orjson
 
 from services.writer.batching.row_rates import RateLimiter
+from services.writer.databases.diverted_index import DivertedIndex
+from services.writer.databases.drain import Drainer
 from services.writer.kafka.producer import RecordMetadata
 from services.writer.model.offsets import Partition, Range
 from services.writer.park.diverted_topic import HEADER, RangeMarker
 from services.writer.postgres.database import Database
-from services.writer.recover.diverted_index import DivertedIndex
-from services.writer.recover.drain import Drainer
 from services.writer.settle.pause_policy import PausePolicy
 from shared.kafka_security import Brokers
 from tests.fixtures.writer import TOPIC_ID

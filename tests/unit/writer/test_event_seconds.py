@@ -7,11 +7,11 @@ from services.writer.batching.byte_sizes import ByteSizes
 from services.writer.batching.event_seconds import EventSeconds
 from services.writer.batching.fair_share import FairShare
 from services.writer.batching.row_rates import RateLimiter
+from services.writer.databases.diverted_index import DivertedIndex
 from services.writer.driver.partition_tracker import PartitionTracker
 from services.writer.model.next_offsets import Position
 from services.writer.model.offsets import Partition
 from services.writer.partitions.plan_log import PlanLog
-from services.writer.recover.diverted_index import DivertedIndex
 from services.writer.settle.work_order import TaskReport
 
 SLOW, USUAL = Partition("slow", 0), Partition("usual", 0)

@@ -1,9 +1,9 @@
 """A replay of what is missing comes in pieces as large as a batch may be."""
 
 from services.writer.batching.byte_sizes import ByteSizes
+from services.writer.databases.halts import Gap
 from services.writer.driver.resolve_halt import _pieces
 from services.writer.model.offsets import Partition, Range
-from services.writer.recover.database_halts import Gap
 from services.writer.settle.work_order import TaskReport
 
 PARTITION = Partition("events.e", 0)

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from services.writer.driver.loop import wait
-from services.writer.model import every
-from services.writer.model.every import Every
+from services.writer.model import interval_timer
+from services.writer.model.interval_timer import Every
 from shared import backoff
 from shared.backoff import Backoff
 
@@ -14,7 +14,7 @@ from shared.backoff import Backoff
 class _Clock:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 3.0  # a machine that has just started: its clock is lower than most pauses are long
-        for module in (backoff, every):
+        for module in (backoff, interval_timer):
             monkeypatch.setattr(module, "monotonic", lambda: self.now)
 
 

@@ -4,10 +4,10 @@ import threading
 
 import pytest
 
+from services.writer.databases.diverted_index import DivertedIndex
 from services.writer.kafka.producer import RecordMetadata
 from services.writer.model.offsets import Incarnation, Partition, Range
 from services.writer.park.diverted_topic import EmptyRanges, RangeMarker, closing_records, parse_header
-from services.writer.recover.diverted_index import DivertedIndex
 
 A, B = Partition("events.a", 0), Partition("events.b", 0)
 OLD, NEW = "00000000-0000-0000-0000-000000000001", "00000000-0000-0000-0000-000000000002"

@@ -4,8 +4,8 @@ import pytest
 from aiokafka.record.memory_records import MemoryRecords
 from aiokafka.structs import ConsumerRecord
 
-from services.admin import kafka_logs
-from services.admin.audit.classify import Kind, classify
+from services.ops import kafka_logs
+from services.ops.audit.classify import Kind, classify
 from services.writer.model.offsets import Range
 from services.writer.model.records import LARGE, Headers
 from services.writer.model.routes import Routes

@@ -1,0 +1,186 @@
+"""Kafka Connect's REST interface, as far as the agent uses it."""
+
+import json
+import re
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any, Final
+
+from services.cdc.health.gap import Position
+
+_SECONDS: Final = 15.0
+#: A row's value in Java's words for one that it cannot read: it is not for logs.
+_VALUE: Final = re.compile(r'((?:[Ii]nput|[Vv]alue|[Ss]tring|[Ss]yntax)[^:"]*:? ?)".*"')
+_MOST_REASON: Final = 300
+#: What a connector's offset says amid its first snapshot; and amid one that was asked for, or behind one of
+#: those that was cut off.
+FIRST_SNAPSHOT: Final = "INITIAL"
+ASKED_FOR: Final = "BLOCKING"
+
+
+class ConnectError(Exception):
+    """Kafka Connect cannot be asked, or refused; the text says why and has no values."""
+
+
+class RefusedError(ConnectError):
+    """It answers 400: a configuration is wrong, or its check of the source's login failed."""
+
+
+class _MissingError(ConnectError):
+    """It answers 404."""
+
+
+_KINDS: Final[dict[int, type[ConnectError]]] = {
+    HTTPStatus.NOT_FOUND: _MissingError,
+    HTTPStatus.BAD_REQUEST: RefusedError,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectorStatus:
+    """How a connector and its tasks are (`RUNNING`, `FAILED`, `STOPPED`, …), and why it failed."""
+
+    connector: str
+    tasks: tuple[str, ...]
+    reason: str = ""
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it, or its task, has given up."""
+        return "FAILED" in (self.connector, *self.tasks)
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether it was stopped, and none of its tasks runs."""
+        return self.connector == "STOPPED" and not self.tasks
+
+
+class ConnectApi:
+    """The worker at `url`.  Every method raises `ConnectError`."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url.rstrip("/")
+
+    def config(self, name: str) -> dict[str, str] | None:
+        """Return a connector's configuration; None when there is no such connector."""
+        found: dict[str, str] | None = self._find("GET", name, "/config")
+        return found
+
+    def put_config(self, name: str, config: dict[str, str]) -> None:
+        """Make a connector, or give it another configuration: its task starts again."""
+        self._ask("PUT", name, "/config", config)
+
+    def status(self, name: str) -> ConnectorStatus | None:
+        """Return how a connector is; None when there is no such connector, or it has no state yet."""
+        found = self._find("GET", name, "/status")
+        if found is None:
+            return None
+        tasks = found["tasks"]
+        traces = [part.get("trace", "") for part in (found["connector"], *tasks)]
+        return ConnectorStatus(
+            connector=found["connector"]["state"],
+            tasks=tuple(task["state"] for task in tasks),
+            reason=next((cause(trace) for trace in traces if trace), ""),
+        )
+
+    def restart(self, name: str) -> None:
+        """Start what has failed again."""
+        self._ask("POST", name, "/restart?includeTasks=true&onlyFailed=true")
+
+    def stop(self, name: str) -> None:
+        """Have it end its tasks and stay so; its offsets are kept."""
+        self._ask("PUT", name, "/stop")
+
+    def resume(self, name: str) -> None:
+        """Have a stopped connector go on."""
+        self._ask("PUT", name, "/resume")
+
+    def offsets(self, name: str) -> list[Any]:
+        """Return how far a connector is; empty when it never wrote."""
+        found = self._find("GET", name, "/offsets")
+        return [each for each in (found or {}).get("offsets", ()) if each.get("offset")]
+
+    def position(self, name: str) -> Position:
+        """Return whether a connector has offsets, and whether its first snapshot is not over by them."""
+        offsets = self.offsets(name)
+        return Position(bool(offsets), snapshot_of(offsets) == FIRST_SNAPSHOT)
+
+    def sent(self, name: str) -> int | None:
+        """Return the LSN up to which Kafka has everything; None if Kafka Connect is unreachable."""
+        try:
+            return offset_lsn(self.offsets(name))
+        except ConnectError:
+            return None
+
+    def delete_offsets(self, name: str) -> None:
+        """Have a stopped connector forget how far it is: it begins with a snapshot."""
+        self._ask("DELETE", name, "/offsets")
+
+    def delete(self, name: str) -> None:
+        """Remove a connector; its offsets outlive it unless they are deleted before."""
+        self._find("DELETE", name, "")
+
+    def _find(self, method: str, name: str, path: str) -> Any:
+        """Ask for what may not be there; None when it is not.
+
+        A worker that starts says so of all connectors until it has read its topics.
+        """
+        try:
+            return self._ask(method, name, path)
+        except _MissingError:
+            self._send("GET", "/health")
+        try:
+            return self._ask(method, name, path)
+        except _MissingError:
+            return None
+
+    def _ask(self, method: str, name: str, path: str, body: object = None) -> Any:
+        return self._send(method, f"/connectors/{urllib.parse.quote(name)}{path}", body)
+
+    def _send(self, method: str, path: str, body: object = None) -> Any:
+        request = urllib.request.Request(  # noqa: S310 - an operator's URL
+            self._url + path,
+            method=method,
+            data=None if body is None else json.dumps(body).encode(),
+            headers={"Content-Type": "application/json"},
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=_SECONDS) as answer:  # noqa: S310 - an operator's URL
+                text = answer.read()
+        except urllib.error.HTTPError as error:
+            with error:
+                kind = _KINDS.get(error.code, ConnectError)
+                raise kind(_refusal(method, path, error)) from None
+        except (OSError, TimeoutError) as error:
+            raise ConnectError(f"Kafka Connect at {self._url} does not answer: {error}") from None
+        return json.loads(text) if text else {}
+
+
+def _refusal(method: str, path: str, error: urllib.error.HTTPError) -> str:
+    try:
+        said = json.loads(error.read()).get("message", "")
+    except (ValueError, OSError):
+        said = "it says no more, as while it starts"
+    return f"Kafka Connect answers {error.code} to {method} {path}: {said[:_MOST_REASON]}"
+
+
+def snapshot_of(offsets: Sequence[Mapping[str, Any]]) -> str | None:
+    """Return which snapshot a connector takes, by its `offsets` (`INITIAL`, `BLOCKING`); None: it is over."""
+    return offsets[0]["offset"].get("snapshot") if offsets else FIRST_SNAPSHOT
+
+
+def offset_lsn(offsets: Sequence[Mapping[str, Any]]) -> int:
+    """Return up to where of the source's log a connector is, by its `offsets`; 0 when it never wrote."""
+    found = (each["offset"].get(name) for each in offsets for name in ("lsn", "lsn_proc", "lsn_commit"))
+    return max((int(lsn) for lsn in found if lsn is not None), default=0)
+
+
+def cause(trace: str) -> str:
+    """Return the last cause that a stack trace of Java names: the first lines wrap it."""
+    lines = [line for line in trace.splitlines() if line and not line[0].isspace()]
+    cause = lines[-1].removeprefix("Caused by: ") if lines else ""
+    return _VALUE.sub(r'\1"…"', cause)[:_MOST_REASON]

@@ -1,0 +1,105 @@
+"""What the agent shows of sources to Prometheus."""
+
+from prometheus_client import CollectorRegistry, Gauge
+
+from services.cdc.agent.source_state import Shown, State
+
+
+class AgentMetrics:
+    """The agent's metrics; those of a source go with it."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.state = Gauge(
+            "onramp_source_state",
+            "1 for the state that a source is in: flowing, starting, unreachable, unprepared, failed, "
+            "taken, standby, out_of_sync.",
+            ["source", "state"],
+            registry=self.registry,
+        )
+        self.slot_active = Gauge(
+            "onramp_source_slot_active",
+            "Whether somebody reads the source's replication slot: Kafka Connect says RUNNING while the "
+            "source is away.",
+            ["source"],
+            registry=self.registry,
+        )
+        self.slot_lost = Gauge(
+            "onramp_source_slot_lost",
+            "Whether the server has removed WAL that the slot needed.",
+            ["source"],
+            registry=self.registry,
+        )
+        self.retained = Gauge(
+            "onramp_source_retained_wal_bytes",
+            "WAL that the source keeps for its slot.",
+            ["source"],
+            registry=self.registry,
+        )
+        self.alarm = Gauge(
+            "onramp_source_wal_alarm_bytes",
+            "The source's wal_alarm, to compare with the WAL that is kept.",
+            ["source"],
+            registry=self.registry,
+        )
+        self.heartbeat_age = Gauge(
+            "onramp_source_heartbeat_age_seconds",
+            "Seconds since Kafka last had more of the source; heartbeats come each second. "
+            "Absent amid a first snapshot.",
+            ["source"],
+            registry=self.registry,
+        )
+        self.left_out = Gauge(
+            "onramp_source_tables_left_out",
+            "Tables that would fail the source and stay out: columns that differ by case, topics that "
+            "collide.",
+            ["source"],
+            registry=self.registry,
+        )
+
+        self.held = Gauge(
+            "onramp_source_tables_held",
+            "Tables that the modeler holds: they are as they were, and onramp.models.reason says why.",
+            ["source"],
+            registry=self.registry,
+        )
+        self.unmerged = Gauge(
+            "onramp_source_unmerged_seconds",
+            "For how long changes that have landed wait for the modeler, of tables that it does not hold.",
+            ["source"],
+            registry=self.registry,
+        )
+        self.looked_at = Gauge(
+            "onramp_source_looked_timestamp_seconds",
+            "When the agent last looked at the source (Unix seconds).",
+            ["source"],
+            registry=self.registry,
+        )
+
+    def show(self, source: str, shown: Shown, alarm_bytes: int) -> None:
+        """Show how a source is."""
+        for state in State:
+            self.state.labels(source, state).set(state is shown.state)
+        self.alarm.labels(source).set(alarm_bytes)
+        self.looked_at.labels(source).set_to_current_time()
+        self.held.labels(source).set(shown.held)
+        self.unmerged.labels(source).set(shown.unmerged_s)
+        if shown.heartbeat_age_s is None:
+            self.heartbeat_age.remove_by_labels({"source": source})
+        else:
+            self.heartbeat_age.labels(source).set(shown.heartbeat_age_s)
+        if shown.seen is None:
+            self.slot_active.labels(source).set(0)
+            return
+        slot = shown.seen.slot
+        self.slot_active.labels(source).set(bool(slot and slot.active))
+        self.slot_lost.labels(source).set(bool(slot and slot.is_lost))
+        self.retained.labels(source).set(slot.retained_bytes if slot else 0)
+        self.left_out.labels(source).set(len(shown.seen.left_out))
+
+    def forget(self, source: str) -> None:
+        """Show nothing of a source any more."""
+        for gauge in (self.slot_active, self.slot_lost, self.retained, self.alarm, self.heartbeat_age):
+            gauge.remove_by_labels({"source": source})
+        for gauge in (self.left_out, self.state, self.held, self.unmerged, self.looked_at):
+            gauge.remove_by_labels({"source": source})

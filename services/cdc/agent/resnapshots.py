@@ -1,0 +1,296 @@
+"""Tables that must be read again, because their rows changed and no event says so, until they were."""
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Any, Final
+from uuid import uuid4
+
+from services.cdc.agent import names
+from services.cdc.agent.connect_api import ASKED_FOR, ConnectApi, offset_lsn, snapshot_of
+from services.cdc.agent.kafka_topics import ChangeTopics
+from services.cdc.agent.source_sql import SourceError
+from services.cdc.agent.source_state import Kept, Reread, Seen, Table
+from services.cdc.agent.source_state_sql import KeptDatabase
+from services.cdc.change_detection import snapshot_marker
+from services.cdc.change_detection.resnapshots_sql import Asked
+from services.cdc.change_detection.snapshot_timeouts import Overdue
+from services.cdc.change_detection.table_fingerprint import RowsStamp, why_again
+from services.cdc.health.slot import Slot, lsn_number
+
+log = logging.getLogger(__name__)
+
+_ONCE: Final = " once transactions have ended that were open then"
+
+
+class Rereads:
+    """Has a source's tables read again, and asks again when whoever should do it has ended meanwhile.
+
+    Kafka Connect takes a signal once; a worker or task that ends amid the snapshot does not go on with it.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        kept: KeptDatabase,
+        connect: ConnectApi,
+        topics: ChangeTopics,
+        has_rows: Callable[[int], bool],
+    ) -> None:
+        self._name = name
+        self._kept = kept
+        self._connect = connect
+        self._topics = topics
+        self._has_rows = has_rows
+        #: By table and where its snapshot began: up to where landing was searched for the end of it.
+        self._searched: dict[tuple[str, int], int] = {}
+        #: Those whose end has landed.
+        self._ended: set[tuple[str, int]] = set()
+        #: Those whose table had no rows at the look before.
+        self._without_rows: set[tuple[str, int]] = set()
+        self._overdue = Overdue()
+        #: Up to where messages of snapshots were read.
+        self._heard: int | None = None
+        #: The slot's reader, and how far the connector was when it was seen first.
+        self._moved_from: tuple[str | None, int] | None = None
+        #: Who read the slot when Kafka Connect was asked whether the first snapshot is over.
+        self._asked_offsets: str | None = None
+        #: What is shown of tables that are read again.
+        self.reasons: list[str] = []
+        #: Who read the slot when the connector was configured: it ends, and does not know of all tables.
+        self._replaced: str | None = None
+
+    def note_configured(self, slot: Slot | None) -> None:
+        """Note that the connector was configured: another one reads the slot soon."""
+        self._replaced = slot.reader if slot is not None and slot.active else None
+
+    def has_forgotten(self, slot: Slot | None, *, streams: bool) -> bool:
+        """Whether Kafka Connect does not know that the first snapshot is over (`streams`), and takes another.
+
+        Kafka Connect is asked once for each reader of the slot, and at each look
+        while nobody reads the slot: the next reader's snapshot can be over before the next look.  Raises
+        `ConnectError`, `KeptError`, `TopicsError`.
+        """
+        reader = slot.reader if slot is not None and slot.active else None
+        if streams and reader is not None and reader == self._asked_offsets:
+            return False
+        self._asked_offsets = reader
+        # Two readings must agree that they are forgotten: all tables are re-snapshotted for it.
+        is_over = any(snapshot_of(self._offsets()) in (None, ASKED_FOR) for _ in range(1 + streams))
+        if is_over != streams:
+            # All rows of the snapshot are on the topics: Kafka Connect's offset is behind them.
+            ends = self._topics.ends(self._name, self._kept.history()) if is_over else {}
+            self._kept.keep_streams(streams=is_over, ends=ends)
+        return streams and not is_over
+
+    def leave(self, seen: Seen, kept: Kept) -> None:
+        """Keep that tables are captured no more, before it is so: those that come back are new then.
+
+        Raises `KeptError`.
+        """
+        captured = seen.captured
+        still = {name: stamp for name, stamp in (kept.tables or {}).items() if name in captured}
+        if still != (kept.tables or {}):
+            self._kept.keep_tables(still, kept.rereads)
+
+    def look(self, seen: Seen, kept: Kept) -> None:
+        """Note which tables must be read again, which have been, and ask for those that must.
+
+        Raises `KeptError`, `ConnectError`, `TopicsError`, `SourceError`.
+        """
+        captured = seen.captured
+        before = kept.tables or {}
+        now = {name: table.rows_stamp.after(before.get(name)) for name, table in captured.items()}
+        if kept.tables is None:
+            self._kept.keep_tables(now, {})  # the first snapshot has them all
+            return
+        self._hear(kept.rereads.values())
+        pending = {
+            name: left
+            for name, each in kept.rereads.items()
+            if name in captured and (left := self._left(captured[name], each, seen)) is not None
+        }
+        after = lsn_number(seen.tables_lsn)
+        if now != kept.tables:
+            for name, why in self._new(kept, captured, now).items():
+                asked = pending.get(name, Reread())
+                pending[name] = replace(asked, why=why, open=seen.begun, after=after, is_asked=False)
+        for name, each in pending.items():
+            if each.open and each.open <= seen.ended:
+                pending[name] = replace(each, open=0, after=after)
+        if now != kept.tables or pending != kept.rereads:
+            self._kept.keep_tables(now, pending)
+        self.reasons = [
+            f"{name} is read again{_ONCE if each.open else ''}: {each.why}" for name, each in pending.items()
+        ]
+        if pending and seen.slot is not None and seen.slot.active:
+            self._ask(seen.slot, captured, now, pending)
+
+    def _new(self, kept: Kept, captured: Mapping[str, Table], now: dict[str, RowsStamp]) -> dict[str, str]:
+        """Return by full name why tables must be read again; who cannot be asked is as before in `now`."""
+        before = kept.tables or {}
+        new = {n: t for n, t in captured.items() if n not in before or before[n].oid != t.oid}
+        ends = self._topics.ends(self._name, [(t.schema, t.name) for t in new.values()])
+        had_rows = {n for n, t in new.items() if ends[t.schema, t.name].offset}
+        found: dict[str, str] = {}
+        for name in captured:
+            # Of a partition that cannot be asked nobody else says so.
+            ask = self._has_rows if name in new else self._asked_for_rows
+            try:
+                why = why_again(before.get(name), now[name], ask, had_rows=name in had_rows)
+            except SourceError as error:
+                extra = {"source": self._name, "table": name, "reason": str(error)}
+                log.warning("cannot check whether a table must be re-snapshotted", extra=extra)
+                now.pop(name)
+                now |= {name: before[name]} if name in before else {}
+            else:
+                found |= {name: why} if why else {}
+        return found
+
+    def _left(self, table: Table, asked: Reread, seen: Seen) -> Reread | None:
+        """Return what is waited for, or is to be asked for; None once the table was read again."""
+        if not asked.is_asked:
+            return asked
+        at, name = (table.full_name, asked.start), (table.schema, table.name)
+        if at not in self._ended:
+            start = self._searched.get(at, asked.start)
+            has_end, self._searched[at] = self._kept.has_snapshots_end(name, start)
+            self._ended |= {at} if has_end else set()
+        # What has come tells nothing before it is known what its snapshot has seen.
+        had_rows = self._kept.had_rows(asked.token) if asked.token else True
+        if had_rows is not None and at not in self._ended and not self._may_have_rows(table, asked, had_rows):
+            return self._emptied(table, asked)
+        if had_rows is None or at not in self._ended:
+            return self._unless_overdue(table, asked, seen)
+        self._forget(at)
+        return None
+
+    def _may_have_rows(self, table: Table, asked: Reread, had_rows: bool) -> bool:
+        """Whether a snapshot's rows are to come; a table without any has two looks agree on that."""
+        if asked.token:
+            return had_rows
+        at = (table.full_name, asked.start)
+        was_empty, is_empty = at in self._without_rows, not self._asked_for_rows(table.oid)
+        self._without_rows = self._without_rows | {at} if is_empty else self._without_rows - {at}
+        return not (was_empty and is_empty)
+
+    def _asked_for_rows(self, oid: int) -> bool:
+        try:
+            return self._has_rows(oid)
+        except SourceError:  # locked, or closed to the role: no reason to wait with others
+            return True
+
+    def _emptied(self, table: Table, asked: Reread) -> Reread | None:
+        """Have the public table begin empty where it was asked for: what came since is told by changes."""
+        extra = {"source": self._name, "table": table.full_name}
+        self._forget((table.full_name, asked.start))
+        name = (table.schema, table.name)
+        if not self._kept.empty(name, asked.start, asked.token):
+            log.warning("a table is asked for again: what came since is trimmed from landing", extra=extra)
+            return replace(asked, is_asked=False, reader=None)
+        log.info("a public table is emptied: its source has no rows", extra=extra)
+        return None
+
+    def _forget(self, at: tuple[str, int]) -> None:
+        self._searched.pop(at, None)
+        self._ended.discard(at)
+        self._without_rows.discard(at)
+        self._overdue.is_done(at)
+
+    def _unless_overdue(self, table: Table, asked: Reread, seen: Seen) -> Reread:
+        """Return what is waited for, or that it is to be asked for again: its snapshot has failed."""
+        if seen.slot is None:
+            return asked
+        at, name = (table.full_name, asked.start), (table.schema, table.name)
+        if not self._overdue.is_overdue(
+            at,
+            log_end=lsn_number(seen.tables_lsn),
+            confirmed=seen.slot.confirmed,
+            landed=self._searched.get(at, asked.start),
+            topic_end=lambda: self._topics.ends(self._name, [name])[name].offset,
+        ):
+            return asked
+        return replace(asked, why=f"its snapshot has failed ({asked.why})", is_asked=False, reader=None)
+
+    def _hear(self, rereads: Iterable[Reread]) -> None:
+        """Keep what snapshots tell that they have seen, while some are asked for."""
+        starts = [each.messages for each in rereads if each.token]
+        if not starts:
+            self._heard = None
+            return
+        start = min(starts) if self._heard is None else self._heard
+        messages, self._heard = self._topics.messages(self._name, start)
+        if told := snapshot_marker.told(messages):
+            self._kept.keep_told(told)
+
+    def _ask(
+        self,
+        slot: Slot,
+        captured: Mapping[str, Table],
+        now: Mapping[str, RowsStamp],
+        pending: Mapping[str, Reread],
+    ) -> None:
+        """Ask for what was not asked for, or of a reader of the slot that has ended since.
+
+        Not before all transactions of before have ended, and Kafka has their changes: they would come behind
+        the rows that are read, and would have the last word although they lack what no event says.
+        """
+        reader = slot.reader
+        if reader == self._replaced:
+            return
+        wanted = {
+            name: each
+            for name, each in pending.items()
+            if not (each.is_asked and each.reader == reader)
+            and not each.open
+            and each.after <= slot.confirmed
+        }
+        is_busy = any(each.reader == reader for each in pending.values())
+        if not wanted or not self._takes_signals(reader, is_busy=is_busy):
+            return
+        tables = {name: (captured[name].schema, captured[name].name) for name in wanted}
+        ends = self._topics.ends(self._name, tables.values())
+        for name, each in wanted.items():
+            why = f"whoever read it has ended ({each.why})" if each.is_asked else each.why
+            log.info("re-snapshotting a table", extra={"source": self._name, "table": name, "reason": why})
+        tokens = {name: uuid4() for name in wanted if not captured[name].key}
+        end = self._topics.messages_end(self._name) if tokens else 0
+        asked = dict(pending)
+        for name, each in wanted.items():
+            token = str(tokens.get(name, ""))
+            # What was asked for before may have rows and no message yet.
+            messages = each.messages if each.token else end
+            asked[name] = replace(
+                each,
+                is_asked=True,
+                reader=reader,
+                start=ends[tables[name]].offset,
+                token=token,
+                messages=messages,
+            )
+        # Before anybody is asked: rows of a snapshot of which nobody knows would be those of a first one.
+        self._kept.keep_asked([Asked(*tables[name], asked[name].start, asked[name].token) for name in tokens])
+        signals = {name: captured[name].condition(tokens.get(name)) for name in wanted}
+        self._topics.read_again(self._name, signals)
+        self._kept.keep_tables(now, asked)
+
+    def _takes_signals(self, reader: str | None, *, is_busy: bool) -> bool:
+        """Whether a signal is heeded now, and nobody could take the end of another snapshot for its own.
+
+        `is_busy`: whether this reader of the slot was asked before.
+        """
+        offsets = self._offsets()
+        lsn = offset_lsn(offsets)
+        if self._moved_from is None or self._moved_from[0] != reader:
+            self._moved_from = reader, lsn
+        # A connector that starts looks for its place in the log, and may then read the slot by another
+        # process: asked by then it would be asked twice.
+        if not offsets or lsn == self._moved_from[1]:
+            return False
+        # The first snapshot has all rows, and a signal would come to nothing.
+        snapshot = snapshot_of(offsets)
+        return snapshot is None or (snapshot == ASKED_FOR and not is_busy)
+
+    def _offsets(self) -> list[Any]:
+        return self._connect.offsets(names.connector(self._name))

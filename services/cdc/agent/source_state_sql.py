@@ -1,0 +1,289 @@
+"""What the agent keeps in the database that a source is published to: its state, and the tables' history.
+
+Owns psycopg2 for those databases. The modeler reads the history, `onramp.source_tables`; the tables in
+`onramp_agent` are the agent's alone.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from functools import partial
+from typing import Any, Final
+
+import orjson
+import psycopg2
+from psycopg2.extensions import connection, cursor
+
+from services.cdc.agent.source_state import Kept, Reread, Seen, Shown, Table
+from services.cdc.change_detection import resnapshots_sql
+from services.cdc.change_detection.resnapshots_sql import Asked
+from services.cdc.change_detection.snapshot_marker import Told
+from services.cdc.change_detection.table_fingerprint import RowsStamp
+from services.cdc.change_detection.topic_generation_sql import End
+from services.cdc.health.gap import Gap
+from services.cdc.health.slot import Reader, Readers, lsn_number, lsn_text
+from services.cdc.schema.migrations import migrate
+from shared.errors import InfrastructureError
+from shared.postgres.answering import KeptConnection, answering
+from shared.postgres.connect import connect as opened
+from shared.postgres.failures import NO_SUCH_DATABASE, failure
+
+_OPTIONS: Final = "-c search_path=pg_catalog,pg_temp -c statement_timeout=10000 -c lock_timeout=5000"
+#: What messages call it: its DSN is in none.
+_NAME: Final = "the database that it is published to"
+_KEPT: Final = """
+    SELECT out_of_sync_lsn::text, out_of_sync_at, out_of_sync_why, resync_wanted_at, tables, rereads,
+           slot_reader, own_lsn::text, streams, coalesce(confirmed_lsn > '0/0', false)
+    FROM onramp_agent.sources WHERE source = %s
+"""
+#: Of the session: it ends with that.
+_WATCH: Final = "SELECT pg_try_advisory_lock(hashtextextended('onramp_agent ' || %s, 0))"
+_ADD: Final = """
+    INSERT INTO onramp_agent.sources (source, dsn_env, state) VALUES (%s, %s, 'starting')
+    ON CONFLICT (source) DO UPDATE SET dsn_env = excluded.dsn_env WHERE sources.dsn_env <> excluded.dsn_env
+"""
+_SHOW: Final = """
+    UPDATE onramp_agent.sources SET state = %s, reason = %s, slot_active = %s, wal_status = %s,
+        retained_bytes = %s, heartbeat_age_s = %s, left_out = %s, looked_at = clock_timestamp(),
+        confirmed_lsn = coalesce(%s, confirmed_lsn), slot_reader = %s, own_lsn = %s
+    WHERE source = %s
+"""
+_MARK: Final = """
+    UPDATE onramp_agent.sources SET out_of_sync_lsn = %s, out_of_sync_at = clock_timestamp(),
+        out_of_sync_why = %s, resync_wanted_at = CASE WHEN %s THEN clock_timestamp() END
+    WHERE source = %s AND out_of_sync_at IS NULL
+"""
+_HEAL: Final = """
+    UPDATE onramp_agent.sources SET out_of_sync_lsn = NULL, out_of_sync_at = NULL, out_of_sync_why = NULL,
+        resync_wanted_at = NULL, rereads = '{}', confirmed_lsn = NULL, slot_reader = NULL, own_lsn = NULL,
+        streams = false
+    WHERE source = %s
+"""
+#: Of each table whether it is held, and where its next merge begins if more has landed.  A table that waits
+#: for the rest of a snapshot is not behind.
+_MERGED: Final = """
+    SELECT m.landing, m.reason IS NOT NULL, m.next_offset, NOT m.awaits_snapshot AND EXISTS (
+        SELECT FROM onramp.totals t JOIN onramp.ledger l USING (topic_id, partition)
+        WHERE t.destination = 'landing.' || m.landing AND t.topic_id <> ALL (m.past_topics)
+          AND l.next_offset > m.next_offset)
+    FROM onramp.models m WHERE m.source = %s
+"""
+_LATEST: Final = """
+    SELECT DISTINCT ON (schema_name, table_name) schema_name, table_name, columns, key, dropped
+    FROM onramp.source_tables WHERE source = %s ORDER BY schema_name, table_name, seen_at DESC
+"""
+_RECORD: Final = """
+    INSERT INTO onramp.source_tables (source, schema_name, table_name, seen_at, lsn, columns, key, dropped)
+    VALUES (%s, %s, %s, clock_timestamp(), %s, %s, %s, %s)
+"""
+
+
+class KeptError(Exception):
+    """The database that the source is published to cannot be used; the text says why, without its DSN."""
+
+
+class KeptDatabase:
+    """The database that a source is published to.  Every method raises `KeptError`."""
+
+    def __init__(self, source: str, dsn_env: str, dsn: str) -> None:
+        self._source = source
+        self._dsn_env = dsn_env
+        self._kept = KeptConnection(_NAME, dsn, partial(prepared, dsn))
+
+    def watch(self) -> bool:
+        """Whether this agent watches over the source: of several one does, until its session ends."""
+        with self._transaction() as cursor:
+            cursor.execute(_WATCH, (self._source,))
+            return bool(cursor.fetchone()[0])
+
+    def read(self) -> Kept:
+        """Return what is kept."""
+        with self._transaction() as cursor:
+            cursor.execute(_ADD, (self._source, self._dsn_env))
+            cursor.execute(_KEPT, (self._source,))
+            lsn, at, why, wanted, tables, rereads, reader, own, streams, had_slot = cursor.fetchone()
+            cursor.execute(_MERGED, (self._source,))
+            models = cursor.fetchall()
+        return Kept(
+            out_of_sync_lsn=lsn,
+            out_of_sync_at=at,
+            out_of_sync_why=why,
+            resync_wanted_at=wanted,
+            tables=None if tables is None else {n: RowsStamp.of(t) for n, t in tables.items()},
+            rereads={name: Reread(**each) for name, each in rereads.items()},
+            readers=Readers(last=Reader(reader or Reader.NOBODY), own=lsn_number(own or "0/0")),
+            streams=streams,
+            had_slot=had_slot,
+            held=sum(is_held for _, is_held, _, _ in models),
+            behind={t: at for t, is_held, at, is_behind in models if is_behind and not is_held},
+        )
+
+    def show(self, shown: Shown) -> None:
+        """Write how the source is, also of one that was never reached."""
+        slot = shown.seen.slot if shown.seen else None
+        values = (
+            shown.state,
+            shown.reason,
+            slot and slot.active,
+            slot and slot.wal_status,
+            slot and slot.retained_bytes,
+            shown.heartbeat_age_s,
+            _json(shown.seen.left_out if shown.seen else {}),
+            slot and slot.confirmed_lsn,
+            shown.readers.last,
+            lsn_text(shown.readers.own),
+            self._source,
+        )
+        with self._transaction() as cursor:
+            cursor.execute(_SHOW, values)
+            if not cursor.rowcount:
+                cursor.execute(_ADD, (self._source, self._dsn_env))
+                cursor.execute(_SHOW, values)
+
+    def mark_out_of_sync(self, gap: Gap) -> None:
+        """Keep since where changes are missing; the first mark stays until a resync."""
+        with self._transaction() as cursor:
+            cursor.execute(_MARK, (gap.lsn, gap.why, gap.starts_again, self._source))
+
+    def heal(self, ends: Mapping[tuple[str, str], End]) -> None:
+        """Forget that changes are missing: everything is read again from `ends`, the topics' ends by table.
+
+        There public tables begin empty, once their new rows have landed: of a table that has no rows any more
+        a snapshot says nothing.
+        """
+        with self._transaction() as cursor:
+            resnapshots_sql.begin_again(cursor, self._source, ends)
+            cursor.execute(_HEAL, (self._source,))
+
+    def history(self) -> dict[tuple[str, str], tuple[Any, ...]]:
+        """Return the latest entry of each table: columns, key, whether it was dropped."""
+        with self._transaction() as cursor:
+            cursor.execute(_LATEST, (self._source,))
+            return {(row[0], row[1]): tuple(row[2:]) for row in cursor.fetchall()}
+
+    def record(self, seen: Seen, changed: Sequence[Table], dropped: Sequence[tuple[str, str]]) -> None:
+        """Add what changed to the history, dated, with where the source's WAL was."""
+        with self._transaction() as cursor:
+            # First: one that was dropped and made again is both.
+            for schema, name in dropped:
+                cursor.execute(_RECORD, (self._source, schema, name, seen.lsn, "[]", None, True))
+            for table in changed:
+                columns = [column._asdict() for column in table.columns]
+                key = list(table.key) if table.key else None
+                entry = (self._source, table.schema, table.name, seen.lsn, _json(columns), key, False)
+                cursor.execute(_RECORD, entry)
+
+    def keep_tables(self, tables: Mapping[str, RowsStamp], rereads: Mapping[str, Reread]) -> None:
+        """Keep what the tables' rows are now, and which of them must be read again for it."""
+        documents = {name: asdict(each) for name, each in rereads.items()}
+        with self._transaction() as cursor:
+            cursor.execute(
+                "UPDATE onramp_agent.sources SET tables = %s, rereads = %s WHERE source = %s",
+                (_json({n: t.document() for n, t in tables.items()}), _json(documents), self._source),
+            )
+
+    def keep_streams(self, *, streams: bool, ends: Mapping[tuple[str, str], End]) -> None:
+        """Keep whether the source's first snapshot is over, and by table the `ends` of the topics by then."""
+        with self._transaction() as cursor:
+            cursor.execute(
+                "UPDATE onramp_agent.sources SET streams = %s WHERE source = %s", (streams, self._source)
+            )
+            resnapshots_sql.note_snapshots_end(cursor, self._source, ends)
+
+    def has_snapshots_end(self, table: tuple[str, str], start: int) -> tuple[bool, int]:
+        """Whether a snapshot's last row of `table` landed at `start` or later, and where to look next."""
+        with self._transaction() as cursor:
+            return resnapshots_sql.has_end(cursor, (self._source, *table), start)
+
+    def keep_asked(self, asked: Sequence[Asked]) -> None:
+        """Keep which snapshots tell what they have seen."""
+        with self._transaction() as cursor:
+            resnapshots_sql.note_asked(cursor, self._source, asked)
+
+    def keep_told(self, told: Sequence[Told]) -> None:
+        """Keep what snapshots have seen."""
+        with self._transaction() as cursor:
+            resnapshots_sql.note_told(cursor, self._source, told)
+
+    def had_rows(self, token: str) -> bool | None:
+        """Whether the snapshot of a token has seen rows; None while it is not known what it has seen."""
+        with self._transaction() as cursor:
+            return resnapshots_sql.had_rows(cursor, self._source, token)
+
+    def empty(self, table: tuple[str, str], start: int, token: str = "") -> bool:
+        """Have the public table begin empty at `start`, and be made of the changes behind it.
+
+        Of a token's snapshot: of those that it has not seen.  Returns whether they are there.
+        """
+        with self._transaction() as cursor:
+            return resnapshots_sql.empty(cursor, self._source, table, start, token)
+
+    def forget(self) -> None:
+        """Remove what is kept of a source that is no more; its history stays."""
+        with self._transaction() as cursor:
+            cursor.execute("DELETE FROM onramp_agent.sources WHERE source = %s", (self._source,))
+            resnapshots_sql.forget(cursor, self._source)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._kept.close()
+
+    @contextmanager
+    def _transaction(self) -> Iterator[Any]:
+        with translated():
+            try:
+                with self._kept.used() as conn, conn, conn.cursor() as cursor:
+                    yield cursor
+            except psycopg2.Error:
+                self.close()
+                raise
+
+
+@contextmanager
+def asking(dsn: str) -> Iterator[cursor]:
+    """Run the block as a transaction in a database as it is.  Raises `KeptError`."""
+    with translated(), answering(_NAME, dsn, partial(connect, dsn)) as conn, conn, conn.cursor() as cur:
+        yield cur
+
+
+def connect(dsn: str) -> connection:
+    """Open a connection."""
+    return opened(dsn, name="onramp-agent", options=_OPTIONS)
+
+
+def prepared(dsn: str) -> connection:
+    """Open a connection to a database whose schema of the agent is up to date."""
+    conn = connect(dsn)
+    try:
+        migrate(conn, "that the source is published to")
+    except BaseException:
+        conn.close()
+        raise
+    return conn
+
+
+def sources_in(dsn: str) -> dict[str, str]:
+    """Return the sources kept in a database, each with the variable of its DSN. Raises `KeptError`."""
+    with translated(), answering(_NAME, dsn, partial(prepared, dsn)) as conn, conn, conn.cursor() as cursor:
+        cursor.execute("SELECT source, dsn_env FROM onramp_agent.sources")
+        return dict(cursor.fetchall())
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Raise the driver's errors as `KeptError`, without what could repeat a DSN."""
+    try:
+        yield
+    except InfrastructureError as error:
+        raise KeptError(error.detail) from None
+    except psycopg2.Error as error:
+        if error.pgcode == NO_SUCH_DATABASE:
+            raise KeptError(failure("the database that it is published to", error)) from None
+        missing = error.pgcode == "42P01"
+        hint = ": start the writer, which creates its tables there" if missing else ""
+        code = f"SQLSTATE {error.pgcode}" if error.pgcode else "no connection"
+        raise KeptError(f"the database that it is published to cannot be used: {code}{hint}") from None
+
+
+def _json(value: object) -> str:
+    return orjson.dumps(value).decode()

@@ -1,0 +1,129 @@
+"""What is kept of snapshots that were asked for: where they may begin, what they have seen, their ends."""
+
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
+
+from psycopg2 import sql
+from psycopg2.extensions import cursor
+from psycopg2.extras import execute_values
+
+from services.cdc.change_detection.snapshot_marker import Told
+from services.cdc.change_detection.topic_generation_sql import End, follow, has_landed, know
+from shared import change_table
+
+#: Each row is looked at once, and so many at a time: one that waited behind a lock is missed, and its table
+#: is read twice then.
+_END: Final = sql.SQL("""
+    SELECT coalesce(bool_or(change ->> 'op' = 'r'
+               AND change #>> '{{source,snapshot}}' IN ('last', 'last_in_data_collection')), false),
+           max(_offset)
+    FROM (SELECT change, _offset FROM {} WHERE _offset >= %s ORDER BY _offset LIMIT 100000) AS changes
+""")
+_ASKED: Final = """
+    INSERT INTO onramp.source_rereads (source, schema_name, table_name, start, token) VALUES %s
+"""
+#: Of a signal that was taken twice the later one's rows have the last word.
+_TOLD: Final = """
+    UPDATE onramp.source_rereads SET seen = %s, lsn = %s, has_rows = %s
+    WHERE source = %s AND token = %s AND (lsn IS NULL OR lsn < %s)
+"""
+_HAD_ROWS: Final = "SELECT has_rows FROM onramp.source_rereads WHERE source = %s AND token = %s"
+#: Whether changes from there on are no more in landing.
+_IS_TRIMMED: Final = """
+    SELECT coalesce(trimmed_to, 0) > %(start)s FROM onramp.models
+    WHERE source = %(source)s AND schema_name = %(schema)s AND table_name = %(table)s FOR UPDATE
+"""
+_EMPTY: Final = """
+    UPDATE onramp.models SET clear_at = %(start)s, clear_after = next_offset,
+        next_offset = least(next_offset, %(start)s),
+        begins_at = %(start)s, carried = NULL, reason = NULL, held_since = NULL, (seen, seen_before) = (
+            SELECT min(seen::text)::pg_snapshot, min(lsn) FROM onramp.source_rereads
+            WHERE source = %(source)s AND token = %(token)s)
+    WHERE source = %(source)s AND schema_name = %(schema)s AND table_name = %(table)s
+"""
+_CLEAR: Final = """
+    UPDATE onramp.models SET clear_at = %(end)s, clear_after = NULL, begins_at = %(end)s,
+        log_begins_at = %(end)s,
+        seen = NULL, seen_before = NULL
+    WHERE source = %(source)s AND schema_name = %(schema)s AND table_name = %(table)s
+"""
+_SNAPSHOT_ENDED: Final = """
+    UPDATE onramp.models SET clear_after = %s
+    WHERE source = %s AND schema_name = %s AND table_name = %s
+      AND clear_at IS NOT NULL AND clear_after IS NULL
+"""
+_FORGET: Final = "DELETE FROM onramp.source_rereads WHERE source = %s"
+
+
+class Asked(NamedTuple):
+    """A snapshot of a table that was asked for: from which offset of its topic on rows may be of it."""
+
+    schema: str
+    table: str
+    start: int
+    token: str
+
+
+def has_end(cur: cursor, table: tuple[str, str, str], start: int) -> tuple[bool, int]:
+    """Whether a snapshot's last row of `table` landed at `start` or later, and where to look next."""
+    if not has_landed(cur, table):
+        return False, start
+    cur.execute(_END.format(sql.Identifier(change_table.SCHEMA, change_table.name_of(*table))), (start,))
+    is_there, last = cur.fetchone() or (False, None)
+    return bool(is_there), start if last is None else int(last) + 1
+
+
+def note_asked(cur: cursor, source: str, asked: Iterable[Asked]) -> None:
+    """Note which snapshots tell what they have seen."""
+    execute_values(cur, _ASKED, [(source, *each) for each in asked])
+
+
+def note_told(cur: cursor, source: str, told: Iterable[Told]) -> None:
+    """Note what snapshots have seen."""
+    for token, seen, lsn, has_rows in told:
+        cur.execute(_TOLD, (seen, lsn, has_rows, source, str(token), lsn))
+
+
+def had_rows(cur: cursor, source: str, token: str) -> bool | None:
+    """Whether the snapshot of a token has seen rows; None while it is not known what it has seen."""
+    cur.execute(_HAD_ROWS, (source, token))
+    (found,) = cur.fetchone() or (None,)
+    return None if found is None else bool(found)
+
+
+def empty(cur: cursor, source: str, table: tuple[str, str], start: int, token: str) -> bool:
+    """Have the public table begin empty at `start` of its topic, and be made of the changes behind it.
+
+    Without those that the snapshot of `token` has seen, if that is not empty.  Returns whether it does: not
+    where those changes are trimmed from landing.
+    """
+    know(cur, (source, *table))
+    names = {"source": source, "schema": table[0], "table": table[1], "start": start}
+    cur.execute(_IS_TRIMMED, names)
+    if cur.fetchone() == (True,):
+        return False
+    cur.execute(_EMPTY, {**names, "token": token or None})
+    return True
+
+
+def begin_again(cur: cursor, source: str, ends: Mapping[tuple[str, str], End]) -> None:
+    """Have public tables begin empty at `ends`, by table: a first snapshot reads everything.
+
+    They keep their rows until that snapshot, or the note of its end, has landed.
+    """
+    for (schema, table), end in ends.items():
+        know(cur, (source, schema, table))
+        follow(cur, (source, schema, table), end)
+        cur.execute(_CLEAR, {"source": source, "schema": schema, "table": table, "end": end.offset})
+    forget(cur, source)
+
+
+def note_snapshots_end(cur: cursor, source: str, ends: Mapping[tuple[str, str], End]) -> None:
+    """Note that a first snapshot is over: its rows are on the topics up to `ends`, by table."""
+    for table, end in ends.items():
+        cur.execute(_SNAPSHOT_ENDED, (end.offset, source, *table))
+
+
+def forget(cur: cursor, source: str) -> None:
+    """Forget what was asked for: the source's next snapshot is a first one."""
+    cur.execute(_FORGET, (source,))

@@ -1,0 +1,148 @@
+"""A public table in the catalogue, beside how the modeler left it: what somebody changed is told.
+
+A column that is gone, has another name or another type would get nulls, or rounded values, and nobody would
+see it.  Columns are known by their numbers: one that was dropped and made again is another.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple, Self
+
+import orjson
+from psycopg2 import sql
+from psycopg2.extensions import connection
+
+from services.cdc.merge.history_sql import TableName
+from services.cdc.merge.public_table import OWN, PublicTable
+from services.cdc.merge.suspended import HeldError
+
+#: In another database (one that was restored) tables and columns have other numbers.
+_SEEN: Final = """
+    SELECT place.id, c.oid::int8, a.attname::text, a.attnum, format_type(a.atttypid, a.atttypmod)
+    FROM (SELECT s.system_identifier || '/' || d.oid AS id FROM pg_control_system() s, pg_database d
+          WHERE d.datname = current_database()) AS place
+    LEFT JOIN pg_class c ON c.oid = to_regclass(%s)
+    LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+"""
+_RECORD: Final = """
+    UPDATE onramp.models SET made = %s WHERE source = %s AND schema_name = %s AND table_name = %s
+"""
+_NOTE: Final = """
+    UPDATE onramp.models SET made = made || jsonb_build_object('damage', %s)
+    WHERE source = %s AND schema_name = %s AND table_name = %s AND made IS NOT NULL
+"""
+
+
+class DamagedError(HeldError):
+    """Values of the public table may have been cut, and it can look as if nothing had been."""
+
+
+class Column(NamedTuple):
+    """A column by its number, and its type as `format_type` has it."""
+
+    number: int
+    type: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shape:
+    """A public table at one moment: `oid` None when it is not there."""
+
+    place: str
+    oid: int | None = None
+    columns: Mapping[str, Column] = field(default_factory=dict)
+    #: What somebody did to it that only a rebuild or a resync undoes.
+    damage: str = ""
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any]) -> Self:
+        """Return the shape that is kept as `document`."""
+        columns = {name: Column(*column) for name, column in document["columns"].items()}
+        return cls(
+            place=document["place"],
+            oid=document["oid"],
+            columns=columns,
+            damage=document.get("damage", ""),
+        )
+
+
+def seen(conn: connection, table: PublicTable) -> Shape:
+    """Return the table as the catalogue has it now."""
+    with conn.cursor() as cursor:
+        cursor.execute(_SEEN, (table.identifier.as_string(conn),))
+        rows = cursor.fetchall()
+    place, oid = rows[0][:2]
+    columns = {name: Column(*column) for _, _, name, *column in rows if name is not None}
+    return Shape(place=place, oid=oid, columns=columns)
+
+
+def require_as_left(table: PublicTable, made: Shape | None, now: Shape) -> None:
+    """Raise `HeldError` where somebody changed the table since the modeler left it as `made`."""
+    if made is None:
+        return
+    if made.damage:
+        raise DamagedError(made.damage)
+    where, again = f"{table.schema}.{table.name}", f"onramp sources rebuild {table.source}"
+    if now.oid is None or (made.place == now.place and made.oid != now.oid):
+        raise HeldError(
+            f"somebody dropped or renamed the public table {where}, or it is published in another schema "
+            f"now, and its rows are not there: {again}"
+        )
+    is_here = made.place == now.place
+    for name in (*table.types, *(own for own, _ in OWN)):
+        was, found = made.columns.get(name), now.columns.get(name)
+        if was is None:
+            if found is not None:
+                raise HeldError(
+                    f"{where} has a column {name} that somebody added, and its source has one of that name: "
+                    f"drop or rename it, or {again}"
+                )
+        elif found is None or (is_here and found.number != was.number):
+            if is_here and (others := [n for n, c in now.columns.items() if c.number == was.number]):
+                raise HeldError(
+                    f"somebody renamed the column {name} of {where} to {others[0]}, and {name} would be "
+                    f"null: rename it back, or {again}"
+                )
+            raise HeldError(f"somebody dropped the column {name} of {where} with its values: {again}")
+        elif found.type != was.type:
+            raise DamagedError(
+                f"somebody changed the column {name} of {where} from {was.type} to {found.type}, which may "
+                f"have cut values, and no change of it back brings them back: {again}"
+            )
+
+
+def is_as_kept(table: PublicTable, made: Shape | None, now: Shape) -> bool:
+    """Whether what is kept of the table is how it is now."""
+    return made == _kept(table, made, now)
+
+
+def keep(conn: connection, table: PublicTable, made: Shape | None) -> None:
+    """Keep how the table is now, within the caller's transaction."""
+    kept = _kept(table, made, seen(conn, table))
+    columns = {name: [*column] for name, column in kept.columns.items()}
+    document = {"place": kept.place, "oid": kept.oid, "columns": columns}
+    with conn.cursor() as cursor:
+        cursor.execute(_RECORD, (orjson.dumps(document).decode(), *table.source))
+
+
+def note(conn: connection, name: TableName, damage: str) -> None:
+    """Keep what was done to the table: its columns may be put back as they were, and its values not."""
+    with conn, conn.cursor() as cursor:
+        cursor.execute(_NOTE, (damage, *name))
+
+
+def empty(conn: connection, table: PublicTable, now: Shape) -> None:
+    """Empty the table, if it is there."""
+    if now.oid is not None:
+        with conn.cursor() as cursor:
+            cursor.execute(sql.SQL("DELETE FROM {}").format(table.identifier))
+
+
+def _kept(table: PublicTable, made: Shape | None, now: Shape) -> Shape:
+    return Shape(place=now.place, oid=now.oid, columns=dict(_own(table, made, now)))
+
+
+def _own(table: PublicTable, made: Shape | None, now: Shape) -> Iterator[tuple[str, Column]]:
+    """Yield the columns that are the modeler's, those that the source has no more among them."""
+    names = {*table.types, *(name for name, _ in OWN), *(made.columns if made else ())}
+    yield from ((name, column) for name, column in now.columns.items() if name in names)

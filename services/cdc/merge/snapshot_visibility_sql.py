@@ -1,0 +1,110 @@
+"""Changes that come behind the rows of a snapshot which has seen them: their rows are there already.
+
+A table that is read again is read beside the stream, which goes on where it was: what was committed in
+between comes behind the rows, once more.  Where rows have a key it comes to the same.  Where they have none
+it would be twice: so such a snapshot tells what it has seen (services/cdc/change_detection/snapshot_marker.py), and that is
+passed over.
+"""
+
+from typing import Any, Final, NamedTuple
+
+from psycopg2 import sql
+from psycopg2.extensions import connection
+
+from services.cdc.merge.history_sql import TableName
+from services.cdc.merge.suspended import HeldError
+
+_TOLD: Final = """
+    SELECT seen::text, lsn::text FROM onramp.source_rereads
+    WHERE source = %s AND schema_name = %s AND table_name = %s AND start <= %s
+    ORDER BY start DESC, id DESC LIMIT 1
+"""
+#: The first row of a snapshot that has not told yet: rows before the next one that was asked for are of one.
+_UNTOLD: Final = sql.SQL("""
+    WITH asked AS (
+        SELECT start, lead(start, 1, %(stop)s) OVER (ORDER BY start, id) AS until, seen IS NULL AS is_untold
+        FROM onramp.source_rereads
+        WHERE source = %(source)s AND schema_name = %(schema)s AND table_name = %(table)s
+    )
+    SELECT (SELECT _offset FROM {landing}
+            WHERE _offset >= greatest(a.start, %(start)s) AND _offset < least(a.until, %(stop)s)
+              AND change ->> 'op' = 'r' ORDER BY _offset LIMIT 1) AS at
+    FROM asked a WHERE is_untold ORDER BY at LIMIT 1
+""")
+#: A change has the lower half of its transaction's id: the upper one is that with which it is nearest to the
+#: snapshot's end.
+_DROP: Final = """
+    DELETE FROM pg_temp.onramp_batch b USING (
+        SELECT %(seen)s::pg_snapshot AS seen, pg_snapshot_xmax(%(seen)s::pg_snapshot)::text::int8 AS xmax
+    ) AS s
+    WHERE b.at >= %(at)s AND b.op <> 'r' AND b.lsn < %(before)s::pg_lsn - '0/0'
+      AND pg_visible_in_snapshot(
+          greatest(s.xmax + ((b.xid - s.xmax) %% {all} + {all} + {half}) %% {all} - {half}, 0)::text::xid8,
+          s.seen)
+"""
+_PAST: Final = """
+    SELECT EXISTS (SELECT FROM pg_temp.onramp_batch WHERE op <> 'r' AND lsn >= %s::pg_lsn - '0/0')
+"""
+_IDS: Final = {"all": sql.Literal(1 << 32), "half": sql.Literal(1 << 31)}
+
+
+class Seen(NamedTuple):
+    """What a snapshot has seen, as Postgres writes it, and where the log was behind all of it."""
+
+    snapshot: str
+    before: str
+
+
+def known_to(conn: connection, name: TableName, landing: sql.Identifier, start: int, stop: int) -> int:
+    """Return up to where it is known what each snapshot in `[start, stop)` has seen."""
+    bounds = {"source": name.source, "schema": name.schema, "table": name.table, "start": start, "stop": stop}
+    with conn.cursor() as cursor:
+        cursor.execute(_UNTOLD.format(landing=landing), bounds)
+        (at,) = cursor.fetchone() or (None,)
+    return stop if at is None else int(at)
+
+
+def unknown(name: TableName) -> HeldError:
+    """Return why the table is suspended whose snapshot has landed, but not what that has seen."""
+    return HeldError(
+        "it has no key and was re-snapshotted, and the snapshot's marker has not come yet: the agent reads "
+        f"it within seconds of the last row; if not, onramp sources resync {name.source}"
+    )
+
+
+def pass_over(
+    conn: connection, name: TableName, start: int, read_from: int | None, last: Seen | None
+) -> Seen | None:
+    """Drop staged changes that the snapshot before them has seen; return it if more may follow.
+
+    `read_from`: where the last snapshot begins in the stage, if one does; `last`: that of the changes before.
+    """
+    seen = last if read_from is None else _of(conn, name, read_from)
+    if seen is None:
+        return None
+    with conn.cursor() as cursor:
+        at = start if read_from is None else read_from
+        bounds = {"seen": seen.snapshot, "before": seen.before, "at": at}
+        cursor.execute(sql.SQL(_DROP).format(**_IDS), bounds)
+    return None if _one(conn, _PAST, seen.before) else seen
+
+
+def is_told(conn: connection, name: TableName, read_from: int) -> bool:
+    """Whether it is known what the snapshot has seen whose first row is at `read_from`, or need not be."""
+    seen = _of(conn, name, read_from)
+    return seen is None or seen.snapshot is not None
+
+
+def _of(conn: connection, name: TableName, read_from: int) -> Seen | None:
+    """Return what the snapshot has seen; None of a first one: the stream begins just behind it."""
+    with conn.cursor() as cursor:
+        cursor.execute(_TOLD, (*name, read_from))
+        asked = cursor.fetchone()
+    return None if asked is None else Seen(*asked)
+
+
+def _one(conn: connection, statement: str, *arguments: Any) -> Any:
+    with conn.cursor() as cursor:
+        cursor.execute(statement, arguments)
+        (value,) = cursor.fetchone() or (None,)
+    return value

@@ -1,0 +1,225 @@
+"""`onramp.models`: how far each table is merged, and why one is held; and what the writer's ledger has."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, NamedTuple
+
+import orjson
+from psycopg2.extensions import connection
+from psycopg2.extras import execute_values
+
+from services.cdc.merge import stage_sql
+from services.cdc.merge.history_sql import TableName
+from services.cdc.merge.public_table_drift_sql import Shape
+from services.cdc.merge.snapshot_visibility_sql import Seen
+from services.cdc.merge.stage_sql import Identity
+from shared import change_table
+
+_ADD: Final = """
+    INSERT INTO onramp.models (source, schema_name, table_name, landing) VALUES %s
+    ON CONFLICT (source, schema_name, table_name) DO UPDATE SET landing = excluded.landing
+    WHERE models.landing <> excluded.landing
+"""
+_LOOK: Final = """
+    SELECT source, schema_name, table_name, topic_id::text, next_offset,
+           clear_at IS NOT NULL AND clear_after IS NOT NULL, parked_known, reason
+    FROM onramp.models
+"""
+#: What feeds each landing table today, and how many changes of it were parked.
+_FEEDS: Final = """
+    SELECT t.destination, t.topic_id::text, l.next_offset,
+           coalesce(sum(t.events) FILTER (WHERE t.outcome = 'parked'), 0)::int8
+    FROM onramp.totals t JOIN onramp.ledger l ON l.topic_id = t.topic_id AND l.partition = t.partition
+    WHERE t.destination LIKE %s AND NOT EXISTS (
+        SELECT FROM onramp.models m
+        WHERE t.destination = 'landing.' || m.landing AND t.topic_id = ANY (m.past_topics))
+    GROUP BY 1, 2, 3, t.partition
+    HAVING bool_or(t.outcome IN ('landed', 'duplicate', 'parked'))
+"""
+_LOCK: Final = """
+    SELECT next_offset, last_commit, last_order, clear_at, clear_after, log_begins_at, carried, drops, made,
+           seen::text, seen_before::text
+    FROM onramp.models
+    WHERE source = %s AND schema_name = %s AND table_name = %s FOR UPDATE SKIP LOCKED
+"""
+#: Both of one moment: a snapshot that landed was requested after the DROP that is the reason for it.
+_SETTLED: Final = """
+    SELECT (SELECT next_offset FROM onramp.ledger WHERE topic_id = %s AND partition = 0),
+           ARRAY(SELECT coalesce(lsn - '0/0', 0)::int8 FROM onramp.source_tables
+                 WHERE source = %s AND schema_name = %s AND table_name = %s AND dropped ORDER BY 1)
+"""
+_WAITING: Final = """
+    SELECT min("offset") FROM onramp.waiting
+    WHERE destination = %s AND db_schema = %s AND topic_id = %s AND partition = 0
+"""
+_ADVANCE: Final = """
+    UPDATE onramp.models SET topic_id = coalesce(%s, topic_id), next_offset = %s, last_commit = %s,
+        last_order = %s, carried = %s, drops = %s, seen = %s, seen_before = %s, clear_at = %s,
+        awaits_snapshot = %s,
+        changes = changes + %s, repeats = repeats + %s, merged_at = now(), held_since = NULL, reason = NULL
+    WHERE source = %s AND schema_name = %s AND table_name = %s
+"""
+_WAIT: Final = """
+    UPDATE onramp.models SET awaits_snapshot = true
+    WHERE source = %s AND schema_name = %s AND table_name = %s AND NOT awaits_snapshot
+"""
+_HOLD: Final = """
+    UPDATE onramp.models SET reason = %s, held_since = CASE WHEN reason IS NULL THEN now() ELSE held_since END
+    WHERE source = %s AND schema_name = %s AND table_name = %s AND reason IS DISTINCT FROM %s
+"""
+
+
+class Model(NamedTuple):
+    """A table as it is looked at: how far it is, and what is known of it."""
+
+    topic_id: str | None
+    next_offset: int
+    #: Whether it is known that its rows are to be replaced, and up to where.
+    is_cleared: bool
+    parked_known: int
+    reason: str | None
+
+
+class Feed(NamedTuple):
+    """A topic's incarnation that a landing table is fed by: how far it is settled, how much was parked."""
+
+    topic_id: str
+    next_offset: int
+    parked: int
+
+
+class Position(NamedTuple):
+    """A table's position; its row is locked."""
+
+    next_offset: int
+    mark: Identity | None
+    #: From where on it begins empty, if it does; the offset up to which its replacement reaches, if that is
+    #: known; and where its last log begins, after a resync.
+    clear_at: int | None
+    clear_after: int | None
+    log_begins_at: int | None
+    carried: Mapping[str, Any] | None
+    drops: int
+    #: The public table as the modeler left it.
+    made: Shape | None = None
+    #: What the snapshot has seen that the table was made of, while changes that it has seen may follow.
+    seen: Seen | None = None
+
+    @property
+    def replaced_until(self) -> int:
+        """Return the offset up to which the changes reach that replace the table's rows."""
+        return max(self.clear_at or 0, self.clear_after or 0)
+
+    def is_clear_due(self, stop: int) -> bool:
+        """Whether the table begins empty at `clear_at`, and its replacement is there once `stop` is."""
+        is_known = self.clear_at is not None and self.clear_after is not None
+        return is_known and self.replaced_until <= stop
+
+
+class Advance(NamedTuple):
+    """What a merge moves."""
+
+    topic_id: str | None
+    next_offset: int
+    mark: Identity | None
+    carried: Mapping[str, Any] | None
+    drops: int
+    clear_at: int | None
+    changes: int = 0
+    repeats: int = 0
+    seen: Seen | None = None
+    awaits_snapshot: bool = False
+
+
+def add(conn: connection, names: Iterable[TableName]) -> None:
+    """Make the rows of tables that have none."""
+    rows = [(*name, change_table.name_of(*name)) for name in sorted(names)]
+    if rows:
+        with conn.cursor() as cursor:
+            execute_values(cursor, _ADD, rows, page_size=len(rows))
+
+
+def look(conn: connection) -> dict[TableName, Model]:
+    """Return all tables."""
+    with conn.cursor() as cursor:
+        cursor.execute(_LOOK)
+        return {TableName(*row[:3]): Model(*row[3:]) for row in cursor.fetchall()}
+
+
+def feeds(conn: connection) -> dict[str, list[Feed]]:
+    """Return by landing table what feeds it."""
+    found: dict[str, list[Feed]] = {}
+    with conn.cursor() as cursor:
+        cursor.execute(_FEEDS, (f"{change_table.SCHEMA}.%",))
+        for destination, *feed in cursor.fetchall():
+            found.setdefault(destination.partition(".")[2], []).append(Feed(*feed))
+    return found
+
+
+def lock(conn: connection, name: TableName) -> Position | None:
+    """Lock the table's row and return it; None when another session merges it."""
+    with conn.cursor() as cursor:
+        cursor.execute(_LOCK, name)
+        row = cursor.fetchone()
+    if row is None:
+        return None
+    next_offset, commit, order, clear_at, after, log_begins_at, carried, drops, made, seen, before = row
+    return Position(
+        next_offset,
+        None if commit is None else Identity(commit, order),
+        clear_at,
+        after,
+        log_begins_at,
+        carried,
+        drops,
+        None if made is None else Shape.of(made),
+        None if seen is None else Seen(seen, before),
+    )
+
+
+def settled_to(conn: connection, name: TableName, landing: str, topic_id: str) -> tuple[int, tuple[int, ...]]:
+    """Return up to where all changes have landed (none before it waits behind a hold), and the table's DROPs.
+
+    In this order: what stops waiting meanwhile has landed when landing is read.
+    """
+    with conn.cursor() as cursor:
+        cursor.execute(_SETTLED, (topic_id, *name))
+        next_offset, dropped_at = cursor.fetchone() or (None, [])
+        cursor.execute(_WAITING, (f"{change_table.SCHEMA}.{landing}", change_table.SCHEMA, topic_id))
+        (waiting,) = cursor.fetchone() or (None,)
+    settled = int(next_offset or 0)
+    return settled if waiting is None else min(settled, int(waiting)), tuple(dropped_at)
+
+
+def mark(conn: connection, position: Position, stop: int) -> Identity | None:
+    """Return the greatest identity that is merged once the stage is, which goes up to `stop`.
+
+    What is sent again after a snapshot may be of before it; only a resync has a log of its own.
+    """
+    start, log = position.next_offset, position.log_begins_at
+    if log is not None and start <= log <= stop:
+        return stage_sql.mark(conn, log)
+    marks = (stage_sql.mark(conn, start), position.mark)
+    return max((each for each in marks if each), default=None)
+
+
+def advance(conn: connection, name: TableName, to: Advance) -> None:
+    """Move the table's row, which is locked, in the merge's own transaction."""
+    commit, order = to.mark or (None, None)
+    carried = None if to.carried is None else orjson.dumps(to.carried).decode()
+    seen = to.seen or (None, None)
+    moved = (to.topic_id, to.next_offset, commit, order, carried, to.drops, *seen)
+    with conn.cursor() as cursor:
+        cursor.execute(_ADVANCE, (*moved, to.clear_at, to.awaits_snapshot, to.changes, to.repeats, *name))
+
+
+def wait(conn: connection, name: TableName) -> None:
+    """Note that the table keeps its rows until the rest of a snapshot has landed."""
+    with conn.cursor() as cursor:
+        cursor.execute(_WAIT, name)
+
+
+def hold(conn: connection, name: TableName, reason: str) -> bool:
+    """Say why the table does not go on; returns whether that is news."""
+    with conn.cursor() as cursor:
+        cursor.execute(_HOLD, (reason, *name, reason))
+        return bool(cursor.rowcount)

@@ -1,0 +1,36 @@
+"""`python -m services.cdc.merger`: merges what landed of sources into their public tables."""
+
+import signal
+import sys
+
+from services.cdc.merger.app import ModelerProcess
+from services.cdc.merger.databases import WriterDatabases
+from services.cdc.merger.settings import ModelerSettings
+from shared.logs import set_up
+from shared.read_settings import WrongSettingsError, read_settings, warn_of_unknown
+from shared.registry.factory import open_registry
+from shared.settings import KafkaSettings, RegistrySettings
+
+
+def main() -> None:
+    """Run until SIGTERM or SIGINT."""
+    try:
+        settings, databases = read_settings(ModelerSettings), read_settings(WriterDatabases)
+        registry = open_registry(read_settings(RegistrySettings), read_settings(KafkaSettings))
+    except WrongSettingsError as e:
+        sys.exit(f"The modeler does not start:\n{e}")
+    if not databases.by_name():
+        sys.exit(
+            "The modeler does not start: it knows no database. Name the writer's default one in "
+            "ONRAMP_WRITER_DSN (docs/settings.md)."
+        )
+    set_up("modeler", settings.log_level)
+    warn_of_unknown(ModelerSettings, KafkaSettings, RegistrySettings)
+    process = ModelerProcess(settings, databases, registry)
+    for each in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(each, lambda *_: process.stop())
+    process.run()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,60 @@
+"""Constructs the modelers, one for each database, and stops them in reverse order."""
+
+import threading
+from typing import Final
+
+from services.cdc.merger.databases import WriterDatabases
+from services.cdc.merger.merger import Modeler
+from services.cdc.merger.published import Published, published
+from services.cdc.merger.settings import ModelerSettings
+from shared.registry import Registry
+
+_REGISTRY_SECONDS: Final = 1.0
+
+
+class ModelerProcess:
+    """The modelers of all databases, and the registry that they ask."""
+
+    def __init__(self, settings: ModelerSettings, databases: WriterDatabases, registry: Registry) -> None:
+        self._registry = registry
+        self._default = databases.database
+        self._stop = threading.Event()
+        self._modelers = [
+            Modeler(name, dsn, self._asking(name), settings) for name, dsn in databases.by_name().items()
+        ]
+
+    def stop(self) -> None:
+        """Let all end after the merges that are under way."""
+        self._stop.set()
+
+    def run(self) -> None:
+        """Run until stopped."""
+        threads = [threading.Thread(target=modeler.run, name="modeler") for modeler in self._modelers]
+        self._registry.refresh()
+        for thread in threads:
+            thread.start()
+        while not self._stop.wait(_REGISTRY_SECONDS):
+            self._registry.refresh()
+        for modeler in reversed(self._modelers):
+            modeler.stop()
+        for thread in threads:
+            thread.join()
+        self._registry.close()
+
+    def _asking(self, name: str) -> "PublishedOf":
+        return PublishedOf(self._registry, name, self._default)
+
+
+class PublishedOf:
+    """What the registry says now of one database; nothing until it was read."""
+
+    def __init__(self, registry: Registry, name: str, default: str) -> None:
+        self._registry = registry
+        self._name = name
+        self._default = default
+
+    def __call__(self) -> Published:
+        """Return what is published to it."""
+        if not self._registry.is_read:
+            return Published(sources={}, models={})
+        return published(self._registry.snapshot(), self._name, self._default)

@@ -1,0 +1,303 @@
+"""The modeler of one database: looks what landed, and merges the tables that have news, several at a time.
+
+A transaction that lands changes says so (NOTIFY); each second it looks anyway, because what is said is not
+kept.  A table that fails is held with its reason and tried again later; the others go on.
+"""
+
+import logging
+import math
+import select
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
+from typing import Any, Final
+
+import psycopg2
+from psycopg2.extensions import connection
+
+from services.cdc.merge import history_sql, state_sql
+from services.cdc.merge.history_sql import SourceTable, TableName
+from services.cdc.merge.merge_sql import Merge
+from services.cdc.merge.public_table import public_table
+from services.cdc.merge.replacement_sql import EndSearch
+from services.cdc.merge.state_sql import Feed, Model
+from services.cdc.merge.suspended import HeldError
+from services.cdc.merger import trim_sql
+from services.cdc.merger.published import Published
+from services.cdc.merger.settings import ModelerSettings
+from services.cdc.schema.migrations import migrate
+from shared import change_table
+from shared.errors import InfrastructureError
+from shared.postgres.answering import KeptConnection
+from shared.postgres.connect import connect
+from shared.postgres.failures import NO_SUCH_DATABASE, failure
+
+log = logging.getLogger(__name__)
+
+#: Names are pinned, and a session that was cut is noticed. A merge sorts and hashes its stage, in
+#: memory; it is over before compiled code would have paid.
+_OPTIONS: Final = (
+    "-c search_path=pg_catalog,pg_temp -c timezone=UTC -c idle_in_transaction_session_timeout=60s "
+    "-c work_mem=32MB -c jit=off"
+)
+_NOT_UP_TO_DATE: Final = (psycopg2.errors.UndefinedTable, psycopg2.errors.UndefinedColumn)
+_UNFORESEEN: Final = (
+    "it cannot be merged, for a reason that nobody foresaw ({}): the modeler's log has more; it is a fault "
+    "of Onramp's, please report it"
+)
+#: Seconds between two looks whether a merge has ended.
+_TICK: Final = 0.005
+#: Landing can wait behind a lock, and so can this: the table is tried again.
+_PASSES: Final = (psycopg2.errors.LockNotAvailable, psycopg2.errors.DeadlockDetected)
+
+
+class Modeler:
+    """Merges the tables that are published to one database, until it is stopped."""
+
+    def __init__(
+        self, name: str, dsn: str, published: Callable[[], Published], settings: ModelerSettings
+    ) -> None:
+        """`published`: what the registry says now; `name`: the database's public one."""
+        self._name = name
+        self._dsn = dsn
+        self._published = published
+        self._settings = settings
+        self._stop = threading.Event()
+        self._is_migrated = False
+        self._history: tuple[Any, dict[TableName, SourceTable]] = (None, {})
+        self._added: set[TableName] = set()
+        self._merging: dict[TableName, Future[bool]] = {}
+        self._following = self._kept(self._listening)
+        self._idle: list[KeptConnection] = []
+        self._retry_at: dict[TableName, float] = {}
+        #: Where the table and its landing stood when the last merge began: to tell whether there is news.
+        self._began_at: dict[TableName, tuple[int, list[Feed]]] = {}
+        self._searches: dict[TableName, EndSearch] = {}
+        self._trim_at = 0.0
+
+    def stop(self) -> None:
+        """Let it end after the merges that are under way."""
+        self._stop.set()
+
+    def run(self) -> None:
+        """Look and merge until stopped; a database that is out is tried again."""
+        with ThreadPoolExecutor(self._settings.tables_at_once, f"merge-{self._name}") as pool:
+            while not self._stop.is_set():
+                try:
+                    with self._following.used() as conn:
+                        self._look(conn, pool)
+                    self._wait(conn)
+                except (psycopg2.Error, InfrastructureError) as e:
+                    self._following.close()
+                    log.warning(
+                        "the database does not answer", extra={"database": self._name, "reason": _reason(e)}
+                    )
+                    self._stop.wait(self._settings.look_s)
+        for kept in (self._following, *self._idle):
+            kept.close()
+
+    def _kept(self, open_: Callable[[], connection]) -> KeptConnection:
+        """Return a connection on which no database that is silent is waited for."""
+        return KeptConnection(f"database {self._name}", self._dsn, open_)
+
+    def _connect(self) -> connection:
+        return connect(self._dsn, name="onramp-modeler", options=_OPTIONS)
+
+    def _listening(self) -> connection:
+        conn = self._connect()
+        conn.autocommit = True
+        with conn.cursor() as cursor:
+            cursor.execute(f"LISTEN {change_table.CHANNEL}")
+        return conn
+
+    def _wait(self, conn: connection) -> None:
+        """Wait until something landed or a table is merged, at most until the next look."""
+        deadline = time.monotonic() + self._settings.look_s
+        merging = bool(self._merging)
+        while not self._stop.is_set() and (left := deadline - time.monotonic()) > 0:
+            if merging and any(future.done() for future in self._merging.values()):
+                return
+            if is_readable(conn.fileno(), min(left, _TICK) if merging else left):
+                conn.poll()
+                if conn.notifies:
+                    conn.notifies.clear()
+                    return
+
+    def _look(self, conn: connection, pool: ThreadPoolExecutor) -> None:
+        self._merging = {n: f for n, f in self._merging.items() if not self._is_merged(n, f)}
+        published = self._published()
+        if not published.sources:
+            return
+        try:
+            self._migrate()
+            tables = self._tables(conn, published)
+            models, feeds = state_sql.look(conn), state_sql.feeds(conn)
+        except _NOT_UP_TO_DATE:
+            self._is_migrated = False
+            log.info("waiting for the writer to create its tables", extra={"database": self._name})
+            return
+        for name, table in tables.items():
+            if name in self._merging:
+                continue
+            fed = feeds.get(change_table.name_of(*name), [])
+            if (model := models.get(name)) and self._is_due(name, model, fed):
+                self._began_at[name] = model.next_offset, fed
+                self._merging[name] = pool.submit(self._merge, table, model, fed, published)
+        if time.monotonic() >= self._trim_at:
+            self._trim_at = time.monotonic() + self._settings.trim_s
+            pool.submit(self._trim, [*tables], published.keeps_landing())
+
+    def _migrate(self) -> None:
+        """Create the tables of change data capture, unless the agent has."""
+        if not self._is_migrated:
+            with closing(self._kept(self._connect)) as kept, kept.used() as conn:
+                migrate(conn, self._name)
+            self._is_migrated = True
+
+    def _tables(self, conn: connection, published: Published) -> dict[TableName, SourceTable]:
+        version = history_sql.version(conn)
+        if version != self._history[0]:
+            self._history = version, history_sql.tables(conn)
+            self._added.clear()
+            self._retry_at.clear()
+        tables = {name: table for name, table in self._history[1].items() if published.takes(name)}
+        # The history can be ahead of the registry as it is known here: a source's tables may come without it.
+        if new := tables.keys() - self._added:
+            state_sql.add(conn, new)
+            self._added |= new
+        return tables
+
+    def _is_due(self, name: TableName, model: Model, fed: list[Feed]) -> bool:
+        """Whether a table has news: nothing is asked of the database for one that has none."""
+        if name not in self._retry_at:
+            return True
+        is_news = self._began_at[name] != (model.next_offset, fed)
+        if time.monotonic() < self._retry_at[name] + (0.0 if is_news else self._settings.look_s):
+            return False  # what waits behind a lock is ahead as well
+        ahead = any(f.next_offset > model.next_offset or f.topic_id != model.topic_id for f in fed)
+        return ahead or model.is_cleared or model.reason is not None
+
+    def _is_merged(self, name: TableName, future: "Future[bool]") -> bool:
+        if not future.done():
+            return False
+        self._retry_at[name] = time.monotonic() + (0.0 if future.result() else self._settings.retry_s)
+        return True
+
+    def _merge(self, table: SourceTable, model: Model, fed: Sequence[Feed], published: Published) -> bool:
+        """Merge until nothing is left; returns whether the table goes on."""
+        kept = self._idle.pop() if self._idle else self._kept(self._connect)
+        try:
+            with kept.used() as conn:
+                return self._merge_on(conn, table, model, fed, published)
+        except (psycopg2.Error, InfrastructureError):  # the look says so
+            return True
+        except Exception:
+            log.exception("a table cannot be held", extra={"table": str(table.name)})
+            return False
+        finally:
+            self._idle.append(kept)
+
+    def _merge_on(
+        self, conn: connection, table: SourceTable, model: Model, fed: Sequence[Feed], published: Published
+    ) -> bool:
+        try:
+            self._merge_all(conn, table, model, fed, published)
+        except HeldError as e:
+            self._hold(conn, table.name, str(e))
+            return False
+        except _PASSES:
+            log.info("a table is locked and tried again", extra={"table": str(table.name)})
+        except psycopg2.Error as e:
+            return self._is_database_out(table.name, e)
+        except InfrastructureError:
+            raise
+        except Exception as e:
+            log.exception("a table cannot be merged", extra={"table": str(table.name)})
+            self._hold(conn, table.name, _UNFORESEEN.format(type(e).__name__))
+            return False
+        finally:
+            if not conn.closed:
+                conn.rollback()
+        return True
+
+    def _merge_all(
+        self, conn: connection, table: SourceTable, model: Model, fed: Sequence[Feed], published: Published
+    ) -> None:
+        published.require_own_name(table.name, self._history[1])
+        feed = only_feed(table, model, fed)
+        cleaning = published.cleaning_of(table.name)
+        merge = Merge(
+            source=table,
+            table=public_table(published.schema_of(table.name), table, cleaning),
+            topic_id=feed and feed.topic_id,
+            most=self._settings.most_changes,
+            search=self._searches.setdefault(table.name, EndSearch()),
+        )
+        while merge.run(conn) and not self._stop.is_set():
+            pass
+
+    def _hold(self, conn: connection, name: TableName, reason: str) -> None:
+        conn.rollback()
+        with conn:
+            is_news = state_sql.hold(conn, name, reason)
+        if is_news:
+            log.error("a table is held, others go on", extra={"table": str(name), "reason": reason})
+
+    def _is_database_out(self, name: TableName, error: psycopg2.Error) -> bool:
+        """Hold the table for an error of its own; returns whether it goes on as soon as the database does."""
+        if error.pgcode is None:
+            return True
+        reason = (
+            f"the database refuses the merge (SQLSTATE {error.pgcode}): look into its log, and at what "
+            "differs between the table and its source"
+        )
+        try:
+            with closing(self._kept(self._connect)) as kept, kept.used() as conn:
+                self._hold(conn, name, reason)
+        except (psycopg2.Error, InfrastructureError):
+            return True
+        return False
+
+    def _trim(self, names: Sequence[TableName], keeps: Mapping[str, int]) -> None:
+        try:
+            with closing(self._kept(self._connect)) as kept, kept.used() as conn:
+                for name in names:
+                    trim_sql.trim_alone(conn, name, keeps[name.source])
+                for source, seconds in keeps.items():
+                    trim_sql.trim_transactions(conn, source, seconds)
+        except (psycopg2.Error, InfrastructureError) as e:
+            log.warning("landing is not trimmed", extra={"database": self._name, "reason": _reason(e)})
+
+
+def _reason(error: psycopg2.Error | InfrastructureError) -> str:
+    if isinstance(error, InfrastructureError):
+        return error.detail
+    if error.pgcode == NO_SUCH_DATABASE:
+        return failure("the database", error)
+    return error.pgcode or "the connection is lost or refused"
+
+
+def is_readable(fileno: int, seconds: float) -> bool:
+    """Wait for something to read; `select.select` would refuse a process with a thousand open files."""
+    waiting = select.poll()
+    waiting.register(fileno, select.POLLIN)
+    return bool(waiting.poll(math.ceil(seconds * 1000)))
+
+
+def only_feed(table: SourceTable, model: Model, fed: Sequence[Feed]) -> Feed | None:
+    """Return the one topic that feeds the table.  Raises `HeldError` where that is not certain."""
+    if not fed:
+        return None
+    if len(fed) > 1 or model.topic_id not in (None, fed[0].topic_id):
+        raise HeldError(
+            "its changes come from more than one topic, or the topic was made again, and offsets of two do "
+            f"not compare: read the source again (onramp sources resync {table.name.source})"
+        )
+    if fed[0].parked > model.parked_known:
+        raise HeldError(
+            f"{fed[0].parked - model.parked_known} of its changes are parked and would be missing: replay "
+            f"them (onramp errors), then onramp sources rebuild {table.name}"
+        )
+    return fed[0]

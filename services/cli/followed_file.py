@@ -1,0 +1,104 @@
+"""The registry's file as `onramp up` follows it: applied when it starts and whenever the file changes."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from services.cli.connection_options import Where
+from services.ops.registry.change import Result, State, Wish, apply_file
+from shared.errors import InfrastructureError, UserError
+from shared.registry.editor import Editor
+from shared.registry.file import Stamp, ending, stamp_of
+from shared.registry.log import RegistryLog
+
+#: Each time another change was first, and the file is compared with what that one made.
+_TRIES: Final = 5
+_WISH: Final = Wish(reason="the file was saved")
+_HINTS: Final = {
+    State.UNDECIDED: "`onramp apply {} --accept` brings it into force",
+    State.CONFLICT: "it is tried again",
+}
+_CUT: Final = (
+    "it does not end as before, with a whole line or with `...`: it was cut, or is still being written"
+)
+_FIX: Final = "correct it and save it again"
+
+
+class FollowedFile:
+    """Says what it does in lines, and never raises: whatever is wrong, the old state holds."""
+
+    def __init__(
+        self, log: RegistryLog, file: Path, where: Where | None, say: Callable[[list[str]], None]
+    ) -> None:
+        """`log` is the registry's, and closed by `close`; without `where` no table is made."""
+        self._log = log
+        self._file = file
+        self._where = where
+        self._say = say
+        #: Of what is in force, or was refused; None as long as it is to be tried again.
+        self._stamp: Stamp | None = None
+        self._ending = 0
+        self._said: list[str] = []
+
+    def look(self) -> State | None:
+        """Apply the file if it has changed; return how that ended, None when there was nothing to do."""
+        stamp = stamp_of(self._file)
+        if stamp is None:
+            self._tell([f"{self._file} is not there: what it brought into force stays"])
+            return None
+        if stamp == self._stamp:
+            return None
+        try:
+            result = self._applied()
+        except (InfrastructureError, UserError) as error:
+            self._tell([f"{self._file} is not in force yet: {error.detail}; it is tried again"])
+            return None
+        self._stamp = None if result.state is State.CONFLICT else stamp
+        self._tell(self._lines(result))
+        return result.state
+
+    def retry_refused(self) -> None:
+        """Have a file that was refused looked at again: what it lacked may be there now."""
+        if self._said:
+            self._stamp = None
+
+    def close(self) -> None:
+        """Let go of the log."""
+        self._log.close()
+
+    def _applied(self) -> Result:
+        if cut := self._cut():
+            return Result(State.REFUSED, cut)
+        for _ in range(_TRIES):
+            result = apply_file(Editor(self._log), self._file, _WISH, self._where)
+            if result.state is not State.CONFLICT:
+                break
+        return result
+
+    def _cut(self) -> str:
+        """Return why the file looks cut; empty if it does not."""
+        try:
+            now = ending(self._file.read_text("utf-8"))
+        except (OSError, UnicodeDecodeError):
+            return ""  # whoever loads it says why
+        before, self._ending = self._ending, max(self._ending, now)
+        return _CUT if now < before else ""
+
+    def _lines(self, result: Result) -> list[str]:
+        if result.state is State.UNCHANGED:
+            return []
+        if result.state is State.APPLIED:
+            return [f"{self._file} is in force:", *(f"  {line}" for line in [*result.changes, *result.ddl])]
+        hint = _HINTS.get(result.state, _FIX).format(self._file)
+        found = [line for line in result.lines() if line not in {*result.changes, *result.kept}]
+        return [
+            f"{self._file} is NOT in force, the state before holds: {result.reason}",
+            *(f"  {line}" for line in found),
+            f"  ({hint})",
+        ]
+
+    def _tell(self, lines: list[str]) -> None:
+        """Say something once."""
+        if lines and lines != self._said:
+            self._say(lines)
+        self._said = lines

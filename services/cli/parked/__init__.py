@@ -1,1 +1,0 @@
-"""What is done about parked events as a whole, by `onramp errors`."""

@@ -1,0 +1,184 @@
+"""`onramp keys create|list|rotate|revoke`: keys of senders in the registry in Kafka, each act one change."""
+
+import json
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from services.cli.exits import Exit, complain, exits_when_unavailable
+from services.cli.options import DATA_DIR, DataDirOption, JsonOption, KafkaOption
+
+if TYPE_CHECKING:
+    from services.ops.registry.sender_keys import Keys
+    from shared.registry import ApiKey
+
+KeyArgument = Annotated[str, typer.Argument(help="Whose key it is, as `onramp keys list` prints it.")]
+EventsOption = Annotated[
+    list[str] | None, typer.Option("--event", help="An event name or pattern it may send; all unless given.")
+]
+DestinationsOption = Annotated[
+    list[str] | None,
+    typer.Option("--destination", help="A pattern of database.schema.table its packets may address."),
+]
+OverlapOption = Annotated[
+    str, typer.Option("--overlap", help="How long the old secrets go on: 30m, 24h, 7d; 0m ends them now.")
+]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Print what would change, and change nothing.")]
+ReasonOption = Annotated[str, typer.Option("--reason", help="Why: it is kept with the change.")]
+
+
+def create(
+    name: KeyArgument,
+    *,
+    event: EventsOption = None,
+    destination: DestinationsOption = None,
+    dry_run: DryRunOption = False,
+    reason: ReasonOption = "",
+    kafka: KafkaOption = None,
+    data_dir: DataDirOption = DATA_DIR,
+    as_json: JsonOption = False,
+) -> None:
+    """Make a sender's key, and bring it into force. It is printed once and kept nowhere.
+
+    Exits with 1 when there is a key of that name, or somebody else's change came before. Example:
+
+    onramp keys create shop --event "order_*" --reason "the new shop"
+    """
+    from services.ops.registry.sender_keys import created
+    from shared.registry.keys import new_key
+
+    secret, sha256 = new_key(name)
+
+    def with_one(keys: "Keys") -> "Keys":
+        return created(keys, name, sha256, events=event or (), destinations=destination or ())
+
+    changes = _change(with_one, reason, kafka, data_dir, dry_run=dry_run)
+    _tell({"name": name, "key": secret}, changes, _given(secret), dry_run=dry_run, as_json=as_json)
+
+
+def rotate(
+    name: KeyArgument,
+    *,
+    overlap: OverlapOption = "24h",
+    dry_run: DryRunOption = False,
+    reason: ReasonOption = "",
+    kafka: KafkaOption = None,
+    data_dir: DataDirOption = DATA_DIR,
+    as_json: JsonOption = False,
+) -> None:
+    """Give a key another secret; the old ones end after the overlap. It is printed once and kept nowhere.
+
+    Exits with 1 when there is no such key, or somebody else's change came before. Example:
+
+    onramp keys rotate shop --overlap 24h
+    """
+    from services.ops.registry.sender_keys import overlap_of, with_another_secret
+    from shared.registry.keys import new_key
+
+    try:
+        until = datetime.now(UTC) + overlap_of(overlap)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--overlap") from None
+    secret, sha256 = new_key(name)
+    changed = partial(with_another_secret, name=name, sha256=sha256, until=until)
+    changes = _change(changed, reason, kafka, data_dir, dry_run=dry_run)
+    _tell({"name": name, "key": secret}, changes, _given(secret), dry_run=dry_run, as_json=as_json)
+
+
+def revoke(
+    name: KeyArgument,
+    *,
+    dry_run: DryRunOption = False,
+    reason: ReasonOption = "",
+    kafka: KafkaOption = None,
+    data_dir: DataDirOption = DATA_DIR,
+    as_json: JsonOption = False,
+) -> None:
+    """Take a key away with all its secrets: within two seconds it opens nothing.
+
+    Exits with 1 when there is no such key, or somebody else's change came before. Example:
+
+    onramp keys revoke shop --reason "its laptop was lost"
+    """
+    from services.ops.registry.sender_keys import without
+
+    changes = _change(lambda keys: without(keys, name), reason, kafka, data_dir, dry_run=dry_run)
+    _tell({"name": name}, changes, f"{name} is revoked.", dry_run=dry_run, as_json=as_json)
+
+
+def list_(
+    *, kafka: KafkaOption = None, data_dir: DataDirOption = DATA_DIR, as_json: JsonOption = False
+) -> None:
+    """Print the keys of senders that are in force, what they may and until when.
+
+    Exits with 3 when Kafka cannot be reached. Example:
+
+    onramp keys list
+    """
+    from services.ops.registry.sender_keys import told
+
+    found: list[dict[str, object]] = []
+
+    def look(keys: "Keys") -> "Keys":
+        found.extend(told(name, key) for name, key in sorted(keys.items()))
+        return keys
+
+    _change(look, "", kafka, data_dir)
+    print(json.dumps(found) if as_json else "\n".join(map(_line, found)) or "There is no key.")
+
+
+def _line(key: dict[str, object]) -> str:
+    until = key["expires"] or "revoked"
+    return f"{key['name']}: {key['secrets']} live until {until}, sends {key['events']}"
+
+
+def _change(
+    change: "Callable[[Keys], Mapping[str, ApiKey]]",
+    reason: str,
+    kafka: str | None,
+    data_dir: Path,
+    *,
+    dry_run: bool = False,
+) -> list[str]:
+    """Bring into force what `change` makes of the keys, and return a line for each that differs.
+
+    It ends the verb with 1 when that cannot be.
+    """
+    from services.cli.connection_options import kafka_settings
+    from services.ops.registry.change import State, Wish, change_to, editing
+    from shared.errors import UserError
+    from shared.registry import Snapshot
+
+    with exits_when_unavailable():
+        try:
+            with editing(kafka_settings(kafka, data_dir)) as editor:
+                wanted = Snapshot(keys=change(editor.chain.snapshot().keys))
+                result = change_to(editor, wanted, Wish(reason=reason, is_dry=dry_run))
+        except (UserError, ValueError) as error:
+            complain(error.detail if isinstance(error, UserError) else _first_line(error))
+            raise typer.Exit(Exit.FAILED) from None
+    if result.state not in {State.APPLIED, State.UNCHANGED, State.POSSIBLE}:
+        complain(f"{result.state}: {result.reason}")
+        raise typer.Exit(Exit.FAILED)
+    return result.changes
+
+
+def _first_line(error: ValueError) -> str:
+    from shared.registry.memory import reasons
+
+    return "; ".join(reasons(error))
+
+
+def _given(secret: str) -> str:
+    return f"The key, for the sender (it is kept nowhere):\n\n  {secret}\n"
+
+
+def _tell(said: dict[str, object], changes: list[str], done: str, *, dry_run: bool, as_json: bool) -> None:
+    """Print what was done; of a dry run what would be, and no secret, because none is in force."""
+    if dry_run:
+        said, done = {"name": said["name"], "changes": changes}, "\n".join([*changes, "possible"])
+    print(json.dumps(said) if as_json else done)

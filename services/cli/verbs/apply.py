@@ -1,0 +1,84 @@
+"""`onramp apply`: brings the registry's file into force for all services, as one change."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from services.cli.connection_options import Where, with_where_options
+from services.cli.exits import Exit, complain, exits_when_unavailable
+from services.cli.options import JsonOption
+
+if TYPE_CHECKING:
+    from services.ops.registry.change import Result
+
+FileArgument = Annotated[Path, typer.Argument(help="The registry's file, as docs/registry.md describes it.")]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Print what would change, and change nothing.")]
+ReasonOption = Annotated[str, typer.Option("--reason", help="Why: it is kept with the change.")]
+ActorOption = Annotated[
+    str, typer.Option("--actor", help="Who: your name on this machine unless given.", show_default=False)
+]
+AcceptOption = Annotated[
+    bool, typer.Option("--accept", help="What is undecided was looked at: it is no reason to refuse.")
+]
+OverwriteOption = Annotated[
+    bool,
+    typer.Option(
+        "--overwrite", help="Whatever others made or changed in the file's sections gives way to the file."
+    ),
+]
+_EXITS: Final = {"refused": Exit.FAILED, "conflict": Exit.FAILED, "undecided": Exit.UNCHECKED}
+
+
+@with_where_options
+def apply(
+    where: Where,
+    file: FileArgument,
+    *,
+    dry_run: DryRunOption = False,
+    reason: ReasonOption = "",
+    actor: ActorOption = "",
+    accept: AcceptOption = False,
+    overwrite: OverwriteOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Bring the registry's file into force in Kafka, whole or not at all, for all services and at once.
+
+    A section that the file does not name stays as it is, and so does what others made, changed or took away
+    (keys by `onramp keys`), unless the file says something new of it. Tables of destinations with
+    `create: true` are made before, and new fields added as nullable columns, by `ddl_dsn` if the database
+    has one. Refused are
+    a schema that rejects what it took before, by its pointer; more than 5,000 event types or 900 KB of
+    routes; and a change that somebody else's came before. Exits with 1 then, with 4 when a person
+    must look at a schema, with 3 when Kafka or a database cannot be reached. Examples:
+
+    onramp apply onramp.yaml --dry-run
+
+    onramp apply onramp.yaml --reason "orders have a currency"
+    """
+    from services.ops.registry.change import Wish, apply_file, editing
+    from shared.errors import UserError
+
+    wish = Wish(actor=actor, reason=reason, accept=accept, is_dry=dry_run, overwrite=overwrite)
+    with exits_when_unavailable():
+        try:
+            with editing(where.kafka_settings) as editor:
+                result = apply_file(editor, file, wish, where)
+        except UserError as error:
+            complain(error.detail)
+            raise typer.Exit(Exit.FAILED) from None
+    _show(result, as_json=as_json)
+    raise typer.Exit(_EXITS.get(result.state, Exit.OK))
+
+
+def _show(result: "Result", *, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(result.as_dict()))
+        return
+    print("".join(f"{line}\n" for line in result.lines()), end="")
+    at = "" if result.offset is None else f" at offset {result.offset}"
+    if result.state in _EXITS:
+        complain(f"{result.state}: {result.reason}")
+    else:
+        print(f"{result.state}{at}{': ' if result.reason else ''}{result.reason}")

@@ -1,0 +1,34 @@
+"""`onramp export`: the registry that is in force, as a file that `onramp apply` takes."""
+
+import json
+
+import typer
+
+from services.cli.exits import Exit, complain, exits_when_unavailable
+from services.cli.options import DATA_DIR, DataDirOption, JsonOption, KafkaOption
+
+
+def export(
+    *, kafka: KafkaOption = None, data_dir: DataDirOption = DATA_DIR, as_json: JsonOption = False
+) -> None:
+    """Print the registry that is in force in Kafka, as YAML or JSON; `onramp apply` takes it back.
+
+    Exits with 3 when Kafka cannot be reached. Example:
+
+    onramp export > onramp.yaml
+    """
+    import yaml
+
+    from services.cli.connection_options import kafka_settings
+    from services.ops.registry.change import editing
+    from shared.errors import UserError
+
+    with exits_when_unavailable():
+        try:
+            with editing(kafka_settings(kafka, data_dir)) as editor:
+                document = editor.chain.document()
+        except UserError as error:
+            complain(error.detail)
+            raise typer.Exit(Exit.FAILED) from None
+    text = json.dumps(document) if as_json else yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
+    print(text.rstrip("\n"))

@@ -1,0 +1,41 @@
+"""`onramp sources rebuild`: a public table is made again from what landed of its source."""
+
+from typing import Annotated
+
+import typer
+
+from services.cli.connection_options import Where, with_database_options
+from services.cli.exits import Exit, complain, finish
+from services.cli.options import JsonOption
+
+TableArgument = Annotated[str, typer.Argument(help="The table as source.schema.table.")]
+
+
+@with_database_options
+def rebuild(where: Where, table: TableArgument, *, as_json: JsonOption = False) -> None:
+    """Make a public table again from what landed, from its beginning; its source is not asked.
+
+    For a table that is held, or that somebody changed. It is empty and filled again in steps. Exits with 1
+    when the beginning is trimmed already, 3 when a database cannot be reached. Example:
+
+    onramp sources rebuild shop.app.orders
+    """
+    from services.cdc.agent.source_state_sql import KeptError
+    from services.cdc.setup import source_requests_sql
+
+    where.require_database()
+    if table.count(".") < len(("source", "schema")):
+        raise typer.BadParameter("a table is named source.schema.table", param_hint="table")
+    source, schema, name = table.split(".", 2)
+    try:
+        answers = [source_requests_sql.rebuild(dsn, source, schema, name) for dsn in where.databases.values()]
+    except KeptError as error:
+        complain(str(error))
+        raise typer.Exit(Exit.UNAVAILABLE) from None
+    finish(
+        {"table": table, "rebuilds": "" in answers},
+        worked="" in answers,
+        as_json=as_json,
+        done=f"{table} is made again by the modeler, from the beginning of what landed",
+        problem=f"{table}: {max(answers, key=len)}",
+    )

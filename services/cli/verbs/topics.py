@@ -1,0 +1,234 @@
+"""`onramp topics`: the events' topics, and what their newest records look like."""
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from services.cli.connection_options import Where, with_where_options
+from services.cli.exits import Exit, complain, exits_when_unavailable, finish
+from services.cli.options import JsonOption
+from services.cli.topic_actions import ControlOption, ReasonOption, written_down
+
+if TYPE_CHECKING:
+    from services.ops.kafka_logs import LogRecord
+    from services.ops.operate import kafka_new_topic
+    from shared.registry import Snapshot
+
+app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+
+TopicArgument = Annotated[str, typer.Argument(help="The topic, or the name of its event type.")]
+LastOption = Annotated[int, typer.Option("--last", min=1, max=1000, help="So many of the newest records.")]
+PartitionsOption = Annotated[int | None, typer.Option(min=1, help="Its partitions.", show_default=False)]
+ReplicationOption = Annotated[int | None, typer.Option(min=1, help="Its replicas.", show_default=False)]
+RetentionOption = Annotated[
+    str | None, typer.Option(help="How long it keeps events: 36h, 30d.", show_default=False)
+]
+KeepOption = Annotated[str, typer.Option("--retention", help="How long it is to keep events: 36h, 30d.")]
+DryRunOption = Annotated[
+    bool, typer.Option("--dry-run", help="Ask Kafka whether it would, and change nothing.")
+]
+_HEAD: Final = ("topic", "type", "partitions", "replicas", "retention", "events", "events/s", "lag", "bytes")
+_DAY_MS: Final = 86_400_000
+
+
+@app.callback()
+def topics() -> None:
+    """See the topics of events, and what the newest records on them look like.
+
+    Examples:
+    onramp topics list
+
+    onramp topics sample order_placed --last 5
+
+    onramp topics create order_placed --partitions 6 --retention 30d
+
+    onramp topics alter order_placed --retention 7d --dry-run
+    """
+
+
+@app.command(name="list")
+@with_where_options
+def list_(where: Where, *, as_json: JsonOption = False) -> None:
+    """Print each topic with its event type, partitions, replicas, retention, events, rate, lag and bytes.
+
+    Onramp's own topics are not among them. The rate is of the last minute; the lag is what the writer
+    has not settled; the bytes are those of one copy. Named is each that keeps events longer or shorter than
+    its event type says. Exits with 3 when Kafka cannot be reached. Example:
+
+    onramp topics list --json
+    """
+    from services.ops.operate.topics import facts
+    from services.ops.registry.of_topics import facts_with_types
+
+    with exits_when_unavailable():
+        registry, topics = _registry(where), asyncio.run(facts(where.brokers))
+    found = [facts_with_types(registry, each) for each in topics]
+    if as_json:
+        print(json.dumps([each | {"event_type": ", ".join(each["event_types"]) or None} for each in found]))
+        return
+    rows = [_HEAD, *map(_row, found)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        print("  ".join(map(str.ljust, row, widths)).rstrip())
+    for each in found:
+        if each["retention_differs"]:
+            print(_differing(each))
+
+
+@app.command()
+@with_where_options
+def sample(where: Where, topic: TopicArgument, *, last: LastOption = 10, as_json: JsonOption = False) -> None:
+    """Print the newest records of a topic as the shapes of their values; of personal fields not even those.
+
+    Letters are shown as `a` or `A`, digits as `9`. A name with control characters is printed escaped. Exits
+    with 1 when there is no such topic, 3 when Kafka cannot be reached. Example:
+
+    onramp topics sample order_placed --last 5
+    """
+    from services.ops.registry.of_topics import personal_of, shown
+
+    with exits_when_unavailable():
+        name, records = _newest(where, topic, last)
+        personal = personal_of(_registry(where), name)
+    found = [shown(record, personal) for record in records]
+    if as_json:
+        print(json.dumps(found))
+        return
+    for each in found:
+        print(f"{each['partition']}/{each['offset']} {json.dumps(each['event'])}")
+
+
+@app.command()
+@with_where_options
+def create(
+    where: Where,
+    topic: TopicArgument,
+    *,
+    partitions: PartitionsOption = None,
+    replication: ReplicationOption = None,
+    retention: RetentionOption = None,
+    reason: ReasonOption = "",
+    control: ControlOption = None,
+    dry_run: DryRunOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Make a topic as the gateway would at its first event, but for what is said here.
+
+    Unless said, partitions and retention are those of the registry's event type, else Kafka's and those of
+    ONRAMP_KAFKA_*. With --dry-run Kafka says whether it would. Exits with 1 when the gateway would make
+    another or Kafka refuses, 3 when it cannot be reached. Examples:
+
+    onramp topics create order_placed --partitions 6 --retention 30d
+
+    onramp topics create order_placed --reason "the shop opens on Monday"
+    """
+    from services.ops.operate import kafka_new_topic, topics
+
+    name = topics.topic_of(topic)
+    wanted = kafka_new_topic.Wanted(
+        topic=name, partitions=partitions, replication=replication, retention=retention
+    )
+    why = "" if dry_run else reason
+    with (
+        exits_when_unavailable(),
+        written_down(where, control, "create topic", f"topic {name}", why) as take_back,
+    ):
+        if refused := _refused(wanted, where, is_dry=dry_run):
+            take_back()
+    made = {"topic": name, "made": not refused and not dry_run, "reason": refused}
+    done = f"{name} {'can be' if dry_run else 'is'} made."
+    problem = f"{json.dumps(name)} was not made: {refused}"
+    finish(made, worked=not refused, as_json=as_json, done=done, problem=problem)
+
+
+def _refused(wanted: "kafka_new_topic.Wanted", where: Where, *, is_dry: bool) -> str:
+    """Have a topic made; return why it was not."""
+    from services.ops.operate import kafka_new_topic
+
+    try:
+        spec = kafka_new_topic.spec_of(wanted, _registry(where).event_types, where.kafka_settings)
+        return asyncio.run(kafka_new_topic.create(spec, where.kafka_settings, is_dry=is_dry))
+    except ValueError as error:
+        return str(error)
+
+
+@app.command()
+@with_where_options
+def alter(
+    where: Where,
+    topic: TopicArgument,
+    *,
+    retention: KeepOption,
+    reason: ReasonOption = "",
+    control: ControlOption = None,
+    dry_run: DryRunOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Change how long a topic keeps its events; what is older than that Kafka deletes, landed or not.
+
+    With --dry-run Kafka says whether it would. Exits with 1 when there is no such topic of events or Kafka
+    refuses, 3 when it cannot be reached. Examples:
+
+    onramp topics alter order_placed --retention 30d --dry-run
+
+    onramp topics alter order_placed --retention 7d --reason "the disk is filling"
+    """
+    from services.ops.operate import kafka_retention, topics
+
+    name = topics.topic_of(topic)
+    why = "" if dry_run else reason
+    with exits_when_unavailable(), written_down(where, control, f"keep {retention}", f"topic {name}", why):
+        try:
+            done = asyncio.run(kafka_retention.change(where.brokers, name, retention, is_dry=dry_run))
+        except ValueError as error:
+            complain(f"{json.dumps(name)} was not changed: {error}")
+            raise typer.Exit(Exit.FAILED) from None
+    said = done.as_dict() | {"dry_run": dry_run}
+    keeps = "would keep" if dry_run else "keeps"
+    line = f"{name} {keeps} events {_long(done.after_ms)}, not {_long(done.before_ms)}."
+    finish(said, worked=True, as_json=as_json, done=line, problem="")
+
+
+def newest_values(where: Where, topic: str, last: int) -> list[bytes]:
+    """Return what a topic's newest records hold. Raises `InfrastructureError`; exits without the topic."""
+    return [record.value for record in _newest(where, topic, last)[1] if record.value is not None]
+
+
+def _newest(where: Where, topic: str, last: int) -> "tuple[str, list[LogRecord]]":
+    from services.ops.operate import topics
+
+    for name in dict.fromkeys((topics.topic_of(topic), topic)):
+        records = asyncio.run(topics.newest(where.brokers, name, last))
+        if records is not None:
+            return name, records
+    complain(f"there is no topic {json.dumps(topic)}: `onramp topics list` prints those that there are")
+    raise typer.Exit(Exit.FAILED)
+
+
+def _registry(where: Where) -> "Snapshot":
+    from services.ops.registry.change import editing
+
+    with editing(where.kafka_settings) as editor:
+        return editor.chain.snapshot()
+
+
+def _row(each: dict[str, Any]) -> tuple[str, ...]:
+    named = ", ".join(each["event_types"]) or "-"
+    numbers = [str(each[name]) for name in ("events", "rate", "lag")]
+    size = "-" if each["bytes"] is None else f"{each['bytes']:,}"
+    counts = str(each["partitions"]), str(each["replicas"]), _long(each["retention_ms"])
+    return (each["topic"], named, *counts, *numbers, size)
+
+
+def _differing(each: dict[str, Any]) -> str:
+    name, said = each["topic"], each["retention_said"]
+    return (
+        f"{name} keeps events {_long(each['retention_ms'])}, and its event type says {said}: "
+        f"`onramp topics alter {name} --retention {said}`"
+    )
+
+
+def _long(milliseconds: int) -> str:
+    return "without end" if milliseconds < 0 else f"{milliseconds / _DAY_MS:g} d"

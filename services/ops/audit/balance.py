@@ -1,0 +1,83 @@
+"""The sums: what was read is what has a verdict, and what Kafka holds is what was counted."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from services.ops.audit.books import Books
+from services.ops.audit.checks import one_destination
+from services.ops.audit.reading_result import ReadingResult
+from services.ops.findings import Code, Finding, Incarnation, Line
+
+
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """One incarnation of a partition, and what its reading found (None: it was not read whole)."""
+
+    books: Books
+    incarnation: Incarnation
+    line: Line
+    result: ReadingResult | None
+
+    def unchecked(self) -> str | None:
+        """Return why these sums cannot be checked at all, if so."""
+        source, baseline = self.incarnation.source, self.books.baseline(self.incarnation)
+        if not baseline:
+            return f"{source}: no baseline was ever written, so its sums cannot be checked"
+        absent = baseline.keys() - self.books.databases.keys()
+        if unknown := sorted(absent - self.books.settled.retired):
+            return f"{source}: the sums need the database {', '.join(unknown)}, which was not given"
+        if absent and self.result is None:  # with receipts, what went to the others is told apart
+            names = ", ".join(sorted(absent))
+            return f"{source}: its events went to {names} too, which is retired: --deep tells them apart"
+        return None
+
+    def are_of_one_moment(self, in_motion: str | None) -> bool:
+        """Tell whether they can be believed: beside a writer, only if each receipt agrees.
+
+        `in_motion` is why a writer is thought to be at work, None when none is.  What has come
+        meanwhile can hide as many as were lost, and miss as many as were not.
+        """
+        return not in_motion or (self.result is not None and not any(self.findings()))
+
+    def findings(self) -> Iterator[Finding]:
+        """Yield what does not add up."""
+        if self.result is not None:
+            yield from self._against_receipts(self.result)
+        elif not self._fit():
+            yield self._unbalanced(self.line.read)
+
+    def _fit(self) -> bool:
+        """Compare without receipts: an event may have several destinations, and has at least one verdict."""
+        if self.line.refused == self.line.unroutable and one_destination(self.books, self.incarnation):
+            return self.line.accounted == self.line.read
+        return self.line.accounted >= self.line.read
+
+    def _against_receipts(self, result: ReadingResult) -> Iterator[Finding]:
+        line = self.line
+        if result.filtered != line.filtered:
+            yield self._wrong(f"{line.filtered} are counted as filtered, Kafka holds {result.filtered}")
+        sure = result.filtered + result.pairs
+        if not sure <= line.accounted <= sure + result.unjudged.total():
+            yield self._unbalanced(sure)
+        for name, database in self.books.databases.items():
+            for table in database.counts:
+                if table.database == name:
+                    key = (self.incarnation, table.destination, "duplicate")
+                    counted, shown = database.totals.get(key, 0), result.duplicates[table]
+                    if not shown <= counted <= shown + result.unjudged[table]:
+                        yield self._wrong(f"{table} counts {counted} duplicates, the receipts show {shown}")
+
+    def _wrong(self, detail: str) -> Finding:
+        return Finding(Code.WRONG_TOTAL, self.incarnation.source, None, detail)
+
+    def _unbalanced(self, expected: int) -> Finding:
+        line = self.line
+        outcomes = ", ".join(f"{n} {name}" for name, n in line.outcomes.items()) or "none landed"
+        return Finding(
+            Code.UNBALANCED,
+            self.incarnation.source,
+            None,
+            f"{expected} were to be accounted for in [{line.baseline}, {line.next_offset}); the books say "
+            f"{line.filtered} filtered, {line.refused} refused, {outcomes}, {line.waiting} waiting: "
+            f"{line.accounted} in all",
+        )

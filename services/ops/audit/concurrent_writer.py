@@ -1,0 +1,42 @@
+"""A writer that works while the books are read: what they say then is not of one moment.
+
+Each database is read at a moment of its own, Kafka after them.  What a batch has brought to one
+of them and not to another, or not yet counted, is no violation, and no sum over it balances.
+"""
+
+from services.ops.audit.books import Books
+from services.ops.findings import Incarnation
+
+
+def concurrent_writer(books: Books, incarnation: Incarnation) -> str | None:
+    """Return why the counts of this partition are not of one moment; None when they are."""
+    covered = {
+        name: books.covered(name, incarnation)
+        for name, database in books.databases.items()
+        if incarnation in database.ledger
+    }
+    if len(set(covered.values())) > 1:
+        offsets = ", ".join(f"{name} {offset}" for name, offset in sorted(covered.items()))
+        return f"the next offsets of the databases are {offsets}"
+    next_offset = next(iter(covered.values()))
+    if books.without_destination(incarnation).next_offset > next_offset:
+        return "more was settled while the books were read"
+    if not _is_newest(books, incarnation):  # the group's offset is the newest's
+        return None
+    group = books.group.get(incarnation.source, books.start(incarnation))
+    if group < next_offset:
+        return f"the writer's group is at {group} and the ledger at {next_offset}: a batch is not committed"
+    return None
+
+
+def in_progress(books: Books, incarnation: Incarnation, database: str) -> range:
+    """Return what another database has settled and `database` had not when it was read, and may yet."""
+    if not _is_newest(books, incarnation):
+        return range(0)
+    committed = books.committed.get(incarnation.source, 0)
+    first = max(books.covered(database, incarnation), committed, books.baseline(incarnation).get(database, 0))
+    return range(first, books.next_offset(incarnation))
+
+
+def _is_newest(books: Books, incarnation: Incarnation) -> bool:
+    return incarnation.topic_id == books.topic_ids[incarnation.source][-1]

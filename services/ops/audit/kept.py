@@ -1,0 +1,245 @@
+"""What was parked against what the control database keeps of it: bytes, states, replays and discards.
+
+It is read before the databases and again after them.  What it had replayed before, a database must know;
+what a database knew, it must not have open or discarded after.
+"""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
+from itertools import groupby
+from sys import intern
+from typing import Final
+
+from services.ops.audit.books import Books
+from services.ops.findings import Code, Finding, Incarnation, Report, Source
+from services.ops.kafka_logs import LogRecord
+from services.ops.parked.parked_events import Place, place_of
+from services.ops.parked.records import ErrorEvent
+from services.ops.parked_store_sql import Kept, KeptRange
+from shared import wire
+
+_AT_ONCE: Final = 1_000
+#: So many findings of one kind are named for each partition.
+MOST_NAMED: Final = 1_000
+_READ_AGAIN: Final = (
+    "stop `onramp admin`, run `psql -c 'DELETE FROM onramp_admin.consumed'` in the control database and "
+    "start it again: it reads the topic from its start, and keeps what is missing"
+)
+_RESTORE: Final = "restore the control database and ONRAMP_ADMIN_STORE from their backups"
+_RECHECK: Final = "`onramp errors recheck` opens it again; then `onramp errors replay`"
+_REPLAY: Final = "`onramp errors replay` (of a discarded one after `restore`): it lands no second time"
+_DISCARD: Final = "`onramp errors restore`, then `onramp errors discard` with a reason"
+
+
+class Named:
+    """Findings, the first of each kind and partition by name and the others as a number."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[tuple[Code, Source]] = Counter()
+        self._named: list[Finding] = []
+
+    def add(self, code: Code, place: Place, detail: str, fix: str) -> None:
+        """Take one about an event."""
+        source = Source(place.topic, place.partition)
+        self._counts[code, source] += 1
+        if self._counts[code, source] <= MOST_NAMED:
+            self._named.append(Finding(code, source, place.offset, detail, fix))
+
+    def all(self) -> Iterator[Finding]:
+        """Yield them."""
+        yield from self._named
+        for (code, source), n in self._counts.items():
+            if n > MOST_NAMED:
+                yield Finding(code, source, None, f"and {n - MOST_NAMED:,} more events, which are not named")
+
+
+@dataclass(slots=True)
+class Comparison:
+    """The records of `onramp.user_errors`, a page at a time, against what is kept of them.
+
+    `consumed`: up to where they must be.
+    """
+
+    kept: Kept
+    topics: re.Pattern[str]
+    named: Named = field(default_factory=Named)
+    consumed: Mapping[Source, int] = field(default_factory=dict)
+    #: By source, the (offset, destination) that are parked and not kept.
+    not_kept: dict[Source, set[tuple[int, str]]] = field(default_factory=lambda: defaultdict(set))
+    _page: list[tuple[Place, bytes | None, bool]] = field(default_factory=list)
+
+    def begin(self, spans: Mapping[Source, tuple[int, int]], topic_ids: Mapping[str, str]) -> None:
+        """Take what is on Kafka: a log that was recreated since is kept from its start."""
+        of = self.kept.topic_ids
+        self.consumed = {
+            source: offset
+            for source, offset in self.kept.consumed.items()
+            if source in spans
+            and offset <= spans[source][1]
+            and of.get(source) in {None, topic_ids.get(source.topic)}
+        }
+
+    def see(self, record: LogRecord, event: ErrorEvent) -> None:
+        """Take a record, and the event that it is."""
+        if place := place_of(event):
+            digest = None if event.value is None else sha256(event.value).digest()
+            self._add(place, digest, is_due=record.offset < self.consumed.get(record.source, 0))
+
+    def see_outbox(self, places: Iterable[Place]) -> None:
+        """Take what is on its way to the topic."""
+        for place in places:
+            self._add(place, None, is_due=False)
+
+    def flush(self) -> None:
+        """Compare what was not compared yet."""
+        page, self._page = self._page, []
+        found = self.kept.look([place for place, *_ in page])
+        for place, digest, is_due in page:
+            if place not in found:
+                key = (place.offset, intern(place.destination))
+                self.not_kept[Source(place.topic, place.partition)].add(key)
+                if is_due:
+                    text = f"parked for {_target(place)}, and the control database does not keep it"
+                    self.named.add(Code.NOT_KEPT, place, text, _READ_AGAIN)
+            elif is_due and found[place].sha256 != digest:
+                text = f"the control database keeps other bytes than were parked for {_target(place)}"
+                self.named.add(Code.CORRUPT, place, text, _RESTORE)
+
+    def _add(self, place: Place, digest: bytes | None, *, is_due: bool) -> None:
+        if self.topics.fullmatch(place.topic):
+            self._page.append((place, digest, is_due))
+            if len(self._page) >= _AT_ONCE:
+                self.flush()
+
+
+@dataclass(frozen=True, slots=True)
+class KeptCheck:
+    """The control database `before` the others were read and `after` them, and what Kafka has of it."""
+
+    before: Kept
+    after: Kept
+    comparison: Comparison
+
+    def run(self, books: Books, report: Report, *, deep: bool) -> None:
+        """Check everything that must hold of what is kept."""
+        named = self.comparison.named
+        report.findings += self._check_sums(books, report)
+        self._name_lost_replays(books, named, report)
+        self._name_contradicted(books, named)
+        for place in self._audited(self.after.unattributed()):
+            text = f"discarded for {_target(place)}, and nobody says by whom and why"
+            named.add(Code.UNATTRIBUTED, place, text, _DISCARD)
+        for place in self._audited(self.before.without_bytes() if deep else ()):
+            text = f"what the control database keeps of {_target(place)} has no bytes, or others"
+            named.add(Code.NOT_KEPT, place, text, _RESTORE)
+        report.findings += named.all()
+
+    def _check_sums(self, books: Books, report: Report) -> Iterator[Finding]:
+        """Compare parked totals with what is kept in any state, and what is not kept yet."""
+        checked = list(_ranges(books))
+        report.kept = {}
+        states: Counter[str] = Counter()
+        for (of, total), found in zip(checked, self.before.count([r for r, _ in checked]), strict=True):
+            states.update(found)
+            missing = sum(_is_in(of, *key) for key in self.comparison.not_kept.get(of.source, ()))
+            report.not_yet_kept += missing
+            if total != found.total() + missing:
+                counted = (
+                    "refused destinations are counted" if of.database is None else "are counted as parked"
+                )
+                said = ", ".join(f"{n} {state}" for state, n in sorted(found.items())) or "none"
+                text = f"{total} {counted}, the control database has {said}, and {missing} are not kept yet"
+                yield Finding(Code.WRONG_TOTAL, of.source, None, text)
+        report.kept = dict(sorted(states.items()))
+
+    def _name_lost_replays(self, books: Books, named: Named, report: Report) -> None:
+        """Name what is replayed, and what its database knows nothing of: it was restored from a dump."""
+        unknown = 0
+        for incarnation, places in groupby(self._audited(self.before.replayed()), key=_incarnation):
+            known = {
+                (r.offset, r.destination)
+                for database in books.databases.values()
+                for r in database.replayed.get(incarnation, ())
+            }
+            for place in places:
+                if (place.offset, place.destination) in known:
+                    continue
+                if not _was_asked(books, incarnation, place):
+                    unknown += not _is_closed(books, place)
+                    continue
+                text = (
+                    f"replayed into {_target(place)}, and onramp.replayed there does not know it: the "
+                    "database was restored from a dump of before"
+                )
+                if wire.is_refused(place.destination):
+                    text = (
+                        "replayed after it was refused, and onramp.replayed of no database knows it: one was "
+                        "restored from a dump of before"
+                    )
+                named.add(Code.REPLAY_LOST, place, text, _RECHECK)
+        if unknown:
+            report.unchecked.append(f"{unknown:,} replayed events are for databases that were not given")
+
+    def _name_contradicted(self, books: Books, named: Named) -> None:
+        """Name what landed by a replay, and what the control database has open, or discarded."""
+        for database in books.databases.values():
+            for (topic_id, source), events in database.replayed.items():
+                for first in range(0, len(events), _AT_ONCE):
+                    page = events[first : first + _AT_ONCE]
+                    found = self.after.look([Place(topic_id, *source, r.offset, r.destination) for r in page])
+                    for place, kept in found.items():
+                        if kept.state in {"open", "discarded"}:
+                            text = (
+                                f"landed in {_target(place)} by a replay, and {kept.state} in the control "
+                                "database: that was restored from a dump of before"
+                            )
+                            named.add(Code.DOUBLE_TERMINAL, place, text, _REPLAY)
+
+    def _audited(self, places: Iterable[Place]) -> Iterator[Place]:
+        return (place for place in places if self.comparison.topics.fullmatch(place.topic))
+
+
+def _ranges(books: Books) -> Iterator[tuple[KeptRange, int]]:
+    """Yield what is settled of each partition, by database, and how many parked events it counts."""
+    for source in sorted(books.topic_ids):
+        if books.shares_offsets(source):
+            continue  # what is parked names the topic, not its incarnation
+        for incarnation in books.incarnations_of(source):
+            first = books.start(incarnation)
+            for name, database in books.databases.items():
+                parked = (n for (_, o), n in database.counted(incarnation).items() if o == "parked")
+                upto = database.ledger.get(incarnation, 0)
+                yield KeptRange(source, first, upto, name), sum(parked)
+            none = books.without_destination(incarnation)
+            yield KeptRange(source, first, none.next_offset, None), none.refused
+
+
+def _is_in(of: KeptRange, offset: int, destination: str) -> bool:
+    if not of.first <= offset < of.upto:
+        return False
+    if of.database is None:
+        return wire.is_refused(destination)
+    return destination.startswith(f"{of.database}.")
+
+
+def _was_asked(books: Books, incarnation: Incarnation, place: Place) -> bool:
+    """Tell whether what would know the event was given: of what was refused that may be any database."""
+    if wire.is_refused(place.destination):
+        return books.baseline(incarnation).keys() <= books.databases.keys()
+    return any(place.destination.startswith(f"{name}.") for name in books.databases)
+
+
+def _is_closed(books: Books, place: Place) -> bool:
+    """Tell whether what would know the event is a database that is retired."""
+    return any(place.destination.startswith(f"{name}.") for name in books.closed)
+
+
+def _incarnation(place: Place) -> Incarnation:
+    return Incarnation(place.topic_id, Source(place.topic, place.partition))
+
+
+def _target(place: Place) -> str:
+    return place.destination or "no table"

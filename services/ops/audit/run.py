@@ -1,0 +1,250 @@
+"""The audit, top to bottom: read the databases, then Kafka, then compare (invariant 8).
+
+The databases come first: what is parked, diverted or counted on Kafka later is above what
+their ledgers said, and is left out.  Only where the writer's group stands is read before them:
+what is below, each of them must have settled.
+"""
+
+import asyncio
+import re
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Final
+
+from services.ops import parked_store_sql, totals_sql
+from services.ops.audit.balance import Sums
+from services.ops.audit.books import Books
+from services.ops.audit.checks import (
+    check_held,
+    check_markers,
+    check_parked,
+    check_rows,
+    line_of,
+    report_unread_tables,
+)
+from services.ops.audit.collect import collect
+from services.ops.audit.concurrent_writer import concurrent_writer, in_progress
+from services.ops.audit.incarnations import (
+    ReadableRange,
+    deleted,
+    given_up,
+    readable_ranges,
+    report_unreadable,
+)
+from services.ops.audit.kept import Comparison, KeptCheck
+from services.ops.audit.leaderless import report_leaderless
+from services.ops.audit.reading_result import ReadingResult
+from services.ops.audit.receipts import Reading
+from services.ops.audit.replays import Edits, check_replayed
+from services.ops.audit.settled_under import check_gaps
+from services.ops.findings import Code, Finding, Incarnation, Report
+from services.ops.kafka_logs import KafkaLogs
+from services.ops.totals_sql import Snapshot
+from services.ops.transactions.check import check_transactions
+from shared.kafka_security import Brokers
+
+#: Unless the request says otherwise, receipts are read again when there are at most so many.
+DEEP_AT_MOST: Final = 2_000_000
+_ATTEMPTS: Final = 5
+_BETWEEN_SECONDS: Final = 0.3
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What to audit: DSNs by database.  `deep` None: receipts are read again if there are few enough.
+
+    `control`: the DSN of the control database; it is left out where there is none.
+    """
+
+    brokers: Brokers
+    databases: Mapping[str, str]
+    topics: str = r"events\..+"
+    deep: bool | None = None
+    control: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Sources:
+    """What is read again, event by event."""
+
+    logs: KafkaLogs
+    snapshots: Mapping[str, Snapshot]
+    edits: Edits
+
+
+async def audit(request: Request) -> Report:
+    """Audit the running stack.  Raises `InfrastructureError` when a part cannot be reached.
+
+    A writer in the middle of a batch is looked at again, a few times: its books are of two
+    moments then, and what is still so at the end is said, not guessed.
+    """
+    async with KafkaLogs(request.brokers) as logs:
+        for _ in range(_ATTEMPTS - 1):
+            if report := await _once(request, logs, last=False):
+                return report
+            await asyncio.sleep(_BETWEEN_SECONDS)
+        return await _once(request, logs, last=True) or Report()
+
+
+async def _once(request: Request, logs: KafkaLogs, *, last: bool) -> Report | None:
+    """Look once; None when that met a writer in the middle of a batch and was not the `last` look."""
+    committed = await logs.group_offsets()
+    topics = re.compile(request.topics)
+    with ExitStack() as stack:
+        before = stack.enter_context(parked_store_sql.opened(request.control))
+        snapshots = {n: stack.enter_context(totals_sql.opened(n, d)) for n, d in request.databases.items()}
+        after = stack.enter_context(parked_store_sql.opened(request.control if before else ""))
+        kept = KeptCheck(before, after, Comparison(before, topics)) if before and after else None
+        books = await collect(logs, snapshots, topics, kept.comparison if kept else None)
+        books.committed = committed
+        snapshots = {name: each for name, each in snapshots.items() if name in books.databases}
+        total = sum(map(len, readable_ranges(books)))
+        deep = total <= DEEP_AT_MOST if request.deep is None else request.deep
+        if not last and not books.leaderless and _meets_a_writer(books, deep=deep):
+            return None
+        report = Report(deep=deep, leaderless=[*map(str, sorted(books.leaderless))], foreign=books.foreign)
+        report.closed = books.closed
+        check_rows(books, report)
+        report_unread_tables(books, report)
+        if not report_leaderless(books, report):
+            return report
+        _count_unsettled(books, report)
+        report.findings += [*deleted(books), *given_up(books)]
+        sources = _Sources(logs, snapshots, Edits(after))
+        for readable in readable_ranges(books):
+            await _check_incarnation(sources, books, readable, report)
+        _check_others(books, report)
+        await check_transactions(logs, snapshots, report, deep=request.deep, most=DEEP_AT_MOST)
+        if kept:
+            kept.run(books, report, deep=deep)
+        report_unreadable(books, report)
+        if not report.deep:
+            report.unchecked.append("receipts were not read again: --deep reads them")
+    report.findings.sort(key=lambda f: (f.source, -1 if f.offset is None else f.offset, f.code))
+    report.unchecked = list(dict.fromkeys(report.unchecked))
+    return report
+
+
+def _meets_a_writer(books: Books, *, deep: bool) -> bool:
+    """Tell whether looking again could change the verdict: sums of several moments match by chance."""
+    suspects = [incarnation for incarnation in books.newest() if concurrent_writer(books, incarnation)]
+    lines = (line_of(books, incarnation) for incarnation in suspects)
+    return any(not deep or line.accounted != line.read for line in lines) or any(deleted(books))
+
+
+async def _check_incarnation(
+    sources: _Sources, books: Books, readable: ReadableRange, report: Report
+) -> None:
+    """Check everything that must hold of one incarnation of a partition."""
+    incarnation = readable.incarnation
+    line = line_of(books, incarnation)
+    report.lines.append(line)
+    report.findings += [
+        *check_markers(books, incarnation),
+        *check_parked(books, incarnation),
+        *check_held(books, incarnation),
+        *check_replayed(books, incarnation),
+    ]
+    report.findings += check_gaps(books, incarnation)
+    result = await _read_again(sources, books, readable, report) if report.deep else None
+    if readable.first > line.baseline or readable.upto < line.next_offset:
+        result = None  # what Kafka has no more cannot be counted
+    if result is not None:
+        line.holes, line.probes = len(readable) - result.records, result.probes
+        line.waiting += result.waiting_too
+    sums = Sums(books, incarnation, line, None if readable.shared > line.baseline else result)
+    in_motion = concurrent_writer(books, incarnation)
+    if reason := sums.unchecked():
+        report.unchecked.append(reason)
+    elif sums.are_of_one_moment(in_motion):
+        findings = [*sums.findings()]
+        if findings and await _is_compacted(sources.logs, incarnation.source.topic):
+            report.unchecked.append(
+                f"{incarnation.source}: compacted, so Kafka has not kept every event that was settled: "
+                "the sums cannot be checked"
+            )
+        else:
+            report.findings += findings
+    else:
+        report.in_motion += 1
+        report.unchecked.append(f"{incarnation.source}: the sums are not of one moment: {in_motion}")
+
+
+async def _is_compacted(logs: KafkaLogs, topic: str) -> bool:
+    """Tell whether Kafka may remove records of `topic` that have a later one of their key."""
+    settings = await logs.settings([topic])
+    return "compact" in settings.get(topic, {}).get("cleanup.policy", "")
+
+
+def _check_others(books: Books, report: Report) -> None:
+    """Check what still must hold of an incarnation whose log is gone: what waits, and the gaps."""
+    for source in books.topic_ids:
+        chain = books.chain(source)
+        for incarnation in books.incarnations_of(source):
+            if incarnation not in chain:
+                report.findings += [
+                    *check_held(books, incarnation),
+                    *check_replayed(books, incarnation),
+                    *check_gaps(books, incarnation),
+                ]
+
+
+def _count_unsettled(books: Books, report: Report) -> None:
+    next_offsets = {incarnation.source: books.next_offset(incarnation) for incarnation in books.newest()}
+    for source, (first, end) in books.spans.items():
+        report.unsettled += max(end - max(next_offsets.get(source, first), first), 0)
+        if next_offsets.get(source, 0) > end:
+            text = (
+                f"the ledger's next offset is {next_offsets[source]}, Kafka's log ends at {end}: "
+                "was the topic recreated?"
+            )
+            report.findings.append(Finding(Code.UNBALANCED, source, None, text))
+
+
+def _report_in_progress(books: Books, incarnation: Incarnation, report: Report) -> None:
+    """Say which events are not judged for a database because their batch is not committed."""
+    for name in books.databases:
+        if ahead := in_progress(books, incarnation, name):
+            report.unjudged += len(ahead)
+            report.unchecked.append(
+                f"{incarnation.source}: [{ahead.start}, {ahead.stop}) is in the middle of a batch: "
+                f"{name} had not settled it when it was read"
+            )
+
+
+async def _read_again(
+    sources: _Sources, books: Books, readable: ReadableRange, report: Report
+) -> ReadingResult | None:
+    incarnation, first, upto = readable[:3]
+    if upto > books.spans.get(incarnation.source, (0, 0))[1]:
+        return None
+    if first > books.start(incarnation):
+        report.unchecked.append(f"{incarnation.source}: Kafka has deleted what is below offset {first}")
+    reading = Reading(books, sources.snapshots, readable, sources.edits)
+    result = await reading.run(sources.logs.read({incarnation.source: (first, upto)}))
+    report.findings += result.findings
+    _report_in_progress(books, incarnation, report)
+    report.receipts += result.records
+    report.unjudged += result.events_unjudged
+    report.unchecked += [
+        f"{n} events from {incarnation.source} are not in {table}, "
+        "and nobody knows whether they were routed there"
+        for table, n in sorted(result.unjudged.items())
+    ]
+    if result.edits_unknown:
+        report.unchecked.append(
+            f"{result.edits_unknown} edited rows from {incarnation.source} are not compared: "
+            "nobody knows the edit"
+        )
+    report.unchecked += [
+        f"{table}: values of {column} that cannot be read are not compared: {n} from {incarnation.source}, "
+        f"the first at offset {first}"
+        for (table, column), (n, first) in sorted(result.unread.items())
+    ]
+    report.unchecked += [
+        f"{table} keeps no receipts: {n} events from {incarnation.source} are checked by count alone"
+        for table, n in sorted(result.without_receipts.items())
+        if table not in books.databases[table.database].unreadable
+    ]
+    return result

@@ -1,0 +1,71 @@
+"""Under which routes each offset was settled, as its database tells it: what a missing row is judged by.
+
+Where a database does not say, all routes that ever were are asked; an event about which they
+do not agree is left unjudged.
+"""
+
+from collections.abc import Iterator
+
+from services.ops.audit.books import Books
+from services.ops.audit.settled_log import Routed
+from services.ops.findings import Code, Finding, Incarnation
+from services.ops.offset_ranges import History, Span
+
+
+def check_gaps(books: Books, incarnation: Incarnation) -> Iterator[Finding]:
+    """Yield what a ledger has passed although no transaction settled it."""
+    for name, database in books.databases.items():
+        if history := database.history.get(incarnation):
+            for start, end in history.gaps(database.ledger[incarnation]):
+                text = (
+                    f"the ledger of {name} has passed [{start}, {end}) and no transaction settled it: "
+                    "it was moved by hand, or an operator gave the range up"
+                )
+                yield Finding(Code.GAP, incarnation.source, start, text)
+
+
+class SettledRoutes:
+    """The routes under which the offsets of one incarnation were settled, by database."""
+
+    def __init__(self, books: Books, incarnation: Incarnation, default: str) -> None:
+        self._books = books
+        self._incarnation = incarnation
+        self._default = default
+        self._histories = {
+            name: database.history.get(incarnation, History()) for name, database in books.databases.items()
+        }
+        self._covered = {name: books.covered(name, incarnation) for name in books.databases}
+        self._markers = {
+            name: History.of(
+                (Span(m.start, m.end, m.digest) for m in books.sorted_markers(name, incarnation)), covered
+            )
+            for name, covered in self._covered.items()
+        }
+
+    def choices(self, database: str, event: str, offset: int) -> set[frozenset[Routed]]:
+        """Return where in `database` the event may have gone: one choice where known, else several."""
+        log = self._books.settled
+        digests = self._digests(database, offset)
+        if not digests or not digests <= log.routes.keys():
+            return {self._in(database, every) for every in self._every(event)}
+        return {self._in(database, log.destinations(event, digest)) for digest in digests}
+
+    def _digests(self, database: str, offset: int) -> set[str]:
+        """Return the digests of the routes that may hold; none when nothing says."""
+        history = self._histories[database]
+        if digest := history.at(offset) or self._markers[database].at(offset):
+            return {digest}
+        # Passed over, or not come to yet: the neighbours say where its event was to go.
+        if history.began_before(offset) or offset >= self._covered[database]:
+            return {known for neighbour in self._histories.values() if (known := neighbour.at(offset))}
+        return set()
+
+    def _every(self, event: str) -> list[frozenset[Routed]]:
+        """Return all choices that ever were with our databases: other writers of this Kafka have theirs."""
+        choices = self._books.settled.all_choices(event, self._default)
+        ours = self._books.databases.keys()
+        return [c for c in choices if any(routed.table.database in ours for routed in c)] or choices
+
+    @staticmethod
+    def _in(database: str, choice: frozenset[Routed]) -> frozenset[Routed]:
+        return frozenset(r for r in choice if r.table.database == database)

@@ -1,0 +1,90 @@
+"""The payload of an event's bytes: read alone, and put back alone.
+
+All other members stay byte for byte: id, name, time and destinations cannot change, whatever an edit says.
+"""
+
+from hashlib import sha256
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from services.ops.fixes import exact
+from services.ops.fixes.steps import MOST_BYTES, Fix
+from shared import strict_json
+from shared.errors import BAD_EDITS, FIX_DOES_NOT_APPLY, OnrampError, UserError
+
+#: Of an envelope, and of a packet.
+_BODIES: Final = ("payload", "data")
+_PREFIX: Final = "the fix does not apply: "
+_MEMBERS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+class Edited(NamedTuple):
+    """An event as it shall land, and the digest of those bytes."""
+
+    value: bytes
+    sha256: bytes
+
+
+def fixed(value: bytes, fix: Fix) -> Edited:
+    """Apply `fix` to the payload of an event.  Raises `UserError` FIX_DOES_NOT_APPLY, without any value."""
+    try:
+        document = exact.loads(value)
+        body, most = _body_of(document), fix.most(len(value))
+        fix.apply(document[body], most)
+        return _with_body(value, body, exact.dumps(document[body]), most)
+    except UserError as e:
+        if e.fault is FIX_DOES_NOT_APPLY:
+            raise
+        raise _inapplicable(e.detail) from None
+    except RecursionError:
+        raise _inapplicable("the event is nested too deep") from None
+
+
+def payload_of(value: bytes) -> bytes:
+    """Return the very bytes of an event's payload.  Raises `UserError`: it has none that is an object."""
+    try:
+        return bytes(_MEMBERS.decode(value)[_body_of(exact.loads(value))])
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise _inapplicable("the event is no JSON") from None
+    except UserError as e:
+        raise UserError(BAD_EDITS, e.detail.removeprefix(_PREFIX)) from None
+
+
+def edited(value: bytes, payload: bytes) -> Edited:
+    """Return an event with these bytes as its payload.  Raises `UserError` BAD_EDITS, without any value."""
+    try:
+        return _with_body(value, _body_of(exact.loads(value)), payload)
+    except UserError as e:
+        raise UserError(BAD_EDITS, e.detail.removeprefix(_PREFIX)) from None
+    except RecursionError:
+        raise UserError(BAD_EDITS, "it is nested too deep") from None
+
+
+def _body_of(document: Any) -> str:
+    """Return the name of the member that an edit sees.  Raises `UserError`."""
+    found = [name for name in _BODIES if isinstance(document, dict) and isinstance(document.get(name), dict)]
+    if len(found) != 1:
+        raise _inapplicable("the event has no payload that is an object")
+    return found[0]
+
+
+def _with_body(value: bytes, body: str, edited: bytes, most: int = MOST_BYTES) -> Edited:
+    """Return the event with another payload, as it must be to be an event.  Raises `UserError`."""
+    try:
+        members = _MEMBERS.decode(value)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise _inapplicable("the event is no JSON") from None
+    parts = (
+        exact.dumps(name) + b":" + (edited if name == body else bytes(member))
+        for name, member in members.items()
+    )
+    whole = b"{" + b",".join(parts) + b"}"
+    if len(whole) > most:
+        raise _inapplicable(f"the event would have more than {most:,} bytes")
+    strict_json.check_depth(whole, strict_json.loads(whole))
+    return Edited(whole, sha256(whole).digest())
+
+
+def _inapplicable(why: str) -> OnrampError:
+    return UserError(FIX_DOES_NOT_APPLY, f"{_PREFIX}{why}")

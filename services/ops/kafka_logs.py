@@ -1,0 +1,296 @@
+"""Reads Onramp's topics and the events' own, from outside of every consumer group.
+
+Owns aiokafka for the admin service.  Nothing is written, and no offset is committed.
+"""
+
+import logging
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, Self
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+from aiokafka.errors import KafkaError
+
+from services.ops.findings import Source
+from services.ops.kafka_requests import SizesRequest
+from shared import wire
+from shared.errors import KAFKA_UNAVAILABLE, InfrastructureError
+from shared.kafka_group_offsets import GroupOffsetsClient
+from shared.kafka_security import Brokers
+from shared.polling import poll
+
+log = logging.getLogger(__name__)
+
+_POLL_MS: Final = 200
+_FETCH_WAIT_MS: Final = 25
+_TIMEOUT_MS: Final = 10_000
+#: So many a consumer learns of in time, of which it did not know who leads them.
+_FEW: Final = 10
+#: For so long a group's coordinator may move, read its log, or be made with Kafka's first group.
+_COORDINATOR_SECONDS: Final = 10.0
+#: So many polls in a row that bring nothing, and it is asked who leads.
+_SILENT_POLLS: Final = 25
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogRecord:
+    """A record as Kafka holds it.  `timestamp` is in milliseconds since 1970."""
+
+    source: Source
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: Mapping[str, bytes]
+    #: How many headers it has: of two with one name the last counts.
+    header_count: int
+
+
+class Poll(NamedTuple):
+    """Records, and the next offset of each partition: behind the last record, or behind holes."""
+
+    records: list[LogRecord]
+    next_offsets: dict[Source, int]
+
+
+class KafkaLogs:
+    """A view of one Kafka cluster, to be entered; one reading at a time.
+
+    Every method raises `InfrastructureError` when Kafka cannot be reached.  A partition without a leader
+    is left out of what is read, for it would hold up all others, and is named in `leaderless`.
+    """
+
+    def __init__(self, brokers: Brokers) -> None:
+        self._brokers = brokers
+        #: What every client of this cluster is made with.
+        self._common = {**brokers.aiokafka(), "request_timeout_ms": _TIMEOUT_MS}
+        self._parts = AsyncExitStack()
+        self._admin: Any = None
+        self._consumer: Any = None
+        #: Of what was asked for: the partitions that could not be read when they were asked for last.
+        self.leaderless: set[Source] = set()
+
+    async def __aenter__(self) -> Self:
+        with self._translated():
+            async with AsyncExitStack() as parts:
+                self._admin = GroupOffsetsClient(**self._common)
+                parts.push_async_callback(self._admin.close)
+                await self._admin.start()
+                self._consumer = AIOKafkaConsumer(
+                    **self._common,
+                    enable_auto_commit=False,
+                    auto_offset_reset="none",
+                    # A fetch that waits at one log's end holds up the first of the next log.
+                    fetch_max_wait_ms=_FETCH_WAIT_MS,
+                    isolation_level="read_committed",
+                )
+                parts.push_async_callback(self._consumer.stop)
+                await self._consumer.start()
+                self._parts = parts.pop_all()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._parts.aclose()
+
+    async def topics(self) -> dict[str, list[int]]:
+        """Return the partitions of every topic."""
+        return {topic: sorted(leaders) for topic, leaders in (await self._leaders()).items()}
+
+    async def topic_ids(self) -> dict[str, str]:
+        """Return Kafka's UUIDs of all topics: one that is made again has another."""
+        with self._translated():
+            return dict(await self._admin.topic_ids())
+
+    async def replicas(self) -> dict[str, dict[int, int]]:
+        """Return how many replicas each partition is to have, by topic."""
+        with self._translated():
+            topics = await self._admin.describe_topics()
+        return {t["topic"]: {p["partition"]: len(p["replicas"]) for p in t["partitions"]} for t in topics}
+
+    async def offsets_at(self, sources: Iterable[Source], timestamp: int) -> dict[Source, int]:
+        """Return each partition's first offset from `timestamp` (ms) on; none if nothing came since."""
+        asked = {TopicPartition(*source): timestamp for source in sources}
+        if not asked:
+            return {}
+        with self._translated():
+            async with self._knowing(list(asked)) as consumer:
+                found = await consumer.offsets_for_times(asked)
+        return {Source(*p): at.offset for p, at in found.items() if at is not None}
+
+    async def _leaders(self) -> dict[str, dict[int, int]]:
+        """Return the broker that leads each partition, by topic; -1 where none does."""
+        with self._translated():
+            topics = await self._admin.describe_topics()
+        return {t["topic"]: {p["partition"]: p["leader"] for p in t["partitions"]} for t in topics}
+
+    async def spans(self, topics: Iterable[str]) -> dict[Source, tuple[int, int]]:
+        """Return the first and the end offset of each partition of `topics` that has a leader."""
+        leaders = await self._leaders()
+        asked = {
+            Source(topic, n): leaders[topic][n] for topic in topics for n in sorted(leaders.get(topic, ()))
+        }
+        without = {source for source, leader in asked.items() if leader < 0}
+        self.leaderless = (self.leaderless - asked.keys()) | without
+        partitions = [TopicPartition(*source) for source in asked.keys() - without]
+        if not partitions:
+            return {}
+        with self._translated():
+            async with self._knowing(partitions) as consumer:
+                starts = await consumer.beginning_offsets(partitions)
+                ends = await consumer.end_offsets(partitions)
+        return {Source(*p): (starts[p], ends[p]) for p in partitions}
+
+    @asynccontextmanager
+    async def _knowing(self, partitions: list[TopicPartition]) -> AsyncIterator[AIOKafkaConsumer]:
+        """Yield a consumer that knows who leads `partitions`.
+
+        It learns of others than it reads one at a time, a tenth of a second each, and gives up at a hundred.
+        So one of their own has them all to read, and reads none.
+        """
+        if len(set(partitions) - self._consumer.assignment()) <= _FEW:
+            yield self._consumer
+            return
+        consumer = AIOKafkaConsumer(
+            **self._common, enable_auto_commit=False, isolation_level="read_committed"
+        )
+        try:
+            await consumer.start()
+            consumer.assign(partitions)
+            yield consumer
+        finally:
+            await consumer.stop()
+
+    async def settings(self, topics: Iterable[str]) -> dict[str, dict[str, str]]:
+        """Return the settings of `topics`; of one that is gone none."""
+        asked = [ConfigResource(ConfigResourceType.TOPIC, topic) for topic in topics]
+        if not asked:
+            return {}
+        with self._translated():
+            answers = await self._admin.describe_configs(asked)
+        return {
+            name: {entry[0]: entry[1] for entry in entries}
+            for answer in answers
+            for error, _, _, name, entries in answer.resources
+            if not error
+        }
+
+    async def sizes(self) -> dict[str, dict[int, int]]:
+        """Return the bytes of each partition by topic: of its largest copy, of those whose brokers answer.
+
+        A user who may not ask for them gets none.
+        """
+        found: dict[str, dict[int, int]] = {}
+        with self._translated():
+            brokers = (await self._admin.describe_cluster())["brokers"]
+            for broker in brokers:
+                try:
+                    answer = await self._admin._send_request(SizesRequest(), broker["node_id"])  # noqa: SLF001
+                except (KafkaError, OSError):
+                    continue  # what it holds others hold as well, or nobody says it
+                for _, _, topics in answer.dirs:
+                    for topic, partitions in topics:
+                        sizes = found.setdefault(topic, {})
+                        for number, size, *_ in partitions:
+                            sizes[number] = max(size, sizes.get(number, 0))
+        return found
+
+    async def whole(self, topic: str) -> AsyncIterator[LogRecord]:
+        """Yield the records of `topic`, from its start to where it ends now; none if it is not there."""
+        async for record in self.read(await self.spans([topic])):
+            yield record
+
+    async def group_offsets(self) -> dict[Source, int]:
+        """Return the committed offsets of the writer's group."""
+        with self._translated():
+            offsets = await self._admin.group_offsets(wire.WRITER_GROUP, _COORDINATOR_SECONDS)
+        return {Source(p.topic, p.partition): o.offset for p, o in offsets.items() if o.offset >= 0}
+
+    async def read(self, spans: Mapping[Source, tuple[int, int]]) -> AsyncIterator[LogRecord]:
+        """Yield the records in `spans` (first and end offset).
+
+        In the order of offsets within a partition.  Compaction and transactions leave holes.
+        """
+        ends = {TopicPartition(*s): end for s, (first, end) in spans.items() if first < end}
+        self._seek({s: first for s, (first, end) in spans.items() if first < end})
+        left, silent = set(ends), 0
+        while left:
+            with self._translated():
+                polled = await poll(self._consumer, _warn_unreadable, *left, timeout_ms=_POLL_MS)
+            silent = 0 if polled else silent + 1
+            if silent % _SILENT_POLLS == _SILENT_POLLS - 1:
+                await self._require_leaders(left)
+            for partition, records in polled.items():
+                for record in records:
+                    if record.offset < ends[partition]:
+                        yield _record(record)
+            # The consumer's position says when the end is reached: the last offsets may be holes.
+            left = {p for p in left if await self._consumer.position(p) < ends[p]}
+
+    async def _require_leaders(self, partitions: Iterable[TopicPartition]) -> None:
+        """Raise `InfrastructureError` when one of them has lost its leader: nothing comes from there."""
+        leaders = await self._leaders()
+        lost = [Source(*p) for p in partitions if leaders.get(p.topic, {}).get(p.partition, -1) < 0]
+        if lost:
+            raise InfrastructureError(KAFKA_UNAVAILABLE, no_leader(lost))
+
+    async def follow(self, since: Mapping[Source, int]) -> AsyncIterator[LogRecord]:
+        """Yield records from `since` on, forever."""
+        self._seek(since)
+        while since:
+            with self._translated():
+                polled = await poll(self._consumer, _warn_unreadable, timeout_ms=_POLL_MS)
+            for records in polled.values():
+                for record in records:
+                    yield _record(record)
+
+    async def polls(self, since: Mapping[Source, int]) -> AsyncIterator[Poll]:
+        """Yield what each poll brings from `since` on, forever, also when that is nothing."""
+        self._seek(since)
+        while since:
+            with self._translated():
+                polled = await poll(self._consumer, _warn_unreadable, timeout_ms=_POLL_MS)
+                ends = {s: await self._consumer.position(TopicPartition(*s)) for s in since}
+            yield Poll([_record(record) for records in polled.values() for record in records], ends)
+
+    def _seek(self, since: Mapping[Source, int]) -> None:
+        offsets = {TopicPartition(*s): offset for s, offset in since.items()}
+        if offsets:
+            self._consumer.assign(list(offsets))
+        for partition, offset in offsets.items():
+            self._consumer.seek(partition, offset)
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except (KafkaError, OSError) as e:
+            raise InfrastructureError(
+                KAFKA_UNAVAILABLE, f"Kafka at {self._brokers} cannot be read: {type(e).__name__}"
+            ) from None
+
+
+def no_leader(of: Iterable[Source]) -> str:
+    """Return why partitions cannot be read, and what helps."""
+    names = ", ".join(map(str, sorted(of)))
+    return f"no broker leads {names}: start the one that holds it, or move it to another"
+
+
+def _warn_unreadable(topic: str, partition: int, offset: int) -> None:
+    log.warning(
+        "a record cannot be read, the key of a header is no UTF-8: it is passed over",
+        extra={"topic": topic, "partition": partition, "offset": offset},
+    )
+
+
+def _record(record: Any) -> LogRecord:
+    return LogRecord(
+        source=Source(record.topic, record.partition),
+        offset=record.offset,
+        timestamp=record.timestamp,
+        key=record.key,
+        value=record.value,
+        headers=dict(record.headers),
+        header_count=len(record.headers),
+    )

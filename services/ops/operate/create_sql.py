@@ -1,0 +1,115 @@
+"""Makes the tables that the registry's event types ask for, and adds columns; nothing is dropped or retyped.
+
+On a connection of its own, by the role that owns tables, one at a time (an advisory lock) and with a short
+`lock_timeout`: whoever reads or writes the table meanwhile is held up by no queue behind this.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Final, NamedTuple
+
+import psycopg2
+from psycopg2.extensions import cursor
+
+from services.ops.operate.destinations_sql import Wanted
+from services.ops.operate.holds_sql import PATIENCE_S
+from shared.contracts.tables import statements_for
+from shared.errors import DATABASE_UNAVAILABLE, InfrastructureError
+from shared.postgres.answering import answering
+from shared.postgres.connect import connect
+from shared.postgres.failures import NO_SUCH_DATABASE, failure
+
+#: The writer's, by which it makes landing tables.
+_LOCK: Final = 7_203_155_002
+_OPTIONS: Final = (
+    "-c search_path=pg_catalog,pg_temp -c lock_timeout=2000 -c statement_timeout=30000 -c timezone=UTC"
+)
+_COLUMNS: Final = """
+    SELECT a.attname::text FROM pg_attribute a
+    JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+    WHERE n.nspname = %s AND c.relname = %s AND a.attnum > 0 AND NOT a.attisdropped
+"""
+_CONNECTION: Final = "08"
+
+
+class Owner(NamedTuple):
+    """The role that owns tables of a database, by its DSN."""
+
+    database: str
+    dsn: str
+
+
+class Ddl(NamedTuple):
+    """What a table needed, and why it was not done; empty if it was."""
+
+    statements: list[str]
+    problem: str = ""
+
+
+def planned(owner: Owner, wanted: Wanted, writer: str) -> list[str]:
+    """Return the statements that the table needs. Raises `InfrastructureError`."""
+    try:
+        with _connected(owner) as asking:
+            return _statements(asking, wanted, writer)
+    except psycopg2.Error as e:
+        raise _unavailable(owner, e) from None
+
+
+def carry_out(owner: Owner, wanted: Wanted, writer: str) -> Ddl:
+    """Give the table what it needs, all or nothing; `writer` is the role that lands.
+
+    Raises:
+        InfrastructureError: the database cannot be reached.
+    """
+    statements: list[str] = []
+    try:
+        with _connected(owner) as doing:
+            statements = _statements(doing, wanted, writer)
+            if statements:
+                doing.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
+                statements = _statements(doing, wanted, writer)  # another may have been first
+            for statement in statements:
+                doing.execute(statement)
+    except psycopg2.Error as e:
+        if not e.pgcode or e.pgcode.startswith(_CONNECTION) or e.pgcode == NO_SUCH_DATABASE:
+            raise _unavailable(owner, e) from None
+        return Ddl(
+            statements, f"{wanted.name}: SQLSTATE {e.pgcode}, nothing of it was done; run as its owner"
+        )
+    return Ddl(statements)
+
+
+def role_of(of: Owner) -> str:
+    """Return the role that a DSN leads to. Raises `InfrastructureError`."""
+    try:
+        with _connected(of) as asking:
+            asking.execute("SELECT current_user::text")
+            return str((asking.fetchone() or ("",))[0])
+    except psycopg2.Error as e:
+        raise _unavailable(of, e) from None
+
+
+def _statements(asking: cursor, wanted: Wanted, writer: str) -> list[str]:
+    asking.execute(_COLUMNS, (wanted.schema, wanted.table))
+    there = {name for (name,) in asking.fetchall()}
+    asking.execute("SELECT current_user::text")
+    grant_to = "" if asking.fetchone() == (writer,) else writer
+    return statements_for(wanted.schema, wanted.table, wanted.columns, there=there, grant_to=grant_to)
+
+
+@contextmanager
+def _connected(owner: Owner) -> Iterator[cursor]:
+    open_ = partial(connect, owner.dsn, name="onramp-ddl", options=_OPTIONS)
+    with (
+        answering(f"database {owner.database}", owner.dsn, open_, PATIENCE_S) as conn,
+        conn,
+        conn.cursor() as cur,
+    ):
+        yield cur
+
+
+def _unavailable(owner: Owner, error: psycopg2.Error) -> InfrastructureError:
+    return InfrastructureError(
+        DATABASE_UNAVAILABLE, f"no table was created: {failure(f'database {owner.database}', error)}"
+    )

@@ -1,0 +1,106 @@
+"""Halted partitions, for an operator: why, since when, and the answer that lets one go on.
+
+The writer reports them on `onramp.settled` and reads the answer there.  Owns aiokafka's producer for
+the admin service: the answer is all that it writes.
+"""
+
+import getpass
+from typing import Final, NamedTuple
+
+import msgspec
+from aiokafka import AIOKafkaProducer
+from aiokafka.errors import KafkaError
+
+from services.ops.kafka_logs import KafkaLogs, no_leader
+from shared import wire
+from shared.errors import KAFKA_UNAVAILABLE, InfrastructureError
+from shared.kafka_security import Brokers
+from shared.unreadable import UNREADABLE
+
+#: Go on with what Kafka has.
+ACCEPT: Final = "accept"
+_HALT: Final = "halt/"
+_ANSWER: Final = "word/"
+
+
+class Halt(NamedTuple):
+    """Why a partition (topic/number) is halted.  `answer`: the operator's decision, None without one."""
+
+    partition: str
+    reason: str
+    since: str
+    answer: str | None
+
+
+class _Halt(msgspec.Struct):
+    id: str
+    reason: str
+    since: str
+    over: bool = False
+
+
+class _Answer(msgspec.Struct):
+    halt: str
+    how: str
+    by: str
+
+
+async def halts(brokers: Brokers) -> list[Halt]:
+    """Return the open halts, by partition.  Raises `InfrastructureError`."""
+    open_halts, answers = await _read(brokers)
+    return [
+        Halt(
+            p,
+            halt.reason,
+            halt.since,
+            answers[p].how if p in answers and answers[p].halt == halt.id else None,
+        )
+        for p, halt in sorted(open_halts.items())
+    ]
+
+
+async def answer(brokers: Brokers, partition: str, how: str) -> bool:
+    """Tell the writer what to do about the halt of `partition`; False: there is none.
+
+    Raises `InfrastructureError`.
+    """
+    open_halts, _ = await _read(brokers)
+    if partition not in open_halts:
+        return False
+    decision = _Answer(open_halts[partition].id, how, getpass.getuser())
+    producer = AIOKafkaProducer(**brokers.aiokafka(), acks="all")
+    try:
+        await producer.start()
+        await producer.send_and_wait(
+            wire.SETTLED,
+            key=f"{_ANSWER}{partition}".encode(),
+            value=msgspec.json.encode(decision),
+            partition=0,
+        )
+    except KafkaError as e:
+        raise InfrastructureError(
+            KAFKA_UNAVAILABLE, f"Kafka at {brokers} did not take the answer: {type(e).__name__}"
+        ) from None
+    finally:
+        await producer.stop()
+    return True
+
+
+async def _read(brokers: Brokers) -> tuple[dict[str, _Halt], dict[str, _Answer]]:
+    halts: dict[str, _Halt] = {}
+    answers: dict[str, _Answer] = {}
+    async with KafkaLogs(brokers) as logs:
+        async for record in logs.whole(wire.SETTLED):
+            key = (record.key or b"").decode(errors="replace")
+            try:
+                if key.startswith(_HALT):
+                    halts[key.removeprefix(_HALT)] = msgspec.json.decode(record.value or b"", type=_Halt)
+                elif key.startswith(_ANSWER):
+                    answers[key.removeprefix(_ANSWER)] = msgspec.json.decode(
+                        record.value or b"", type=_Answer
+                    )
+            except UNREADABLE:
+                continue  # anybody may write there: it is none of the writer's
+        if logs.leaderless:
+            raise InfrastructureError(KAFKA_UNAVAILABLE, no_leader(logs.leaderless))
+    return {p: halt for p, halt in halts.items() if not halt.over}, answers

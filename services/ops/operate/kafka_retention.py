@@ -1,0 +1,65 @@
+"""Changes how long a topic of events keeps them: one setting, all others stay."""
+
+from typing import Any, Final, NamedTuple
+
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+from aiokafka.errors import InvalidTopicError, KafkaError, NoError, UnknownTopicOrPartitionError, for_code
+
+from services.ops.kafka_requests import SettingRequest
+from services.ops.operate.topics import is_own
+from shared.errors import KAFKA_UNAVAILABLE, InfrastructureError
+from shared.kafka_security import Brokers
+from shared.registry.texts import milliseconds
+
+_SETTING: Final = "retention.ms"
+_REQUEST_MS: Final = 10_000
+
+
+class Retained(NamedTuple):
+    """How long a topic kept its events, and keeps them now or would, in milliseconds; -1 is without end."""
+
+    topic: str
+    before_ms: int
+    after_ms: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it for programs."""
+        return self._asdict()
+
+
+async def change(brokers: Brokers, topic: str, retention: str, *, is_dry: bool) -> Retained:
+    """Have a topic keep its events so long (36h, 30d); dry, have Kafka say whether it would.
+
+    Raises:
+        ValueError: this is no retention, no topic of events, or Kafka refuses.
+        InfrastructureError: it cannot be reached.
+    """
+    after = milliseconds(retention)
+    if is_own(topic):
+        raise ValueError("it is no topic of events: how long others are kept is not decided here")
+    admin = AIOKafkaAdminClient(**brokers.aiokafka(), request_timeout_ms=_REQUEST_MS)
+    try:
+        await admin.start()
+        before = await _now(admin, topic)
+        request = SettingRequest(topic, _SETTING, str(after), is_dry=is_dry)
+        ((code, *_),) = (await admin._send_request(request)).resources  # noqa: SLF001 - there is no other way
+    except (KafkaError, OSError) as e:
+        text = f"Kafka at {brokers} does not answer: {type(e).__name__}"
+        raise InfrastructureError(KAFKA_UNAVAILABLE, text) from None
+    finally:
+        await admin.close()
+    if (error := for_code(code)) is not NoError:
+        raise ValueError(f"Kafka refuses: {error.__name__}")
+    return Retained(topic, before, after)
+
+
+async def _now(admin: Any, topic: str) -> int:
+    """Return what the topic has. Raises `ValueError`: there is none, or it may not be asked."""
+    resource = ConfigResource(ConfigResourceType.TOPIC, topic, {_SETTING: None})
+    code, _, _, _, entries = (await admin.describe_configs([resource]))[0].resources[0]
+    if for_code(code) in {UnknownTopicOrPartitionError, InvalidTopicError}:
+        raise ValueError("there is no such topic: `onramp topics list` prints those that there are")
+    if code:
+        raise ValueError(f"Kafka refuses: {for_code(code).__name__}")
+    return next((int(entry[1]) for entry in entries if entry[0] == _SETTING), -1)

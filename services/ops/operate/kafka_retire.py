@@ -1,0 +1,104 @@
+"""Retires a database that is not configured any more, by a word on `onramp.settled` for the writer."""
+
+import asyncio
+import getpass
+import time
+from typing import Final, NamedTuple
+from uuid import uuid4
+
+import msgspec
+from aiokafka import AIOKafkaProducer
+from aiokafka.errors import KafkaError
+
+from services.ops.kafka_logs import KafkaLogs, no_leader
+from shared import wire
+from shared.errors import KAFKA_UNAVAILABLE, InfrastructureError
+from shared.kafka_security import Brokers
+from shared.unreadable import UNREADABLE
+
+_WORD: Final = "retire"
+_DONE: Final = "retired"
+_BASELINE: Final = "baseline"
+#: The topic is read whole: while a job waits for an unknown database, as often.
+_READ_SECONDS: Final = 10.0
+
+
+class _Word(msgspec.Struct):
+    id: str
+    by: str
+    reason: str
+
+
+class _Done(msgspec.Struct):
+    id: str
+    upto: dict[int, int] | None = None
+
+
+class Known(NamedTuple):
+    """What `onramp.settled` says of a database: whether it has a past there, and whether it is retired."""
+
+    has_past: bool
+    is_retired: bool
+
+
+async def known(brokers: Brokers, name: str) -> Known:
+    """Return what is known of a database.  Raises `InfrastructureError`."""
+    past, retired = await _read(brokers)
+    return Known(name in past, name in retired)
+
+
+async def _read(brokers: Brokers) -> tuple[set[str], set[str]]:
+    """Return the databases that have a past on `onramp.settled`, and those that are retired."""
+    baselines: dict[bytes, set[str]] = {}
+    retired: set[str] = set()
+    async with KafkaLogs(brokers) as logs:
+        async for record in logs.whole(wire.SETTLED):
+            key = record.key or b""
+            try:
+                if key.startswith(f"{_BASELINE}/".encode()):
+                    baselines[key] = set(msgspec.json.decode(record.value or b"", type=dict[str, int]))
+                elif key.startswith(f"{_DONE}/".encode()):
+                    done = msgspec.json.decode(record.value or b"", type=_Done)
+                    if done.upto is not None:  # what was before it is over
+                        retired.add(name := key.decode().partition("/")[2])
+                        for names in baselines.values():
+                            names.discard(name)
+            except UNREADABLE:
+                continue  # anybody may write there: it is none of the writer's
+        if logs.leaderless:
+            raise InfrastructureError(KAFKA_UNAVAILABLE, no_leader(logs.leaderless))
+    past = {name for names in baselines.values() for name in names}
+    return past, retired - past
+
+
+class RetiredDatabases:
+    """Returns the databases that an operator has retired, as of some seconds ago at most; for one thread."""
+
+    def __init__(self, brokers: Brokers) -> None:
+        self._brokers = brokers
+        self._found: set[str] = set()
+        self._again_at = 0.0
+
+    def __call__(self) -> set[str]:
+        """Return them. Raises `InfrastructureError`."""
+        if time.monotonic() >= self._again_at:
+            self._found = asyncio.run(_read(self._brokers))[1]
+            self._again_at = time.monotonic() + _READ_SECONDS
+        return self._found
+
+
+async def retire(brokers: Brokers, name: str, reason: str) -> None:
+    """Tell the writer that a database is retired.  Raises `InfrastructureError`."""
+    producer = AIOKafkaProducer(**brokers.aiokafka(), acks="all")
+    try:
+        await producer.start()
+        word = _Word(str(uuid4()), getpass.getuser(), reason)
+        await producer.send_and_wait(
+            wire.SETTLED, key=f"{_WORD}/{name}".encode(), value=msgspec.json.encode(word), partition=0
+        )
+    except KafkaError as e:
+        raise InfrastructureError(
+            KAFKA_UNAVAILABLE, f"Kafka at {brokers} did not take the word: {type(e).__name__}"
+        ) from None
+    finally:
+        await producer.stop()

@@ -1,0 +1,105 @@
+"""What there is of the events' topics, as a person asks for it: their facts, and their newest records."""
+
+import heapq
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from services.ops.kafka_logs import KafkaLogs, LogRecord
+from shared import wire
+from shared.kafka_security import Brokers
+
+_RATE_SECONDS: Final = 60
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicFacts:
+    """One topic.  `retention_ms` -1: without end; a partition without a leader is not in the counts."""
+
+    topic: str
+    partitions: int
+    replicas: int
+    retention_ms: int
+    #: Records that Kafka holds: the last offset but the first, holes included.
+    events: int
+    #: Records of the last minute, a second.
+    rate: float
+    #: Records that the writer has not settled yet.
+    lag: int
+    leaderless: int
+    #: Of one copy; None where no broker says it of every partition.
+    bytes: int | None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it for programs."""
+        return asdict(self)
+
+
+#: Which of the topics are asked for, of all their names in order.
+Pick = Callable[[list[str]], list[str]]
+
+
+def is_own(topic: str) -> bool:
+    """Whether it is Kafka's or Onramp's own."""
+    return topic.startswith(("__", "onramp."))
+
+
+async def facts(brokers: Brokers, pick: Pick = list) -> list[TopicFacts]:
+    """Return the topics that are neither Kafka's nor Onramp's own. Raises `InfrastructureError`."""
+    async with KafkaLogs(brokers) as logs:
+        replicas = await logs.replicas()
+        names = pick(sorted(t for t in replicas if not is_own(t)))
+        spans = await logs.spans(names)
+        settings = await logs.settings(names)
+        settled = await logs.group_offsets()
+        sizes = await logs.sizes()
+        before = await logs.offsets_at(spans, int((time.time() - _RATE_SECONDS) * 1000))
+    found = []
+    for name in names:
+        own = {s: span for s, span in spans.items() if s.topic == name}
+        found.append(
+            TopicFacts(
+                topic=name,
+                partitions=len(replicas[name]),
+                replicas=min(replicas[name].values(), default=0),
+                retention_ms=int(settings.get(name, {}).get("retention.ms", "-1")),
+                events=sum(end - first for first, end in own.values()),
+                rate=round(sum(end - before.get(s, end) for s, (_, end) in own.items()) / _RATE_SECONDS, 2),
+                lag=sum(max(end - max(settled.get(s, 0), first), 0) for s, (first, end) in own.items()),
+                leaderless=len(replicas[name]) - len(own),
+                bytes=_sum_of(sizes.get(name, {}), len(replicas[name])),
+            )
+        )
+    return found
+
+
+def _sum_of(sizes: Mapping[int, int], partitions: int) -> int | None:
+    return sum(sizes.values()) if len(sizes) == partitions else None
+
+
+async def newest(brokers: Brokers, topic: str, last: int) -> list[LogRecord] | None:
+    """Return the newest records of all partitions, `last` at most, by time; None: there is no such topic.
+
+    Raises `InfrastructureError`.
+    """
+    async with KafkaLogs(brokers) as logs:
+        if topic not in await logs.topics():
+            return None
+        spans = {
+            source: (max(end - last, first), end)
+            for source, (first, end) in (await logs.spans([topic])).items()
+        }
+        kept: list[tuple[tuple[int, object, int], LogRecord]] = []
+        async for record in logs.read(spans):  # of many partitions, and no more of them held than asked for
+            (heapq.heappush if len(kept) < last else heapq.heappushpop)(kept, (_age(record), record))
+    return [record for _, record in sorted(kept)]
+
+
+def _age(record: LogRecord) -> tuple[int, object, int]:
+    return record.timestamp, record.source, record.offset
+
+
+def topic_of(name: str) -> str:
+    """Return the topic that a person means: an event's name is as good as its topic."""
+    return wire.topic_of(name) if wire.EVENT_NAME.fullmatch(name) else name

@@ -1,0 +1,73 @@
+"""What lies on Kafka and is not settled yet: how much of each topic, and when Kafka deletes the oldest of it.
+
+Kafka is the buffer while no database is up, for as long as a topic's retention.
+"""
+
+import time
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import Final
+
+from services.ops.findings import Source
+from services.ops.kafka_logs import KafkaLogs
+from shared import wire
+
+_HOUR_MS: Final = 3_600_000
+_FOR_EVER: Final = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unsettled:
+    """Offsets of one topic behind the group's.  `oldest_ms`: of the first, None: unknown."""
+
+    topic: str
+    offsets: int
+    oldest_ms: int | None
+    #: None: its topic has no retention by time, or the oldest is not known.
+    hours: float | None
+    #: Kafka deletes by size as well: then nobody can tell when.
+    by_size: bool
+
+
+async def unsettled(logs: KafkaLogs) -> list[Unsettled]:
+    """Return it, what is deleted first at the head.  Raises `InfrastructureError`."""
+    group = await logs.group_offsets()
+    topics = {source.topic for source in group} | {
+        topic for topic in await logs.topics() if topic.startswith(wire.EVENT_TOPIC_PREFIX)
+    }
+    left = {}
+    for source, (first, end) in (await logs.spans(sorted(topics))).items():
+        at = max(group.get(source, first), first)
+        if at < end:
+            left[source] = at, end
+    oldest = {}
+    # One record of each: a hole at its head hides when it came.
+    async for record in logs.read({source: (at, at + 1) for source, (at, _) in left.items()}):
+        oldest[record.source] = record.timestamp
+    return await _by_topic(logs, left, oldest)
+
+
+async def _by_topic(
+    logs: KafkaLogs, left: dict[Source, tuple[int, int]], oldest: dict[Source, int]
+) -> list[Unsettled]:
+    offsets: dict[str, int] = defaultdict(int)
+    times: dict[str, list[int]] = defaultdict(list)
+    for source, (at, end) in left.items():
+        offsets[source.topic] += end - at
+        times[source.topic] += [oldest[source]] if source in oldest else []
+    settings = await logs.settings(sorted(offsets))
+    found = [
+        judged(topic, n, min(times[topic], default=None), settings.get(topic, {}))
+        for topic, n in sorted(offsets.items())
+    ]
+    return sorted(found, key=lambda each: (each.hours is None, each.hours or 0.0))
+
+
+def judged(topic: str, offsets: int, oldest_ms: int | None, settings: dict[str, str]) -> Unsettled:
+    """Return when Kafka deletes the oldest, by its topic's settings."""
+    keeps = int(settings.get("retention.ms", _FOR_EVER))
+    by_size = int(settings.get("retention.bytes", _FOR_EVER)) != _FOR_EVER
+    hours = None
+    if oldest_ms is not None and keeps != _FOR_EVER:
+        hours = max((oldest_ms + keeps - time.time() * 1000) / _HOUR_MS, 0.0)
+    return Unsettled(topic=topic, offsets=offsets, oldest_ms=oldest_ms, hours=hours, by_size=by_size)

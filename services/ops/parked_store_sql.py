@@ -1,0 +1,218 @@
+"""One consistent view of the control database, for the audit: what is kept, and what was decided about it.
+
+Read in one read-only transaction at REPEATABLE READ.  Nothing here holds more than a page of events.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from typing import Final, NamedTuple, Self
+
+import psycopg2
+from psycopg2.extensions import connection
+
+from services.ops.findings import Source
+from services.ops.parked.parked_events import Place
+from shared.errors import DATABASE_UNAVAILABLE, InfrastructureError
+from shared.postgres.connect import connect
+from shared.postgres.failures import failure
+
+_OPTIONS: Final = "-c search_path=pg_catalog,pg_temp -c timezone=UTC"
+_AT_ONCE: Final = 2_000
+_PLACE: Final = 'e.topic_id::text, e.topic, e.partition, e."offset", e.destination'
+_LOOK: Final = f"""
+    WITH k AS MATERIALIZED (
+        SELECT * FROM unnest(%s::uuid[], %s::text[], %s::int4[], %s::int8[], %s::text[])
+            AS k (topic_id, topic, partition, "offset", destination)
+    )
+    SELECT {_PLACE}, e.sha256, e.state
+    FROM k JOIN onramp_admin.events e USING (topic_id, topic, partition, "offset", destination)
+"""  # noqa: S608 - our own words
+#: A destination of no database is empty, or a pointer into the packet.
+_COUNT: Final = """
+    WITH k AS MATERIALIZED (
+        SELECT * FROM unnest(%s::text[], %s::int4[], %s::int8[], %s::int8[], %s::text[]) WITH ORDINALITY
+            AS k (topic, partition, first, upto, prefix, n)
+    )
+    SELECT k.n - 1, e.state, count(*)
+    FROM k JOIN onramp_admin.events e USING (topic, partition)
+    WHERE e."offset" >= k.first AND e."offset" < k.upto AND CASE k.prefix
+        WHEN '' THEN e.destination = '' OR starts_with(e.destination, '/')
+        ELSE starts_with(e.destination, k.prefix) END
+    GROUP BY 1, 2
+"""
+_REPLAYED: Final = f"""
+    SELECT {_PLACE} FROM onramp_admin.events e
+    WHERE e.state IN ('replayed', 'replayed_duplicate') ORDER BY e.topic_id, e.topic, e.partition
+"""  # noqa: S608 - our own words
+_UNATTRIBUTED: Final = f"""
+    SELECT {_PLACE} FROM onramp_admin.events e LEFT JOIN onramp_admin.jobs j ON j.id = e.job
+    WHERE e.state = 'discarded'
+        AND (j.kind IS DISTINCT FROM 'discard' OR j.actor = '' OR j.reason = '')
+"""  # noqa: S608 - our own words
+#: Those that should have bytes: in the database they are those that were kept, else a segment has the event.
+_WITHOUT_BYTES: Final = f"""
+    SELECT {_PLACE} FROM onramp_admin.events e LEFT JOIN onramp_admin.bytes b ON b.event = e.id
+    WHERE e.sha256 IS NOT NULL AND NOT e.gone AND CASE
+        WHEN b.event IS NOT NULL THEN sha256(b.value) <> e.sha256
+        ELSE NOT coalesce((
+            SELECT s.last_event >= e.id FROM onramp_admin.segments s WHERE s.first_event <= e.id
+            ORDER BY s.first_event DESC LIMIT 1
+        ), false) END
+"""  # noqa: S608 - our own words
+_CONSUMED: Final = "SELECT topic, partition, next_offset, topic_id::text FROM onramp_admin.consumed"
+_FIX: Final = "SELECT fix::text, is_edited FROM onramp_admin.jobs WHERE uuid = %s"
+_PAYLOAD: Final = """
+    SELECT d.payload FROM onramp_admin.jobs j
+        JOIN onramp_admin.edits d ON d.upload = (j.filters ->> 'edits')::bigint
+        JOIN onramp_admin.events e ON e.id = d.event
+    WHERE j.uuid = %s AND (e.topic_id, e.topic, e.partition, e."offset", e.destination)
+        = (%s::uuid, %s, %s, %s, %s)
+"""
+
+
+class KeptAs(NamedTuple):
+    """The digest of an event's bytes, and what was decided about it."""
+
+    sha256: bytes | None
+    state: str
+
+
+class EditOf(NamedTuple):
+    """How a job edited payloads: by steps, or each by hand."""
+
+    fix: str | None
+    by_hand: bool
+
+
+class KeptRange(NamedTuple):
+    """Events of a partition, `first` included and `upto` excluded, parked by `database`; None: by none."""
+
+    source: Source
+    first: int
+    upto: int
+    database: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What the control database says at one moment.  Valid inside `opened` only."""
+
+    conn: connection
+    #: Up to where each partition of `onramp.user_errors` is kept.
+    consumed: dict[Source, int]
+    #: Of which incarnation of its topic that is, where it is known.
+    topic_ids: dict[Source, str]
+
+    @classmethod
+    def load(cls, conn: connection) -> Self | None:
+        """Begin the moment; None when nothing was ever kept in this database."""
+        with _translated(), conn.cursor() as cur:
+            cur.execute("SELECT to_regclass('onramp_admin.consumed')")
+            if cur.fetchone() == (None,):
+                return None
+            cur.execute(_CONSUMED)
+            rows = [(Source(topic, n), offset, topic_id) for topic, n, offset, topic_id in cur.fetchall()]
+            return cls(
+                conn,
+                {source: offset for source, offset, _ in rows},
+                {source: topic_id for source, _, topic_id in rows if topic_id},
+            )
+
+    def look(self, places: Sequence[Place]) -> dict[Place, KeptAs]:
+        """Return those of `places` that are kept."""
+        columns = [list(column) for column in zip(*places, strict=True)] or [[], [], [], [], []]
+        with _translated(), self.conn.cursor() as cur:
+            cur.execute(_LOOK, columns)
+            return {
+                Place(*of): KeptAs(None if digest is None else bytes(digest), state)
+                for *of, digest, state in cur.fetchall()
+            }
+
+    def count(self, ranges: Sequence[KeptRange]) -> list[Counter[str]]:
+        """Count the events of each range by their states."""
+        found: list[Counter[str]] = [Counter() for _ in ranges]
+        columns = (
+            [r.source.topic for r in ranges],
+            [r.source.partition for r in ranges],
+            [r.first for r in ranges],
+            [r.upto for r in ranges],
+            ["" if r.database is None else f"{r.database}." for r in ranges],
+        )
+        with _translated(), self.conn.cursor() as cur:
+            cur.execute(_COUNT, columns)
+            for n, state, events in cur.fetchall():
+                found[n][state] += events
+        return found
+
+    def replayed(self) -> Iterator[Place]:
+        """Yield the events that landed by a replay, or were there already, by incarnation."""
+        return self._places("replayed", _REPLAYED)
+
+    def unattributed(self) -> Iterator[Place]:
+        """Yield the discarded events of which nobody says who discarded them and why."""
+        return self._places("unattributed", _UNATTRIBUTED)
+
+    def without_bytes(self) -> Iterator[Place]:
+        """Yield the events whose bytes are in no place, or are others in the database."""
+        return self._places("without_bytes", _WITHOUT_BYTES)
+
+    def edit_of(self, job: str) -> EditOf | None:
+        """Return how a job edited payloads; None: it is not known."""
+        with _translated(), self.conn.cursor() as cur:
+            cur.execute(_FIX, (job,))
+            row = cur.fetchone()
+            return EditOf(*row) if row else None
+
+    def payload_of(self, job: str, place: Place) -> bytes | None:
+        """Return the payload that somebody sent for an event of a job; None: it is not there."""
+        with _translated(), self.conn.cursor() as cur:
+            cur.execute(_PAYLOAD, (job, *place))
+            row = cur.fetchone()
+            return bytes(row[0]) if row else None
+
+    def _places(self, name: str, statement: str) -> Iterator[Place]:
+        """Yield what `statement` finds; the server sends a part at a time."""
+        with _translated(), self.conn.cursor(f"onramp_{name}") as cur:
+            cur.itersize = _AT_ONCE
+            cur.execute(statement)
+            for row in cur:
+                yield Place(*row)
+
+
+@contextmanager
+def opened(dsn: str) -> Iterator[Kept | None]:
+    """Open a view of the control database at `dsn`; None when there is none.
+
+    Raises `InfrastructureError`: it cannot be reached, or read.
+    """
+    if not dsn:
+        yield None
+        return
+    try:
+        conn = connect(dsn, name="onramp-audit", options=_OPTIONS)
+    except psycopg2.Error as e:
+        raise InfrastructureError(
+            DATABASE_UNAVAILABLE,
+            failure("the control database", e)
+            if e.pgcode
+            else "the control database cannot be reached: nobody answers where --control or ONRAMP_ADMIN_DSN "
+            "says (else the default database), or the connection was refused",
+        ) from None
+    with closing(conn):
+        conn.set_session(isolation_level="REPEATABLE READ", readonly=True)
+        yield Kept.load(conn)
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    """Turn psycopg2's errors, whose words may hold values, into `InfrastructureError`."""
+    try:
+        yield
+    except psycopg2.Error as e:
+        raise InfrastructureError(
+            DATABASE_UNAVAILABLE,
+            f"the control database cannot be read: SQLSTATE {e.pgcode or 'none'}; name a role that may read "
+            "it in --control or ONRAMP_ADMIN_DSN, and have this version's `onramp admin` bring it up to date",
+        ) from None

@@ -1,0 +1,215 @@
+"""One change of the registry: what differs, whether it may be, and the record that brings it into force."""
+
+import getpass
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from services.ops.registry.places import Places
+from services.ops.registry.tables import Made, make_tables
+from shared.contracts.json_schema import compile_schema
+from shared.contracts.pair import Kind
+from shared.errors import UserError
+from shared.registry.changes import SchemaChange, schema_changes
+from shared.registry.difference import Difference, difference, too_large
+from shared.registry.editor import Editor
+from shared.registry.factory import open_log
+from shared.registry.file import RegistryFileError, line_in, load, placed
+from shared.registry.known_databases import unknown_places
+from shared.registry.merge import merged
+from shared.registry.model import Snapshot
+from shared.registry.sources import require_no_clash
+from shared.settings import KafkaSettings, RegistrySettings
+
+
+class State(StrEnum):
+    """How a change ended."""
+
+    APPLIED = "applied"
+    UNCHANGED = "unchanged"
+    #: It may be, and nobody asked for more.
+    POSSIBLE = "possible"
+    REFUSED = "refused"
+    UNDECIDED = "undecided"
+    CONFLICT = "conflict"
+
+
+class Result(NamedTuple):
+    """How it ended, why, what differs, and what the schemas' changes break."""
+
+    state: State
+    reason: str = ""
+    changes: list[str] = []  # noqa: RUF012 - nobody changes it
+    findings: list[SchemaChange] = []  # noqa: RUF012
+    offset: int | None = None
+    #: DDL that was run before, or would be.
+    ddl: list[str] = []  # noqa: RUF012
+    #: What others made or changed, and the file leaves as it is.
+    kept: list[str] = []  # noqa: RUF012
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it for programs."""
+        found = [{"event_type": each.event_type, **each.finding._asdict()} for each in self.findings]
+        return {**self._asdict(), "findings": found}
+
+    def lines(self) -> list[str]:
+        """Return it for people."""
+        return [*self.changes, *self.kept, *map(finding_line, self.findings), *self.ddl]
+
+
+class Wish(NamedTuple):
+    """Who wants a change, why, and how far to go."""
+
+    actor: str = ""
+    reason: str = ""
+    accept: bool = False
+    is_dry: bool = False
+    #: What others changed since is set to what the file says, and what it does not name is taken away.
+    overwrite: bool = False
+
+
+def finding_line(change: SchemaChange) -> str:
+    """Return a finding as people read it."""
+    kind, pointer, reason = change.finding
+    line = f"line {change.line}: " if change.line else ""
+    return f"{line}{change.event_type} {pointer or '/'}: {kind}: {reason}"
+
+
+@contextmanager
+def editing(kafka: KafkaSettings, named: RegistrySettings | None = None) -> Iterator[Editor]:
+    """Open the registry in Kafka to change it; the environment's unless named. Raises as `Editor` does."""
+    log = open_log(named or RegistrySettings(), kafka)
+    try:
+        yield Editor(log)
+    finally:
+        log.close()
+
+
+def apply_file(editor: Editor, file: Path, wish: Wish, where: Places | None = None) -> Result:
+    """Bring what the file says into force, or say why not; tables are made in `where`.
+
+    Raises `InfrastructureError`.
+    """
+    try:
+        wanted = load(file)
+    except RegistryFileError as error:
+        return Result(State.REFUSED, str(error))
+    kept: list[str] = []
+    if not wish.overwrite:
+        wanted, kept, clashes = merged(editor.chain, wanted)
+        if clashes:
+            return Result(State.REFUSED, _both_changed(clashes), kept=kept)
+    result = change_to(editor, wanted, wish, where, of_file=True)
+    return result._replace(
+        kept=kept, reason=placed(file, result.reason), findings=[_with_line(file, f) for f in result.findings]
+    )
+
+
+def change_to(
+    editor: Editor, wanted: Snapshot, wish: Wish, where: Places | None = None, *, of_file: bool = False
+) -> Result:
+    """Bring the sections that `wanted` names into force: checks, then tables, then the record.
+
+    Raises `InfrastructureError`.
+    """
+    differs = difference(editor.chain, wanted)
+    lines = differs.lines(editor.chain.document())
+    if differs.is_empty:
+        return Result(State.UNCHANGED, "nothing differs")
+    before = editor.chain.snapshot()
+    after = Snapshot(**{name: getattr(before, name) for name in before.model_fields_set} | _named(wanted))
+    if reason := _wrong(after, differs) or (_not_configured(after, differs, where) if where else ""):
+        return Result(State.REFUSED, reason, lines)
+    findings = schema_changes(before, after)
+    result = Result(State.POSSIBLE, changes=lines, findings=findings)
+    kinds = {each.finding.kind for each in findings}
+    if Kind.BREAK in kinds:
+        return result._replace(state=State.REFUSED, reason="a schema rejects what it took before")
+    if Kind.UNDECIDED in kinds and not wish.accept:
+        reason = "look at what is undecided, then say --accept"
+        return result._replace(state=State.UNDECIDED, reason=reason)
+    made = make_tables(where, before, after, is_dry=wish.is_dry) if where else Made([])
+    result = result._replace(ddl=made.statements)
+    if made.problem or wish.is_dry:
+        state = State.REFUSED if made.problem else State.POSSIBLE
+        return result._replace(state=state, reason=made.problem or made.unseen)
+    return _with_record(result, _written(editor, differs, wish, of_file=of_file), made.unseen)
+
+
+def _with_record(result: Result, written: Result, unseen: str) -> Result:
+    unused = " (the tables that were made stay, unused)" if result.ddl and written.reason else ""
+    reason = written.reason + unused or unseen
+    return result._replace(state=written.state, reason=reason, offset=written.offset)
+
+
+def _written(editor: Editor, differs: Difference, wish: Wish, *, of_file: bool) -> Result:
+    try:
+        offset = editor.write(differs, wish.actor or getpass.getuser(), wish.reason, of_file=of_file)
+    except UserError as error:
+        return Result(State.CONFLICT, f"{error.detail}: {error.fault.fix}")
+    except ValueError as error:
+        return Result(State.REFUSED, str(error))
+    return Result(State.APPLIED, offset=offset)
+
+
+def _with_line(file: Path, change: SchemaChange) -> SchemaChange:
+    steps = [each.replace("~1", "/").replace("~0", "~") for each in change.finding.pointer.split("/")[1:]]
+    return change._replace(line=line_in(file, ["event_types", change.event_type, "schema", *steps]))
+
+
+def _named(snapshot: Snapshot) -> dict[str, Any]:
+    return {name: getattr(snapshot, name) for name in snapshot.model_fields_set}
+
+
+def _wrong(after: Snapshot, differs: Difference) -> str:
+    """Return why services could not work with what differs; empty if they can."""
+    for name in differs.put.get("event_types", {}):
+        try:
+            compile_schema(after.event_types[name].checked_schema or {})
+        except ValueError as error:
+            return f"event_types.{name}.schema: {error}"
+    try:
+        require_no_clash(after.sources, after.models)
+    except ValueError as error:
+        return str(error)
+    return too_large(after)
+
+
+def _not_configured(after: Snapshot, differs: Difference, where: Places) -> str:
+    """Return what of the change the writer's settings do not allow; empty if they allow all of it."""
+    put = differs.put
+    changed = Snapshot(
+        event_types={name: after.event_types[name] for name in put.get("event_types", {})},
+        sources={name: after.sources[name] for name in put.get("sources", {})},
+        grants=after.grants if "grants" in put else (),
+        contracts=after.contracts if "contracts" in put else (),
+    )
+    schemas = {name: where.open_schemas(name) for name in where.databases}
+    default = next(iter(schemas), "")
+    wrong = unknown_places(changed, schemas, default)
+    if not schemas:  # whatever the default database is called, the writer has it
+        wrong = {place: reason for place, reason in wrong.items() if not _is_default(after, place)}
+    told = "; ".join(f"{place}: {reason}" for place, reason in wrong.items())
+    return f"{told} (the writer's settings; for `onramp` --dsn and --databases)" if told else ""
+
+
+def _is_default(after: Snapshot, place: str) -> bool:
+    """Whether a place names no database, or a pattern of all."""
+    section, *rest = place.split(".")
+    if section == "event_types":
+        destination = after.event_types[rest[0]].destinations[int(rest[2])]
+        return not (destination.vanity or destination.database)
+    if section == "sources":
+        return False
+    pattern = (after.grants if section == "grants" else after.contracts)[int(rest[0])].database
+    return fnmatchcase("", pattern)
+
+
+def _both_changed(places: list[str]) -> str:
+    return (
+        f"{', '.join(places)}: others changed it since the file was applied, and so has the file; "
+        "write what `onramp export` prints of it, or say --overwrite to have the file win"
+    )

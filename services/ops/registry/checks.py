@@ -1,0 +1,58 @@
+"""Where event types land, and whether events can land there: each fact that must hold, asked of databases."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from services.ops.operate.destinations_sql import Fact, Wanted, facts
+from services.ops.operate.holds_sql import connected
+from services.ops.registry.places import Places
+from shared.contracts.tables import columns_of, quoted
+from shared.registry import Destination, EventType, Snapshot
+
+
+class Place(NamedTuple):
+    """A destination of an event type, with the database that it means."""
+
+    event_type: str
+    database: str
+    schema: str
+    table: str
+    unkeyed: bool
+
+    def __str__(self) -> str:
+        return f"{self.event_type} → {self.database}.{self.schema}.{self.table}"
+
+
+def tables_of(places: Places, snapshot: Snapshot) -> Iterator[tuple[Place, EventType, Destination]]:
+    """Yield the tables that event types name; landing tables are the writer's own."""
+    for name, event_type in sorted(snapshot.event_types.items()):
+        for destination in event_type.destinations:
+            if destination.table:
+                yield _place(places, name, destination), event_type, destination
+
+
+def facts_of(places: Places, place: Place, event_type: EventType) -> list[Fact]:
+    """Return what must hold for events to land there. Raises `InfrastructureError`."""
+    if place.database not in places.databases:
+        known = ", ".join(places.databases)
+        return [Fact(False, f"the database {place.database} is known; known are {known}")]
+    try:
+        quoted(place.schema), quoted(place.table)
+        columns = columns_of(event_type.json_schema or {})
+    except ValueError as error:
+        return [Fact(False, f"names that a table can have: {error}")]
+    wanted = Wanted(
+        schema=place.schema,
+        table=place.table,
+        open_schemas=places.open_schemas(place.database),
+        columns=columns,
+        discards=event_type.contract.unknown_fields == "discard",
+        unkeyed=place.unkeyed,
+    )
+    with connected(place.database, places.databases[place.database]) as conn:
+        return facts(conn, wanted)
+
+
+def _place(places: Places, name: str, destination: Destination) -> Place:
+    database = destination.vanity or destination.database or next(iter(places.databases), "(default)")
+    return Place(name, database, destination.db_schema or "", destination.table or "", destination.unkeyed)

@@ -1,0 +1,124 @@
+"""The registry as a service reads and changes it for others: what is in force, its history, editors."""
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+from services.ops.registry.places import Places
+from shared.errors import OVERLOADED, REGISTRY_UNREAD, InfrastructureError
+from shared.registry import Snapshot
+from shared.registry.change_log import Chain, ChangeSet
+from shared.registry.editor import Editor
+from shared.registry.factory import open_log
+from shared.registry.log import RegistryLog
+from shared.registry.log_registry import LogRegistry
+from shared.settings import KafkaSettings, RegistrySettings
+from shared.strict_json import loads
+
+#: Changes at once: each reads the whole log, and the log decides which of them counts.
+MOST_CHANGES: Final = 4
+_TURN_SECONDS: Final = 10.0
+
+
+class Seen(NamedTuple):
+    """What is in force, and the offsets of the change sets that made it, in their order."""
+
+    tag: str
+    offset: int
+    document: dict[str, Any]
+    snapshot: Snapshot
+    counted: list[int]
+
+
+class Change(NamedTuple):
+    """A change set that counted, and its offset."""
+
+    offset: int
+    change: ChangeSet
+
+
+class RegistryDesk:
+    """Reads the log when it is asked, so whoever has changed something sees it; for many threads."""
+
+    def __init__(
+        self,
+        kafka: KafkaSettings,
+        named: RegistrySettings,
+        places: Places,
+        *,
+        opened: Callable[[], RegistryLog] | None = None,
+    ) -> None:
+        """`opened` opens the log; the topic's unless it is given."""
+        self.kafka = kafka
+        self.places = places
+        self._open = opened or partial(open_log, named, kafka)
+        self._log = self._open()
+        self._registry = LogRegistry(self._log)
+        #: A log is asked by one at a time.
+        self._reading = threading.Lock()
+        #: Apart from each other: a change of types waits for databases, and one of keys never does.
+        self._changing = {of_keys: threading.BoundedSemaphore(MOST_CHANGES) for of_keys in (False, True)}
+        self._seen: tuple[Chain, Seen] | None = None
+
+    def look(self) -> Seen:
+        """Return what is in force at this moment.
+
+        Raises:
+            InfrastructureError: the log cannot be read, or is not the registry that it was.
+        """
+        with self._turn():
+            self._registry.refresh()
+            chain = self._registry.chain
+            if chain is None or self._registry.trouble:
+                raise InfrastructureError(REGISTRY_UNREAD, self._registry.trouble)
+            if self._seen is None or self._seen[0] is not chain or self._seen[1].offset != chain.last:
+                seen = Seen(
+                    tag_of(chain), chain.last, chain.document(), chain.snapshot(), list(chain.counted)
+                )
+                self._seen = chain, seen
+            return self._seen[1]
+
+    def changes(self, offsets: Sequence[int]) -> list[Change]:
+        """Return the change sets at offsets that counted. Raises `InfrastructureError`."""
+        if not offsets:
+            return []
+        wanted = set(offsets)
+        with self._turn():
+            records = self._log.read(min(wanted), max(wanted) + 1)
+        found = [each for each in records if each.offset in wanted]
+        return [Change(each.offset, ChangeSet.model_validate(loads(each.value or b""))) for each in found]
+
+    @contextmanager
+    def editing(self, *, of_keys: bool = False) -> Iterator[Editor]:
+        """Open the registry to change it, or its keys alone.
+
+        Raises as `Editor` does, and when too many change it at once.
+        """
+        turns = self._changing[of_keys]
+        if not turns.acquire(timeout=_TURN_SECONDS):
+            raise InfrastructureError(OVERLOADED, f"{MOST_CHANGES} changes of the registry are under way")
+        try:
+            with closing(self._open()) as log:
+                yield Editor(log)
+        finally:
+            turns.release()
+
+    def close(self) -> None:
+        """Let go of the log."""
+        self._registry.close()
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        if not self._reading.acquire(timeout=_TURN_SECONDS):
+            raise InfrastructureError(REGISTRY_UNREAD, "others wait for Kafka already")
+        try:
+            yield
+        finally:
+            self._reading.release()
+
+
+def tag_of(chain: Chain) -> str:
+    """Return by what a state is known again: the last offset that counted, and of which log it is."""
+    return f"{chain.last}-{chain.last_digest[:4].hex()}"

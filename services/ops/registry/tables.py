@@ -1,0 +1,165 @@
+"""The tables that event types ask for by `create: true`: made before the change that needs them."""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from services.ops.operate import create_sql
+from services.ops.operate.destinations_sql import (
+    Fact,
+    Wanted,
+    facts,
+    key_fact,
+    own_column_facts,
+)
+from services.ops.operate.holds_sql import connected
+from services.ops.registry.places import Places
+from shared.contracts.tables import FieldColumn, columns_of, quoted
+from shared.errors import DATABASE_UNAVAILABLE, InfrastructureError
+from shared.registry import Destination, EventType, Snapshot
+
+
+class Made(NamedTuple):
+    """The statements that were run, or would be, and why it may not go on; empty if it may.
+
+    `unseen`: which keys could not be looked at.
+    """
+
+    statements: list[str]
+    problem: str = ""
+    unseen: str = ""
+
+
+class _Table(NamedTuple):
+    event_type: str
+    database: str
+    wanted: Wanted
+
+
+def make_tables(where: Places, before: Snapshot, after: Snapshot, *, is_dry: bool) -> Made:
+    """Make the tables that a change asks for, and check that events can land there by the writer's rights.
+
+    Nothing is made while a table that the change names lacks a key that it needs.  A destination that the
+    change leaves as it was consults no database: one that is down holds up its own changes alone.
+
+    Raises `InfrastructureError` when a database that the change needs cannot be reached.
+    """
+    changed = list(_changed(before, after))
+    keys = _without_keys(where, changed)
+    if keys.problem:
+        return keys
+    statements: list[str] = []
+    try:
+        tables = [_table(where, *each) for each in changed if each[2].create]
+    except ValueError as error:
+        return Made([], str(error))
+    for table in tables:
+        dsn = where.databases[table.database]
+        owner = create_sql.Owner(table.database, where.owners.get(table.database, dsn))
+        writer = create_sql.role_of(create_sql.Owner(table.database, dsn))
+        if is_dry:
+            statements += create_sql.planned(owner, table.wanted, writer)
+            continue
+        done = create_sql.carry_out(owner, table.wanted, writer)
+        if done.problem:
+            return Made(statements, "\n".join([done.problem, *done.statements]))
+        statements += done.statements
+        if lacking := _lacking(table, dsn):
+            return Made(statements, f"{table.event_type} cannot land in {table.wanted.name}\n{lacking}")
+    return Made(statements, unseen=keys.unseen)
+
+
+def _changed(before: Snapshot, after: Snapshot) -> Iterator[tuple[str, EventType, Destination]]:
+    """Yield the tables for which the change asks something else than what was in force."""
+    for name, event_type in sorted(after.event_types.items()):
+        old = before.event_types.get(name)
+        is_as_before = old is not None and (old.json_schema, old.contract) == (
+            event_type.json_schema,
+            event_type.contract,
+        )
+        known = old.destinations if old is not None and is_as_before else ()
+        for destination in event_type.destinations:
+            if destination.table and destination not in known:
+                yield name, event_type, destination
+
+
+def _without_keys(where: Places, changed: Sequence[tuple[str, EventType, Destination]]) -> Made:
+    """Check the keys of existing tables that these event types name, where their databases answer."""
+    missing: list[str] = []
+    unseen: list[str] = []
+    for name, event_type, destination in changed:
+        if destination.create:
+            continue
+        database = destination.vanity or destination.database or next(iter(where.databases), "")
+        wanted = Wanted(
+            schema=destination.db_schema or "",
+            table=destination.table or "",
+            open_schemas=(),
+            columns=_fields(event_type),
+            unkeyed=destination.unkeyed,
+        )
+        try:
+            quoted(wanted.schema), quoted(wanted.table)
+            key, coarse = _facts_of(where, database, wanted)
+        except ValueError as error:
+            missing.append(f"event_types.{name}: {error}")
+            continue
+        except InfrastructureError as error:
+            unseen.append(f"the key of {wanted.name} was not looked at: {error.detail}")
+            continue
+        if key and not key.holds:
+            missing.append(f"event_types.{name}: no key tells a repeat in {wanted.name}\n{key.sql}")
+        missing += [f"event_types.{name}: {wanted.name}: {fact.text}\n{fact.sql}" for fact in coarse]
+    return Made([], "\n".join(missing), "; ".join(unseen))
+
+
+def _fields(event_type: EventType) -> list[FieldColumn]:
+    """Return the fields that the schema names; none where one of them can be no column."""
+    try:
+        return columns_of(event_type.json_schema or {})
+    except ValueError:
+        return []
+
+
+def _facts_of(where: Places, database: str, wanted: Wanted) -> tuple[Fact | None, list[Fact]]:
+    """Return the fact about the table's key, and one for each of Onramp's columns that changes values."""
+    if database not in where.databases:
+        reason = f"the database {database or '(none is known)'} is not known here: give --dsn or --databases"
+        raise InfrastructureError(DATABASE_UNAVAILABLE, reason)
+    with connected(database, where.databases[database]) as conn:
+        return key_fact(conn, wanted), own_column_facts(conn, wanted)
+
+
+def _lacking(table: _Table, dsn: str) -> str:
+    """Return what the writer lacks there, with the SQL that gives it; empty if nothing."""
+    with connected(table.database, dsn) as conn:
+        found = [fact for fact in facts(conn, table.wanted) if not fact.holds]
+    return "\n".join(line for fact in found for line in (f"-- {fact.text}", fact.sql))
+
+
+def _table(where: Places, name: str, event_type: EventType, destination: Destination) -> _Table:
+    database = destination.vanity or destination.database or next(iter(where.databases), "")
+    place = f"event_types.{name}"
+    if database not in where.databases:
+        known = ", ".join(where.databases) or "none (give --dsn)"
+        raise ValueError(
+            f"{place}: to create its table the database {database} must be known; known: {known}"
+        )
+    schema, table = destination.db_schema or "", destination.table or ""
+    try:
+        quoted(schema), quoted(table)
+        columns = columns_of(event_type.json_schema or {})
+    except ValueError as error:
+        raise ValueError(f"{place}: {error}") from None
+    if schema not in where.open_schemas(database):
+        raise ValueError(f"{place}: database {database} does not open the schema {schema}")
+    return _Table(
+        name,
+        database,
+        Wanted(
+            schema=schema,
+            table=table,
+            open_schemas=where.open_schemas(database),
+            columns=columns,
+            discards=event_type.contract.unknown_fields == "discard",
+        ),
+    )

@@ -1,0 +1,74 @@
+"""Claims the driver's partitions in the databases' ledgers, and compares the ledgers with its positions.
+
+A ledger that is behind the writer's position, without markers that cover the difference, is a gap:
+no healthy history ends like that.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from services.writer.databases import halts
+from services.writer.databases.diverted_index import DivertedIndex
+from services.writer.databases.halts import Gap
+from services.writer.model.next_offsets import Position, by_incarnation
+from services.writer.model.offsets import Incarnation, Partition
+from services.writer.partitions.plan_log import PlanLog
+from services.writer.postgres.database import Database
+from services.writer.postgres.pool import transaction
+from services.writer.settle import ledger
+from shared.errors import LEDGER_GAP, InfrastructureError
+
+
+class Claims:
+    """The claims of one writer, under its epoch.  All methods block."""
+
+    def __init__(self, plan_log: PlanLog, index: DivertedIndex, epoch: int) -> None:
+        self._plan_log = plan_log
+        self._index = index
+        self._epoch = epoch
+
+    def claim(self, database: Database, positions: Mapping[Partition, Position]) -> None:
+        """Put this writer's epoch on the ledger rows of `positions` and of undrained markers, and compare.
+
+        A missing row is created at its recorded baseline (the model's rule `baseline_kept`).  Raises
+        `InfrastructureError`: FENCED, or LEDGER_GAP when a ledger is behind and markers do not cover it.
+        """
+        # Markers of a topic that was deleted since are claimed too: their events land all the same.
+        starts = self._starts(
+            database.name, by_incarnation(positions).keys() | self._index.incarnations(database.name)
+        )
+        if not starts:
+            return
+        with transaction(database, "driver") as conn:
+            next_offsets = ledger.claim(conn, starts, self._epoch)
+        self._index.remove_settled(database.name, next_offsets)
+        self._check_gaps(database.name, next_offsets, positions)
+
+    def compare(self, database: Database, positions: Mapping[Partition, Position]) -> None:
+        """Check that the ledger did not go back while idle.  Raises `InfrastructureError` (LEDGER_GAP)."""
+        with transaction(database, "driver") as conn:
+            next_offsets = ledger.read(conn, by_incarnation(positions), self._epoch)
+        self._check_gaps(database.name, next_offsets, positions)
+
+    def gaps(self, database: Database, positions: Mapping[Partition, Position]) -> list[Gap]:
+        """Return what is missing in `database`, partition by partition."""
+        ends = by_incarnation(positions)
+        return halts.gaps(database, self._starts(database.name, ends), ends, self._index, self._epoch)
+
+    def _starts(self, name: str, incarnations: Iterable[Incarnation]) -> dict[Incarnation, int]:
+        """Return where missing ledger rows start: at their recorded baselines."""
+        return {
+            incarnation: self._plan_log.baselines[incarnation.topic_id, incarnation.partition.number][name]
+            for incarnation in incarnations
+        }
+
+    def _check_gaps(
+        self, name: str, next_offsets: Mapping[Incarnation, int], positions: Mapping[Partition, Position]
+    ) -> None:
+        for incarnation, next_offset in by_incarnation(positions).items():
+            if not self._index.covers(name, incarnation, next_offsets.get(incarnation, -1), next_offset):
+                raise InfrastructureError(
+                    LEDGER_GAP,
+                    f"{incarnation.partition}: the ledger of {name} stands at "
+                    f"{next_offsets.get(incarnation)}, the writer at {next_offset}, "
+                    "and what waits does not lead there: was it restored from a dump?",
+                )

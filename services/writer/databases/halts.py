@@ -1,0 +1,122 @@
+"""Halts of databases whose ledger is behind: recorded in the database, where an operator resolves them.
+
+The writer records the halt and reads the resolution until it ends.  A resolution is valid for one
+halt: a new halt starts without one.
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+from services.writer.databases.diverted_index import DivertedIndex
+from services.writer.model.offsets import Incarnation, Partition, Range
+from services.writer.postgres.database import Database
+from services.writer.postgres.pool import transaction
+from services.writer.settle import ledger
+
+log = logging.getLogger(__name__)
+
+#: The right data were restored: compare again.
+RECHECK: Final = "recheck"
+#: Land what is missing again, from Kafka.
+REFILL: Final = "refill"
+#: Give up what is missing.
+SKIP: Final = "skip"
+
+_KEEP_RECORD: Final = """
+    INSERT INTO onramp.halts (reason) VALUES (%s)
+    ON CONFLICT (one) DO UPDATE SET reason = excluded.reason RETURNING resolution
+"""
+_RECORD: Final = """
+    INSERT INTO onramp.halts (reason) VALUES (%s)
+    ON CONFLICT (one) DO UPDATE
+    SET reason = excluded.reason, since = now(), resolution = NULL, resolved_by = NULL
+"""
+
+
+class Gap(NamedTuple):
+    """Offsets `start` (included) to `end` (excluded) of a partition that are missing in a database.
+
+    `marked`: a marker says that they wait on Kafka; it is to be replaced.
+    """
+
+    topic_id: str
+    partition: Partition
+    start: int
+    end: int
+    marked: bool
+
+    @property
+    def range(self) -> Range:
+        """The gap as one range."""
+        return Range(self.topic_id, self.partition, self.start, self.end)
+
+    def pieces(self, max_offsets: int) -> list[Range]:
+        """Return the gap as ranges of at most `max_offsets` offsets; a marker is replaced whole."""
+        if self.marked:
+            return [self.range]
+        starts = range(self.start, self.end, max_offsets)
+        return [
+            Range(self.topic_id, self.partition, start, min(start + max_offsets, self.end))
+            for start in starts
+        ]
+
+
+def record(database: Database, reason: str) -> None:
+    """Record that `database` is halted, without a resolution."""
+    with transaction(database, "driver") as conn, conn.cursor() as cursor:
+        cursor.execute(_RECORD, (reason,))
+
+
+def resolution(database: Database, reason: str) -> str | None:
+    """Return the operator's resolution, None while there is none; a lost record is written again."""
+    with transaction(database, "driver") as conn, conn.cursor() as cursor:
+        cursor.execute(_KEEP_RECORD, (reason,))
+        row = cursor.fetchone()
+        return row[0] if row else None
+
+
+def clear(database: Database) -> None:
+    """Remove the record of the halt."""
+    with transaction(database, "driver") as conn, conn.cursor() as cursor:
+        cursor.execute("DELETE FROM onramp.halts")
+
+
+def gaps(
+    database: Database,
+    starts: Mapping[Incarnation, int],
+    ends: Mapping[Incarnation, int],
+    index: DivertedIndex,
+    epoch: int,
+) -> list[Gap]:
+    """Return what is missing in `database`, partition by partition, up to the writer's positions."""
+    with transaction(database, "driver") as conn:
+        next_offsets = ledger.claim(conn, starts, epoch)
+    missing = []
+    for incarnation, end in ends.items():
+        marked = index.covers(database.name, incarnation, next_offsets[incarnation], end)
+        missing.append(
+            Gap(
+                *incarnation,
+                *index.missing(database.name, incarnation, next_offsets[incarnation], end),
+                marked,
+            )
+        )
+    return [gap for gap in missing if gap.start < gap.end]
+
+
+def skip(database: Database, missing: Sequence[Gap], epoch: int) -> None:
+    """Give up what is missing: the ledger moves on, and the audit will name what is lost.
+
+    Ranges with a marker wait on Kafka, so they are not given up.
+    """
+    ranges = [gap.range for gap in missing if not gap.marked]
+    if not ranges:
+        return
+    with transaction(database, "driver") as conn:
+        next_offsets = ledger.lock(conn, ranges, epoch)
+        ledger.skip(conn, [r for r in ranges if next_offsets[r.partition] < r.end], epoch)
+    log.error(
+        "what is missing in a database is given up",
+        extra={"database": database.name, "ranges": [str(r) for r in ranges]},
+    )

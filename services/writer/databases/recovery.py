@@ -1,0 +1,290 @@
+"""The configured databases: which of them land, which are out, and how one returns.
+
+A database that is out is tried again after a growing backoff (its breaker); one that answers again
+is claimed, compared with the events that wait for it, and drained before it takes live traffic.
+"""
+
+import asyncio
+import logging
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Final
+
+from services.writer.batching.row_rates import RateLimiter
+from services.writer.databases import halts, owner
+from services.writer.databases.claims import Claims
+from services.writer.databases.diverted_index import DivertedIndex
+from services.writer.databases.drain import Drainer
+from services.writer.databases.halts import Gap
+from services.writer.databases.owner import Owner
+from services.writer.databases.states import DatabaseStates, Health
+from services.writer.kafka.producer import is_foreseen
+from services.writer.model.exits import ends
+from services.writer.model.next_offsets import Position
+from services.writer.model.offsets import Partition
+from services.writer.model.routes import Routes
+from services.writer.park import outbox
+from services.writer.park.diverted_topic import RangeMarker
+from services.writer.partitions.plan_log import PlanLog
+from services.writer.partitions.set_aside import describe
+from services.writer.postgres.database import Database
+from services.writer.postgres.database_threads import failures, in_own_thread
+from services.writer.postgres.migrations import migrate
+from services.writer.replay.scheduler import ReplayScheduler
+from services.writer.settle.holds import Hold
+from services.writer.waiting.release_scheduler import ReleaseScheduler
+from shared.errors import (
+    DATABASE_OWNED,
+    FENCED,
+    INTERNAL_WRITER,
+    KAFKA_UNAVAILABLE,
+    LEDGER_GAP,
+    InfrastructureError,
+)
+from shared.kafka_security import Brokers
+
+log = logging.getLogger(__name__)
+
+#: How often the operator's decision is read from a halted database.
+_ASK_SECONDS: Final = 1.0
+
+
+class Databases(DatabaseStates):
+    """All configured databases of one writer, and the return of each that was out."""
+
+    def __init__(
+        self,
+        configured: Sequence[Database],
+        *,
+        plan_log: PlanLog,
+        index: DivertedIndex,
+        drainer: Drainer,
+        rate_limiter: RateLimiter,
+        epoch: int,
+        brokers: Brokers,
+        cluster_id: str,
+        event_lines: int = 0,
+    ) -> None:
+        super().__init__(configured, index)
+        self._plan_log = plan_log
+        self._drainer = drainer
+        self._cluster_id = cluster_id
+        self._epoch = epoch
+        self._claims = Claims(plan_log, index, epoch)
+        self._brokers = brokers
+        self._returning: dict[str, asyncio.Task[None]] = {}
+        self._releases = ReleaseScheduler(configured, rate_limiter, brokers, event_lines=event_lines)
+        self.replays = ReplayScheduler(configured, rate_limiter, self.is_landing, event_lines=event_lines)
+        # Without it a returning database and an adopted partition could miss each other's claim.
+        self._claiming = asyncio.Lock()
+        #: Set whenever a database is found up or out.
+        self._found = asyncio.Event()
+        #: Every adopted partition and the next offset to plan of it.
+        self.positions: dict[Partition, Position] = {}
+        self._doubted: set[str] = set()
+
+    def drains(self) -> bool:
+        """Return whether a database is returning or draining now."""
+        return bool(self._returning)
+
+    def _owner(self, name: str) -> Owner:
+        return Owner(self._cluster_id, name)
+
+    def failed(self, name: str, error: InfrastructureError) -> None:
+        """Take the failure of a database: it is out or halted now.
+
+        Raises `error` itself when it ends the writer (the model's rule `fenced_exits`).
+        """
+        if ends(error):
+            raise error
+        self._found.set()
+        if error.fault is KAFKA_UNAVAILABLE:
+            log.warning("Kafka is out: what a database has for it waits", extra=_fields(name, error))
+            return
+        health = self._health[name]
+        if error.fault is LEDGER_GAP:
+            health.halted = error.detail
+            health.recorded = False
+            health.backoff.pause(0)
+            log.error("a database is halted until an operator resolves it", extra=_fields(name, error))
+            return
+        health.mark_out(error.detail, needs_operator=error.fault is DATABASE_OWNED)
+        log.warning("a database is out, its events wait", extra=_fields(name, error))
+
+    def mark_held(self, name: str) -> None:
+        """Note that events wait in the database itself, behind a hold."""
+        self._releases.mark_held(name)
+
+    def holds(self) -> dict[str, tuple[Hold, ...]]:
+        """Return the holds of every database, as last read."""
+        return self._releases.holds()
+
+    async def reconcile(self, routes: Routes) -> None:
+        """Start what is due in the background: returns, drains and redeliveries.  Never blocks.
+
+        Raises the error of a background task that ends the writer.
+        """
+        for name, health in self._health.items():
+            if (task := self._returning.get(name)) and task.done():
+                del self._returning[name]
+                self._end_return(name, task.exception())
+            if name in self._returning:
+                continue
+            due = health.backoff.is_due()
+            if health.halted and due and not health.resolution:
+                self._returning[name] = asyncio.create_task(self._read_resolution(name, health.halted))
+            elif not health.halted and (
+                (due and not health.up) or (health.up and self._index.has_waiting(name))
+            ):
+                self._returning[name] = asyncio.create_task(self._return(name))
+
+        for name, error in self._releases.tick([n for n in self._databases if self._is_available(n)], routes):
+            self.failed(name, error)
+        for name, error in self.replays.tick(routes):
+            self.failed(name, error)
+
+    def _end_return(self, name: str, error: BaseException | None) -> None:
+        """Take the end of a return: an unforeseen exception keeps that database out, and is tried again."""
+        if error is None:
+            return
+        if is_foreseen(error) or not isinstance(error, Exception):
+            raise error
+        log.error("a database cannot return for a reason that the writer does not know", exc_info=error)
+        self.resolution_failed(
+            name, InfrastructureError(INTERNAL_WRITER, f"it cannot return: {describe(error)}")
+        )
+
+    async def wait_drained(self) -> None:
+        """Wait for drains and redeliveries that are almost done: then live traffic takes over."""
+        await self._releases.wait_drained()
+        for name, task in list(self._returning.items()):
+            if self._is_available(name) and self._index.almost_drained(name):
+                await asyncio.wait({task})
+
+    async def stop(self) -> None:
+        """Cancel all returns; a running transaction rolls back or is finished by its thread."""
+        await self._releases.stop()
+        await self.replays.stop()
+        for task in self._returning.values():
+            task.cancel()
+        await asyncio.gather(*self._returning.values(), return_exceptions=True)
+
+    async def wait_first_tries(self, seconds: float) -> None:
+        """Wait until each database was found up or out, for `seconds` at most.
+
+        What is planned before that is diverted for all that are still being asked.
+        """
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while self.untried():
+                    self._found.clear()
+                    await self._found.wait()
+
+    async def wait_for_return(self, seconds: float) -> None:
+        """Wait until a running return ends, for `seconds` at most."""
+        if self._returning:
+            await asyncio.wait(self._returning.values(), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        else:
+            await asyncio.sleep(seconds)
+
+    async def _return(self, name: str) -> None:
+        database, health = self._databases[name], self._health[name]
+        try:
+            if not health.up:
+                await in_own_thread(owner.check, database, self._owner(name))
+                await in_own_thread(migrate, database)
+                async with self._claiming:
+                    await in_own_thread(owner.take, database, self._owner(name))
+                    await in_own_thread(self._claims.claim, database, dict(self.positions))
+                    await in_own_thread(halts.clear, database)
+                    health.mark_up()
+                    self._found.set()
+                await in_own_thread(outbox.relay, database, self._brokers)
+                log.info("a database is up", extra={"database": name, "waiting": self._index.events(name)})
+            await self._drainer.drain(database, self._plan_log.routes)
+            self._releases.mark_held(name)
+        except InfrastructureError as e:
+            self.failed(name, e)
+
+    async def _read_resolution(self, name: str, reason: str) -> None:
+        """Read the operator's decision about the halt of `name`, and recheck when it says so."""
+        database, health = self._databases[name], self._health[name]
+        health.backoff.pause(_ASK_SECONDS)
+        try:
+            if not health.recorded:
+                await in_own_thread(halts.record, database, reason)
+                health.recorded = True
+            resolution = await in_own_thread(halts.resolution, database, reason)
+        except InfrastructureError as e:
+            if e.fault is FENCED:
+                raise
+            log.warning("a halted database cannot be asked", extra=_fields(name, e))
+            return
+        if resolution == halts.RECHECK:
+            await self.resolved(name, resolution)
+        else:
+            health.resolution = resolution
+
+    async def resolved(self, name: str, resolution: str) -> None:
+        """End a halt: the operator's decision is carried out, and the database is compared again."""
+        await in_own_thread(halts.clear, self._databases[name])
+        log.warning("a halted database is resolved", extra={"database": name, "resolution": resolution})
+        self._health[name] = Health()
+
+    def pending_resolutions(self) -> dict[str, str]:
+        """Return the databases to refill or skip, as their operators decided."""
+        free = self._health.keys() - self._returning.keys()
+        return {n: resolution for n in free if (resolution := self._health[n].resolution)}
+
+    def run_in_background(self, name: str, work: Coroutine[Any, Any, None]) -> None:
+        """Run `work` for a database that does not land now, while the others go on."""
+        self._returning[name] = asyncio.create_task(work)
+
+    def resolution_failed(self, name: str, error: InfrastructureError) -> None:
+        """Take the failure of a resolution: the decision is read again.  Raises as `failed` does."""
+        self._health[name].resolution = None
+        self.failed(name, error)
+
+    async def skip(self, name: str, gaps: Sequence[Gap]) -> list[RangeMarker]:
+        """Give up `gaps` in `name`; returns new markers for ranges that cannot drain as they are."""
+        await in_own_thread(halts.skip, self._databases[name], gaps, self._epoch)
+        return await self._drainer.incomplete_markers(self._databases[name], self._plan_log.routes)
+
+    def gaps(self, name: str) -> list[Gap]:
+        """Return what is missing in `name`, partition by partition (blocking)."""
+        return self._claims.gaps(self._databases[name], dict(self.positions))
+
+    async def compare(self) -> None:
+        """Halt databases whose ledger went back while idle (the model's rule `idle_compare`)."""
+        positions = dict(self.positions)
+        self._fail_all(await failures(self.landing(), lambda d: self._claims.compare(d, positions)))
+
+    def doubt(self, name: str) -> None:
+        """Note that a database did not answer a reading, of which nothing depends."""
+        self._doubted.add(name)
+
+    async def look_again(self) -> None:
+        """Ask those that did not answer a reading for their ledgers: an idle writer sees that one is out."""
+        doubted, self._doubted = self._doubted, set()
+        positions = dict(self.positions)
+        named = [d for d in self.landing() if d.name in doubted]
+        self._fail_all(await failures(named, lambda d: self._claims.compare(d, positions)))
+
+    async def relay(self, databases: Iterable[Database]) -> None:
+        """Publish what is left in the outboxes of `databases`."""
+        self._fail_all(await failures(databases, lambda d: outbox.relay(d, self._brokers)))
+
+    async def adopt(self, positions: Mapping[Partition, Position]) -> None:
+        """Add new partitions and claim them in every database that is up."""
+        async with self._claiming:
+            self.positions |= positions
+            available = [d for n, d in self._databases.items() if self._is_available(n)]
+            self._fail_all(await failures(available, lambda d: self._claims.claim(d, positions)))
+
+    def _fail_all(self, errors: Mapping[str, InfrastructureError]) -> None:
+        for name, error in errors.items():
+            self.failed(name, error)
+
+
+def _fields(name: str, error: InfrastructureError) -> dict[str, str]:
+    return {"database": name, "code": error.fault.code, "reason": error.detail}

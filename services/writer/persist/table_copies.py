@@ -1,0 +1,188 @@
+"""Temporary copies of tables: rows go in as PERSIST lands them, are judged, and are rolled back.
+
+A copy is made by `LIKE … INCLUDING ALL`, with what `onramp apply` would add.  It lives in a transaction
+that is rolled back after about a second: so long may the lock of a reader hold up whoever changes the
+table.  A default that takes the next value of a sequence gets a sequence of its own, because no rollback
+gives a value back.
+"""
+
+import re
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final, NamedTuple
+
+import psycopg2
+import pyarrow as pa
+from psycopg2 import sql
+from psycopg2.extensions import connection
+
+from services.writer.columns import catalog
+from services.writer.model.targets import Target
+from services.writer.persist import landing, typed_table
+from services.writer.persist.insert_spec import InsertResult
+from services.writer.persist.persist import (
+    insert_landing,
+    land_by,
+    landing_spec,
+    make_constraints_immediate,
+)
+from services.writer.persist.row_results import PersistResult, assemble
+from services.writer.persist.table_rights import require_rights
+from services.writer.postgres.database import Database
+from services.writer.postgres.pool import discard
+from shared import landing_table
+from shared.contracts.tables import FieldColumn, add_column, create_table
+
+_SECONDS: Final = 1.0
+_SCHEMA: Final = "pg_temp"
+#: Live events and whoever changes tables go first.
+_LIMITS: Final = "SET LOCAL lock_timeout = '200ms'; SET LOCAL statement_timeout = '20s'"
+_COPY: Final = "CREATE TEMPORARY TABLE {copy} (LIKE {table} INCLUDING ALL)"
+_NEW_LANDING: Final = "CREATE TEMPORARY TABLE {copy} ({definitions})"
+_LATER: Final = "ALTER TABLE {copy} ADD COLUMN IF NOT EXISTS {column}"
+_OWN_SCHEMA: Final = "SELECT nspname::text FROM pg_namespace WHERE oid = pg_my_temp_schema()"
+_SEQUENCES: Final = """
+    SELECT a.attname::text, pg_get_expr(d.adbin, d.adrelid)
+    FROM pg_attrdef d JOIN pg_attribute a ON a.attrelid = d.adrelid AND a.attnum = d.adnum
+    WHERE d.adrelid = %s::regclass AND pg_get_expr(d.adbin, d.adrelid) ~ 'nextval\\('
+"""
+_NEXT_VALUE: Final = re.compile(r"nextval\('(?:[^']|'')*'(?:::[a-z]+)?\)")
+_OWN_SEQUENCE: Final = "onramp_trial_sequence"
+
+
+class Variant(NamedTuple):
+    """A table as one set of rules has it: where rows go, and the columns that would be added before."""
+
+    target: Target
+    adds: tuple[FieldColumn, ...] = ()
+
+
+class Copies:
+    """The copies that one task has in one database."""
+
+    def __init__(self, conn: connection, database: Database) -> None:
+        self._conn = conn
+        self._database = database
+        self._made: dict[Variant, Target] = {}
+        self._until = 0.0
+
+    def persist(self, variant: Variant, rows: pa.Table) -> PersistResult:
+        """Write `rows` into the copy, and undo that; errors name the table itself.
+
+        Raises psycopg2's error when the rows are not at fault; `UntriedError` when there can be no copy.
+        """
+        if time.monotonic() > self._until:
+            self.drop()
+            self._begin()
+        if variant not in self._made:
+            self._made[variant] = self._make(variant)
+        with self._undone():
+            result = self._persist(variant.target, self._made[variant], rows)
+        for each in result.parked:
+            each.error.detail = self._shown(variant, each.error.detail)
+        return result
+
+    def drop(self) -> None:
+        """Roll back: no copy is left, and no lock."""
+        self._made.clear()
+        self._until = 0.0
+        try:
+            if not self._conn.closed:
+                self._conn.rollback()
+        except psycopg2.Error:
+            discard(self._conn)
+
+    def _shown(self, variant: Variant, detail: str) -> str:
+        """Return what was said about the copy as it would be said about the table."""
+        copy = self._made[variant]
+        return detail.replace(str(copy), str(variant.target)).replace(copy.table, variant.target.table)
+
+    def is_lost(self, error: psycopg2.Error) -> bool:
+        """Whether the database itself does not answer any more, and not only one table."""
+        return bool(self._conn.closed) or error.pgcode is None
+
+    def _begin(self) -> None:
+        with self._conn.cursor() as cursor:
+            cursor.execute(_LIMITS)
+        make_constraints_immediate(self._conn)
+        self._until = time.monotonic() + _SECONDS
+
+    @contextmanager
+    def _undone(self) -> Iterator[None]:
+        with self._conn.cursor() as cursor:
+            cursor.execute("SAVEPOINT onramp_trial")
+            yield
+            cursor.execute("ROLLBACK TO SAVEPOINT onramp_trial; RELEASE SAVEPOINT onramp_trial")
+
+    def _persist(self, target: Target, copy: Target, rows: pa.Table) -> PersistResult:
+        if target.typed:
+            return typed_table.persist(self._conn, self._database, copy, rows)
+        described = catalog.known(self._database, copy)
+        has_key = described is not None and any(k.columns == (landing.KEY,) for k in described.keys)
+        spec = landing_spec(copy, has_key=has_key)
+
+        def insert(part: pa.Table) -> InsertResult:
+            return insert_landing(self._conn, self._database, spec, part, lambda: None)
+
+        inserted = land_by(self._conn, self._database, spec, rows, insert)
+        return assemble(rows, inserted.landed, inserted.errors)
+
+    def _make(self, variant: Variant) -> Target:
+        """Make a copy and return it; of what is no table, the target itself, which takes no row."""
+        target = variant.target
+        table = catalog.describe(self._conn, self._database, target)
+        absent = table is None and target.typed and not variant.adds
+        if absent or (table is not None and not table.is_table):
+            return target
+        require_rights(self._conn, self._database, target, copied=table is not None)
+        name = f"onramp_trial_{len(self._made)}"
+        self._execute(self._statements(variant, name, there=None if table is None else set(table.columns)))
+        with self._conn.cursor() as cursor:
+            cursor.execute(_OWN_SCHEMA)
+            (schema,) = cursor.fetchone() or ("",)
+            cursor.execute(_SEQUENCES, (f"{_SCHEMA}.{name}",))
+            defaults = cursor.fetchall()
+        if defaults:
+            self._execute(_own_sequence(name, defaults))
+        copy = Target(self._database.name, schema, name, target.typed, target.unknown_fields)
+        catalog.describe(self._conn, self._database, copy)  # the copy before had the same name
+        return copy
+
+    def _statements(self, variant: Variant, name: str, there: set[str] | None) -> list[sql.Composable]:
+        """Return what makes the copy; `there`: the columns of the table, None if there is none."""
+        target, copy = variant.target, sql.Identifier(_SCHEMA, name)
+        if there is None and target.typed:
+            return [sql.SQL(create_table(_SCHEMA, name, list(variant.adds)))]
+        if there is None:
+            definitions = sql.SQL(", ").join(sql.SQL(c.definition) for c in landing_table.COLUMNS)
+            return [sql.SQL(_NEW_LANDING).format(copy=copy, definitions=definitions)]
+        statements: list[sql.Composable] = [
+            sql.SQL(_COPY).format(copy=copy, table=sql.Identifier(target.schema, target.table))
+        ]
+        statements += [
+            sql.SQL(add_column(_SCHEMA, name, each)) for each in variant.adds if each.name not in there
+        ]
+        if not target.typed:
+            later = [c for c in landing_table.COLUMNS if c.is_later]
+            statements += [sql.SQL(_LATER).format(copy=copy, column=sql.SQL(c.definition)) for c in later]
+        return statements
+
+    def _execute(self, statements: list[sql.Composable]) -> None:
+        with self._conn.cursor() as cursor:
+            for statement in statements:
+                cursor.execute(statement)
+
+
+def _own_sequence(name: str, defaults: list[tuple[str, str]]) -> list[sql.Composable]:
+    """Return what has the copy's defaults take their values from a sequence of its own."""
+    own = f"nextval('{_SCHEMA}.{_OWN_SEQUENCE}'::regclass)"
+    return [
+        sql.SQL(f"CREATE TEMPORARY SEQUENCE IF NOT EXISTS {_OWN_SEQUENCE}"),
+        *(
+            sql.SQL("ALTER TABLE {} ALTER COLUMN {} SET DEFAULT {}").format(
+                sql.Identifier(_SCHEMA, name), sql.Identifier(column), sql.SQL(_NEXT_VALUE.sub(own, default))
+            )
+            for column, default in defaults
+        ),
+    ]

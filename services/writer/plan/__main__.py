@@ -1,0 +1,87 @@
+"""``python -m services.writer.plan FILE``: what a change of the registry would do to events on Kafka."""
+
+import argparse
+import json
+import logging
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from services.writer.kafka.history import Window
+from services.writer.plan.plan import Wish, WrongFileError, try_change
+from services.writer.plan.priority import give_way
+from services.writer.plan.report import Exit, Report
+from services.writer.plan.time_window import moment
+from services.writer.settings import WriterSettings
+from shared import logs
+from shared.errors import InfrastructureError
+from shared.read_settings import WrongSettingsError, read_settings
+from shared.settings import KafkaSettings, RegistrySettings
+
+log = logging.getLogger(__name__)
+
+_SINCE: Final = "24h"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Try the change, print what it would do, and return the exit code."""
+    given = _parser().parse_args(arguments)
+    logs.set_up("plan", "ERROR")
+    try:
+        wish = Wish(file=given.file, window=_window(given.since, given.last), events=tuple(given.event))
+        settings = (
+            read_settings(WriterSettings),
+            read_settings(KafkaSettings),
+            read_settings(RegistrySettings),
+        )
+    except (ValueError, WrongSettingsError) as e:
+        return _complain(str(e), Exit.USAGE)
+    # Whoever lands live events on this machine goes first.
+    give_way()
+    try:
+        report = try_change(wish, *settings)
+    except WrongFileError as e:
+        return _complain(str(e), Exit.FAILED)
+    except InfrastructureError as e:
+        return _complain(e.detail, Exit.UNAVAILABLE)
+    except Exception:
+        log.exception("the trial failed for a reason that nobody foresaw, Spark's perhaps")
+        return Exit.UNAVAILABLE
+    _print(report, as_json=given.json)
+    return report.exit
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="onramp plan", description=__doc__)
+    parser.add_argument("file", type=Path)
+    window = parser.add_mutually_exclusive_group()
+    window.add_argument("--since")
+    window.add_argument("--last", type=int)
+    parser.add_argument("--event", action="append", default=[])
+    parser.add_argument("--json", action="store_true")
+    return parser
+
+
+def _window(since: str | None, last: int | None) -> Window:
+    """Return the window. Raises `ValueError`."""
+    if last is None:
+        return Window(since=moment(since or _SINCE, time.time()))
+    if last < 1:
+        raise ValueError(f"--last {last}: at least one event is looked at")
+    return Window(last=last)
+
+
+def _print(report: Report, *, as_json: bool) -> None:
+    text = json.dumps(report.as_dict()) if as_json else "\n".join(report.lines())
+    sys.stdout.write(f"{text}\n")
+
+
+def _complain(problem: str, code: Exit) -> Exit:
+    sys.stderr.write(f"onramp: {problem}\n")
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,87 @@
+"""What the gateway would answer to an event: its name, its size and its JSON Schema."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import Any, Final
+
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from services.writer.parse.events import RowIndices, group
+from services.writer.plan.reasons import Reason, pattern, refusal
+from services.writer.plan.rules import UNREGISTERED, Rules, TypeRules
+from shared.contracts.faults import faults
+from shared.contracts.json_schema import CompiledSchema, compile_schema
+from shared.errors import EVENT_TOO_LARGE, SCHEMA_MISMATCH, UNKNOWN_EVENT_NAME, UserError
+
+#: Compiled schemas that a process keeps.
+_KEPT: Final = 4096
+_PAYLOAD: Final = "/payload"
+
+Refused = dict[int, list[Reason]]
+
+
+def refused(events: pa.RecordBatch, sizes: pa.Array, sides: Sequence[Rules]) -> list[Refused]:
+    """Return, for each of `sides`, the refused ones of `events` (`events.COLUMNS`) by row, with all reasons.
+
+    `sizes`: of the events in bytes.  What has no event name is no envelope, and no schema is for it.  A
+    schema that sides have in common is asked once.
+    """
+    out: list[Refused] = [defaultdict(list) for _ in sides]
+    for name, rows in group(events.column("event_name")).items():
+        rules = [side.types.get(name, UNREGISTERED) for side in sides]
+        for side, of_type, found in zip(sides, rules, out, strict=True):
+            if side.refuses_unknown and name not in side.types:
+                error = UserError(UNKNOWN_EVENT_NAME, "nobody has registered this event name", "/event_name")
+                found.update({int(i): [refusal(error)] for i in rows})
+            elif of_type.max_bytes is not None:
+                found.update(_too_large(rows, sizes, of_type.max_bytes))
+        _check_schemas(rows, events.column("body"), rules, out)
+    return out
+
+
+def _too_large(rows: RowIndices, sizes: pa.Array, limit: int) -> Iterator[tuple[int, list[Reason]]]:
+    large = pc.greater(sizes.take(pa.array(rows)), limit).fill_null(False).to_numpy(zero_copy_only=False)
+    error = UserError(EVENT_TOO_LARGE, f"more than {limit} bytes, this type's limit")
+    for i in rows[large].tolist():
+        yield i, [refusal(error)]
+
+
+def _check_schemas(
+    rows: RowIndices, bodies: pa.Array, rules: Sequence[TypeRules], out: Sequence[Refused]
+) -> None:
+    """Add to `out` what each side's schema refuses, unless it is refused for another reason already."""
+    asked = _by_schema(rules)
+    if not asked:
+        return
+    checks = [(_compiled(schema), sides) for schema, sides in asked.items()]
+    for i, body in zip(rows.tolist(), bodies.take(pa.array(rows)).to_pylist(), strict=True):
+        if body is None:  # what could not be read
+            continue
+        payload = orjson.loads(body)
+        for schema, sides in checks:
+            if not schema.is_valid(payload):
+                reasons = _reasons(schema, payload, len(body))
+                for side in sides:
+                    out[side].setdefault(i, reasons)
+
+
+def _by_schema(rules: Sequence[TypeRules]) -> dict[bytes, list[int]]:
+    asked: dict[bytes, list[int]] = defaultdict(list)
+    for side, each in enumerate(rules):
+        if each.schema is not None:
+            asked[each.schema].append(side)
+    return asked
+
+
+def _reasons(schema: CompiledSchema, payload: Any, size: int) -> list[Reason]:
+    found = faults(schema, payload, size)
+    code = SCHEMA_MISMATCH.code
+    return list(dict.fromkeys(Reason(code, pattern(each["pointer"]), each["detail"]) for each in found))
+
+
+@lru_cache(_KEPT)
+def _compiled(schema: bytes) -> CompiledSchema:
+    return compile_schema(orjson.loads(schema))

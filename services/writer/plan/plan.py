@@ -1,0 +1,294 @@
+"""A trial, top to bottom: both registries, what the databases say, the ranges of Kafka, one Spark job."""
+
+import asyncio
+import re
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from services.writer.driver.routes_from_registry import topics_of, unusable
+from services.writer.driver.spark import Spark
+from services.writer.kafka.history import Held, Window, held
+from services.writer.model import connection_budget
+from services.writer.model.offsets import total
+from services.writer.observe.job_progress import Progress
+from services.writer.observe.jvm_stderr import without_warnings
+from services.writer.plan import tally
+from services.writer.plan.report import Report
+from services.writer.plan.rules import TableName, rules_of
+from services.writer.plan.survey import Survey, survey
+from services.writer.plan.task import TrialOrder, shares, try_share
+from services.writer.postgres.database import Database, configured
+from services.writer.settings import WriterSettings
+from shared import wire
+from shared.contracts.json_schema import compile_schema
+from shared.contracts.tables import FieldColumn, columns_of, quoted
+from shared.errors import OWN_TOPIC_MISSING, InfrastructureError
+from shared.registry.change_log import Chain
+from shared.registry.changes import schema_changes
+from shared.registry.difference import too_large
+from shared.registry.factory import open_log
+from shared.registry.file import load, placed
+from shared.registry.log_registry import LogRegistry
+from shared.registry.merge import merged
+from shared.registry.model import EMPTY, Destination, Snapshot
+from shared.registry.sources import require_no_clash
+from shared.settings import KafkaSettings, RegistrySettings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What is to be tried, and on which events; `events`: patterns of their names, all if there is none."""
+
+    file: Path
+    window: Window
+    events: tuple[str, ...] = ()
+
+
+class WrongFileError(Exception):
+    """The file cannot be brought into force as it is; the text says where and why."""
+
+
+class Jobs(Protocol):
+    """What a trial asks of Spark."""
+
+    @property
+    def slots(self) -> int:
+        """Tasks at a time."""
+        ...
+
+    def collect(
+        self, work: Callable[[Iterable[int]], Iterable[tally.TaskTally]], tasks: int
+    ) -> list[tally.TaskTally]:
+        """Run `work` in so many tasks, each with its number, and return what they make."""
+        ...
+
+    def stop(self) -> None:
+        """Let go of it."""
+        ...
+
+
+def try_change(
+    wish: Wish,
+    settings: WriterSettings,
+    kafka: KafkaSettings,
+    registry: RegistrySettings,
+    start: Callable[[WriterSettings], Jobs] = Spark,
+    *,
+    progress: Progress | None = None,
+) -> Report:
+    """Try the change on the events that Kafka holds; `start` starts what runs the tasks.
+
+    Raises:
+        WrongFileError: the file is no registry, or none that this writer could follow.
+        InfrastructureError: Kafka cannot be read.
+    """
+    # No connection is kept: a trial has one for each slot, and this process is none.
+    databases = [replace(each, keep=False) for each in configured(settings)]
+    progress = progress or Progress()
+    _require_registry(wish.file)
+    progress.say("reading the registry in force, the databases' tables and Kafka's offsets")
+    followed = in_force(registry, kafka)
+    new, notes = changed(followed, wish.file, databases)
+    old = followed.snapshot
+    try:
+        _require_schemas(old)
+    except ValueError as e:
+        raise WrongFileError(f"the registry in force: {e}") from None
+    surveys = {each.name: _surveyed(each, databases, old, new) for each in databases}
+    found = asyncio.run(held(kafka.brokers, _topics(settings, (old, new), wish.events), wish.window))
+    order = TrialOrder(
+        old=rules_of(old, databases),
+        new=rules_of(new, databases, {t: columns for s in surveys.values() for t, columns in s.adds.items()}),
+        databases=tuple(d for d in databases if not surveys[d.name].out),
+        out={name: each.out for name, each in surveys.items() if each.out}
+        | dict.fromkeys(rules_of(old, databases).routes.unconfigured(), "no such database is configured"),
+        brokers=kafka.brokers,
+        events=wish.events,
+        personal=_personal(old, new),
+    )
+    counts, seconds = tally.TaskTally(), 0.0
+    if found.ranges:
+        counts, seconds = _run(order, found, partial(start, settings), progress)
+    return Report(
+        tally=counts,
+        held=found,
+        window=wish.window,
+        surveys=surveys,
+        findings=schema_changes(old, new),
+        merge=notes,
+        same=old.digest == new.digest,
+        seconds=seconds,
+    )
+
+
+def _run(
+    order: TrialOrder, found: Held, start: Callable[[], Jobs], progress: Progress
+) -> tuple[tally.TaskTally, float]:
+    """Run a task for each slot, with one connection to a database each; returns their counts, and seconds."""
+    offsets = total(found.ranges)
+    progress.say(f"starting Spark for {offsets:,} offsets of {len(found.ranges)} partitions")
+    with without_warnings():
+        spark = start()
+    began = time.monotonic()
+    try:
+        slots = min([spark.slots, *(d.max_connections for d in order.databases if d.max_connections)])
+        tasks = connection_budget.tasks(offsets, len(found.ranges) * slots, slots, ())
+        with progress.following(offsets) as folder:
+            work = partial(try_share, replace(order, progress=folder), shares(found.ranges, tasks))
+            return tally.total(spark.collect(work, tasks)), time.monotonic() - began
+    finally:
+        spark.stop()
+
+
+class InForce(NamedTuple):
+    """The registry that services follow, and the chain of changes that made it; None without its topic."""
+
+    snapshot: Snapshot
+    chain: Chain | None = None
+
+
+def in_force(settings: RegistrySettings, kafka: KafkaSettings) -> InForce:
+    """Return what services follow; without its topic, which is not made, an empty registry.
+
+    Raises `InfrastructureError`.
+    """
+    log = open_log(settings, kafka.model_copy(update={"create_topics": False}))
+    registry = LogRegistry(log)
+    try:
+        log.span()
+        registry.refresh()
+        return InForce(registry.snapshot(), registry.chain)
+    except InfrastructureError as e:
+        if e.fault is OWN_TOPIC_MISSING:
+            return InForce(EMPTY)
+        raise
+    finally:
+        registry.close()
+
+
+class Changed(NamedTuple):
+    """What would be in force after `onramp apply`, and what that would say of what others have changed."""
+
+    snapshot: Snapshot
+    notes: list[str]
+
+
+def changed(old: InForce, file: Path, databases: Sequence[Database]) -> Changed:
+    """Return what the file makes of what is in force: sections that it does not name stay.
+
+    Raises `WrongFileError`.
+    """
+    notes: list[str] = []
+    try:
+        wanted = load(file)
+        if old.chain is not None:
+            mine = merged(old.chain, wanted)
+            wanted, notes = mine.wanted, mine.kept
+            notes += [f"apply would refuse: others have changed {place} as well" for place in mine.clashes]
+        new = Snapshot(
+            **{name: getattr(each, name) for each in (old.snapshot, wanted) for name in each.model_fields_set}
+        )
+        _require_schemas(new)
+        require_no_clash(new.sources, new.models)
+        _require_usable(new, databases)
+    except ValueError as e:  # a RegistryFileError is one
+        raise WrongFileError(placed(file, str(e))) from None
+    if reason := too_large(new):
+        raise WrongFileError(reason)
+    return Changed(new, notes)
+
+
+def _require_registry(file: Path) -> None:
+    """Raise `WrongFileError` before anybody waits for Kafka."""
+    try:
+        load(file)
+    except ValueError as e:
+        raise WrongFileError(placed(file, str(e))) from None
+
+
+def _require_usable(snapshot: Snapshot, databases: Sequence[Database]) -> None:
+    """Raise `ValueError` unless the writer's settings have every database and schema that is named."""
+    if wrong := unusable(snapshot, databases):
+        raise ValueError("; ".join(f"{place}: {reason}" for place, reason in wrong.items()))
+
+
+def _require_schemas(snapshot: Snapshot) -> None:
+    """Raise `ValueError` unless each schema compiles."""
+    for name, event_type in snapshot.event_types.items():
+        try:
+            compile_schema(event_type.checked_schema or {})
+        except ValueError as e:
+            raise ValueError(f"event_types.{name}.schema: {e}") from None
+
+
+def _surveyed(database: Database, databases: Sequence[Database], old: Snapshot, new: Snapshot) -> Survey:
+    default = databases[0].name
+    wanted: dict[TableName, tuple[FieldColumn, ...]] = {}
+    for name, columns in _creates(new, default):
+        if name.database == database.name:  # of two event types that share a table, each brings its own
+            known = wanted.get(name, ())
+            wanted[name] = known + tuple(c for c in columns if c.name not in {k.name for k in known})
+    named = {name for s in (old, new) for name, _, _ in _tables(s, default) if name.database == database.name}
+    try:
+        return survey(database, wanted, named)
+    except InfrastructureError as e:
+        return Survey(out=e.detail)
+
+
+def _creates(snapshot: Snapshot, default: str) -> Iterator[tuple[TableName, tuple[FieldColumn, ...]]]:
+    """Yield the tables that `onramp apply` makes or extends. Raises `WrongFileError`."""
+    for name, event_type, destination in _tables(snapshot, default):
+        if destination.create:
+            try:
+                quoted(name.schema), quoted(name.table)
+                yield name, tuple(columns_of(snapshot.event_types[event_type].json_schema or {}))
+            except ValueError as e:
+                raise WrongFileError(f"event_types.{event_type}: {e}") from None
+
+
+def _tables(snapshot: Snapshot, default: str) -> Iterator[tuple[TableName, str, Destination]]:
+    for event_type, known in snapshot.event_types.items():
+        for each in known.destinations:
+            if each.table:
+                database = each.vanity or each.database or default
+                yield TableName(database, each.db_schema or "", each.table), event_type, each
+
+
+def _topics(
+    settings: WriterSettings, sides: Sequence[Snapshot], events: Sequence[str]
+) -> Callable[[str], bool]:
+    """Return whether a topic is read: by the writer under either registry, and for one of the events."""
+    pattern = re.compile(settings.topics)
+    named = {topic for side in sides for topic in topics_of(side)}
+    sources = {source for side in sides for source in side.sources}
+    own: dict[str, set[str]] = defaultdict(set)
+    for side in sides:
+        for name, known in side.event_types.items():
+            for topic in (known.topic or wire.topic_of(name), wire.topic_of(name)):
+                own[topic].add(name)
+
+    def is_read(topic: str) -> bool:
+        if any(wire.is_change_topic(topic, source) for source in sources):
+            return False  # changes are no events: no event type is about them
+        if topic not in named and not pattern.fullmatch(topic):
+            return False
+        names = own.get(topic, set()) | {topic.removeprefix(wire.EVENT_TOPIC_PREFIX)}
+        return not events or any(fnmatchcase(name, each) for name in names for each in events)
+
+    return is_read
+
+
+def _personal(*sides: Snapshot) -> dict[str, tuple[str, ...]]:
+    names = {name for side in sides for name in side.event_types}
+    return {
+        name: tuple(
+            {p for side in sides if name in side.event_types for p in side.event_types[name].personal}
+        )
+        for name in names
+    }

@@ -1,0 +1,234 @@
+"""What a trial found, as lines for people and as JSON for programs, and the exit code that says it."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import IntEnum
+from typing import Any, Final
+
+from services.writer.kafka.history import Held, Window
+from services.writer.model.offsets import total
+from services.writer.plan.reasons import Reason
+from services.writer.plan.survey import Survey
+from services.writer.plan.tally import (
+    Newly,
+    Outcomes,
+    Sample,
+    TaskTally,
+    TypeTally,
+    most_first,
+)
+from shared.contracts.pair import Kind
+from shared.registry.changes import SchemaChange
+
+#: What no trial can tell, of any table.
+NOT_TRIED: Final = (
+    "what tables have beside columns, checks and keys (foreign keys, triggers), and rows that are there",
+    "changes of sources, and their models",
+    "what API keys may send: every event with a name is taken for one that came through the gateway",
+)
+_PROPERTY: Final = "properties"
+
+
+class Exit(IntEnum):
+    """The exit codes of the command line that a trial has."""
+
+    OK = 0
+    FAILED = 1
+    USAGE = 2
+    UNAVAILABLE = 3
+    UNCHECKED = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """All that a trial found."""
+
+    tally: TaskTally
+    held: Held
+    window: Window
+    surveys: Mapping[str, Survey]
+    findings: list[SchemaChange]
+    #: What `onramp apply` would say of entries that others have changed since.
+    merge: list[str]
+    #: Both registries are the same.
+    same: bool
+    seconds: float
+
+    @property
+    def exit(self) -> Exit:
+        """What the trial is worth: `FAILED` if an event newly fails, `UNCHECKED` if not all was tried."""
+        if any(each.newly_fail.events for each in self.tally.types.values()):
+            return Exit.FAILED
+        if self.tally.failure:
+            return Exit.UNAVAILABLE
+        return Exit.UNCHECKED if self.unchecked() else Exit.OK
+
+    def unchecked(self) -> list[str]:
+        """Return what was to be tried and was not, and why."""
+        found = [
+            f"database {name} is out: {each.out}" for name, each in sorted(self.surveys.items()) if each.out
+        ]
+        found += [
+            f"{name}: {why}"
+            for name, why in sorted(self.tally.untried.items())
+            if not self.surveys[name.partition(".")[0]].out
+        ]
+        found += [f"unread: {each}" for each in self.tally.unread]
+        found += [f"no broker leads {p}" for p in self.held.leaderless]
+        if self.tally.failure:
+            found.append(self.tally.failure)
+        if not self.tally.types:
+            found.append("Kafka holds no event of what was asked for: give a longer --since, or --last")
+        return found
+
+    def notes(self) -> list[str]:
+        """Return what a reader should know of the window."""
+        notes = [*self.merge, *(["the file changes nothing of what is in force"] if self.same else [])]
+        if cut := self.held.cut:
+            notes.append(
+                f"Kafka may hold less than was asked for: retention has taken the beginning of {len(cut)} "
+                f"partitions, {cut[0]} among them"
+            )
+        return notes
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it for programs."""
+        return {
+            "exit": int(self.exit),
+            "window": self._window(),
+            "read": self.tally.read,
+            "filtered": self.tally.filtered,
+            "seconds": round(self.seconds, 3),
+            "events_per_second": round(self.tally.read / self.seconds) if self.seconds else 0,
+            "types": {name: _type(each) for name, each in sorted(self.tally.types.items())},
+            "schemas": [self._finding(each) for each in self.findings],
+            "ddl": [each._asdict() for s in self._surveys() for each in s.ddl],
+            "unchecked": self.unchecked(),
+            "notes": self.notes(),
+            "not_tried": [*NOT_TRIED, *(each for s in self._surveys() for each in s.untried)],
+        }
+
+    def lines(self) -> Iterator[str]:
+        """Yield it for people."""
+        rate = f", {self.tally.read / self.seconds:,.0f} a second" if self.seconds and self.tally.read else ""
+        offsets = total(self.held.ranges)
+        yield f"{offsets:,} offsets of {len(self.held.ranges)} partitions in {self.seconds:.1f} s{rate}"
+        yield from (f"note: {each}" for each in self.notes())
+        for name, each in sorted(self.tally.types.items()):
+            yield from _type_lines(name, each)
+        for change in self.findings:
+            yield from self._finding_lines(change)
+        for ddl in (each for s in self._surveys() for each in s.ddl):
+            rewrites = {
+                True: "rewrites the table",
+                False: "rewrites nothing",
+                None: "not tried whether it rewrites",
+            }
+            yield f"apply would run: {ddl.sql}"
+            yield f"  locks {ddl.lock}; {rewrites[ddl.rewrites]}"
+        yield from (f"not checked: {each}" for each in self.unchecked())
+        yield from (f"not tried: {each}" for each in NOT_TRIED)
+        yield from (f"not tried: {each}" for s in self._surveys() for each in s.untried)
+
+    def _surveys(self) -> list[Survey]:
+        return [each for _, each in sorted(self.surveys.items())]
+
+    def _window(self) -> dict[str, Any]:
+        since = self.window.since
+        return {
+            "since": None if since is None else datetime.fromtimestamp(since, UTC).isoformat(),
+            "last": self.window.last,
+            "partitions": len(self.held.ranges),
+            "offsets": total(self.held.ranges),
+        }
+
+    def _finding(self, change: SchemaChange) -> dict[str, Any]:
+        return {"event_type": change.event_type, **change.finding._asdict(), "events": self._came(change)}
+
+    def _finding_lines(self, change: SchemaChange) -> Iterator[str]:
+        kind, pointer, reason = change.finding
+        yield f"{change.event_type} {pointer or '/'}: {kind}: {reason}"
+        if kind is Kind.WARNING and (came := self._came(change)):
+            yield f"  it came otherwise in {came:,} events"
+
+    def _came(self, change: SchemaChange) -> int:
+        """Return how many events newly fail at the place in the payload that a finding is about."""
+        at = in_payload(change.finding.pointer)
+        tally = self.tally.types.get(change.event_type)
+        if tally is None or at is None:
+            return 0
+        return sum(
+            events
+            for reason, events in tally.newly_fail.reasons.items()
+            if reason.pointer == at or reason.pointer.startswith(f"{at}/")
+        )
+
+
+def in_payload(pointer: str) -> str | None:
+    """Return where in an event that is what a schema says at `pointer`; None if that is no field."""
+    tokens = pointer.split("/")[1:]
+    names = tokens[1::2]
+    if not tokens or len(tokens) % 2 or any(each != _PROPERTY for each in tokens[::2]):
+        return None
+    return "/".join(["/payload", *names])
+
+
+def _type(each: TypeTally) -> dict[str, Any]:
+    return {
+        "read": each.read,
+        "old": _outcomes(each.old),
+        "new": _outcomes(each.new),
+        "newly_fails": _newly(each.newly_fail),
+        "newly_passes": _newly(each.newly_pass),
+    }
+
+
+def _outcomes(each: Outcomes) -> dict[str, Any]:
+    counts = {name: getattr(each, name) for name in ("refused", "landed", "parked", "untried")}
+    return {**counts, "reasons": _reasons(each.reasons)}
+
+
+def _newly(each: Newly) -> dict[str, Any]:
+    return {
+        "events": each.events,
+        "reasons": _reasons(each.reasons),
+        "samples": [
+            {"receipt": s.receipt, "reasons": [r._asdict() for r in s.reasons], "event": s.event}
+            for s in each.samples
+        ],
+    }
+
+
+def _reasons(counted: Counter[Reason]) -> list[dict[str, Any]]:
+    return [{**reason._asdict(), "events": events} for reason, events in most_first(counted)]
+
+
+def _type_lines(name: str, each: TypeTally) -> Iterator[str]:
+    yield f"{shown(name)}: {each.read:,} read"
+    for said, side in (("in force", each.old), ("with the file", each.new)):
+        untried = f", {side.untried:,} not tried" if side.untried else ""
+        yield f"  {said}: {side.refused:,} refused, {side.parked:,} parked, {side.landed:,} landed{untried}"
+        yield from _reason_lines(side.reasons)
+    for said, newly in (("newly fails", each.newly_fail), ("newly passes", each.newly_pass)):
+        if newly.events:
+            yield f"  {said}: {newly.events:,}"
+            yield from _reason_lines(newly.reasons)
+            yield from (f"    {_sample(each)}" for each in newly.samples)
+
+
+def _reason_lines(counted: Counter[Reason]) -> Iterator[str]:
+    for reason, events in most_first(counted):
+        at = f" {reason.pointer}" if reason.pointer else ""
+        yield shown(f"    {events:,} times {reason.code}{at}: {reason.detail}")
+
+
+def _sample(sample: Sample) -> str:
+    return f"{shown(sample.receipt)} {json.dumps(sample.event)}"
+
+
+def shown(text: str) -> str:
+    """Return a text that no terminal takes for more than that: names of fields are their senders' words."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

@@ -1,0 +1,158 @@
+"""What a database says before a trial: the DDL that `onramp apply` would run there, and what cannot be tried.
+
+Nothing is changed: what is run is run on a temporary copy, and rolled back.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+import psycopg2
+from psycopg2 import sql
+from psycopg2.extensions import connection
+
+from services.writer.columns import catalog
+from services.writer.model.targets import Target
+from services.writer.persist.table_rights import UntriedError, require_rights
+from services.writer.plan.rules import TableName
+from services.writer.postgres.database import Database, translate
+from services.writer.postgres.pool import connected
+from shared.contracts.tables import FieldColumn, add_column, statements_for
+
+#: Roles as the pool knows them: whoever lands, and whoever owns tables.
+LANDS: Final = "plan"
+_OWNS: Final = "ddl"
+_LIMITS: Final = "SET LOCAL lock_timeout = '200ms'; SET LOCAL statement_timeout = '20s'"
+_ROLE: Final = "SELECT current_user::text"
+_SAMPLE: Final = sql.Identifier("pg_temp", "onramp_survey")
+_COPY: Final = "CREATE TEMPORARY TABLE {copy} (LIKE {table} INCLUDING ALL)"
+_FILE: Final = "SELECT pg_relation_filenode('pg_temp.onramp_survey'::regclass)"
+_UNTRIED: Final = """
+    WITH t AS (
+        SELECT c.oid, c.relkind, c.relrowsecurity
+        FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+        WHERE n.nspname = %s AND c.relname = %s
+    )
+    SELECT 'foreign key ' || conname FROM pg_constraint, t WHERE conrelid = t.oid AND contype = 'f'
+    UNION ALL
+    SELECT 'trigger ' || tgname FROM pg_trigger, t WHERE tgrelid = t.oid AND NOT tgisinternal
+    UNION ALL
+    SELECT 'rule ' || rulename FROM pg_rewrite, t WHERE ev_class = t.oid AND rulename <> '_RETURN'
+    UNION ALL
+    SELECT 'keys that are there already: ' || x.relname
+    FROM pg_index i JOIN pg_class x ON x.oid = i.indexrelid, t WHERE i.indrelid = t.oid AND i.indisunique
+    UNION ALL SELECT 'row-level security' FROM t WHERE t.relrowsecurity
+    UNION ALL SELECT 'whether each row has a partition' FROM t WHERE t.relkind = 'p'
+    ORDER BY 1
+"""
+
+
+class Ddl(NamedTuple):
+    """A statement that `onramp apply` would run, what it locks, and whether it rewrites the table.
+
+    `rewrites` is what a copy of the table did; None if no copy could be made.
+    """
+
+    table: str
+    sql: str
+    lock: str
+    rewrites: bool | None
+
+
+@dataclass(slots=True, kw_only=True)
+class Survey:
+    """What one database said.  `out`: why it could not be asked."""
+
+    ddl: list[Ddl] = field(default_factory=list)
+    adds: dict[TableName, tuple[FieldColumn, ...]] = field(default_factory=dict)
+    untried: list[str] = field(default_factory=list)
+    out: str = ""
+
+
+def survey(
+    database: Database,
+    wanted: Mapping[TableName, tuple[FieldColumn, ...]],
+    tables: Collection[TableName],
+) -> Survey:
+    """Ask `database`; `wanted`: its tables with `create: true` and their columns, `tables`: all of its.
+
+    Raises `InfrastructureError` when it cannot be reached.
+    """
+    found = Survey()
+    with connected(database, LANDS) as conn:
+        try:
+            with conn.cursor() as cursor:
+                cursor.execute(_LIMITS)
+            for table, columns in sorted(wanted.items()):
+                _see_ddl(conn, database, table, columns, found)
+            for table in sorted(tables):
+                found.untried += _cannot_try(conn, table)
+        except psycopg2.Error as e:
+            raise translate(e, database) from None
+        finally:
+            if not conn.closed:
+                conn.rollback()
+    return found
+
+
+def _see_ddl(
+    conn: connection, database: Database, name: TableName, columns: tuple[FieldColumn, ...], found: Survey
+) -> None:
+    table = catalog.describe(conn, database, Target(*name, typed=True))
+    there = set(table.columns) if table else set[str]()
+    role = _role(conn)
+    grant_to = role if database.ddl_dsn and _owner(database) != role else ""
+    statements = statements_for(name.schema, name.table, columns, there=there, grant_to=grant_to)
+    if not statements:
+        return
+    shown = f"{name.schema}.{name.table}"
+    found.adds[name] = columns
+    if table is None:
+        lock = f"none that others wait for: {shown} is new"
+        found.ddl += [Ddl(str(name), each, lock, rewrites=False) for each in statements]
+        return
+    missing = [each for each in columns if each.name not in there]
+    rewrites = _rewrites(conn, database, name, missing)
+    lock = f"ACCESS EXCLUSIVE on {shown}, for a moment: who reads or writes it waits"
+    found.ddl += [
+        Ddl(str(name), each, lock, rewrote) for each, rewrote in zip(statements, rewrites, strict=True)
+    ]
+
+
+def _rewrites(
+    conn: connection, database: Database, name: TableName, missing: list[FieldColumn]
+) -> list[bool | None]:
+    """Return for each column whether a copy of the table was rewritten when it was added."""
+    try:
+        require_rights(conn, database, Target(*name, typed=True), copied=True)
+    except UntriedError:
+        return [None] * len(missing)
+    rewrites: list[bool | None] = []
+    with conn.cursor() as cursor:
+        cursor.execute("SAVEPOINT onramp_survey")
+        cursor.execute(sql.SQL(_COPY).format(copy=_SAMPLE, table=sql.Identifier(name.schema, name.table)))
+        for column in missing:
+            cursor.execute(_FILE)
+            before = cursor.fetchone()
+            cursor.execute(add_column("pg_temp", "onramp_survey", column))
+            cursor.execute(_FILE)
+            rewrites.append(cursor.fetchone() != before)
+        cursor.execute("ROLLBACK TO SAVEPOINT onramp_survey")
+    return rewrites
+
+
+def _cannot_try(conn: connection, name: TableName) -> list[str]:
+    with conn.cursor() as cursor:
+        cursor.execute(_UNTRIED, (name.schema, name.table))
+        return [f"{name}: {what}" for (what,) in cursor.fetchall()]
+
+
+def _owner(database: Database) -> str:
+    with connected(database, _OWNS) as conn:
+        return _role(conn)
+
+
+def _role(conn: connection) -> str:
+    with conn.cursor() as cursor:
+        cursor.execute(_ROLE)
+        return str((cursor.fetchone() or ("",))[0])

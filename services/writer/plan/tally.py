@@ -1,0 +1,130 @@
+"""Counts of a trial: of each event type what the old and the new rules make of it; tasks' counts add up."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from services.writer.plan.reasons import Reason
+
+#: Samples of each kind that are kept of an event type.
+SAMPLES: Final = 5
+#: Reasons that are told apart for a type, and types: names of fields and of types are anybody's to make up.
+_MOST_REASONS: Final = 200
+_MOST_TYPES: Final = 5_000
+OTHER_TYPES: Final = "(other event names)"
+_OTHER_REASONS: Final = Reason("(others)", "", f"more than {_MOST_REASONS} reasons")
+
+
+@dataclass(slots=True, kw_only=True)
+class Sample:
+    """A masked event: where Kafka holds it, and why it fails."""
+
+    receipt: str
+    reasons: list[Reason]
+    event: Any
+
+
+@dataclass(slots=True, kw_only=True)
+class Outcomes:
+    """What one set of rules makes of a type's events: each is in one of the four."""
+
+    refused: int = 0
+    parked: int = 0
+    untried: int = 0
+    landed: int = 0
+    reasons: Counter[Reason] = field(default_factory=Counter)
+
+    def add(self, other: "Outcomes") -> None:
+        """Add what another task counted."""
+        self.refused += other.refused
+        self.parked += other.parked
+        self.untried += other.untried
+        self.landed += other.landed
+        count(self.reasons, other.reasons)
+
+
+@dataclass(slots=True, kw_only=True)
+class Newly:
+    """Events that newly fail, or newly pass."""
+
+    events: int = 0
+    reasons: Counter[Reason] = field(default_factory=Counter)
+    samples: list[Sample] = field(default_factory=list)
+
+    def add(self, other: "Newly") -> None:
+        """Add what another task found."""
+        self.events += other.events
+        count(self.reasons, other.reasons)
+        self.samples = (self.samples + other.samples)[:SAMPLES]
+
+
+@dataclass(slots=True, kw_only=True)
+class TypeTally:
+    """One event type."""
+
+    read: int = 0
+    old: Outcomes = field(default_factory=Outcomes)
+    new: Outcomes = field(default_factory=Outcomes)
+    newly_fail: Newly = field(default_factory=Newly)
+    newly_pass: Newly = field(default_factory=Newly)
+
+    def add(self, other: "TypeTally") -> None:
+        """Add what another task counted."""
+        self.read += other.read
+        self.old.add(other.old)
+        self.new.add(other.new)
+        self.newly_fail.add(other.newly_fail)
+        self.newly_pass.add(other.newly_pass)
+
+
+@dataclass(slots=True, kw_only=True)
+class TaskTally:
+    """What a task of a trial saw.  `failure`: why it could not go on.
+
+    `untried`: by destination, why nobody knows what it makes of its events.  `unread`: ranges that Kafka does
+    not give, and why.
+    """
+
+    types: dict[str, TypeTally] = field(default_factory=dict)
+    read: int = 0
+    filtered: int = 0
+    untried: dict[str, str] = field(default_factory=dict)
+    unread: list[str] = field(default_factory=list)
+    failure: str = ""
+
+    def of_type(self, name: str) -> TypeTally:
+        """Return the counts of an event type."""
+        if name not in self.types and len(self.types) >= _MOST_TYPES:
+            name = OTHER_TYPES
+        return self.types.setdefault(name, TypeTally())
+
+    def add(self, other: "TaskTally") -> None:
+        """Add what another task saw."""
+        for name, each in other.types.items():
+            self.of_type(name).add(each)
+        self.read += other.read
+        self.filtered += other.filtered
+        self.untried |= other.untried
+        self.unread += other.unread
+        self.failure = self.failure or other.failure
+
+
+def total(tallies: Iterable[TaskTally]) -> TaskTally:
+    """Return what all tasks saw."""
+    out = TaskTally()
+    for each in tallies:
+        out.add(each)
+    return out
+
+
+def count(counted: Counter[Reason], more: Counter[Reason]) -> None:
+    """Add `more` to `counted`, which tells so many reasons apart."""
+    for reason, events in more.items():
+        told = reason in counted or len(counted) < _MOST_REASONS
+        counted[reason if told else _OTHER_REASONS] += events
+
+
+def most_first(counted: Counter[Reason]) -> Iterator[tuple[Reason, int]]:
+    """Yield reasons with their events, the one of most events first, equal ones in one order."""
+    return iter(sorted(counted.items(), key=lambda item: (-item[1], item[0])))

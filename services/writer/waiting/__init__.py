@@ -1,0 +1,1 @@
+"""Events that wait in their database: released, or dead-lettered by an operator."""

@@ -1,0 +1,262 @@
+"""Redelivers the events that wait behind holds of one database: by table, in order, then ends the hold.
+
+A blocked table is tried again and again; a paused event type waits until an operator resumes it.  What a
+person gave up is parked first.
+Invariant: events land in the transaction that removes them from `onramp.waiting` (the model's rule
+`release_once`), so they land once, however often a release starts again.  A hold ends when nothing
+waits behind it, and as long as it is there later events queue behind (`hold_locked`, `queue_behind`).
+"""
+
+import logging
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Final
+
+from psycopg2.extensions import connection
+
+from services.writer.batching.row_rates import RateLimiter
+from services.writer.model.routes import Routes
+from services.writer.model.targets import Target
+from services.writer.persist.row_results import row_error
+from services.writer.postgres.database import Database
+from services.writer.postgres.pool import transaction
+from services.writer.postgres.sqlstates import STATEMENT_TIMEOUT
+from services.writer.settle import event_log, holds, waiting_table
+from services.writer.settle.holds import Hold, Holds
+from services.writer.settle.restarts import BlockedError, SerializationConflictError
+from services.writer.settle.settlement import Settlement
+from services.writer.settle.waiting_table import WaitingEvents, WaitingKey, WaitingTable
+from services.writer.sort.route_lookup import lookup_for
+from services.writer.waiting import waiting_rows
+from services.writer.waiting.give_up import GiveUp
+from shared import failpoints
+from shared.errors import InfrastructureError
+
+log = logging.getLogger(__name__)
+
+_AT_ONCE: Final = 2_000
+#: A table that failed so often in a way that may be one row's fault is tried row by row.
+_TIMEOUTS_BEFORE_ONE_BY_ONE: Final = 2
+#: When so many rows in a row fail from the first on and none lands, the table is at fault.  Fewer
+#: where each failure takes a whole statement timeout.
+_MAX_SUSPECTS: Final = 200
+_MAX_SLOW: Final = 5
+
+
+class Release:
+    """The redelivery of one database's waiting events."""
+
+    def __init__(
+        self,
+        database: Database,
+        rate_limiter: RateLimiter | None = None,
+        at_once: int = _AT_ONCE,
+        *,
+        event_lines: int = 0,
+    ) -> None:
+        """`event_lines`: lines about events a second of this process; 0: none."""
+        self._database = database
+        self._event_lines = event_lines
+        self._rate_limiter = rate_limiter or RateLimiter({})
+        self._at_once = min(at_once, self._rate_limiter.burst(database.name) or at_once)
+        #: Little is left that can land now: the loop waits for it, so that live traffic takes over.
+        self.almost_done = False
+        #: What the log says of the events of the present transaction, once it is committed.
+        self._said: list[event_log.Piece] = []
+
+    def run(self, routes: Routes) -> list[Hold]:
+        """Land what can land now and return the holds that are left (blocking).
+
+        Raises `InfrastructureError` when the database fails.
+        """
+        holds_before, tables = self._look()
+        if any(hold.state == holds.STATE_GIVEN_UP for hold in holds_before.holding()):
+            of_tables = {t: (self._target(t, routes), types) for t, types in tables.items()}
+            GiveUp(self._database, self._at_once, event_lines=self._event_lines).run(of_tables)
+            holds_before, tables = self._look()
+        paused = holds_before.paused_types()
+        if len(holds_before.holding()) == len(paused):
+            self.almost_done = False
+            return holds_before.holding()
+        for table, types in tables.items():
+            hold = holds_before.tables.get(table.destination)
+            if hold and hold.state == holds.STATE_GIVEN_UP:
+                continue  # somebody gave it up just now
+            if not types <= set(paused):  # else it would walk over all of them, to land none
+                self._drain_or_pass_over(table, paused, hold, routes)
+        return self._end_holds()
+
+    def _look(self) -> tuple[Holds, Mapping[WaitingTable, frozenset[str]]]:
+        with transaction(self._database, "driver") as conn:
+            found = holds.peek(conn)
+            return found, waiting_table.tables(conn) if found.holding() else {}
+
+    def _drain_or_pass_over(
+        self, table: WaitingTable, paused: Sequence[str], hold: Hold | None, routes: Routes
+    ) -> None:
+        """`_drain`; a place at which it fails for a reason that nobody foresaw waits alone."""
+        try:
+            self._drain(table, paused, hold, routes)
+        except (InfrastructureError, MemoryError):
+            raise
+        except Exception:
+            extra = {"database": self._database.name, "table": table.destination}
+            log.exception("what waits cannot be released, for a reason that nobody foresaw", extra=extra)
+
+    def _drain(self, table: WaitingTable, paused: Sequence[str], hold: Hold | None, routes: Routes) -> None:
+        """Land what waits for `table` until nothing is left or it is blocked."""
+        target = self._target(table, routes)
+        try:
+            if hold and hold.timeouts >= _TIMEOUTS_BEFORE_ONE_BY_ONE:
+                self._one_by_one(table, target, paused)
+                hold = None
+            self._land_all(table, target, paused)
+            self.almost_done = True
+        except BlockedError as e:
+            self._record_blocked(target, hold, e)
+        except SerializationConflictError as e:
+            log.info("a release lost a race and is tried again", extra={"reason": e.detail})
+            if e.blocked.suspicious:
+                self._record_blocked(target, hold, e.blocked)
+
+    def _record_blocked(self, target: Target, hold: Hold | None, e: BlockedError) -> None:
+        changed_hold = hold or holds.blocked(target, None, suspicious=False)
+        with transaction(self._database, "driver") as conn:
+            changed = Holds()
+            changed.put(changed_hold.blocked_again(e.sqlstate, suspicious=e.suspicious))
+            changed.flush(conn)
+
+    def _land_all(self, table: WaitingTable, target: Target, paused: Sequence[str]) -> None:
+        """Land in steps, each behind the one before, until a step from the start finds nothing more."""
+        after = waiting_table.START
+        while True:
+            taken = self._land(table, target, paused, after)
+            if waiting_table.is_full(taken, self._at_once):
+                self.almost_done = False
+                after = taken[-1].last
+            elif after == waiting_table.START:
+                return
+            else:
+                after = waiting_table.START
+
+    def _one_by_one(self, table: WaitingTable, target: Target, paused: Sequence[str]) -> None:
+        """Find the rows that fail while their neighbours land, and park them with their codes.
+
+        Raises `BlockedError` when none lands: then the table is at fault, except for a single row
+        that runs into the statement timeout.
+        """
+        suspects: list[tuple[WaitingKey, BlockedError]] = []
+        landed = False
+        with transaction(self._database, "driver") as conn:
+            singles = waiting_table.first(conn, table, paused, self._at_once)
+        for key in singles:
+            try:
+                landed |= self._land_one(table, target, key)
+            except BlockedError as e:
+                suspects.append((key, e))
+                if not e.suspicious or (not landed and len(suspects) >= _max_suspects(e)):
+                    raise
+        if suspects and not landed and (len(singles) > 1 or not _is_slow(suspects[0][1])):
+            raise suspects[-1][1]
+        for suspect, blocked in suspects:
+            self._park(table, target, suspect, blocked.sqlstate)
+
+    def _land_one(self, table: WaitingTable, target: Target, key: WaitingKey) -> bool:
+        """Return whether the table took the event; one that is parked untried proves nothing."""
+        try:
+            with self._paid_for() as conn:
+                taken = waiting_table.retake(conn, table, key)
+                return taken is not None and self._settle(conn, target, [taken]) > 0
+        except SerializationConflictError as e:
+            raise e.blocked from None
+
+    def _park(self, table: WaitingTable, target: Target, key: WaitingKey, sqlstate: str | None) -> None:
+        blocked = "the table takes the others, and fails at this one again and again"
+        error = row_error(self._database, target, sqlstate, blocked)
+        with event_log.of_commit(self._event_lines) as said, transaction(self._database, "driver") as conn:
+            if taken := waiting_table.retake(conn, table, key):
+                settlement = Settlement(waiting_rows.context(conn, self._database, [taken]), Holds())
+                settlement.park_all(target, waiting_rows.identified([taken]), error)
+                settlement.flush()
+                waiting_table.drop(conn, [taken])
+                said.extend(settlement.settled)
+
+    def _land(
+        self, table: WaitingTable, target: Target, paused: Sequence[str], after: WaitingKey
+    ) -> list[WaitingEvents]:
+        """Land the first events behind `after` that wait for `table`, and return them."""
+        with self._paid_for() as conn:
+            taken = waiting_table.take(conn, table, paused, self._at_once, after)
+            for part in waiting_table.apart_by_incarnation(taken):
+                self._settle(conn, target, part)
+            if taken:
+                failpoints.reach("writer.mid_release")
+        return taken
+
+    @contextmanager
+    def _paid_for(self) -> Iterator[connection]:
+        """Open a transaction when the rate limit lets the database take rows again."""
+        time.sleep(self._rate_limiter.delay(self._database.name))
+        with event_log.of_commit(self._event_lines) as said, transaction(self._database, "driver") as conn:
+            self._said = said
+            yield conn
+
+    def _settle(self, conn: connection, target: Target, taken: Sequence[WaitingEvents]) -> int:
+        """Land or park the events; returns how many rows the table was asked to take."""
+        rows, rejected = waiting_rows.rows(target, taken)
+        self._rate_limiter.consume(self._database.name, rows.num_rows)
+        settlement = Settlement(waiting_rows.context(conn, self._database, taken), Holds())
+        for table, error in rejected:
+            settlement.park_all(target, table, error)
+        if rows.num_rows:
+            settlement.release(target, rows)
+        settlement.flush()
+        waiting_table.drop(conn, taken)
+        self._said += settlement.settled
+        failpoints.meet("writer.release", (t.records.column("value") for t in taken))
+        return int(rows.num_rows)
+
+    def _target(self, table: WaitingTable, routes: Routes) -> Target:
+        """Return the table that the events were sorted to, with its current contract."""
+        if table.typed:
+            return lookup_for(routes).typed(self._database.name, table.schema, table.table)
+        return Target(self._database.name, table.schema, table.table)
+
+    def _end_holds(self) -> list[Hold]:
+        """End the holds that nothing waits behind; returns the others (`hold_locked`)."""
+        try:
+            with transaction(self._database, "driver") as conn:
+                locked = holds.lock(conn)
+                remaining, waiting = locked.holding(), waiting_table.tables(conn)
+                # One after the other: events that wait for both must keep one of the two, the table's.
+                for hold in sorted(remaining, key=lambda h: h.kind == holds.KIND_TABLE):
+                    if not _is_waited_for(hold, remaining, waiting):
+                        holds.end(conn, hold)
+                        remaining.remove(hold)
+        except InfrastructureError:  # a task holds their lock: between two batches none does
+            self.almost_done = True
+            with transaction(self._database, "driver") as conn:
+                return holds.peek(conn).holding()
+        self.almost_done = False
+        return remaining
+
+
+def _is_slow(e: BlockedError) -> bool:
+    return e.sqlstate == STATEMENT_TIMEOUT
+
+
+def _max_suspects(e: BlockedError) -> int:
+    return _MAX_SLOW if _is_slow(e) else _MAX_SUSPECTS
+
+
+def _is_waited_for(
+    hold: Hold, remaining: Sequence[Hold], waiting: Mapping[WaitingTable, frozenset[str]]
+) -> bool:
+    """Whether an event waits behind `hold` alone of those `remaining`; an operator ends a paused type's."""
+    if hold.state == holds.STATE_PAUSED:
+        return True
+    others = {h.name for h in remaining if h.kind != hold.kind}
+    if hold.kind == holds.KIND_TABLE:
+        return any(table.destination == hold.name and types - others for table, types in waiting.items())
+    return any(hold.name in types and table.destination not in others for table, types in waiting.items())

@@ -1,0 +1,72 @@
+"""What waited in its own database, in the words of a settlement: its rows, its records, its transaction."""
+
+from collections.abc import Callable, Collection, Sequence
+
+import pyarrow as pa
+from psycopg2.extensions import connection
+
+from services.writer.changes.read_changes import read as read_changes
+from services.writer.model.offsets import Partition
+from services.writer.model.records import PartitionSlice
+from services.writer.model.targets import Target
+from services.writer.parse.parse import read
+from services.writer.persist import landing
+from services.writer.postgres.database import Database
+from services.writer.settle.no_longer_routed import origins_of
+from services.writer.settle.pause_policy import PausePolicy
+from services.writer.settle.settlement import SettlementContext
+from services.writer.settle.waiting_table import WaitingEvents
+from shared.errors import UserError
+
+
+def context(conn: connection, database: Database, taken: Sequence[WaitingEvents]) -> SettlementContext:
+    """Return what a settlement of `taken` works with; each partition is of one incarnation of its topic."""
+    return SettlementContext(
+        conn=conn,
+        database=database,
+        topic_ids={t.partition: t.topic_id for t in taken},
+        records=_records(taken),
+        pause_policy=PausePolicy(),
+        keeps_log=True,
+    )
+
+
+def rows(target: Target, taken: Sequence[WaitingEvents]) -> tuple[pa.Table, list[tuple[pa.Table, UserError]]]:
+    """Return the rows of their `target`; and where those came from that read as no event, and why.
+
+    They did when they were let wait: a later release may read more strictly.
+    """
+    batches, rejected = [], []
+    for t in taken:
+        values = t.records.column("value")
+        events = read_changes(values.to_pylist())[0] if target.holds_changes else read(values)
+        for at, error in events.errors.items():
+            rejected.append((pa.Table.from_batches([origins_of(t.records.slice(at, 1))]), error))
+        batches.append(_without(events.errors, landing.rows(t.records, events.columns)))
+    return pa.Table.from_batches(batches), rejected
+
+
+def identified(taken: Sequence[WaitingEvents]) -> pa.Table:
+    """Return where they came from and, as far as that can be read, who they are: parking keeps it."""
+    batches = []
+    for t in taken:
+        rows_of, events = origins_of(t.records), read(t.records.column("value"))
+        for column, name in (("_id", "id"), ("_event_name", "event_name"), ("_version", "version")):
+            rows_of = rows_of.append_column(column, events.columns.column(name))
+        batches.append(rows_of)
+    return pa.Table.from_batches(batches)
+
+
+def _without(at: Collection[int], rows_of: pa.RecordBatch) -> pa.RecordBatch:
+    if not at:
+        return rows_of
+    remaining = [i for i in range(len(rows_of)) if i not in at]
+    return rows_of.take(pa.array(remaining, pa.int64()))
+
+
+def _records(taken: Sequence[WaitingEvents]) -> Callable[[Partition, list[int]], pa.Table]:
+    def records_at(partition: Partition, offsets: list[int]) -> pa.Table:
+        runs = [PartitionSlice(t.partition, t.records) for t in taken if t.partition == partition]
+        return pa.Table.from_batches([run.only(offsets).rows for run in runs])
+
+    return records_at

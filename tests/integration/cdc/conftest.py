@@ -1,0 +1,22 @@
+"""A desk in a migrated database of the test's own."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.fixtures.fix_postgres import Database, Templates, created
+from tests.fixtures.writer import Bench
+from tests.integration.cdc.desk import Desk
+
+
+@pytest.fixture
+def published(templates: Templates) -> Iterator[Database]:
+    """A database that sources are published to, dropped after the test."""
+    with created(templates.server, templates.cdc) as database:
+        yield database
+
+
+@pytest.fixture
+def desk(published: Database) -> Desk:
+    """Its table is not told yet: `tell` does."""
+    return Desk(Bench(published.dsn).prepare()).prepare()

@@ -1,0 +1,116 @@
+"""A source that freezes, or the database that it is published to: it is told, and nobody waits for it."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from typer.testing import CliRunner
+
+from services.cdc.agent.connect_api import ConnectApi
+from services.cdc.agent.reconcile import Reach, SourceLook
+from services.cdc.agent.source_sql import SourceDatabase
+from services.cdc.agent.source_state_sql import KeptDatabase
+from services.cdc.merger.merger import Modeler
+from services.cdc.merger.published import Published
+from services.cdc.merger.settings import ModelerSettings
+from services.cli.app import app
+from shared.registry.sources import Source
+from stack.postgres import Postgres
+from tests.fixtures.changes import Stream
+from tests.fixtures.silent import Stopped
+from tests.fixtures.writer import Bench, eventually
+from tests.integration.cdc.desk import Desk
+
+SOURCE = Source(dsn_env="ONRAMP_SOURCE_SHOP", schemas=("app",), publish="shop")
+#: What is away in all of these tests, once the databases were asked.
+_AWAY = "Kafka Connect"
+
+
+@contextmanager
+def stopped(server: Stopped) -> Iterator[None]:
+    server.stop()
+    try:
+        yield
+    finally:
+        server.go_on()
+
+
+def look_at(source: str, published: str) -> SourceLook:
+    """As the agent does; Kafka Connect is away."""
+    reach = Reach(
+        database=SourceDatabase("shop", SOURCE, source),
+        kept=KeptDatabase("shop", "ONRAMP_SOURCE_SHOP", published),
+        connect=ConnectApi("http://127.0.0.1:1"),
+        topics=None,  # type: ignore[arg-type] - it comes after what is away
+        rendering=None,  # type: ignore[arg-type]
+    )
+    return SourceLook("shop", SOURCE, reach)
+
+
+def listed(*databases: str) -> tuple[int, str]:
+    """What people see, and the exit code."""
+    named = ",".join(f'"d{n}":"{dsn}"' for n, dsn in enumerate(databases[1:]))
+    env = {"ONRAMP_WRITER_DSN": databases[0], "ONRAMP_WRITER_DATABASES": f"{{{named}}}"}
+    result = CliRunner().invoke(app, ["sources", "list"], env=env)
+    return result.exit_code, result.output
+
+
+@pytest.mark.timeout(300)
+def test_f47_a_source_that_freezes_is_unreachable_and_so_it_is_listed(
+    desk: Desk, own_postgres: Postgres
+) -> None:
+    look = look_at(own_postgres.dsn, desk.bench.dsn)
+    assert look.look().reason.startswith(_AWAY)  # its connections are open
+    with stopped(Stopped(own_postgres)):
+        shown = look.look()
+        assert (shown.state, shown.reason[:32]) == ("unreachable", "the source shop does not answer:")
+        code, said = listed(desk.bench.dsn)
+        assert (code, "shop                 unreachable" in said) == (1, True)
+        assert "the source shop does not answer:" in said
+    eventually(lambda: look.look().reason.startswith(_AWAY))
+    look.close()
+
+
+@pytest.mark.timeout(300)
+def test_f47_a_database_that_sources_are_published_to_freezes_and_others_are_listed(
+    desk: Desk, own_postgres: Postgres
+) -> None:
+    other = look_at(desk.bench.dsn, desk.bench.dsn)
+    other.look()
+    other.close()
+    Bench(own_postgres.dsn).migrate().prepare()
+    frozen = look_at(desk.bench.dsn, own_postgres.dsn)
+    assert frozen.look().reason.startswith(_AWAY)
+    with stopped(Stopped(own_postgres)):
+        assert frozen.look().reason.startswith("the database that it is published to does not answer:")
+        code, said = listed(own_postgres.dsn, desk.bench.dsn)
+        assert (code, "shop  " in said) == (3, True)
+        assert "what is published to onramp is not known: the database that it is published" in said
+    eventually(lambda: frozen.look().reason.startswith(_AWAY))
+    frozen.close()
+
+
+@pytest.mark.timeout(300)
+def test_f47_a_modeler_says_that_its_database_is_frozen_goes_on_with_it_and_ends(
+    own_postgres: Postgres, caplog: pytest.LogCaptureFixture
+) -> None:
+    desk = Desk(Bench(own_postgres.dsn).migrate().prepare()).prepare().tell()
+    published = Published(sources={"shop": SOURCE}, models={})
+    modeler = Modeler("onramp", desk.bench.dsn, lambda: published, ModelerSettings(look_s=0.05, retry_s=0.1))
+    thread = threading.Thread(target=modeler.run)
+    thread.start()
+    try:
+        desk.land(Stream().insert(id=1, note="a"))
+        eventually(lambda: desk.model()["changes"] == 1)
+        with stopped(Stopped(own_postgres)):
+            eventually(lambda: "the database does not answer" in caplog.text)
+        desk.land(Stream(at=1200).insert(id=2, note="b"))
+        eventually(lambda: desk.model()["changes"] == 2)
+        with stopped(Stopped(own_postgres)):
+            modeler.stop()
+            thread.join(120)
+            assert not thread.is_alive()
+    finally:
+        modeler.stop()
+        thread.join()

@@ -1,0 +1,256 @@
+"""The modeler beside a database: it is told, looks anyway, and one table that fails holds itself alone."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+
+import psycopg2
+import pytest
+from typer.testing import CliRunner
+
+from services.cdc.merge.merge_sql import Merge
+from services.cdc.merger.merger import Modeler
+from services.cdc.merger.published import Published, is_one_condition
+from services.cdc.merger.settings import ModelerSettings
+from services.cli.app import app
+from shared.registry.sources import Model, Source
+from tests.fixtures.changes import Stream
+from tests.fixtures.writer import eventually
+from tests.integration.cdc.desk import Desk
+
+SOURCE = Source(dsn_env="ONRAMP_SOURCE_SHOP", schemas=("app",), publish="shop", keep_landing="1h")
+#: Looks so seldom that only what is said can wake it.
+SELDOM = ModelerSettings(look_s=3600, retry_s=0.1)
+OFTEN = ModelerSettings(look_s=0.05, retry_s=0.1)
+
+
+@contextmanager
+def running(
+    desk: Desk, settings: ModelerSettings, models: dict[str, Model] | None = None
+) -> Iterator[Modeler]:
+    published = Published(sources={"shop": SOURCE}, models=models or {})
+    with running_by(desk, settings, lambda: published) as modeler:
+        yield modeler
+
+
+@contextmanager
+def running_by(
+    desk: Desk, settings: ModelerSettings, published: Callable[[], Published]
+) -> Iterator[Modeler]:
+    """Run it by a registry that may change."""
+    modeler = Modeler("onramp", desk.bench.dsn, published, settings)
+    thread = threading.Thread(target=modeler.run)
+    thread.start()
+    try:
+        yield modeler
+    finally:
+        modeler.stop()
+        desk.bench.execute("NOTIFY onramp_landing")
+        thread.join(30)
+        assert not thread.is_alive()
+
+
+def _there(desk: Desk, expected: list[tuple[object, ...]]) -> Callable[[], bool]:
+    def look() -> bool:
+        exists = desk.bench.one("SELECT to_regclass('shop.orders') IS NOT NULL")
+        return bool(exists) and desk.rows() == expected
+
+    return look
+
+
+def test_what_lands_is_public_because_the_transaction_says_so(desk: Desk) -> None:
+    desk.tell()
+    with running(desk, SELDOM):
+        eventually(_there(desk, []))
+        for i in range(3):
+            desk.land(Stream(at=1000 + i * 100).insert(id=i, note="a"))
+            eventually(_there(desk, [(n, "a") for n in range(i + 1)]))
+
+
+def test_a_source_that_is_known_here_after_its_tables_are_told_is_published(desk: Desk) -> None:
+    desk.tell().bench.execute("DELETE FROM onramp.models")
+    looks, named = list[str](), ["other"]
+
+    def published() -> Published:
+        looks.extend(named)
+        return Published(sources=dict.fromkeys(named, SOURCE), models={})
+
+    with running_by(desk, OFTEN, published):
+        eventually(lambda: looks.count("other") > 2)  # by then it has read the history
+        named.append("shop")
+        desk.land(Stream().insert(id=1, note="a"))
+        eventually(_there(desk, [(1, "a")]))
+
+
+def test_what_nobody_said_is_found_by_looking(desk: Desk) -> None:
+    desk.tell()
+    with running(desk, OFTEN):
+        desk.land(Stream().insert(id=1, note="a"))
+        eventually(_there(desk, [(1, "a")]))
+
+
+def test_tables_without_news_cost_no_statement_of_theirs(desk: Desk) -> None:
+    desk.tell().land(Stream().insert(id=1, note="a"))
+    with running(desk, OFTEN):
+        eventually(_there(desk, [(1, "a")]))
+        before = desk.bench.one("SELECT merged_at FROM onramp.models")
+        desk.bench.execute("NOTIFY onramp_landing")
+        time.sleep(0.5)  # ten looks
+        assert desk.bench.one("SELECT merged_at FROM onramp.models") == before
+
+
+def test_a_table_that_fails_as_nobody_foresaw_is_held_and_says_so(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk.tell().land(Stream().insert(id=1, note="a"))
+    with monkeypatch.context() as patched:
+        patched.setattr(Merge, "run", fails)
+        with running(desk, OFTEN):
+            eventually(lambda: desk.model()["reason"])
+    reason = "it cannot be merged, for a reason that nobody foresaw (LookupError): the modeler's log has more"
+    assert desk.model()["reason"].startswith(reason)
+    with running(desk, OFTEN):
+        eventually(_there(desk, [(1, "a")]))
+    assert desk.model()["reason"] is None
+
+
+def fails(*_: object) -> bool:
+    raise LookupError
+
+
+def test_a_table_that_fails_is_held_alone_and_goes_on_when_it_is_fixed(desk: Desk) -> None:
+    other = Desk(desk.bench)
+    desk.tell().land(Stream().insert(id="x", note="a"))
+    with closing(psycopg2.connect(desk.bench.dsn)) as conn, conn, conn.cursor() as cursor:
+        cursor.execute(
+            "INSERT INTO onramp.source_tables (source, schema_name, table_name, columns, key) VALUES "
+            "('shop', 'app', 'other', '[{\"name\": \"id\", \"type\": \"integer\"}]', '{id}')"
+        )
+    assert other.next_offset == 0
+    with running(desk, OFTEN):
+        eventually(
+            lambda: (
+                "22P02"
+                in (desk.bench.one("SELECT max(reason) FROM onramp.models WHERE table_name = 'orders'") or "")
+            )
+        )
+        eventually(lambda: desk.bench.one("SELECT to_regclass('shop.other') IS NOT NULL"))
+        assert desk.bench.one("SELECT held_since FROM onramp.models WHERE table_name = 'orders'") is not None
+        desk.columns["id"] = "text"
+        desk.tell()
+        eventually(_there(desk, [("x", "a")]))
+        assert desk.bench.rows(
+            "SELECT reason, held_since FROM onramp.models WHERE table_name = 'orders'"
+        ) == [(None, None)]
+
+
+def test_landing_goes_on_while_its_table_is_held(desk: Desk) -> None:
+    desk.tell().land(Stream().insert(id="x", note="a"))
+    with running(desk, OFTEN):
+        eventually(lambda: desk.model()["reason"])
+        desk.land(Stream(at=1200).insert(id=2, note="b"))
+        assert desk.bench.one("SELECT count(*) FROM landing.shop__app__orders") == 2
+
+
+def test_two_modelers_count_nothing_twice(desk: Desk) -> None:
+    desk.key = None
+    desk.tell()
+    with running(desk, OFTEN), running(desk, OFTEN):
+        for i in range(20):
+            desk.land(Stream(at=1000 + i * 100).insert(id=1, note="a"))
+        eventually(lambda: desk.model()["changes"] == 20)
+    assert desk.rows() == [(1, "a")] * 20
+
+
+def test_a_parked_change_holds_the_table(desk: Desk) -> None:
+    stream = Stream().insert(id=1, note="a").insert(id=2, note="\0")
+    desk.tell().land(stream)
+    with running(desk, OFTEN):
+        eventually(lambda: "parked" in (desk.model()["reason"] or ""))
+    assert desk.model()["next_offset"] == 0
+
+
+def test_so_does_one_of_which_nothing_else_came(desk: Desk) -> None:
+    desk.tell().land(Stream().insert(id=2, note="\0"))
+    with running(desk, OFTEN):
+        eventually(lambda: "parked" in (desk.model()["reason"] or ""))
+
+
+def test_a_topic_that_was_made_again_holds_the_table(desk: Desk) -> None:
+    desk.tell().land(Stream().insert(id=1, note="a"))
+    with running(desk, OFTEN):
+        eventually(_there(desk, [(1, "a")]))
+        desk.make_topic_again().land(Stream().insert(id=2, note="b"))
+        eventually(lambda: "made again" in (desk.model()["reason"] or ""))
+    assert desk.rows() == [(1, "a")]
+
+
+def test_changes_that_wait_behind_a_lock_are_not_passed_over(desk: Desk) -> None:
+    desk.tell().land(Stream().insert(id=1, note="a").insert(id=2, note="b").insert(id=3, note="c"))
+    landing = "landing.shop__app__orders"
+    desk.bench.execute(f"CREATE TABLE public.waits AS SELECT * FROM {landing} WHERE _offset = 1")  # noqa: S608
+    desk.bench.execute(f"DELETE FROM {landing} WHERE _offset = 1")  # noqa: S608
+    desk.bench.execute(
+        "INSERT INTO onramp.waiting SELECT topic_id, topic, partition, 1, 'landing.shop__app__orders', "
+        "'landing', 'shop__app__orders', false, 'x', 'x', '', NULL, now() FROM onramp.ledger "
+        "WHERE topic LIKE 'cdc%'"
+    )
+    with running(desk, OFTEN):
+        eventually(_there(desk, [(1, "a")]))
+        desk.bench.execute(f"INSERT INTO {landing} SELECT * FROM public.waits")  # noqa: S608
+        desk.bench.execute("DELETE FROM onramp.waiting")
+        eventually(_there(desk, [(1, "a"), (2, "b"), (3, "c")]))
+
+
+def test_the_models_of_the_registry_clean(desk: Desk) -> None:
+    desk.tell().land(Stream().insert(id=1, note="a").insert(id=2, note="b"))
+    with running(desk, OFTEN, {"shop.app.orders": Model(where="after->>'note' <> 'b'")}):
+        eventually(_there(desk, [(1, "a")]))
+
+
+def test_what_is_old_and_merged_is_trimmed(desk: Desk) -> None:
+    desk.tell().land(Stream().insert(id=1, note="a").insert(id=2, note="b").insert(id=3, note="c"))
+    desk.bench.execute(
+        "UPDATE landing.shop__app__orders SET change = change || '{\"ts_ms\": 1}' WHERE _offset < 2"
+    )
+    with running(desk, ModelerSettings(look_s=0.05, trim_s=0.05)):
+        eventually(lambda: desk.bench.one("SELECT count(*) FROM landing.shop__app__orders") == 1)
+    assert desk.bench.one("SELECT trimmed_to FROM onramp.models") == 2
+    assert desk.rows() == [(1, "a"), (2, "b"), (3, "c")]
+
+
+def test_a_table_is_made_again_from_what_landed(desk: Desk) -> None:
+    desk.tell().land(Stream().insert(id=1, note="a").update(id=1, note="b"))
+    with running(desk, OFTEN):
+        eventually(_there(desk, [(1, "b")]))
+        desk.bench.execute("UPDATE shop.orders SET note = 'by hand'")
+        said = CliRunner().invoke(app, ["sources", "rebuild", "shop.app.orders", "--dsn", desk.bench.dsn])
+        assert said.exit_code == 0, said.output
+        eventually(_there(desk, [(1, "b")]))
+
+
+def test_what_is_trimmed_cannot_be_made_again(desk: Desk) -> None:
+    desk.tell().land(Stream().insert(id=1, note="a")).merge()
+    desk.bench.execute("UPDATE onramp.models SET trimmed_to = 1")
+    said = CliRunner().invoke(app, ["sources", "rebuild", "shop.app.orders", "--dsn", desk.bench.dsn])
+    assert (said.exit_code, "onramp sources resync shop" in said.output) == (1, True)
+    assert desk.model()["next_offset"] == 1
+
+
+@pytest.mark.parametrize(
+    ("where", "is_one"),
+    [
+        ("after->>'a' NOT LIKE '%;--'", True),
+        ("(a) AND (b)", True),
+        ("a) OR (b", False),
+        ("a; DROP TABLE x", False),
+        ("a -- b", False),
+        ("a /* b", False),
+        ("'a", False),
+        ("$$a", False),
+        ("(a", False),
+    ],
+)
+def test_a_condition_cannot_end_the_statement_around_it(where: str, *, is_one: bool) -> None:
+    assert is_one_condition(where) is is_one
