@@ -22,6 +22,7 @@ COPY --from=build /opt/venv /opt/venv
 WORKDIR /app
 COPY shared shared
 COPY services/__init__.py services/__init__.py
+COPY services/ops services/ops
 COPY services/admin services/admin
 COPY services/cli services/cli
 COPY stack stack

@@ -347,7 +347,7 @@ DASHBOARDS: Final[dict[str, tuple[str, Sequence[Panel]]]] = {
                 "Remarks, by table",
                 "cps",
                 (
-                    _rate("onramp_writer_remarks_total", "database, table, remark"),
+                    _rate("onramp_writer_warnings_total", "database, table, remark"),
                     "{{database}} {{table}} {{remark}}",
                 ),
             ),

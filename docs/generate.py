@@ -74,10 +74,10 @@ name ends in `_total` there; a histogram has `_bucket`, `_sum` and `_count`.
 
 Most of the writer's counters start at zero with its process. Those of events and remarks do not:
 they show what the databases have counted in the rows' own transactions (`onramp.totals`,
-`onramp.remarks`). These are read every few seconds; what a batch commits is counted at once, and
+`onramp.warnings`). These are read every few seconds; what a batch commits is counted at once, and
 what drained or was released with the next reading. What begins while a service runs is at 0
-for a minute first (`ONRAMP_WRITER_NEW_COUNTER_S`): Prometheus knows an increase only between two samples.
-Above a limit of series, names that anybody may make (topics, tables, event types) are `other`; step,
+for a minute first (`ONRAMP_WRITER_NEW_COUNTER_SECONDS`): Prometheus sees an increase only between two
+samples. Above a limit of series, names that anybody may make (topics, tables, event types) are `other`; step,
 database and outcome stay.
 """
 

@@ -38,7 +38,7 @@ from stack.services import Service, writer
 _NOWHERE: Final = "postgresql://nobody@127.0.0.1:9/nowhere"
 _HEADERS: Final = [(wire.HEADER_CONTEXT, wire.CONTEXT_BYTES)]
 _PATIENCE_SECONDS: Final = 300.0
-_MOST_IN_FLIGHT: Final = 1000
+_MAX_IN_FLIGHT: Final = 1000
 _MADE_UP: Final = "events.bench_made_up"
 _WATCHED: Final = "SELECT count(*) FROM onramp.holds"
 
@@ -68,7 +68,7 @@ class Bench:
     def send(self, topic: str, values: Iterator[bytes]) -> None:
         """Put `values` on Kafka."""
         for value in values:
-            while len(self.producer) > _MOST_IN_FLIGHT:
+            while len(self.producer) > _MAX_IN_FLIGHT:
                 self.producer.poll(0.05)
             self.producer.produce(topic, value, headers=_HEADERS)
             self.sent += 1

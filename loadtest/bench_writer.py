@@ -272,7 +272,7 @@ def main() -> None:
     print(figures)
     if args.out:
         args.out.write_text(figures, "utf-8")
-    elif args.events >= writer_page.LEAST_EVENTS:
+    elif args.events >= writer_page.MIN_EVENTS:
         (RESULTS / writer_page.name_of(result)).write_text(figures, "utf-8")
         writer_page.write()
 

@@ -37,8 +37,10 @@ _TABLE: Final = """
 """
 _FIRST: Final = "INSERT INTO app.{} (id) VALUES (0)"
 _KNOWN: Final = "SELECT 1 FROM onramp_agent.sources WHERE tables ?& %s AND source = %s"
-_MERGED: Final = "SELECT coalesce(sum(changes - repeats), 0)::int8 FROM onramp.models WHERE source = %s"
-_HELD: Final = "SELECT source, table_name, reason FROM onramp.models WHERE reason IS NOT NULL"
+_MERGED: Final = (
+    "SELECT coalesce(sum(changes - repeats), 0)::int8 FROM onramp.table_settings WHERE source = %s"
+)
+_HELD: Final = "SELECT source, table_name, reason FROM onramp.table_settings WHERE reason IS NOT NULL"
 
 
 class CdcStack:
@@ -150,12 +152,17 @@ class CdcStack:
             def is_same(theirs: str = theirs, ours: str = ours) -> bool:
                 return differing(self.source(source), theirs, self.warehouse, ours) == (0, 0)
 
-            self.until(is_same, f"{ours} equals its source", look_s=0.5)
+            self.until(is_same, f"{ours} equals its source", poll_seconds=0.5)
             rows += self.ask(f"SELECT count(*) FROM {ours}")[0][0]  # noqa: S608 - a name of our own
         return {"rows_compared": rows, "rows_that_differ": 0}
 
     def until(
-        self, holds: Callable[[], bool], what: str, look_s: float = _LOOK_SECONDS, *, is_whole: bool = True
+        self,
+        holds: Callable[[], bool],
+        what: str,
+        poll_seconds: float = _LOOK_SECONDS,
+        *,
+        is_whole: bool = True,
     ) -> float:
         """Wait until something holds; returns when (`time.monotonic()`).  Not `is_whole`: some stopped."""
         deadline = time.monotonic() + _PATIENCE_SECONDS
@@ -164,7 +171,7 @@ class CdcStack:
                 raise StackError(f"It never came to be that {what}. Held: {self.ask(_HELD)}")
             for part in (self.capture, self.writer) if is_whole else ():
                 part.check()
-            time.sleep(look_s)
+            time.sleep(poll_seconds)
         return time.monotonic()
 
     def execute(self, dsn: str, *statements: str) -> float:

@@ -1,7 +1,7 @@
 """When each change of a source became public, and how long after its commit that was.
 
-A table's counter in `onramp.models` moves in the transaction that changes the public table, and a connection
-of its own reads it every 10 ms: the first reading at which it counts a change is the moment, noted when the
+A table's counter in `onramp.table_settings` moves in the transaction that changes the public table, and a
+connection of its own reads it every 10 ms: the first reading at which it counts a change is the moment, noted when the
 answer is there.  It errs upwards, by at most the time between two readings.  Commits of a table are numbered
 in the order of their answers, which is that of the log but for those that are answered at once.
 """
@@ -29,7 +29,7 @@ from stack.errors import StackError
 
 _LOOK_SECONDS: Final = 0.01
 _CLIENTS: Final = 8
-_COUNTERS: Final = "SELECT table_name, changes FROM onramp.models WHERE source = %s"
+_COUNTERS: Final = "SELECT table_name, changes FROM onramp.table_settings WHERE source = %s"
 
 
 class Watch:

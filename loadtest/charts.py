@@ -9,8 +9,8 @@ import numpy as np
 from matplotlib.axes import Axes
 
 _STYLES: Final = {"p50": ":", "p95": "--", "p99": "-"}
-_MOST_PROCESSES: Final = 8
-_LEAST_CORES: Final = 0.01
+_MAX_PROCESSES: Final = 8
+_MIN_CORES: Final = 0.01
 
 
 def draw(result: dict[str, Any], file: Path) -> None:
@@ -36,8 +36,8 @@ def draw(result: dict[str, Any], file: Path) -> None:
     _finish(latency, "ms from the intended start")
     lag.plot(_numbers(line["lag"]), linewidth=1, label="records above the ledger")
     _finish(lag, "lag")
-    costs = [(name, cost) for name, cost in result["processes"].items() if cost["cores"] >= _LEAST_CORES]
-    for name, _ in costs[:_MOST_PROCESSES]:
+    costs = [(name, cost) for name, cost in result["processes"].items() if cost["cores"] >= _MIN_CORES]
+    for name, _ in costs[:_MAX_PROCESSES]:
         cpu.plot(_numbers(line["cores"].get(name, [])), label=name, linewidth=1)
     _finish(cpu, "cores")
     cpu.set_xlabel("seconds")

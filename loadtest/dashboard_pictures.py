@@ -20,7 +20,7 @@ from docs.grafana import Panel
 PICTURES: Final = Path(__file__).resolve().parent.parent / "docs/pictures"
 _COLUMNS: Final = 2
 _POINTS: Final = 240
-_MOST_LINES: Final = 8
+_MAX_LINES: Final = 8
 _LEGEND: Final = re.compile(r"\{\{\s*(\w+)\s*\}\}")
 _UNITS: Final = {
     "d": "days",
@@ -63,7 +63,7 @@ def _draw_panel(axes: Axes, of: Panel, url: str, until: float, seconds: float) -
     axes.tick_params(labelsize=7)
     axes.grid(visible=True, alpha=0.3)
     lines = [(legend, series) for query, legend in queries for series in _range(url, query, until, seconds)]
-    for legend, series in lines[:_MOST_LINES]:
+    for legend, series in lines[:_MAX_LINES]:
         times = [at - until + seconds for at, _ in series["values"]]
         label = _LEGEND.sub(lambda found, of=series["metric"]: of.get(found[1], ""), legend)
         axes.plot(times, [float(value) for _, value in series["values"]], label=label, linewidth=1)

@@ -15,7 +15,7 @@ from loadtest.watch import Watch
 WARM_FROM: Final = 0.2
 _MINUTE: Final = 60.0
 #: A shell that started something is no part of the cost.
-_LEAST_CPU_SECONDS: Final = 0.005
+_MIN_CPU_SECONDS: Final = 0.005
 _PERCENTILES: Final = {"p50": 50.0, "p95": 95.0, "p99": 99.0}
 
 
@@ -140,7 +140,7 @@ def costs(watch: Watch, packets: int) -> dict[str, dict[str, float]]:
             **({"pss_mib": memory[name]} if name in memory else {}),
         }
         for name, seconds in sorted(spent.items(), key=lambda item: -item[1])
-        if seconds >= _LEAST_CPU_SECONDS
+        if seconds >= _MIN_CPU_SECONDS
     }
 
 

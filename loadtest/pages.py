@@ -15,10 +15,10 @@ RESULTS: Final = ROOT / "loadtest" / "results"
 CAPACITY: Final = ROOT / "docs" / "capacity.md"
 
 #: Shorter runs are trials: they are neither kept by git nor shown.
-LEAST_SECONDS: Final = 60.0
+MIN_SECONDS: Final = 60.0
 _SHARE: Final = 0.95
 _IN_TIME_MS: Final = 2000
-_MOST_COSTS: Final = 3
+_MAX_COSTS: Final = 3
 
 _RESULTS_HEAD: Final = """\
 # Load, measured
@@ -44,7 +44,7 @@ _NOTHING: Final = "No run of a minute or more has been committed yet: `make load
 def results(folder: Path = RESULTS) -> list[dict[str, Any]]:
     """Return the runs that count, in the order of their files' names."""
     results = [json.loads(file.read_text("utf-8")) for file in sorted(folder.glob("load-*.json"))]
-    return [each for each in results if each["seconds"] >= LEAST_SECONDS]
+    return [each for each in results if each["seconds"] >= MIN_SECONDS]
 
 
 def results_page(runs: Sequence[dict[str, Any]]) -> str:
@@ -194,7 +194,7 @@ _NEEDS: Final = (
 
 def _needs(run: dict[str, Any]) -> list[str]:
     costs = run["processes"]
-    largest = sorted(costs.items(), key=lambda item: -item[1]["cores"])[:_MOST_COSTS]
+    largest = sorted(costs.items(), key=lambda item: -item[1]["cores"])[:_MAX_COSTS]
     landed = run.get("end_to_end_per_minute", 0)
     return [
         f"{landed:,}",

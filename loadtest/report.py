@@ -16,7 +16,7 @@ import psutil
 from loadtest import charts, shapes, verify
 from loadtest import pages as written
 from loadtest.found import connect
-from loadtest.pages import LEAST_SECONDS, RESULTS
+from loadtest.pages import MIN_SECONDS, RESULTS
 from loadtest.shapes import SEEDS, Shape
 from loadtest.target import ROOT, Target
 from stack.jars import read_lock
@@ -44,7 +44,7 @@ def arguments(described: str) -> argparse.Namespace:
     parser.add_argument("--via", choices=tuple(shapes.USERS), help="instead of the shape's form")
     parser.add_argument("--web", action="store_true", help="locust's web UI on 127.0.0.1:8089")
     parser.add_argument("--keep", action="store_true", help="keep the stack's data in .onramp/load")
-    help_of_out = f"folder of the results; unless given, runs below {LEAST_SECONDS:g} s go to {TRIALS.name}"
+    help_of_out = f"folder of the results; unless given, runs below {MIN_SECONDS:g} s go to {TRIALS.name}"
     parser.add_argument("--out", type=Path, help=help_of_out)
     parser.add_argument("--url", help="load this gateway instead of a stack of our own")
     parser.add_argument("--api-key", default=os.environ.get("ONRAMP_API_KEY"), help="its key")
@@ -54,7 +54,7 @@ def arguments(described: str) -> argparse.Namespace:
     parser.add_argument("--database", default="onramp", help="that database's public name")
     parser.add_argument("--syslog", metavar="HOST:PORT", help="its syslog over TCP")
     args = parser.parse_args()
-    args.out = args.out or (RESULTS if args.seconds >= LEAST_SECONDS else TRIALS)
+    args.out = args.out or (RESULTS if args.seconds >= MIN_SECONDS else TRIALS)
     return args
 
 

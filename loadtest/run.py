@@ -30,7 +30,7 @@ from stack.errors import StackError
 from stack.interrupts import Stopped
 
 WARM_UP: Final = named("warm-up", 8)
-_MOST_SHARED: Final = 5_000_000
+_MAX_SHARED: Final = 5_000_000
 _PATIENCE_SECONDS: Final = 60.0
 #: A generator that is late has so long to send what was due.
 _LATE_SECONDS: Final = 30.0
@@ -208,7 +208,7 @@ def main() -> None:
 def _stack_of(shape: Shape, args: argparse.Namespace) -> tuple[int, str]:
     """Return what shapes that may share a stack have in common; a cold one, or gigabytes, get their own."""
     packets = sum(step.seconds * step.rate for step in shape.steps)
-    return args.brokers or shape.brokers, shape.name if shape.cold or packets > _MOST_SHARED else ""
+    return args.brokers or shape.brokers, shape.name if shape.cold or packets > _MAX_SHARED else ""
 
 
 def _group(brokers: int, group: list[Shape], args: argparse.Namespace) -> list[dict[str, Any]]:

@@ -20,7 +20,7 @@ from loadtest.claims import IS_OK, IS_REFUSED, IS_UNKNOWN, NEVER_SENT, Claims, I
 from loadtest.target import ROOT, Target
 
 _EXAMPLES: Final = 10
-_MOST_FINDINGS: Final = 20
+_MAX_FINDINGS: Final = 20
 
 
 @dataclass(slots=True)
@@ -166,6 +166,6 @@ def audit(target: Target, topic: str) -> dict[str, Any]:
         "balanced": report["balanced"] and not report["unsettled"],
         "deep": report["deep"],
         "receipts": report["receipts"],
-        "findings": findings[:_MOST_FINDINGS],
+        "findings": findings[:_MAX_FINDINGS],
         "unchecked": report["unchecked"][:_EXAMPLES],
     }

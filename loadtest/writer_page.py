@@ -13,7 +13,7 @@ from loadtest.pages import RESULTS
 #: The warm window starts when this share of the events is settled.
 WARM_FROM: Final = 0.2
 #: Below so many events the JVM is cold for most of a run: a trial, not kept.
-LEAST_EVENTS: Final = 1_000_000
+MIN_EVENTS: Final = 1_000_000
 _PAGE: Final = "writer.md"
 _PLOT: Final = "writer-scale.png"
 _SCALE_CASE: Final = "landing-250b"

@@ -8,7 +8,7 @@ from typing import Final
 _SECONDS: Final = (0.2, 0.5, 1.0, 2.0, 5.0)
 _JITTER: Final = 0.2
 #: No pause is longer.
-MOST_SECONDS: Final = _SECONDS[-1] * (1 + _JITTER)
+MAX_SECONDS: Final = _SECONDS[-1] * (1 + _JITTER)
 
 
 class Backoff:

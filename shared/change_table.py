@@ -18,7 +18,7 @@ TRANSACTION: Final = "transaction"
 _SEPARATOR: Final = "__"
 #: No name without a cut has it.
 _CUT: Final = "~"
-_MOST_NAME_BYTES: Final = 63
+_MAX_NAME_BYTES: Final = 63
 _DIGITS: Final = 12
 
 
@@ -44,10 +44,10 @@ def name_of(source: str, schema: str, table: str) -> str:
     """
     parts = (source, schema, table)
     plain = _SEPARATOR.join(parts)
-    if len(plain.encode()) <= _MOST_NAME_BYTES and all(map(_is_plain, parts)):
+    if len(plain.encode()) <= _MAX_NAME_BYTES and all(map(_is_plain, parts)):
         return plain
     digest = sha256(orjson.dumps(parts)).hexdigest()[:_DIGITS]
-    head = plain.encode()[: _MOST_NAME_BYTES - _DIGITS - len(_CUT)].decode(errors="ignore")
+    head = plain.encode()[: _MAX_NAME_BYTES - _DIGITS - len(_CUT)].decode(errors="ignore")
     return f"{head}{_CUT}{digest}"
 
 

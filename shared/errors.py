@@ -201,8 +201,8 @@ UNAUTHENTICATED: Final = _rejected(
     "The API key is missing or not valid.",
     "Send the header Authorization: Bearer <key> once, with a key that is neither expired nor revoked.",
 )
-FOREIGN_PAGE: Final = _rejected(
-    "foreign_page",
+CROSS_ORIGIN: Final = _rejected(
+    "cross_origin",
     403,
     Step.RECEIVE,
     "Without API keys the gateway answers this machine's programs alone.",
@@ -405,8 +405,8 @@ NO_ENVELOPE: Final = _parked(
     "The record is neither an envelope nor a packet.",
     "Have its producer send an envelope or a packet, or drop the context header.",
 )
-NO_CHANGE: Final = _parked(
-    "no_change",
+NOT_A_CHANGE: Final = _parked(
+    "not_a_change",
     Step.SORT,
     "The record on a source's topic is no change of a table.",
     "Find out who else writes to the topic: only the source's connector may. The source's own changes "
@@ -453,8 +453,8 @@ NOT_ROUTED: Final = _parked(
     "Replayed: today's routes do not bring the event to the table that it was parked for.",
     "Route its name to that table again, or name another table of the same database that it may land in.",
 )
-NOT_ONE_TABLE: Final = _parked(
-    "not_one_table",
+AMBIGUOUS_TABLE: Final = _parked(
+    "ambiguous_table",
     Step.SORT,
     "Replayed: what was refused is not one table of its own today.",
     "Discard it if its packet names that table before; else name one table of the default database that it "
@@ -478,8 +478,8 @@ UNKNOWN_FIELD: Final = _parked(
     "The event has a field that the table takes no values for.",
     f"Drop the field, add the column, or set the table's contract to discard unknown fields, {_AGAIN}",
 )
-SWALLOWED: Final = _parked(
-    "swallowed",
+ROW_SUPPRESSED: Final = _parked(
+    "row_suppressed",
     Step.PERSIST,
     "The table took the row without an error and did not keep it.",
     f"Look for a trigger or rule on the table that suppresses rows, {_AGAIN}",
@@ -503,8 +503,8 @@ NO_PERMISSION: Final = _parked(
     "The writer's role may not write this table.",
     f"Grant INSERT and SELECT on the table to the writer's role, {_AGAIN}",
 )
-GIVEN_UP: Final = _parked(
-    "given_up",
+DEAD_LETTERED: Final = _parked(
+    "dead_lettered",
     Step.PERSIST,
     "The event waited for its table or its event type, and an operator gave it up.",
     "When what held it up is fixed, replay it: `onramp errors replay`.",
@@ -644,8 +644,8 @@ BAD_CURSOR: Final = _rejected(
     "The cursor is none that was given out for this list.",
     "Begin again without a cursor; a cursor goes with the filters of the page that it came with.",
 )
-NOT_KEPT: Final = _rejected(
-    "not_kept",
+NOT_STORED: Final = _rejected(
+    "not_stored",
     404,
     Step.RECEIVE,
     "There is nothing of this id or name, and no such path.",

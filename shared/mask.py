@@ -12,7 +12,7 @@ from typing import Any, Final
 import orjson
 
 _LONGEST: Final = 64
-_MOST_ITEMS: Final = 20
+_MAX_ITEMS: Final = 20
 _DEEPEST: Final = 16
 _UPPER: Final = re.compile(r"[^\W\d_a-z]")
 _LOWER: Final = re.compile(r"[a-z]")
@@ -55,10 +55,10 @@ def _masked(value: Any, path: _Path, hidden: Collection[_Path]) -> Any:
     if isinstance(value, (dict, list)) and len(path) >= _DEEPEST:
         return "…"
     if isinstance(value, dict):
-        items = list(value.items())[:_MOST_ITEMS]
+        items = list(value.items())[:_MAX_ITEMS]
         return {name: _masked(each, (*path, name), hidden) for name, each in items}
     if isinstance(value, list):
-        return [_masked(each, (*path, str(n)), hidden) for n, each in enumerate(value[:_MOST_ITEMS])]
+        return [_masked(each, (*path, str(n)), hidden) for n, each in enumerate(value[:_MAX_ITEMS])]
     if value is None or isinstance(value, bool):
         return value
     return shape(value if isinstance(value, str) else repr(value))

@@ -7,10 +7,10 @@ from typing import Final
 from shared import wire
 
 _FOREVER: Final = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
-_MOST_BYTES: Final = "max.message.bytes"
+_MAX_BYTES: Final = "max.message.bytes"
 #: Whatever fits an event's topic (1 MiB by Kafka's default, 10 MiB in the stack of one machine) fits
 #: here too, with all that Onramp says of it.
-_ROOM: Final = {_MOST_BYTES: str(16 << 20)}
+_ROOM: Final = {_MAX_BYTES: str(16 << 20)}
 _COMPACTED: Final = {"cleanup.policy": "compact"}
 #: Parked and waiting events are kept until an operator or the drainer has handled them.
 _KEPT: Final = {**_FOREVER, **_ROOM}

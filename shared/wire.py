@@ -30,11 +30,11 @@ CONTEXT: Final = {"consumer": {"type": "data_pipeline"}}
 #: Most bytes of the two headers that the writer reads (context, received-at) together.  The gateway
 #: writes 69 bytes, and another client not many more; larger ones are not carried, parsed or kept, or
 #: one record could cost as much memory as a batch may.
-MOST_HEADER_BYTES: Final = 64 << 10
+MAX_HEADER_BYTES: Final = 64 << 10
 
 #: Most headers of a record.  The gateway writes at most four, and what traces add are a dozen; those of a
 #: record with more are not walked, because ten thousand empty ones are a few bytes on Kafka.
-MOST_HEADERS: Final = 100
+MAX_HEADERS: Final = 100
 
 #: ``onramp up`` and deploy probes send events of this type; they land and are not counted.
 PROBE_EVENT: Final = "onramp_probe"

@@ -95,7 +95,7 @@ class Stack:
         if self._plan.prometheus:
             # Three scrapes of this Prometheus.
             self._shared_env |= dict.fromkeys(
-                ("ONRAMP_INGEST_NEW_COUNTER_S", "ONRAMP_WRITER_NEW_COUNTER_S"), "15"
+                ("ONRAMP_INGEST_NEW_COUNTER_SECONDS", "ONRAMP_WRITER_NEW_COUNTER_SECONDS"), "15"
             )
             self._find_prometheus()
         self._start_kafka_and_postgres()

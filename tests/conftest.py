@@ -17,8 +17,8 @@ os.environ["COLUMNS"] = "80"
 # Tests about keys say so; the others are about events.
 os.environ.setdefault("ONRAMP_ALLOW_KEYLESS", "true")
 # Tests read a counter once its event is counted; those of new counters say so.
-os.environ.setdefault("ONRAMP_INGEST_NEW_COUNTER_S", "0")
-os.environ.setdefault("ONRAMP_WRITER_NEW_COUNTER_S", "0")
+os.environ.setdefault("ONRAMP_INGEST_NEW_COUNTER_SECONDS", "0")
+os.environ.setdefault("ONRAMP_WRITER_NEW_COUNTER_SECONDS", "0")
 
 pytest_plugins = (
     "tests.fixtures.second_try",

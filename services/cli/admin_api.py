@@ -25,7 +25,7 @@ _THIS_MACHINE: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 _SECONDS: Final = 30.0
 #: Of each read of a file: the service looks at all of one before it answers.
 _FILE_SECONDS: Final = 600.0
-_MOST: Final = 500
+_MAX: Final = 500
 _OF_A_SERVER: Final = 500
 
 
@@ -108,7 +108,7 @@ class AdminApi:
         """Yield the first `count` entries of a list, page by page."""
         cursor = None
         while count > 0:
-            page = self.get(f"/v1/{listed}", limit=min(count, _MOST), cursor=cursor, **filters)
+            page = self.get(f"/v1/{listed}", limit=min(count, _MAX), cursor=cursor, **filters)
             yield from page[listed]
             count, cursor = count - len(page[listed]), page["next"]
             if cursor is None:

@@ -17,7 +17,7 @@ Entries = list[dict[str, Any]]
 _NEXT: Final = {
     "blocked": "the writer tries again by itself, after {most:.0f} seconds at most",
     "paused": "when somebody resumes it: `onramp types resume {name}`",
-    "given_up": "it is parked now",
+    "dead_lettered": "it is parked now",
     "resumed": "it lands now",
     "out": "the writer tries again by itself, after {most:.0f} seconds at most",
     "draining": "it lands now",
@@ -94,10 +94,10 @@ def _databases(status: "WriterStatus") -> Entries:
 
 
 def _next(state: str, name: str, *, is_running: bool) -> str:
-    from shared.backoff import MOST_SECONDS
+    from shared.backoff import MAX_SECONDS
 
     said = _NEXT.get(state, "") if is_running or state == "paused" else _NO_WRITER
-    return said.format(name=name, most=MOST_SECONDS)
+    return said.format(name=name, most=MAX_SECONDS)
 
 
 def _unsettled(where: Where) -> "list[Unsettled] | None":

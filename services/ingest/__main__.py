@@ -77,7 +77,7 @@ def _serve(settings: IngestSettings) -> None:
         timeout_graceful_shutdown=int(settings.grace_seconds - settings.drain_seconds - STOP_SECONDS),
     )
     if settings.workers > 1:
-        Workers(config, [config.bind_socket()], start_seconds=settings.worker_start_s).run()
+        Workers(config, [config.bind_socket()], start_seconds=settings.worker_start_seconds).run()
         return
     server = uvicorn.Server(config)
     server.run()

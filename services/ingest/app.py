@@ -139,14 +139,14 @@ def create() -> Gateway:
         "tls": settings.tls(),
     }
     drain = state["drain"]
-    quotas = Quotas(settings.copies, shared_levels())
+    quotas = Quotas(settings.replicas, shared_levels())
     counts = EventCounts()
     admin = AdminPort(settings, state)
     sink = KafkaSink(
         kafka,
         budget,
         deadline_seconds=settings.deadline_seconds,
-        wedged_seconds=settings.wedged_seconds,
+        stuck_producer_seconds=settings.stuck_producer_seconds,
         spec_of=_spec_of(registry),
         options=BatchOptions(settings.linger_ms / 1000, settings.compression),
     )
@@ -160,7 +160,7 @@ def create() -> Gateway:
         first = asyncio.ensure_future(asyncio.to_thread(registry.refresh))
         await asyncio.wait({first}, timeout=_FIRST_LOOK_SECONDS)
         watching = asyncio.create_task(
-            _watch(registry, budget, connections, first, settings.new_counter_s), name="registry-watch"
+            _watch(registry, budget, connections, first, settings.new_counter_seconds), name="registry-watch"
         )
         PROCESS.show_build()
         measuring = asyncio.create_task(PROCESS.watch("gateway"), name="process-watch")
@@ -214,7 +214,7 @@ def assemble(
     flow = Flow(sink, checker, Limits(settings.max_batch, settings.max_event_bytes))
     api_keys = ApiKeys(
         registry,
-        quotas or Quotas(settings.copies),
+        quotas or Quotas(settings.replicas),
         settings.dev_key.get_secret_value(),
         keyless=_keyless_access(settings) if allow_keyless else None,
     )
@@ -233,7 +233,7 @@ def assemble(
         settings.retry_after_seconds,
         lifespan=lifespan,
         drain=drain or Drain(),
-        new_counter_s=settings.new_counter_s,
+        new_counter_seconds=settings.new_counter_seconds,
     )
     return Gateway(events=endpoint, flow=flow, api_keys=api_keys, settings=settings, rest=rest)
 
@@ -265,7 +265,7 @@ async def _watch(
     budget: ByteBudget,
     connections: Connections,
     looking: asyncio.Future[bool] | None = None,
-    new_counter_s: float = 0.0,
+    new_counter_seconds: float = 0.0,
 ) -> None:
     info = RegistryInfo()
     is_frozen = False
@@ -285,5 +285,5 @@ async def _watch(
         INFLIGHT_BYTES_LIMIT.set(budget.limit)
         CONNECTIONS.set(connections.open)
         CONNECTIONS_LIMIT.set(connections.limit)
-        fold(new_counter_s)
+        fold(new_counter_seconds)
         await asyncio.sleep(_REFRESH_SECONDS)

@@ -10,7 +10,7 @@ from shared.errors import KEY_MISSING, UserError
 from shared.steps import Step
 
 _TRACEPARENT: Final = re.compile(rb"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
-_MOST_KEY_BYTES: Final = 1024
+_MAX_KEY_BYTES: Final = 1024
 
 
 def route(items: list[BatchItem], request: RequestContext) -> None:
@@ -50,8 +50,8 @@ def _key_at(document: Any, pointer: str) -> bytes:
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
         raise UserError(KEY_MISSING, "no string or number there", "/payload" + pointer)
     key = str(value).encode()
-    if not 0 < len(key) <= _MOST_KEY_BYTES:
-        raise UserError(KEY_MISSING, f"a key has 1 to {_MOST_KEY_BYTES} bytes", "/payload" + pointer)
+    if not 0 < len(key) <= _MAX_KEY_BYTES:
+        raise UserError(KEY_MISSING, f"a key has 1 to {_MAX_KEY_BYTES} bytes", "/payload" + pointer)
     return key
 
 

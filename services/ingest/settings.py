@@ -35,19 +35,19 @@ class IngestSettings(BaseSettings):
         "0: they are served by the other port.",
     )
     workers: int = Field(1, ge=1, le=64, description="Number of processes that share the port: one per core.")
-    worker_start_s: float = Field(
+    worker_start_seconds: float = Field(
         120.0,
         gt=0,
         description="Maximum seconds that one of several workers takes to start; a later one is replaced.",
     )
-    copies: int = Field(
+    replicas: int = Field(
         1,
         ge=1,
         le=1000,
         description="Number of gateways on all machines together: each grants every quota divided by it.",
     )
     log_level: str = Field("INFO", description="Least level that is logged: DEBUG, INFO, WARNING or ERROR.")
-    new_counter_s: float = Field(
+    new_counter_seconds: float = Field(
         60.0,
         ge=0,
         description="Seconds that a new counter is shown at 0 on /metrics before it counts: at least two "
@@ -202,7 +202,7 @@ class IngestSettings(BaseSettings):
     deadline_seconds: float = Field(
         10, gt=0, description="Longest wait in seconds for Kafka's acknowledgement; then the answer is 503."
     )
-    wedged_seconds: float = Field(
+    stuck_producer_seconds: float = Field(
         15,
         gt=0,
         description="Seconds without an answer to a batch after which the Kafka producer counts as "

@@ -1,1 +1,1 @@
-"""What operators can ask of Kafka and the databases, and do there: a library for the CLI and the admin service."""
+"""Operators' questions and decisions as a library: the CLI and the admin service both call it."""

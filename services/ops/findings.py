@@ -68,7 +68,7 @@ class Code(StrEnum):
     UNBALANCED = "unbalanced"
     BAD_MARKER = "bad_marker"
     GAP = "gap"
-    NOT_KEPT = "not_kept"
+    NOT_STORED = "not_stored"
     REPLAY_LOST = "replay_lost"
     UNATTRIBUTED = "unattributed"
 

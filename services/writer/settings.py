@@ -5,7 +5,7 @@ from typing import Any, Self
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from services.writer.model.connection_budget import LEAST_CONNECTIONS
+from services.writer.model.connection_budget import MIN_CONNECTIONS
 from services.writer.model.routes import OPEN_SCHEMAS, is_closed
 from shared import event_lines
 
@@ -30,7 +30,7 @@ class DatabaseSettings(BaseModel):
     )
     max_connections: int | None = Field(
         None,
-        ge=LEAST_CONNECTIONS,
+        ge=MIN_CONNECTIONS,
         description="Most connections of the writer to it, all tasks together: six for the driver and two "
         "for each task of a batch, so the smallest limit of all databases decides how many tasks a batch "
         "has. Unless set, as many as the Spark slots need.",
@@ -43,8 +43,10 @@ class DatabaseSettings(BaseModel):
         "rows at once. Events above it wait in Kafka, and with them what follows in their partitions; "
         "other partitions go on.",
     )
-    silent_s: float | None = Field(
-        None, ge=0.2, description="Seconds; in place of ONRAMP_WRITER_SILENT_S for this database."
+    liveness_timeout_seconds: float | None = Field(
+        None,
+        ge=0.2,
+        description="Seconds; in place of ONRAMP_WRITER_LIVENESS_TIMEOUT_SECONDS for this database.",
     )
     statement_timeout_ms: int | None = Field(
         None, ge=0, description="Milliseconds; in place of ONRAMP_WRITER_STATEMENT_TIMEOUT_MS."
@@ -109,7 +111,7 @@ class WriterSettings(BaseSettings):
         description="Most bytes of events of one batch, estimated by the sizes of each topic's last events; "
         "bounds memory, of which a batch takes several times as much.",
     )
-    batch_s: float = Field(
+    batch_seconds: float = Field(
         1.5,
         gt=0,
         description="Seconds that a batch should take: its size follows the time that the last ones took.",
@@ -126,7 +128,7 @@ class WriterSettings(BaseSettings):
         description="Milliseconds between two looks for new topics and partitions: the most that the first "
         "event of a new name waits.",
     )
-    upkeep_s: float = Field(
+    reconcile_seconds: float = Field(
         60.0,
         gt=0,
         description="Seconds between two reconciliations of the ledgers with the group's offsets; they run "
@@ -139,13 +141,13 @@ class WriterSettings(BaseSettings):
         description="Whether a writer that finds another one alive waits until that has ended. false: it "
         "takes over at once, and the other ends.",
     )
-    stop_margin_s: float = Field(
+    stop_margin_seconds: float = Field(
         5.0,
         gt=0,
         description="Seconds that the running batch has to finish after SIGTERM before it is cancelled and "
         "rolled back.",
     )
-    silent_s: float = Field(
+    liveness_timeout_seconds: float = Field(
         1.0,
         ge=0.2,
         description="Seconds without any answer after which a database counts as out. A busy one answers a "
@@ -178,21 +180,21 @@ class WriterSettings(BaseSettings):
     pause_window: int = Field(
         10_000, ge=1, description="Number of an event type's last events of which the share is computed."
     )
-    pause_least: int = Field(
+    pause_min_events: int = Field(
         1_000, ge=1, description="Number of an event type's events before which it is never paused."
     )
-    keep_drained_s: float = Field(
+    drained_retention_seconds: float = Field(
         86_400.0,
         gt=0,
         description="Seconds that a record stays on onramp.system_errors at least; drained records are "
         "deleted after that.",
     )
-    metrics_s: float = Field(
+    metrics_seconds: float = Field(
         5.0,
         gt=0,
         description="Seconds between two updates of those metrics that come from the databases and Kafka.",
     )
-    new_counter_s: float = Field(
+    new_counter_seconds: float = Field(
         60.0,
         ge=0,
         description="Seconds that a new counter is shown at 0 on /metrics before it counts: at least two "

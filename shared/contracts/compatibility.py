@@ -18,8 +18,8 @@ from shared.contracts.rules import judge, judge_listed
 
 Mode = Literal["backward", "full", "none"]
 #: Pairs of subschemas that one comparison looks at, those of alternatives included.
-_MOST_PAIRS: Final = 20_000
-_MOST_NESTED: Final = 4
+_MAX_PAIRS: Final = 20_000
+_MAX_NESTED: Final = 4
 #: Alternatives multiply, the places of a payload add up.
 _NESTED_COST: Final = 10
 
@@ -28,7 +28,7 @@ class Budget:
     """Ends a comparison that would take too long."""
 
     def __init__(self) -> None:
-        self._left = _MOST_PAIRS
+        self._left = _MAX_PAIRS
 
     def spend(self, pairs: int) -> bool:
         """Take this from what is left; False when nothing is."""
@@ -137,7 +137,7 @@ class _Comparison:
         old, new = _alternatives(pair.old, "anyOf", "oneOf"), _alternatives(pair.new, "anyOf")
         if "anyOf" in pair.new and len(old) == 1:
             old = _by_type(pair.old)
-        if len(old) == len(new) == 1 or self._nested >= _MOST_NESTED:
+        if len(old) == len(new) == 1 or self._nested >= _MAX_NESTED:
             return False
         if "anyOf" in pair.new and len(rules_of(pair.new)) > 1:
             return False

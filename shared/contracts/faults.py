@@ -13,12 +13,12 @@ import jsonschema_rs
 from shared.contracts.json_schema import CompiledSchema
 
 #: So many faults of one event are told.
-_MOST_FAULTS: Final = 50
+_MAX_FAULTS: Final = 50
 #: Of larger events only the first fault is told.
-_MOST_BYTES: Final = 16 * 1024
+_MAX_BYTES: Final = 16 * 1024
 #: So many unknown fields are named; in so many characters of known names a similar one is searched.
-_MOST_EXTRA: Final = 10
-_MOST_CHARACTERS: Final = 4096
+_MAX_EXTRA: Final = 10
+_MAX_CHARACTERS: Final = 4096
 _PAYLOAD: Final = "/payload"
 #: Keywords whose value in the schema says what was expected and is safe to repeat.
 _SAFE_KEYWORDS: Final = frozenset(
@@ -41,8 +41,8 @@ def faults(schema: CompiledSchema, payload: Any, size: int) -> list[dict[str, st
 def _errors(schema: CompiledSchema, payload: Any, size: int) -> list[Any]:
     # The library builds the list of all faults at once, each with a copy of the value: with 60,000
     # fields and 20 missing ones that takes 1 s, in which no other thread runs.
-    if size <= min(_MOST_BYTES, schema.cost.max_bytes_for_all_faults):
-        return list(itertools.islice(schema.validator.iter_errors(payload), _MOST_FAULTS))
+    if size <= min(_MAX_BYTES, schema.cost.max_bytes_for_all_faults):
+        return list(itertools.islice(schema.validator.iter_errors(payload), _MAX_FAULTS))
     try:
         schema.validator.validate(payload)
     except jsonschema_rs.ValidationError as first:
@@ -70,9 +70,9 @@ def _detail(keyword: str, subschema: Any, error: Any) -> str:
     if keyword == "additionalProperties":
         extra = error.kind.unexpected
         named = [
-            f"the field {name:.70} is not known{_suggestion(name, known)}" for name in extra[:_MOST_EXTRA]
+            f"the field {name:.70} is not known{_suggestion(name, known)}" for name in extra[:_MAX_EXTRA]
         ]
-        more = [f"and {len(extra) - _MOST_EXTRA} more"] if len(extra) > _MOST_EXTRA else []
+        more = [f"and {len(extra) - _MAX_EXTRA} more"] if len(extra) > _MAX_EXTRA else []
         return "; ".join(named + more)
     if keyword in _SAFE_KEYWORDS:
         return f"expected {keyword} {subschema.get(keyword)}"
@@ -81,7 +81,7 @@ def _detail(keyword: str, subschema: Any, error: Any) -> str:
 
 def _suggestion(name: str, names: Collection[str]) -> str:
     # Comparing takes the product of their lengths.
-    if len(name) + sum(map(len, names)) > _MOST_CHARACTERS:
+    if len(name) + sum(map(len, names)) > _MAX_CHARACTERS:
         return ""
     close = difflib.get_close_matches(name, names, n=1)
     return f"; did you mean {close[0]}?" if close else ""

@@ -12,7 +12,7 @@ from typing import Any, Final
 from shared.contracts.keywords import kind_of
 
 #: An object with more names than this is a map, whose keys are values and no fields.
-_MOST_FIELDS: Final = 500
+_MAX_FIELDS: Final = 500
 _UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _DATE: Final = re.compile(r"\d{4}-\d\d-\d\d")
 _MOMENT: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,6})?(?:Z|[+-]\d\d:\d\d)")
@@ -67,7 +67,7 @@ class Samples:
 
     def _add_object(self, value: Mapping[str, Any]) -> None:
         self._objects += 1
-        self._is_map = self._is_map or len(self._fields.keys() | value.keys()) > _MOST_FIELDS
+        self._is_map = self._is_map or len(self._fields.keys() | value.keys()) > _MAX_FIELDS
         if self._is_map:
             self._fields.clear()
             return

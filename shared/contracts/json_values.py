@@ -7,37 +7,37 @@ unfolds to gigabytes, or to itself.
 import json
 from typing import Any, Final
 
-MOST_DEPTH: Final = 100
-MOST_VALUES: Final = 200_000
+MAX_DEPTH: Final = 100
+MAX_VALUES: Final = 200_000
 #: JSON's numbers have no end, and those of the formats that carry a registry do.
-_MOST_INTEGER: Final = 2**64 - 1
-_LEAST_INTEGER: Final = -(2**63)
+_MAX_INTEGER: Final = 2**64 - 1
+_MIN_INTEGER: Final = -(2**63)
 
 
 def fault_of(document: object) -> str | None:
     """Return why `document` is not plain JSON of a usual size; None when it is.  Takes bounded time."""
     level, count = [document], 0
-    for _ in range(MOST_DEPTH):
+    for _ in range(MAX_DEPTH):
         inner: list[object] = []
         for value in level:
             if reason := _fault_of_one(value):
                 return reason
             parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
             count += len(parts)
-            if count > MOST_VALUES:
-                return f"it has more than {MOST_VALUES:,} values, aliases counted as what they stand for"
+            if count > MAX_VALUES:
+                return f"it has more than {MAX_VALUES:,} values, aliases counted as what they stand for"
             inner.extend(parts)
         if not inner:
             return None
         level = inner
-    return f"it is nested deeper than {MOST_DEPTH} levels"
+    return f"it is nested deeper than {MAX_DEPTH} levels"
 
 
 def _fault_of_one(value: object) -> str | None:
     if isinstance(value, dict):
         strange = next((key for key in value if not isinstance(key, str)), None)
         return None if strange is None else f"a key is no text but {type(strange).__name__}: put it in quotes"
-    if isinstance(value, int) and not _LEAST_INTEGER <= value <= _MOST_INTEGER:
+    if isinstance(value, int) and not _MIN_INTEGER <= value <= _MAX_INTEGER:
         return "a whole number has more than 64 bits"
     if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):  # noqa: PLR0124 - NaN
         return "a number is infinite or none"

@@ -6,7 +6,7 @@ from urllib.parse import unquote
 
 from shared.contracts.keywords import rules_of
 
-_MOST_STEPS: Final = 50
+_MAX_STEPS: Final = 50
 _DRAFTS: Final = {
     "https://json-schema.org/draft/2020-12/schema": 2020,
     "https://json-schema.org/draft/2019-09/schema": 2019,
@@ -42,7 +42,7 @@ def resolve(schema: Any, root: Mapping[str, Any]) -> Any:
     Raises:
         LookupError: there is none in this document, or more is said beside the reference.
     """
-    for _ in range(_MOST_STEPS):
+    for _ in range(_MAX_STEPS):
         if not isinstance(schema, dict) or "$ref" not in schema:
             return schema
         if len(rules_of(schema)) > 1:

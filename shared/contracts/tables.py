@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from shared import landing_table
 from shared.postgres.quoting import identifier
 
-_MOST_BYTES: Final = 63
+_MAX_BYTES: Final = 63
 _TYPES: Final = {"integer": "bigint", "number": "numeric", "string": "text", "boolean": "boolean"}
 _FORMATS: Final = {"date-time": "timestamptz", "date": "date", "uuid": "uuid"}
 _OWN: Final = tuple(c for c in landing_table.COLUMNS if c.name != landing_table.PAYLOAD)
@@ -33,8 +33,8 @@ def quoted(name: str) -> str:
     Raises:
         ValueError: Postgres would cut it, or cannot hold it.
     """
-    if not 0 < len(name.encode("utf-8", "replace")) <= _MOST_BYTES or "\0" in name:
-        raise ValueError(f"a name in Postgres has 1 to {_MOST_BYTES} bytes and no NUL character")
+    if not 0 < len(name.encode("utf-8", "replace")) <= _MAX_BYTES or "\0" in name:
+        raise ValueError(f"a name in Postgres has 1 to {_MAX_BYTES} bytes and no NUL character")
     return identifier(name)
 
 

@@ -29,7 +29,7 @@ NAMED: Final = tuple(name for name, field in Snapshot.model_fields.items() if fi
 #: So many entries of a section are judged at a time, and so many reasons of a record are told.
 _AT_ONCE: Final = 500
 _REASONS: Final = 20
-_MOST_REASON: Final = 2000
+_MAX_REASON: Final = 2000
 _SECTIONS: Final = {name: TypeAdapter[Any](Snapshot.model_fields[name].annotation or Any) for name in NAMED}
 
 
@@ -167,7 +167,7 @@ class Chain:
         try:
             require_no_clash(sources, models)
         except ValueError as e:
-            return str(e)[:_MOST_REASON]
+            return str(e)[:_MAX_REASON]
         return ""
 
     def _absent(self, change: ChangeSet) -> str:

@@ -12,8 +12,8 @@ from shared.registry.change_log import NAMED, Chain, written
 from shared.registry.model import Snapshot
 
 #: So many types, and so many bytes of routes, are what the writer's look-ups and its log are measured for.
-MOST_TYPES: Final = 5_000
-MOST_ROUTE_BYTES: Final = 900_000
+MAX_TYPES: Final = 5_000
+MAX_ROUTE_BYTES: Final = 900_000
 #: What is left out in the file and comes from the writer's settings: a name of a database has no more.
 _ANY_NAME: Final = "x" * 63
 
@@ -64,12 +64,12 @@ def difference(chain: Chain, wanted: Snapshot) -> Difference:
 
 def too_large(snapshot: Snapshot) -> str:
     """Return why the writer could not carry this registry; empty if it can."""
-    if len(snapshot.event_types) > MOST_TYPES:
-        return f"there are {len(snapshot.event_types):,} event types, and at most {MOST_TYPES:,} can be"
+    if len(snapshot.event_types) > MAX_TYPES:
+        return f"there are {len(snapshot.event_types):,} event types, and at most {MAX_TYPES:,} can be"
     size = sum(len(orjson.dumps(route)) + 1 for route in _routes(snapshot))
-    if size > MOST_ROUTE_BYTES:
+    if size > MAX_ROUTE_BYTES:
         return (
-            f"its routes have {size:,} bytes, and at most {MOST_ROUTE_BYTES:,} can be: they are one record "
+            f"its routes have {size:,} bytes, and at most {MAX_ROUTE_BYTES:,} can be: they are one record "
             "of onramp.settled; name fewer destinations, or cover contracts by patterns"
         )
     return ""

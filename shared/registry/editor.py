@@ -12,7 +12,7 @@ from shared.registry.difference import Difference
 from shared.registry.log import RegistryLog
 
 #: A record of Kafka's topic may have 16 MiB with all that belongs to it.
-_MOST_BYTES: Final = 15 << 20
+_MAX_BYTES: Final = 15 << 20
 
 
 class Editor:
@@ -68,9 +68,9 @@ class Editor:
         verdict = self.chain.judge(value)
         if verdict.ruling is not Ruling.COUNTED:
             raise ValueError(f"this is no change of the registry: {verdict.reason}")
-        if len(value) > _MOST_BYTES:
+        if len(value) > _MAX_BYTES:
             raise ValueError(
-                f"the change has {len(value):,} bytes: make it in several, of {_MOST_BYTES:,} at most"
+                f"the change has {len(value):,} bytes: make it in several, of {_MAX_BYTES:,} at most"
             )
         return value
 

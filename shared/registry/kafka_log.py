@@ -32,7 +32,7 @@ _FETCH_WAIT_MS: Final = 25
 #: For one look: metadata of a topic that was made just now takes its time.
 _SECONDS: Final = 20.0
 _RETRY_SECONDS: Final = 0.05
-_MOST_BYTES: Final = int(REGISTRY_TOPIC.config["max.message.bytes"])
+_MAX_BYTES: Final = int(REGISTRY_TOPIC.config["max.message.bytes"])
 
 T = TypeVar("T")
 
@@ -118,7 +118,7 @@ class KafkaLog:
             request_timeout_ms=_REQUEST_MS,
             acks="all",
             enable_idempotence=True,
-            max_request_size=_MOST_BYTES,
+            max_request_size=_MAX_BYTES,
             compression_type="gzip",
         )
         async with AsyncExitStack() as parts:

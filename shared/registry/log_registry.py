@@ -18,7 +18,7 @@ from shared.registry.port import Check, no_check
 logger = logging.getLogger(__name__)
 
 #: So many records that do not count are reported one by one at a look.
-_MOST_REPORTED: Final = 20
+_MAX_REPORTED: Final = 20
 
 
 class LogRegistry:
@@ -114,7 +114,7 @@ class LogRegistry:
         for record in self._log.read(chain.end, end):
             self._is_pending = True
             verdict = chain.take(record.offset, record.value)
-            if verdict.ruling is not Ruling.COUNTED and (reported := reported + 1) <= _MOST_REPORTED:
+            if verdict.ruling is not Ruling.COUNTED and (reported := reported + 1) <= _MAX_REPORTED:
                 logger.warning(
                     "a record of the registry does not count",
                     extra={"offset": record.offset, "ruling": verdict.ruling, "reason": verdict.reason},

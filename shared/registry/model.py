@@ -34,7 +34,7 @@ EventPattern = Annotated[
 #: Each may do what those before it may: look, act, read values and what others did.
 Role = Literal["viewer", "operator", "admin"]
 #: Of whole numbers: JSON's writers here take no larger ones.
-_MOST: Final = 2**63 - 1
+_MAX: Final = 2**63 - 1
 Sha256 = Annotated[str, matching(r"[0-9a-f]{64}", "a SHA-256 is 64 hexadecimal digits")]
 
 
@@ -133,7 +133,7 @@ class EventType(_Entry):
     personal: tuple[Pointer, ...] = Field((), description="Pointers into the payload: masked in views.")
     retention: Retention | None = None
     pause_share: float | None = Field(None, gt=0, le=1)
-    max_bytes: int | None = Field(None, ge=1, le=_MOST)
+    max_bytes: int | None = Field(None, ge=1, le=_MAX)
     partitions: int | None = Field(None, ge=1, le=1000)
     contract: EventContract = EventContract()
     destinations: tuple[Destination, ...] = ()
@@ -211,7 +211,7 @@ class ApiKey(_Holder):
     events_per_second: float | None = Field(None, gt=0, allow_inf_nan=False)
     bytes_per_second: float | None = Field(None, gt=0, allow_inf_nan=False)
     max_new_names: int = Field(
-        100, ge=0, le=_MOST, description="Event names it may use that nobody registered."
+        100, ge=0, le=_MAX, description="Event names it may use that nobody registered."
     )
 
     def may_send(self, event_name: str) -> bool:

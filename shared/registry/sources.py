@@ -17,12 +17,12 @@ ENV_PREFIX: Final = "ONRAMP_SOURCE_"
 #: After the name of a DSN's variable: the password alone, for Kafka Connect, which reads no DSN.
 PASSWORD_SUFFIX: Final = "_PASSWORD"  # noqa: S105 - a name
 _UNITS: Final = {"kB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
-_MOST_IDENTIFIER_BYTES: Final = 63
+_MAX_IDENTIFIER_BYTES: Final = 63
 _RESERVED_SCHEMAS: Final = frozenset({"onramp", "landing", "information_schema"})
 
 
 def _identifier(value: str) -> str:
-    if not value or "\0" in value or len(value.encode()) > _MOST_IDENTIFIER_BYTES:
+    if not value or "\0" in value or len(value.encode()) > _MAX_IDENTIFIER_BYTES:
         raise ValueError("a name in Postgres has 1 to 63 bytes, and no NUL")
     return value
 

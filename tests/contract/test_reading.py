@@ -113,7 +113,7 @@ def _of_size(size: int, context: bytes = wire.CONTEXT_BYTES) -> list[tuple[str, 
 def test_f46_headers_that_are_too_large_are_not_carried_and_all_others_are(
     kafka: HasBootstrap, reader: RangeReader, topic: str
 ) -> None:
-    most = wire.MOST_HEADER_BYTES
+    most = wire.MAX_HEADER_BYTES
     padded = wire.CONTEXT_BYTES.ljust(most)
     note = ("note", b"x" * 2 * most)
     usual, none, unread = (USUAL, 6), (None, 6), (LARGE, None)

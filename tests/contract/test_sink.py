@@ -40,7 +40,7 @@ async def rig(request: pytest.FixtureRequest) -> AsyncIterator[Rig]:
         return
     broker: HasBootstrap = request.getfixturevalue("kafka")
     sink = KafkaSink(
-        KafkaSettings(bootstrap=broker.bootstrap), budget, deadline_seconds=10, wedged_seconds=15
+        KafkaSettings(bootstrap=broker.bootstrap), budget, deadline_seconds=10, stuck_producer_seconds=15
     )
     await sink.start()
     yield Rig(sink, _reader_of_kafka(broker.bootstrap), budget)
@@ -163,7 +163,10 @@ async def cut_off(request: pytest.FixtureRequest) -> AsyncIterator[Sink]:
         yield memory
         return
     sink = KafkaSink(
-        KafkaSettings(bootstrap="127.0.0.1:1"), ByteBudget(2**20), deadline_seconds=1, wedged_seconds=15
+        KafkaSettings(bootstrap="127.0.0.1:1"),
+        ByteBudget(2**20),
+        deadline_seconds=1,
+        stuck_producer_seconds=15,
     )
     await sink.start()
     yield sink
@@ -173,7 +176,7 @@ async def cut_off(request: pytest.FixtureRequest) -> AsyncIterator[Sink]:
 async def test_stopping_answers_everybody_and_holds_nothing(kafka: HasBootstrap) -> None:
     budget = ByteBudget(2**28)
     settings = KafkaSettings(bootstrap=kafka.bootstrap)
-    sink = KafkaSink(settings, budget, deadline_seconds=600, wedged_seconds=900)
+    sink = KafkaSink(settings, budget, deadline_seconds=600, stuck_producer_seconds=900)
     await sink.start()
     topic = new_topic()
     await sink.send([record(topic, "first")])
@@ -204,7 +207,10 @@ def batches() -> list[InFlightBatch]:
 
 async def test_what_was_sent_is_freed_without_looking_for_circles(kafka: HasBootstrap) -> None:
     sink = KafkaSink(
-        KafkaSettings(bootstrap=kafka.bootstrap), ByteBudget(2**28), deadline_seconds=10, wedged_seconds=15
+        KafkaSettings(bootstrap=kafka.bootstrap),
+        ByteBudget(2**28),
+        deadline_seconds=10,
+        stuck_producer_seconds=15,
     )
     await sink.start()
     topic = f"events.freed_{secrets.token_hex(4)}"

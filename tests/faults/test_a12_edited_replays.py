@@ -83,7 +83,7 @@ def desk(inline: Scene, other: Other, tmp_path: Path) -> Iterator[Desk]:
     desk = Desk(inline, other)
     registry = desk.register("ann", "bob")
     databases = orjson.dumps({other.name: other.dsn}).decode()
-    inline.writer(registry=registry, databases=databases, metrics_s=0.1)
+    inline.writer(registry=registry, databases=databases, metrics_seconds=0.1)
     inline.produce(envelope("bad-1", inline.name, BAD))
     parked = "SELECT sum(events)::int FROM onramp.totals WHERE outcome = 'parked'"
     eventually(lambda: _relation(other, "onramp.totals") and rows(other.dsn, parked) == [(1,)])

@@ -105,7 +105,7 @@ def impatient(tmp_path: Path) -> Path:
 @pytest.fixture
 def writer(inline: Scene) -> Inline:
     # Other tests count at once (tests/conftest.py); here a new counter is at 0 for several scrapes.
-    writer = inline.writer(metrics_s=1, new_counter_s=15)
+    writer = inline.writer(metrics_seconds=1, new_counter_seconds=15)
     assert isinstance(writer, Inline)
     return writer
 

@@ -98,7 +98,7 @@ def test_f45_what_waits_for_a_removed_database_is_named_and_kept_until_it_is_bac
     eventually(lambda: inline.group() == inline.settled() != {})
     first.stop()
 
-    again = inline.writer(keep_drained_s=0.2)
+    again = inline.writer(drained_retention_seconds=0.2)
     assert again.unknown[other.name] == 20
     [said] = [r for r in caplog.records if getattr(r, "database", "") == other.name and "configured" in r.msg]
     assert (said.levelname, said.waiting) == ("ERROR", 20)  # type: ignore[attr-defined]
@@ -150,10 +150,10 @@ def test_f45_a_database_that_is_put_back_after_events_went_on_without_it_is_halt
     eventually(lambda: landed(other.dsn, inline.name) == len(there) + 3)
     assert numbers(other, inline.name) == [*there, *range(20, 23)]
     assert inline.landed() == 23
-    assert given_up(inline, other) == (word == "skip")
+    assert dead_lettered(inline, other) == (word == "skip")
 
 
-def given_up(scene: Scene, other: Other) -> bool:
+def dead_lettered(scene: Scene, other: Other) -> bool:
     """Whether the audit finds ranges that nobody settled in the other database, and nothing else."""
     databases = {scene.database: scene.dsn, other.name: other.dsn}
     report = asyncio.run(

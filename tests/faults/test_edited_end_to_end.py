@@ -62,7 +62,7 @@ class Desk:
 
 @pytest.fixture
 def desk(inline: Scene, tmp_path: Path) -> Iterator[Desk]:
-    inline.writer(metrics_s=0.1)
+    inline.writer(metrics_seconds=0.1)
     inline.send(1)
     inline.produce(*(envelope(f"{inline.name}-bad-{n}", inline.name, BAD) for n in range(2)))
     eventually(lambda: inline.totals().get("parked") == 2)

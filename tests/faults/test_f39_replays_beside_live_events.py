@@ -18,7 +18,7 @@ from tests.fixtures.writer import envelope, eventually
 #: Parked, and replayed in four pages, or in more.
 PARKED = 3_500
 #: A replay that is held must outlast its neighbours' patience with a transaction that does nothing.
-_HELD = {"metrics_s": 0.1, "idle_in_transaction_ms": 60_000, "pause_share": 1}
+_HELD = {"metrics_seconds": 0.1, "idle_in_transaction_ms": 60_000, "pause_share": 1}
 _FIX = [{"drop": "/a"}]
 
 

@@ -27,7 +27,7 @@ WHERE = "/pipeline_context/destinations/0"
 MID_REPLAY, MID_JOB = "writer.mid_replay", "admin.mid_job"
 PATIENCE = 180
 #: A replay that is held must outlast its database's patience with a transaction that does nothing.
-_HELD = {"metrics_s": 0.2, "idle_in_transaction_ms": 60_000}
+_HELD = {"metrics_seconds": 0.2, "idle_in_transaction_ms": 60_000}
 
 
 class Refused(Operator):

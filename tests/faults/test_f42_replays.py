@@ -16,7 +16,7 @@ from tests.fixtures.scenes import Scene
 from tests.fixtures.writer import envelope, event, eventually, execute, landed, rows
 
 JOB = "00000000-0000-0000-0000-00000000000a"
-_QUICK = {"metrics_s": 0.1}
+_QUICK = {"metrics_seconds": 0.1}
 
 
 def _bad(event_id: str, name: str) -> bytes:

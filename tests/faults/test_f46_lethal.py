@@ -12,7 +12,7 @@ from tests.fixtures.writer import event, eventually, landed, produce
 
 _EVENTS = 16
 #: Kills together with the neighbours; then alone, of the whole and of each half that it is in.
-_TOGETHER, _MOST = 3, 3 + 5
+_TOGETHER, _MAX = 3, 3 + 5
 
 
 class Supervisor:
@@ -33,7 +33,7 @@ class Supervisor:
         """Why the topic's partition is."""
         while self._is_killed():
             self.kills += 1
-            assert self.kills <= _MOST
+            assert self.kills <= _MAX
             if self.kills > _TOGETHER + 1:  # what its first batches had beside it is tried before it
                 assert self._beside() == self.kills
             self.writer = self._start()

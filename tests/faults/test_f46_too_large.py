@@ -87,7 +87,7 @@ def test_f46_parked_events_that_are_too_large_stay_in_the_outbox_and_the_others_
     two.send(*_of(0, 3))
     _send_large(two, small[0], *large, small[1])
     two.send(*_of(3, 3))
-    writer = two.writer(metrics_s=0.5)
+    writer = two.writer(metrics_seconds=0.5)
     eventually(lambda: two.landed() == set(_of(0, 6)))
     two.the_other_lands()
     eventually(lambda: _are_parked(two, *small))

@@ -39,7 +39,7 @@ def test_with_the_only_database_out_what_waits_in_kafka_is_lag(inline: Scene, ot
     make_topics(inline.bootstrap, inline.topic)
     send(0, 3)
     database, sessions = other.sibling(inline.dsn), f'onramp_writer_connections{{database="{inline.database}"'
-    writer: Inline = inline.writer(metrics_s=_OFTEN)
+    writer: Inline = inline.writer(metrics_seconds=_OFTEN)
     eventually(lambda: inline.group() == {0: 3})
     eventually(lambda: _behind(writer, inline.topic) == (0, False))
     eventually(lambda: [name for name in writer.shown if name.startswith(sessions)])
@@ -53,7 +53,7 @@ def test_with_the_only_database_out_what_waits_in_kafka_is_lag(inline: Scene, ot
     eventually(lambda: writer.shown[state] == 1)
 
     writer.stop()  # the next one is told by the group alone where it stands
-    fresh: Inline = inline.writer(wait=False, metrics_s=_OFTEN)
+    fresh: Inline = inline.writer(wait=False, metrics_seconds=_OFTEN)
     eventually(lambda: _behind(fresh, inline.topic) == (5, True))
     send(8, 2)
     eventually(lambda: _behind(fresh, inline.topic) == (7, True))
@@ -79,7 +79,7 @@ def test_a_transaction_that_another_producer_leaves_open_is_lag_and_has_a_name(
     two: Two, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lag, "TOO_LONG_SECONDS", 0.5)
-    writer = two.writer(metrics_s=_OFTEN)
+    writer = two.writer(metrics_seconds=_OFTEN)
     two.send("before")
     eventually(lambda: two.landed() == {"before"})
     with _open_transaction(two.scene, 4) as producer:
@@ -113,7 +113,7 @@ def test_what_a_batch_commits_is_counted_at_once(inline: Scene, monkeypatch: pyt
         raise InfrastructureError(DATABASE_UNAVAILABLE, "it is busy")
 
     make_topics(inline.bootstrap, inline.topic)
-    writer: Inline = inline.writer(metrics_s=_OFTEN)
+    writer: Inline = inline.writer(metrics_seconds=_OFTEN)
     has_read = f'onramp_writer_waiting_events{{database="{inline.database}",where="database"}}'
     eventually(lambda: has_read in writer.shown)
     monkeypatch.setattr(database_stats, "read", nobody_reads)
@@ -130,7 +130,7 @@ def test_an_idle_writer_notices_a_database_that_is_gone_by_the_next_reading(
 ) -> None:
     make_topics(inline.bootstrap, inline.topic)
     database = other.sibling(inline.dsn)
-    writer: Inline = inline.writer(metrics_s=_OFTEN, upkeep_s=3600)
+    writer: Inline = inline.writer(metrics_seconds=_OFTEN, reconcile_seconds=3600)
     sessions = f'onramp_writer_connections{{database="{inline.database}",state="idle"}}'
     eventually(lambda: sessions in writer.shown)
     assert writer.states == {inline.database: "landing"}

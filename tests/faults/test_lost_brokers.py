@@ -123,7 +123,7 @@ def test_f44_a_partition_without_a_leader_holds_up_no_other(
     three: Three, caplog: pytest.LogCaptureFixture
 ) -> None:
     late = three.begins_late()
-    writer = three.start(upkeep_s=1)
+    writer = three.start(reconcile_seconds=1)
     produce(three.scene.bootstrap, three.scene.topic, [event("a-0", three.scene.name)])
     eventually(lambda: three.scene.landed() == 1, _PATIENCE)
     three.lose_the_third()
@@ -145,7 +145,7 @@ def test_f44_a_partition_without_a_leader_holds_up_no_other(
 
     writer.stop()
     caplog.clear()
-    writer = three.start(upkeep_s=1, late=True)  # nobody can say where those without a leader begin
+    writer = three.start(reconcile_seconds=1, late=True)  # nobody can say where those without a leader begin
     three.neighbour_lands()
     assert writer.refused == {}
 

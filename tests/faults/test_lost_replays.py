@@ -39,7 +39,7 @@ class Lost(Operator):
 @pytest.fixture
 def lost(inline: Scene, other: Other, tmp_path: Path) -> Iterator[Lost]:
     """Twenty events that a constraint rejects; it is gone by now."""
-    inline.writer_into(other, own=False, metrics_s=0.1)
+    inline.writer_into(other, own=False, metrics_seconds=0.1)
     inline.send(5)
     eventually(lambda: landed(other.dsn, inline.name) == 5)
     execute(other.dsn, f"ALTER TABLE events.{inline.name} ADD CONSTRAINT sane CHECK (NOT payload ? 'bad')")
@@ -130,7 +130,7 @@ def test_what_the_control_database_has_lost_is_kept_again(lost: Lost, tmp_path: 
     lost.admin.kill()
     execute(lost.control, "DELETE FROM onramp_admin.parked WHERE event_id LIKE 'late-%'")
     code, said = lost.audited()
-    assert (code, [f["code"] for f in said["findings"]]) == (1, ["not_kept"] * LATE)
+    assert (code, [f["code"] for f in said["findings"]]) == (1, ["not_stored"] * LATE)
     assert "DELETE FROM onramp_admin.consumed" in said["findings"][0]["fix"]
     execute(lost.control, "DELETE FROM onramp_admin.consumed")
     where = {"bootstrap": lost.scene.bootstrap, "dsn": lost.control, "env": lost.env}

@@ -66,7 +66,11 @@ class Story:
         """Start a writer, to be found at `pause`."""
         self.writers.append(
             self.scene.writer_into(
-                self.other, own=False, pause=pause, metrics_s=0.2, batch_events=max(FLIGHTS // 10, 1_000)
+                self.other,
+                own=False,
+                pause=pause,
+                metrics_seconds=0.2,
+                batch_events=max(FLIGHTS // 10, 1_000),
             )
         )
 

@@ -49,7 +49,7 @@ def _said(service: Service, *arguments: str) -> str:
 def test_f42_what_was_parked_is_replayed_once_though_the_admin_service_is_killed_in_between(
     inline: Scene, tmp_path: Path
 ) -> None:
-    writer: Inline = inline.writer(metrics_s=0.1)
+    writer: Inline = inline.writer(metrics_seconds=0.1)
     inline.send(5)
     eventually(lambda: inline.landed() == 5)
     execute(inline.dsn, REJECT.format(name=inline.name))

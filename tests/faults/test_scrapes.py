@@ -52,7 +52,7 @@ def test_a_scrape_of_a_writer_that_starts_claims_nothing(
     monkeypatch.setattr(take_over, "_read_logs", held)
     make_topics(inline.bootstrap, inline.topic)
     produce(inline.bootstrap, inline.topic, [event(f"e-{n}", inline.name) for n in range(3)])
-    writer: Inline = inline.writer(wait=False, metrics_s=_OFTEN)
+    writer: Inline = inline.writer(wait=False, metrics_seconds=_OFTEN)
     try:
         assert started.wait(120)
         shown = _scrape(writer)
@@ -70,13 +70,13 @@ def test_a_scrape_of_a_writer_that_starts_claims_nothing(
 def test_a_scrape_of_a_fenced_writer_counts_nothing_that_is_anothers(inline: Scene, places: Places) -> None:
     make_topics(inline.bootstrap, inline.topic)
     produce(inline.bootstrap, inline.topic, [event(f"e-{n}", inline.name) for n in range(3)])
-    fenced: Inline = inline.writer(metrics_s=_OFTEN)
+    fenced: Inline = inline.writer(metrics_seconds=_OFTEN)
     eventually(lambda: _landed(fenced, inline.name) == 3)
     settled = _scrape(fenced)["onramp_writer_batches_total[]"]
     held = places.hold_at("writer.before_commit")
     produce(inline.bootstrap, inline.topic, [event("last", inline.name)])
     held.wait()
-    newer: Inline = inline.writer(wait=False, metrics_s=_OFTEN)
+    newer: Inline = inline.writer(wait=False, metrics_seconds=_OFTEN)
     try:
         assert _landed(fenced, inline.name) == 3  # it does not know yet that it is fenced
     finally:
@@ -94,7 +94,7 @@ def test_a_database_that_hangs_holds_up_no_other_ones_totals(
     name = f"beside_{secrets.token_hex(4)}"
     make_topics(inline.bootstrap, inline.topic, f"events.{name}")
     writer: Inline = inline.writer_into(
-        hung, topics=rf"events\.({inline.name}|{name})", metrics_s=_OFTEN, silent_s=3600
+        hung, topics=rf"events\.({inline.name}|{name})", metrics_seconds=_OFTEN, liveness_timeout_seconds=3600
     )
     read = "onramp_writer_database_read_timestamp_seconds['{}']"
     eventually(lambda: {read.format(n) for n in (inline.database, hung.name)} <= _scrape(writer).keys())
@@ -113,7 +113,7 @@ def test_how_long_a_topic_keeps_its_records_is_shown_beside_its_lag(
 ) -> None:
     make_topics(inline.bootstrap, inline.topic, config={"retention.ms": "7200000"})
     ever = f"{inline.topic}_ever"
-    writer: Inline = inline.writer(topics=rf"{re.escape(inline.topic)}(_ever)?", metrics_s=_OFTEN)
+    writer: Inline = inline.writer(topics=rf"{re.escape(inline.topic)}(_ever)?", metrics_seconds=_OFTEN)
     make_topics(inline.bootstrap, ever, config={"retention.ms": "-1"})  # while it runs, as topics come
     kept = "onramp_writer_topic_retention_seconds"
     eventually(lambda: f"{kept}['{inline.topic}']" in _scrape(writer))

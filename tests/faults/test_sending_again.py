@@ -126,7 +126,7 @@ def test_a_packet_lands_when_any_kafka_client_sends_its_bytes_again(inline: Scen
 def test_an_event_whose_headers_were_too_large_lands_when_it_is_sent_again_without_them(
     person: Person, inline: Scene
 ) -> None:
-    large = (wire.HEADER_CONTEXT, wire.CONTEXT_BYTES.ljust(wire.MOST_HEADER_BYTES + 1))
+    large = (wire.HEADER_CONTEXT, wire.CONTEXT_BYTES.ljust(wire.MAX_HEADER_BYTES + 1))
     inline.produce(event("large", inline.name), headers=[large])
     (key,) = eventually(person.parked)
     assert person.reason(key)["code"] == RECORD_HEADERS_TOO_LARGE.code

@@ -93,7 +93,9 @@ def test_a_repeat_counts_events_without_a_destination_once(inline: Scene, places
 def test_an_older_writer_finds_its_successor_before_it_parks_anything(inline: Scene) -> None:
     """What has no destination goes to the topic before any ledger is asked: only the plan stops it."""
     inline.send(1)
-    older = inline.writer(discover_ms=3_600_000, upkeep_s=3600)  # it will not look until it has a batch
+    older = inline.writer(
+        discover_ms=3_600_000, reconcile_seconds=3600
+    )  # it will not look until it has a batch
     inline.all_landed_once()
     newer = inline.writer()
     unroutable = b"no json " + inline.name.encode()

@@ -81,12 +81,12 @@ class Warehouse:
         return [str(name) for (name,) in rows(self.source, query)]
 
     def held(self) -> list[tuple[object, ...]]:
-        query = "SELECT table_name, reason, changes, repeats FROM onramp.models ORDER BY 1"
+        query = "SELECT table_name, reason, changes, repeats FROM onramp.table_settings ORDER BY 1"
         return rows(self.server.dsn, query)
 
     def merged(self) -> int:
         """Return how many changes are in public tables."""
-        return int(rows(self.server.dsn, "SELECT coalesce(sum(changes), 0) FROM onramp.models")[0][0])
+        return int(rows(self.server.dsn, "SELECT coalesce(sum(changes), 0) FROM onramp.table_settings")[0][0])
 
     def is_equal(self) -> None:
         """Wait until each public table is what its source is."""

@@ -203,7 +203,7 @@ _ASKED = "SELECT query_start FROM pg_stat_activity WHERE application_name = 'onr
 
 def test_a_standby_shows_whether_kafka_answers_it(inline: Scene) -> None:
     inline.writer(standby=True)
-    waiting = inline.writer(standby=True, wait=False, metrics_s=0.05)
+    waiting = inline.writer(standby=True, wait=False, metrics_seconds=0.05)
     eventually(lambda: waiting.job._status.state == "standby", _PATIENT)
     answered, reachable = "onramp_writer_kafka_answered_timestamp_seconds", "onramp_writer_kafka_reachable"
     before = waiting.shown[answered]

@@ -86,7 +86,7 @@ def _bad(scene: Scene) -> bytes:
 
 
 def test_what_a_drain_parks_is_relayed_at_once(inline: Scene, other: Other, places: Places) -> None:
-    writer = inline.writer_into(other, upkeep_s=_NEVER)
+    writer = inline.writer_into(other, reconcile_seconds=_NEVER)
     eventually(lambda: set(writer.states.values()) == {"landing"})
     other.close()
     value = _bad(inline)
@@ -102,7 +102,7 @@ def test_what_a_drain_parks_is_relayed_at_once(inline: Scene, other: Other, plac
 
 
 def test_what_a_release_parks_is_relayed_at_once(inline: Scene) -> None:
-    inline.writer(upkeep_s=_NEVER, lock_timeout_ms=200)
+    inline.writer(reconcile_seconds=_NEVER, lock_timeout_ms=200)
     inline.produce(event("good-1", inline.name))
     eventually(lambda: inline.landed() == 1)
     value = _bad(inline)

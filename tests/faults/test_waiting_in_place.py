@@ -68,7 +68,7 @@ def test_a_type_that_is_paused_stays_so_through_a_restart_and_lands_when_resumed
     inline: Scene, places: Places, caplog: pytest.LogCaptureFixture
 ) -> None:
     other = f"{inline.name}_other"
-    limit = {"pause_least": 10, "pause_window": 100}
+    limit = {"pause_min_events": 10, "pause_window": 100}
     inline.send(5)
     writer: Inline = inline.writer(**limit)
     inline.all_landed_once()

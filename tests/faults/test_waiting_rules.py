@@ -158,7 +158,7 @@ def test_a_ledger_that_went_back_halts_its_database_alone(inline: Scene, both: I
     inline.all_landed_once()
     assert landed(other.dsn, inline.name) == 10
     both.stop()
-    again = inline.writer_into(other, upkeep_s=3600)  # a restart resolves nothing
+    again = inline.writer_into(other, reconcile_seconds=3600)  # a restart resolves nothing
     eventually(lambda: again.states[other.name] == "halted")
     inline.send(10)
     inline.all_landed_once()

@@ -110,14 +110,14 @@ MUTANTS: Final = (
     Mutant(
         "what Kafka deleted before it was settled is lost",
         "services/ops/audit/run.py",
-        "[*deleted(books), *given_up(books)]",
-        "[*given_up(books)]",
+        "[*deleted(books), *dead_lettered(books)]",
+        "[*dead_lettered(books)]",
         "tests/faults/test_audit_of_lives.py",
     ),
     Mutant(
         "it stays lost when a person accepts it",
         "services/ops/audit/run.py",
-        "[*deleted(books), *given_up(books)]",
+        "[*deleted(books), *dead_lettered(books)]",
         "[*deleted(books)]",
         "tests/faults/test_audit_of_lives.py",
     ),

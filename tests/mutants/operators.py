@@ -130,8 +130,8 @@ MUTANTS: Final = (
     Mutant(
         "that an operator's count is one that it sees",
         "services/admin/api/app.py",
-        "_MOST_COUNTS, asking.only)",
-        "_MOST_COUNTS)",
+        "_MAX_COUNTS, asking.only)",
+        "_MAX_COUNTS)",
         (
             "tests/integration/admin/"
             "test_operators.py::test_a8_lists_groups_and_ids_show_an_operator_its_own_events_alone"

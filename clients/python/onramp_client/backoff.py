@@ -7,9 +7,9 @@ from email.utils import parsedate_to_datetime
 from typing import Final
 
 #: Most seconds of a Retry-After; a proxy may ask for centuries, the gateway asks for seconds.
-MOST_RETRY_AFTER: Final = 120.0
-_MOST_BACKOFF: Final = 20.0
-_MOST_DOUBLINGS: Final = 16
+MAX_RETRY_AFTER: Final = 120.0
+_MAX_BACKOFF: Final = 20.0
+_MAX_DOUBLINGS: Final = 16
 _SECONDS: Final = re.compile(r"[0-9]+", re.ASCII)
 
 
@@ -17,13 +17,13 @@ def retry_after(headers: Mapping[str, str], now: float) -> float:
     """Return the seconds that an answer asks to wait; headers are in lower case, `now` is Unix time."""
     asked = headers.get("retry-after", "").strip()
     if _SECONDS.fullmatch(asked):
-        return min(float(asked), MOST_RETRY_AFTER)
+        return min(float(asked), MAX_RETRY_AFTER)
     until = _unix_time(asked)
     if until is None:
         return 0.0
     # By the server's own clock: ours may be minutes off.
     server_now = _unix_time(headers.get("date", ""))
-    return min(max(0.0, until - (now if server_now is None else server_now)), MOST_RETRY_AFTER)
+    return min(max(0.0, until - (now if server_now is None else server_now)), MAX_RETRY_AFTER)
 
 
 def retry_delay(asked: float, attempt: int, first: float) -> float:
@@ -31,7 +31,7 @@ def retry_delay(asked: float, attempt: int, first: float) -> float:
 
     Without jitter a thousand clients would come back at the same time.
     """
-    backoff = min(first * 2 ** min(attempt, _MOST_DOUBLINGS), _MOST_BACKOFF)
+    backoff = min(first * 2 ** min(attempt, _MAX_DOUBLINGS), _MAX_BACKOFF)
     return asked + random.uniform(0, backoff)  # noqa: S311 - no secret
 
 

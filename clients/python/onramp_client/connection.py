@@ -12,7 +12,7 @@ from .target import Target
 from .verdicts import Answer
 
 #: Bytes of the largest answer; 10,000 receipts are a megabyte and a half.
-_MOST_ANSWER: Final = 32 * 2**20
+_MAX_ANSWER: Final = 32 * 2**20
 
 
 class UnsentError(OSError):
@@ -165,8 +165,8 @@ class Connection:
 
 def _read(response: http.client.HTTPResponse) -> Answer:
     with response:
-        content = response.read(_MOST_ANSWER + 1)
-        if len(content) > _MOST_ANSWER:
+        content = response.read(_MAX_ANSWER + 1)
+        if len(content) > _MAX_ANSWER:
             raise ValueError("the answer is larger than any of the gateway's")
         if response.length:
             raise http.client.IncompleteRead(b"", response.length)

@@ -13,7 +13,7 @@ UNKNOWN: Final = "unknown"
 KEPT: Final = "kept"
 
 #: So many of the last problems the tally keeps.
-_MOST_PROBLEMS: Final = 10
+_MAX_PROBLEMS: Final = 10
 
 
 class QueueFullError(Exception):
@@ -82,7 +82,7 @@ class Tally:
 
     def tell(self, problem: dict[str, Any]) -> None:
         """Add a problem, in place of the oldest if there are many."""
-        self.problems = [*self.problems[1 - _MOST_PROBLEMS :], problem]
+        self.problems = [*self.problems[1 - _MAX_PROBLEMS :], problem]
 
 
 def make_event(

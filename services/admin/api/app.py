@@ -17,7 +17,7 @@ from services.admin.api.jobs import add_jobs
 from services.admin.api.metrics import AdminMetrics
 from services.admin.api.openapi import describe
 from services.admin.api.operators import LOCAL, Caller, Operators
-from services.admin.api.problems import answer_with_problems, not_kept
+from services.admin.api.problems import answer_with_problems, not_stored
 from services.admin.api.queries import (
     ActQuery,
     EventQuery,
@@ -39,9 +39,9 @@ from services.admin.store.control_sql import cursor_key, transaction
 from shared.errors import GROUP_CHANGED, REGISTRY_UNREAD
 
 _SAMPLES: Final = 10
-_MOST_COUNTS: Final = 1_000
+_MAX_COUNTS: Final = 1_000
 #: Bytes of a body, which is in memory before anybody asks what its caller may; routes that take more say so.
-_MOST_BODY: Final = 1 << 20
+_MAX_BODY: Final = 1 << 20
 #: Of what is written down; an index of Postgres takes no text of more than 2,704 bytes.
 _LONGEST_PATH: Final = 500
 _READY: Final = frozenset({"keeping", "standby"})
@@ -64,7 +64,7 @@ def api(
         redoc_url=None,
         lifespan=lifespan,
         dependencies=[Depends(require_right), Depends(require_once)],
-        max_body_size=_MOST_BODY,
+        max_body_size=_MAX_BODY,
     )
     app.add_middleware(Entry, operators=operators)
     answer_with_problems(app, lambda request: _record_refusal(dsn, request))
@@ -124,7 +124,7 @@ def _add_groups(app: FastAPI, dsn: str, segments: Segments | None, personal: vie
         with transaction(dsn) as conn:
             found = read_sql.group(conn, number, asking.only)
             if found is None:
-                raise not_kept("group")
+                raise not_stored("group")
             last = read_sql.last_of_group(conn, number, _SAMPLES)
             facets = views.facets(read_sql.facets(conn, number), found.cause, personal)
         samples = views.samples(last, shown(dsn, segments, last), personal(found.cause.event_name))
@@ -143,7 +143,7 @@ def _add_groups(app: FastAPI, dsn: str, segments: Segments | None, personal: vie
         with transaction(dsn) as conn:
             found = group_marks_sql.locked_group(conn, number, asking.only)
             if found is None:
-                raise not_kept("group")
+                raise not_stored("group")
             state.require(_tag_of(found), GROUP_CHANGED)
             group_marks_sql.change_group(conn, number, changed)
             said = ", ".join(f"{name} {value}" for name, value in changed.items())
@@ -162,7 +162,7 @@ def _add_events(app: FastAPI, dsn: str, segments: Segments | None, personal: vie
     def count_events(asking: Asking) -> dict[str, Any]:
         """How many events there are of each state, code, event name and destination: the largest counts."""
         with transaction(dsn) as conn:
-            return {"counts": [each._asdict() for each in read_sql.counts(conn, _MOST_COUNTS, asking.only)]}
+            return {"counts": [each._asdict() for each in read_sql.counts(conn, _MAX_COUNTS, asking.only)]}
 
     @app.get("/v1/events")
     def list_events(query: Annotated[EventQuery, Query()], asking: Asking) -> dict[str, Any]:
@@ -175,7 +175,7 @@ def _add_events(app: FastAPI, dsn: str, segments: Segments | None, personal: vie
         with transaction(dsn) as conn:
             found = read_sql.event(conn, number, asking.only)
             if found is None:
-                raise not_kept("event")
+                raise not_stored("event")
         loaded = shown(dsn, segments, [number])
         shape = views.shape(number, loaded, personal(found.event_name))
         return views.event(found, whole=True) | {"shape": shape}
@@ -186,10 +186,10 @@ def _add_events(app: FastAPI, dsn: str, segments: Segments | None, personal: vie
         actor = asking.acting(wanted.actor)
         with transaction(dsn) as conn:
             if read_sql.event(conn, number, asking.only) is None:
-                raise not_kept("event")
+                raise not_stored("event")
         found = value(dsn, segments, number)
         if found is None:
-            raise not_kept("event with a value")
+            raise not_stored("event with a value")
         with transaction(dsn) as conn:
             read_sql.record_act(conn, actor, "reveal", f"event {number}", wanted.reason)
         named = {"content-disposition": f'attachment; filename="event-{number}"'}
@@ -197,14 +197,14 @@ def _add_events(app: FastAPI, dsn: str, segments: Segments | None, personal: vie
 
 
 def _add_parts(app: FastAPI, dsn: str) -> None:
-    @app.get("/v1/parts")
+    @app.get("/v1/segments")
     def list_parts(query: Annotated[PartQuery, Query()], asking: Asking) -> dict[str, Any]:
         """What is in segments: events by destination, name, step, code and hour, the newest first."""
         return _page(dsn, _PARTS, query, asking)
 
 
 def _add_acts(app: FastAPI, dsn: str) -> None:
-    @app.get("/v1/acts")
+    @app.get("/v1/audit-log")
     def list_acts(query: Annotated[ActQuery, Query()], asking: Asking) -> dict[str, Any]:
         """Who did what, when and why, and what they were refused; the last first."""
         return _page(dsn, _ACTS, query, asking)

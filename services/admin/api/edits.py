@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 NDJSON: Final = "application/x-ndjson"
 #: Of a file that is sent back; beyond the first of them it is on disk.
-MOST_BYTES: Final = 1 << 30
+MAX_BYTES: Final = 1 << 30
 _IN_MEMORY: Final = 1 << 20
 _LINES: Final = {
     "requestBody": {
@@ -51,10 +51,8 @@ def add_edits(app: FastAPI, dsn: str, segments: Segments | None) -> None:
             filters |= {"only": asking.only}
         with transaction(dsn) as conn:
             events = edits_sql.ids(conn, {**filters, "state": asked.state})
-            if len(events) > edits_sql.MOST_EVENTS:
-                raise UserError(
-                    NO_FILTER, f"they are more than {edits_sql.MOST_EVENTS:,}: narrow the filters"
-                )
+            if len(events) > edits_sql.MAX_EVENTS:
+                raise UserError(NO_FILTER, f"they are more than {edits_sql.MAX_EVENTS:,}: narrow the filters")
             named = f"{len(events)} events ({min(events, default=0)} to {max(events, default=0)})"
             record_act(conn, actor, "download", named, asked.reason)
         headers = {
@@ -63,7 +61,7 @@ def add_edits(app: FastAPI, dsn: str, segments: Segments | None) -> None:
         }
         return StreamingResponse(_lines(dsn, segments, events), media_type=NDJSON, headers=headers)
 
-    @app.post("/v1/edits", status_code=201, max_body_size=2 * MOST_BYTES, openapi_extra=_LINES)
+    @app.post("/v1/edits", status_code=201, max_body_size=2 * MAX_BYTES, openapi_extra=_LINES)
     async def keep_edits(request: Request, asking: Asking, by: Annotated[Actor, Query()]) -> dict[str, Any]:
         """Keep edited payloads, one a line, for jobs whose filter is `edits`: none, if a line is wrong."""
         actor = asking.acting(by.actor)
@@ -72,8 +70,8 @@ def add_edits(app: FastAPI, dsn: str, segments: Segments | None) -> None:
             try:
                 async for chunk in request.stream():
                     size += len(chunk)
-                    if size > MOST_BYTES:
-                        raise UserError(BAD_EDITS, f"it has more than {MOST_BYTES:,} bytes: send it in parts")
+                    if size > MAX_BYTES:
+                        raise UserError(BAD_EDITS, f"it has more than {MAX_BYTES:,} bytes: send it in parts")
                     await run_in_threadpool(file.write, chunk)
             except ClientDisconnect:
                 raise UserError(BAD_REQUEST, "the body ended early") from None

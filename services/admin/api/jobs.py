@@ -8,7 +8,7 @@ import orjson
 from fastapi import Depends, FastAPI, Header, Request
 
 from services.admin.api.operators import Caller
-from services.admin.api.problems import not_kept
+from services.admin.api.problems import not_stored
 from services.admin.api.queries import Actor, Id, JobRequest
 from services.admin.api.rights import Asking, require_own_tables
 from services.admin.store import jobs_sql, rehearse_sql, results_sql, sets_sql
@@ -105,7 +105,7 @@ def _shown(dsn: str, number: int, asking: Caller) -> dict[str, Any]:
         found = jobs_sql.job(conn, number, asking.only)
         results = results_sql.read(conn, number)
     if found is None:
-        raise not_kept("job")
+        raise not_stored("job")
     return _view(found) | {"results": [dict(zip(_RESULT, row, strict=True)) for row in results]}
 
 

@@ -18,7 +18,7 @@ class AdminMetrics:
         self.registry = CollectorRegistry()
         self.process = ProcessMetrics(self.registry)
         self._kept = Counter(
-            "onramp_admin_kept_events", "Parked events that this process has kept.", registry=self.registry
+            "onramp_admin_stored_events", "Parked events that this process has kept.", registry=self.registry
         )
         self._behind = Gauge(
             "onramp_admin_behind_records",
@@ -27,12 +27,12 @@ class AdminMetrics:
             registry=self.registry,
         )
         self._set_aside = Gauge(
-            "onramp_admin_set_aside_events",
+            "onramp_admin_quarantined_events",
             "Parked events that the control database refuses, and that are kept aside until it takes them.",
             registry=self.registry,
         )
         self._state = Gauge(
-            "onramp_admin_keeper_state",
+            "onramp_admin_ingester_state",
             "1 for the state that the keeper is in.",
             ["state"],
             registry=self.registry,

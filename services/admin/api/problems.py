@@ -17,7 +17,7 @@ from shared.errors import (
     INTERNAL_ADMIN,
     METHOD_NOT_ALLOWED,
     NOT_ALLOWED,
-    NOT_KEPT,
+    NOT_STORED,
     Fault,
     InfrastructureError,
     OnrampError,
@@ -37,7 +37,7 @@ _HEADERS: Final[Mapping[int, Mapping[str, str]]] = {
 }
 #: Writes down that somebody was refused something.
 OnRefusal = Callable[[Request], None]
-_BY_STATUS: Final = {404: NOT_KEPT, 405: METHOD_NOT_ALLOWED, 413: BODY_TOO_LARGE}
+_BY_STATUS: Final = {404: NOT_STORED, 405: METHOD_NOT_ALLOWED, 413: BODY_TOO_LARGE}
 
 
 class RefusalError(UserError):
@@ -54,7 +54,7 @@ def answer_with_problems(app: FastAPI, on_refusal: OnRefusal) -> None:
     def of_ours(request: Request, error: Exception) -> Response:
         assert isinstance(error, OnrampError)  # noqa: S101 - it is registered for it
         try:
-            if error.fault in {NOT_ALLOWED, NOT_KEPT}:
+            if error.fault in {NOT_ALLOWED, NOT_STORED}:
                 on_refusal(request)
         except InfrastructureError as e:
             return problem(e.fault, e.detail)
@@ -80,9 +80,9 @@ def problem(fault: Fault, detail: str, status: int | None = None, **more: Any) -
     return JSONResponse(document, document["status"], headers, media_type=MEDIA_TYPE)
 
 
-def not_kept(what: str) -> UserError:
+def not_stored(what: str) -> UserError:
     """Return the error of something that is not there."""
-    return UserError(NOT_KEPT, f"there is no {what} of this id")
+    return UserError(NOT_STORED, f"there is no {what} of this id")
 
 
 def _of_parameters(_: Request, error: Exception) -> Response:

@@ -10,9 +10,9 @@ from shared.errors import TOO_MANY_AT_ONCE, InfrastructureError
 
 #: Requests of one that are answered at once.  The database answers eight in all, so of two who ask for what
 #: takes long neither keeps a third one waiting.
-MOST_OF_ONE: Final = 3
+MAX_OF_ONE: Final = 3
 #: The others wait for their turn, so many and so long.
-_MOST_WAITING: Final = 64
+_MAX_WAITING: Final = 64
 _SECONDS: Final = 5.0
 
 
@@ -24,7 +24,7 @@ class Turns:
     """Who is answered, by name; of one event loop."""
 
     def __init__(
-        self, *, most: int = MOST_OF_ONE, waiting: int = _MOST_WAITING, seconds: float = _SECONDS
+        self, *, most: int = MAX_OF_ONE, waiting: int = _MAX_WAITING, seconds: float = _SECONDS
     ) -> None:
         self._waiting = waiting
         self._seconds = seconds

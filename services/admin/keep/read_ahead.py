@@ -13,7 +13,7 @@ from services.ops.findings import Source
 from services.ops.parked.parked_events import KeptEvent
 
 #: So many polls are read ahead, of about a megabyte each.
-_MOST_AHEAD: Final = 4
+_MAX_AHEAD: Final = 4
 
 
 class Slice(NamedTuple):
@@ -28,7 +28,7 @@ class ReadAhead:
 
     def __init__(self, slices: AsyncGenerator[Slice, None]) -> None:
         self._slices = slices
-        self._read: asyncio.Queue[Slice] = asyncio.Queue(_MOST_AHEAD)
+        self._read: asyncio.Queue[Slice] = asyncio.Queue(_MAX_AHEAD)
 
     async def __aenter__(self) -> Self:
         self._reading = asyncio.create_task(self._fill())

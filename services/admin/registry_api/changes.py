@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 from fastapi.responses import JSONResponse, Response
 
 from services.admin.api.operators import Caller
-from services.admin.api.problems import RefusalError, not_kept
+from services.admin.api.problems import RefusalError, not_stored
 from services.admin.api.queries import Known, State
 from services.admin.registry_api.schemas import Said
 from services.admin.store.control_sql import transaction
@@ -104,6 +104,6 @@ def tagged(
 
 
 def require_there(there: bool, what: str) -> None:
-    """Raise `UserError` NOT_KEPT unless it is there and may be seen."""
+    """Raise `UserError` NOT_STORED unless it is there and may be seen."""
     if not there:
-        raise not_kept(what)
+        raise not_stored(what)

@@ -15,7 +15,7 @@ from shared.errors import BAD_QUERY, InfrastructureError, UserError
 from shared.registry import EventType
 
 #: Each is asked of its database, one after the other.
-_MOST_TABLES: Final = 100
+_MAX_TABLES: Final = 100
 
 
 def add_looks(app: FastAPI, desk: RegistryDesk) -> None:
@@ -44,8 +44,8 @@ def add_looks(app: FastAPI, desk: RegistryDesk) -> None:
             for place, event_type, _ in tables_of(desk.places, snapshot)
             if asking.sees(place.event_type) and only in {None, place.event_type}
         ]
-        if len(tables) > _MOST_TABLES:
-            text = f"they are {len(tables):,} tables, and at most {_MOST_TABLES} are asked at once"
+        if len(tables) > _MAX_TABLES:
+            text = f"they are {len(tables):,} tables, and at most {_MAX_TABLES} are asked at once"
             raise UserError(BAD_QUERY, f"{text}: name an event_type")
         facts = [(place, fact) for place, kind in tables for fact in _facts(desk, place, kind)]
         return {

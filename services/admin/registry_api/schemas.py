@@ -20,11 +20,11 @@ from shared.registry.texts import RETENTION
 from shared.strict_json import loads
 
 #: Of a whole registry, which is one record of Kafka's.
-MOST_REGISTRY: Final = 15 << 20
+MAX_REGISTRY: Final = 15 << 20
 #: Of one event type, with its schema.
-MOST_TYPE: Final = 2 << 20
-_MOST_ELSE: Final = 64 << 10
-_MOST_ERRORS: Final = 50
+MAX_TYPE: Final = 2 << 20
+_MAX_ELSE: Final = 64 << 10
+_MAX_ERRORS: Final = 50
 _TEXT: Final = r"^[^\x00]*$"
 _TOPIC: Final = "[A-Za-z0-9._-]{1,249}"
 
@@ -136,7 +136,7 @@ class TopicChange(BaseModel):
 UNCHANGED: Final[dict[int | str, dict[str, Any]]] = {304: {"description": "It is what If-None-Match names."}}
 
 
-def body(most: int = _MOST_ELSE) -> Callable[[Request], Coroutine[Any, Any, bytes]]:
+def body(most: int = _MAX_ELSE) -> Callable[[Request], Coroutine[Any, Any, bytes]]:
     """Return the dependency that reads a body of so many bytes at most."""
 
     async def read(request: Request) -> bytes:
@@ -198,6 +198,6 @@ def valid(model: type[M], document: dict[str, Any]) -> M:
     except ValidationError as e:
         errors = [
             {"place": "/".join(("body", *map(str, each["loc"])))[:500], "detail": each["msg"][:500]}
-            for each in e.errors(include_input=False, include_url=False)[:_MOST_ERRORS]
+            for each in e.errors(include_input=False, include_url=False)[:_MAX_ERRORS]
         ]
         raise RefusalError(REGISTRY_REFUSED, f"{e.error_count()} wrong", errors=errors) from None

@@ -11,7 +11,7 @@ from services.admin.api.rights import Asking
 from services.admin.registry_api.changes import Act, Changes, answered, require_there, tagged
 from services.admin.registry_api.pages import page
 from services.admin.registry_api.schemas import (
-    MOST_TYPE,
+    MAX_TYPE,
     UNCHANGED,
     DeleteSaid,
     Said,
@@ -57,10 +57,10 @@ def add_types(app: FastAPI, dsn: str, desk: RegistryDesk) -> None:
         require_there(asking.sees(name) and name in seen.snapshot.event_types, "event type")
         return tagged(seen, written(seen.snapshot.event_types[name]), known)
 
-    @app.put("/v1/types/{name}", openapi_extra=described(EventType, _BODY), max_body_size=2 * MOST_TYPE)
+    @app.put("/v1/types/{name}", openapi_extra=described(EventType, _BODY), max_body_size=2 * MAX_TYPE)
     def put_type(
         name: TypeName,
-        given: Annotated[bytes, Depends(body(MOST_TYPE))],
+        given: Annotated[bytes, Depends(body(MAX_TYPE))],
         said: Annotated[Said, Query()],
         state: StateIfGiven,
         asking: Asking,

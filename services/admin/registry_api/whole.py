@@ -12,7 +12,7 @@ from services.admin.api.rights import Asking
 from services.admin.registry_api.changes import Act, Changes, answered, tagged
 from services.admin.registry_api.pages import page
 from services.admin.registry_api.schemas import (
-    MOST_REGISTRY,
+    MAX_REGISTRY,
     UNCHANGED,
     HistoryQuery,
     Said,
@@ -40,9 +40,9 @@ def add_whole(app: FastAPI, dsn: str, desk: RegistryDesk) -> None:
         seen = desk.look()
         return tagged(seen, _without_hashes(seen.document), known)
 
-    @app.put("/v1/registry", openapi_extra=described(Snapshot, _BODY), max_body_size=2 * MOST_REGISTRY)
+    @app.put("/v1/registry", openapi_extra=described(Snapshot, _BODY), max_body_size=2 * MAX_REGISTRY)
     def put_registry(
-        given: Annotated[bytes, Depends(body(MOST_REGISTRY))],
+        given: Annotated[bytes, Depends(body(MAX_REGISTRY))],
         said: Annotated[Said, Query()],
         state: StateIfGiven,
         asking: Asking,

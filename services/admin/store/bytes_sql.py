@@ -29,7 +29,7 @@ from shared.errors import (
 )
 
 #: Bytes of edited events that are in memory at once, but for the last of them.
-MOST_EDITED: Final = 16 << 20
+MAX_EDITED: Final = 16 << 20
 #: One statement: an event is in one place as of its moment.
 _WHERE: Final = """
     SELECT e.id, e.group_id, e.sha256, e.gone, b.value, s.name, e.reason::text, e.parked_at
@@ -63,7 +63,7 @@ class Loaded:
         size = 0
         for number, value in sorted(self.values.items()):
             del self.values[number]
-            if size >= MOST_EDITED or number in self.later:
+            if size >= MAX_EDITED or number in self.later:
                 self.later.add(number)
                 continue
             try:

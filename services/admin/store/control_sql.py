@@ -35,7 +35,7 @@ _CURSOR_KEY_BYTES: Final = 32
 #: somebody's may refuse it.
 _OF_VALUES: Final = frozenset({"0A", "21", "22", "23", "38", "39", "44", "54", "P0"})
 #: Requests at once that a database answers; the others wait their turn, so long.
-MOST_CONNECTIONS: Final = 8
+MAX_CONNECTIONS: Final = 8
 _TURN_SECONDS: Final = 5.0
 
 
@@ -48,7 +48,7 @@ def connect(dsn: str, *, statement_ms: int = _READ_MS) -> connection:
 class Pool:
     """Few connections for many requests, each of them with one transaction at a time."""
 
-    def __init__(self, dsn: str, most: int = MOST_CONNECTIONS) -> None:
+    def __init__(self, dsn: str, most: int = MAX_CONNECTIONS) -> None:
         self._dsn = dsn
         self._turns = threading.BoundedSemaphore(most)
         #: `append` and `pop` need no lock.

@@ -8,12 +8,12 @@ from psycopg2.extensions import connection
 from psycopg2.extras import execute_values
 
 from services.admin.segments.folder import Segments
-from services.admin.store.bytes_sql import MOST_EDITED, Loaded, load
+from services.admin.store.bytes_sql import MAX_EDITED, Loaded, load
 from services.admin.store.read_sql import FILTERS, Only
 from services.admin.store.sets_sql import rows
 from services.admin.store.staging_sql import Load
 from services.ops.fixes.edited_lines import (
-    MOST_BYTES,
+    MAX_BYTES,
     Edit,
     Named,
     edit_of,
@@ -24,7 +24,7 @@ from services.ops.fixes.payloads import edited
 from shared.errors import BAD_EDITS, OnrampError, UserError
 
 #: Events of one file.
-MOST_EVENTS: Final = 100_000
+MAX_EVENTS: Final = 100_000
 #: In memory at once, of one page or batch: so many bytes, or one event.
 _PAGE_BYTES: Final = 16 << 20
 _PAGE: Final = 500
@@ -50,9 +50,9 @@ _EDITS: Final = """
 
 
 def ids(conn: connection, filters: Mapping[str, Any]) -> list[int]:
-    """Return the first `MOST_EVENTS` + 1 events that match, in their order."""
+    """Return the first `MAX_EVENTS` + 1 events that match, in their order."""
     where = sql.SQL(" AND ").join(sql.SQL(FILTERS[n].replace("%s", f"%({n})s")) for n in filters)
-    found = rows(conn, sql.SQL(_IDS).format(where), {**filters, "most": MOST_EVENTS + 1})
+    found = rows(conn, sql.SQL(_IDS).format(where), {**filters, "most": MAX_EVENTS + 1})
     return [number for (number,) in found]
 
 
@@ -94,8 +94,8 @@ def keep(
         for batch in _batches(file):
             _add(conn, segments, upload, batch, only)
             count += len(batch)
-            if count > MOST_EVENTS:
-                raise UserError(BAD_EDITS, f"it has more than {MOST_EVENTS:,} lines: send it in parts")
+            if count > MAX_EVENTS:
+                raise UserError(BAD_EDITS, f"it has more than {MAX_EVENTS:,} lines: send it in parts")
         if not count:
             raise UserError(BAD_EDITS, "line 1: there is none")
         cur.execute(_COUNT, (count, upload))
@@ -106,7 +106,7 @@ def with_edits(conn: connection, upload: int, loader: Load, events: list[int]) -
     """Return events as they were edited; one that cannot be is lost to this job."""
     loaded = loader(events)
     with conn.cursor() as cur:
-        cur.execute(_EDITS, (MOST_EDITED, upload, list(loaded.values)))
+        cur.execute(_EDITS, (MAX_EDITED, upload, list(loaded.values)))
         payloads = dict(cur.fetchall())
     loaded.later |= {number for number, payload in payloads.items() if payload is None}
     return loaded.edit(lambda number, value: edited(value, bytes(payloads[number])))
@@ -116,10 +116,10 @@ def _batches(file: BinaryIO) -> Iterator[dict[int, Edit]]:
     """Yield edits by the numbers of their lines; empty lines are none."""
     batch: dict[int, Edit] = {}
     size = number = 0
-    while line := file.readline(MOST_BYTES + 1):
+    while line := file.readline(MAX_BYTES + 1):
         number += 1
-        if len(line) > MOST_BYTES:
-            raise UserError(BAD_EDITS, f"line {number}: it has more than {MOST_BYTES:,} bytes")
+        if len(line) > MAX_BYTES:
+            raise UserError(BAD_EDITS, f"line {number}: it has more than {MAX_BYTES:,} bytes")
         if not line.strip():
             continue
         with _Line(number):

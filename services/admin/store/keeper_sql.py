@@ -20,13 +20,13 @@ from services.admin.store.control_sql import RefusedError, connect, prepare, ref
 from services.ops.findings import Source
 from services.ops.parked.copy_lines import as_file, bytes_line, event_line
 from services.ops.parked.facets import Facets
-from services.ops.parked.fingerprint import MOST_GROUPS, VERSION, Cause
-from services.ops.parked.group_limits import MOST_OF_A_NAME, counted_under, is_others
+from services.ops.parked.fingerprint import MAX_GROUPS, VERSION, Cause
+from services.ops.parked.group_limits import MAX_OF_A_NAME, counted_under, is_others
 from services.ops.parked.parked_events import KeptEvent
 from shared import failpoints
 
 #: Groups whose facets are in memory, of some kilobytes each.
-_MOST_FACETS: Final = 4_000
+_MAX_FACETS: Final = 4_000
 #: A slice is a few megabytes; a database that takes longer is out.
 _STATEMENT_MS: Final = 60_000
 #: The one keeper's; any number that nothing else uses.
@@ -199,7 +199,7 @@ class KeeperSession:
         for group, event in new:
             of_groups.setdefault(group, []).append(event)
         if unknown := [group for group in of_groups if group not in self._facets]:
-            if len(self._facets) > _MOST_FACETS:
+            if len(self._facets) > _MAX_FACETS:
                 self._facets, unknown = {}, list(of_groups)
             cur.execute(_FACETS, (unknown,))
             self._facets |= {group: Facets.of(orjson.loads(counts)) for group, counts in cur.fetchall()}
@@ -212,8 +212,8 @@ class KeeperSession:
             [event.cause for event in events],
             self._groups,
             self._of_names,
-            most=MOST_GROUPS,
-            most_of_a_name=MOST_OF_A_NAME,
+            most=MAX_GROUPS,
+            most_of_a_name=MAX_OF_A_NAME,
         )
 
     def _add_groups(

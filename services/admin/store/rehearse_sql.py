@@ -20,12 +20,12 @@ from services.admin.store.rehearsals_sql import Question
 from services.admin.store.sets_sql import EventSet, condition, rows
 from services.admin.store.staging_sql import COLUMNS, Load, attempt_of
 from services.ops.parked.sentence import sentence_of
-from shared.errors import NOT_KEPT, SET_CHANGED, InfrastructureError, UserError
+from shared.errors import NOT_STORED, SET_CHANGED, InfrastructureError, UserError
 from shared.mask import masked
 from shared.registry import Snapshot
 
 #: Events that are asked about at once.
-MOST_ASKED: Final = 5_000
+MAX_ASKED: Final = 5_000
 SAMPLES: Final = 10
 _PAGE: Final = """
     SELECT {columns} FROM onramp_admin.events e
@@ -90,7 +90,7 @@ def rehearsed_set(
     """
     job = jobs_sql.job(conn, number, only)
     if job is None or job.kind != "rehearse":
-        raise UserError(NOT_KEPT, "there is no rehearsal of this id")
+        raise UserError(NOT_STORED, "there is no rehearsal of this id")
     if job.state != "done":
         raise UserError(SET_CHANGED, f"rehearsal {number} is not done: it is {job.state}")
     counted = sets_sql.count(conn, "replay", job.events, databases)
@@ -128,7 +128,7 @@ def _page(conn: connection, job: Job, databases: Mapping[str, str]) -> list[Atte
 
 
 def _most(job: Job) -> int:
-    return min(MOST_ASKED, job.rate or MOST_ASKED)
+    return min(MAX_ASKED, job.rate or MAX_ASKED)
 
 
 def _ask(job: Job, page: Sequence[Attempt], databases: Mapping[str, str], load: Load) -> list[Asked]:

@@ -21,7 +21,7 @@ from shared.errors import DATABASE_RETIRED, NOT_CONFIGURED, InfrastructureError,
 from shared.postgres import arrays
 
 #: At most so many are staged ahead of the writer.
-MOST_STAGED: Final = 10_000
+MAX_STAGED: Final = 10_000
 _MARKED: Final = f"""
     SELECT {COLUMNS} FROM onramp_admin.events e
     WHERE e.job = %(job)s AND e.state = 'replaying' AND e.stated > %(after)s ORDER BY e.stated

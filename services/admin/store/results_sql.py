@@ -13,7 +13,7 @@ FAILED: Final = "failed"
 #: An attempt of another job has landed it: the control database was restored since.
 LANDED_EARLIER: Final = "landed_earlier"
 #: So many causes of one job are told apart; names in them are anybody's to make up.
-MOST: Final = 100
+MAX: Final = 100
 OTHERS: Final = "other causes"
 _LONGEST: Final = 500
 _KNOWN: Final = "SELECT outcome, reason FROM onramp_admin.results WHERE job = %s"
@@ -52,7 +52,7 @@ def _bounded(found: Results, known: set[tuple[str, str]]) -> Results:
     """Return `found` with what is beyond the most causes as others."""
     bounded: Counter[tuple[str, str]] = Counter()
     for (outcome, reason), events in found.items():
-        if (outcome, reason) in known or len(known) < MOST:
+        if (outcome, reason) in known or len(known) < MAX:
             known.add((outcome, reason))
             bounded[outcome, reason] += events
         else:

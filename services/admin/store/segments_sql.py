@@ -27,7 +27,7 @@ SEGMENT_BYTES: Final = 64 * 2**20
 SEGMENT_HOURS: Final = 1
 #: How long the bytes of what was replayed or discarded stay.
 KEPT_DAYS: Final = 7
-_MOST_EVENTS: Final = 1_000_000
+_MAX_EVENTS: Final = 1_000_000
 #: What is fetched at once: so many bytes at most, were all as large as the largest.
 _FETCHED_BYTES: Final = 8 * 2**20
 _FETCHED_ROWS: Final = 2_000
@@ -40,7 +40,7 @@ _DUE: Final = f"""
     FROM (
         SELECT event, kept_at, octet_length(value) AS size,
                sum(octet_length(value)) OVER (ORDER BY event) AS upto
-        FROM (SELECT * FROM onramp_admin.bytes ORDER BY event LIMIT {_MOST_EVENTS}) b
+        FROM (SELECT * FROM onramp_admin.bytes ORDER BY event LIMIT {_MAX_EVENTS}) b
     ) w WHERE upto - size < %s
 """  # noqa: S608 - our own numbers
 _ROWS: Final = """

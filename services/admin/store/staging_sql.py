@@ -31,8 +31,8 @@ COLUMNS: Final = """
     e.id, e.topic_id::text, e.topic, e.partition, e."offset", e.destination, e.attempt, e.parked_at, e.size
 """
 #: Of what is loaded and staged in one step: other jobs have their turn before the next.
-_MOST_EVENTS: Final = 5_000
-_MOST_BYTES: Final = 8 * 2**20
+_MAX_EVENTS: Final = 5_000
+_MAX_BYTES: Final = 8 * 2**20
 #: Of one statement.
 _ROWS: Final = 500
 KEYS: Final = """
@@ -104,7 +104,7 @@ def follow(where: Destination, by: Staging, attempts: Sequence[Attempt], load: L
     with in_destination(where) as cur:
         found = _look(cur, by, attempts)
         missing = {f.id for f in found if f.outcome is None and not f.staged and f.known is None}
-        part = first_part([a for a in attempts if a.id in missing], _MOST_EVENTS)
+        part = first_part([a for a in attempts if a.id in missing], _MAX_EVENTS)
         if not part:
             return found
         loaded = load([a.id for a in part])
@@ -121,7 +121,7 @@ def first_part(attempts: Iterable[Attempt], most: int) -> list[Attempt]:
     part: list[Attempt] = []
     size = 0
     for attempt in attempts:
-        if part and (len(part) >= most or size + attempt.size > _MOST_BYTES):
+        if part and (len(part) >= most or size + attempt.size > _MAX_BYTES):
             break
         part.append(attempt)
         size += attempt.size

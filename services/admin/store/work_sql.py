@@ -222,8 +222,8 @@ class JobSession:
         left = replay_sql.outstanding(self.conn, job.id)
         batch, walked = _Batch(job.done_to, 0, 0, job.walked), job.walked
         # Many at once: the step after one that marks asks about these.
-        if not cancelling and not walked and left <= replay_sql.MOST_STAGED * 3 // 4:
-            batch = _do_batch(self.conn, job, self.databases, replay_sql.MOST_STAGED - left)
+        if not cancelling and not walked and left <= replay_sql.MAX_STAGED * 3 // 4:
+            batch = _do_batch(self.conn, job, self.databases, replay_sql.MAX_STAGED - left)
             walked = batch.is_last
         if seen.is_behind or batch.changed:
             self._marked_behind[job.id] = after if seen.is_behind else job.done_to

@@ -33,7 +33,7 @@ def create(
     topic_settings = TopicSettings(
         replication=kafka.replication,
         min_insync=kafka.min_insync,
-        retention_ms=settings.topic_retention_h * 3_600_000,
+        retention_ms=settings.topic_retention_hours * 3_600_000,
     )
     topics = ChangeTopics(kafka.brokers, topic_settings)
     rendering = Rendering(brokers=kafka.brokers, topics=topic_settings, secrets=settings.dsn_folder)
@@ -51,7 +51,7 @@ def create(
 
     metrics = AgentMetrics()
     dsns = SourceDsns(settings.dsn_folder)
-    watch = Watch(registry, databases, look_at, metrics, look_s=settings.look_s, dsns=dsns)
+    watch = Watch(registry, databases, look_at, metrics, poll_seconds=settings.poll_seconds, dsns=dsns)
     application = pages(watch, metrics.registry)
     application.router.lifespan_context = _watching(watch)
     return application

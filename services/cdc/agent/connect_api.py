@@ -15,7 +15,7 @@ from services.cdc.health.gap import Position
 _SECONDS: Final = 15.0
 #: A row's value in Java's words for one that it cannot read: it is not for logs.
 _VALUE: Final = re.compile(r'((?:[Ii]nput|[Vv]alue|[Ss]tring|[Ss]yntax)[^:"]*:? ?)".*"')
-_MOST_REASON: Final = 300
+_MAX_REASON: Final = 300
 #: What a connector's offset says amid its first snapshot; and amid one that was asked for, or behind one of
 #: those that was cut off.
 FIRST_SNAPSHOT: Final = "INITIAL"
@@ -165,7 +165,7 @@ def _refusal(method: str, path: str, error: urllib.error.HTTPError) -> str:
         said = json.loads(error.read()).get("message", "")
     except (ValueError, OSError):
         said = "it says no more, as while it starts"
-    return f"Kafka Connect answers {error.code} to {method} {path}: {said[:_MOST_REASON]}"
+    return f"Kafka Connect answers {error.code} to {method} {path}: {said[:_MAX_REASON]}"
 
 
 def snapshot_of(offsets: Sequence[Mapping[str, Any]]) -> str | None:
@@ -183,4 +183,4 @@ def cause(trace: str) -> str:
     """Return the last cause that a stack trace of Java names: the first lines wrap it."""
     lines = [line for line in trace.splitlines() if line and not line[0].isspace()]
     cause = lines[-1].removeprefix("Caused by: ") if lines else ""
-    return _VALUE.sub(r'\1"…"', cause)[:_MOST_REASON]
+    return _VALUE.sub(r'\1"…"', cause)[:_MAX_REASON]

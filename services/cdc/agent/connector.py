@@ -13,15 +13,15 @@ from shared.postgres.connect import USUAL, session
 from shared.registry.sources import PASSWORD_SUFFIX, Source
 
 #: Rows of an event's topic may have as much (shared/topics.py), and what Debezium says of them.
-MOST_BYTES: Final = 16 << 20
+MAX_BYTES: Final = 16 << 20
 _REQUEST_BYTES: Final = 256 << 10
 #: Of each row that waits to be sent Kafka Connect keeps objects five times its size: with the default of
 #: 32 MB a snapshot filled its heap, and it did little but collect garbage. One row must fit.
-_BUFFER_BYTES: Final = MOST_BYTES + (1 << 20)
+_BUFFER_BYTES: Final = MAX_BYTES + (1 << 20)
 #: Rows that are read and not yet with the producer, for the same reason: half of the default.
 _QUEUED: Final = 4096
 #: Of large rows that many would not fit: half of what may be read ahead of the producer's buffer.
-_QUEUED_BYTES: Final = MOST_BYTES
+_QUEUED_BYTES: Final = MAX_BYTES
 #: The driver has as many rows at once, whatever their size: the default of 10,240, of a megabyte each, ended
 #: the worker.
 _FETCHED_ROWS: Final = 32
@@ -54,7 +54,7 @@ class TopicSettings:
             "cleanup.policy": "delete",
             "retention.ms": str(self.retention_ms),
             "retention.bytes": "-1",
-            "max.message.bytes": str(MOST_BYTES),
+            "max.message.bytes": str(MAX_BYTES),
             "min.insync.replicas": str(self.min_insync),
         }
 
@@ -163,7 +163,7 @@ def _write(name: str) -> dict[str, str]:
         "value.converter": "org.apache.kafka.connect.json.JsonConverter",
         "value.converter.schemas.enable": "false",
         "value.converter.replace.null.with.default": "false",
-        "producer.override.max.request.size": str(MOST_BYTES),
+        "producer.override.max.request.size": str(MAX_BYTES),
         "producer.override.linger.ms": "0",
         # One request is on its way at a time, so that order holds: it must not be the default's 14 rows.
         "producer.override.batch.size": str(_REQUEST_BYTES),

@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 _SECONDS: Final = 20.0
 _REQUEST_MS: Final = 5_000
 #: What is left of messages then is read at the next look.
-_MOST_READING_SECONDS: Final = 5.0
+_MAX_READING_SECONDS: Final = 5.0
 #: Where Kafka says that a setting is from: somebody set it on the topic.
 _OF_TOPIC: Final = 1
 _POLICED: Final = ("cleanup.policy", "retention.ms", "retention.bytes")
@@ -142,7 +142,7 @@ class ChangeTopics:
             begin = (await consumer.beginning_offsets([partition]))[partition]
             at = max(start, begin)
             consumer.seek(partition, at)
-            until = monotonic() + _MOST_READING_SECONDS
+            until = monotonic() + _MAX_READING_SECONDS
             while at < end and monotonic() < until:
                 records = (await consumer.getmany(partition, timeout_ms=_REQUEST_MS)).get(partition, [])
                 found.extend(record.value for record in records)

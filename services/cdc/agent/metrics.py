@@ -50,7 +50,7 @@ class AgentMetrics:
             registry=self.registry,
         )
         self.left_out = Gauge(
-            "onramp_source_tables_left_out",
+            "onramp_source_tables_excluded",
             "Tables that would fail the source and stay out: columns that differ by case, topics that "
             "collide.",
             ["source"],
@@ -58,8 +58,8 @@ class AgentMetrics:
         )
 
         self.held = Gauge(
-            "onramp_source_tables_held",
-            "Tables that the modeler holds: they are as they were, and onramp.models.reason says why.",
+            "onramp_source_tables_suspended",
+            "Tables that the merger has suspended; onramp.table_settings.reason says why.",
             ["source"],
             registry=self.registry,
         )
@@ -70,7 +70,7 @@ class AgentMetrics:
             registry=self.registry,
         )
         self.looked_at = Gauge(
-            "onramp_source_looked_timestamp_seconds",
+            "onramp_source_polled_timestamp_seconds",
             "When the agent last looked at the source (Unix seconds).",
             ["source"],
             registry=self.registry,

@@ -13,7 +13,7 @@ from services.cdc.agent.connect_api import (
     ConnectorStatus,
     RefusedError,
 )
-from services.cdc.agent.connector import MOST_BYTES, Rendering
+from services.cdc.agent.connector import MAX_BYTES, Rendering
 from services.cdc.agent.kafka_topics import ChangeTopics, TopicsError
 from services.cdc.agent.resnapshots import Rereads
 from services.cdc.agent.source_sql import SourceDatabase, SourceError
@@ -278,7 +278,7 @@ class SourceLook:
 
     def _with_remedy(self, reason: str) -> str:
         env = self._source.dsn_env
-        return with_remedy(reason, name=self._name, dsn_env=env, most_bytes=MOST_BYTES)
+        return with_remedy(reason, name=self._name, dsn_env=env, most_bytes=MAX_BYTES)
 
     def _shown(self, state: State, reason: str, seen: Seen | None) -> Shown:
         slot = seen.slot if seen else None

@@ -26,10 +26,10 @@ class AgentSettings(BaseSettings):
         "source is added without a restart. Kafka Connect must be allowed to read the folder "
         "(config.providers.directory).",
     )
-    look_s: float = Field(
+    poll_seconds: float = Field(
         1.0, gt=0, description="Seconds between two looks at a source: the most that a new column waits."
     )
-    topic_retention_h: int = Field(
+    topic_retention_hours: int = Field(
         168,
         ge=1,
         description="Hours that topics keep changes: how long the writer may be out. A shorter retention is "

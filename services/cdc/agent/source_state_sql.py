@@ -66,7 +66,7 @@ _MERGED: Final = """
         SELECT FROM onramp.totals t JOIN onramp.ledger l USING (topic_id, partition)
         WHERE t.destination = 'landing.' || m.landing AND t.topic_id <> ALL (m.past_topics)
           AND l.next_offset > m.next_offset)
-    FROM onramp.models m WHERE m.source = %s
+    FROM onramp.table_settings m WHERE m.source = %s
 """
 _LATEST: Final = """
     SELECT DISTINCT ON (schema_name, table_name) schema_name, table_name, columns, key, dropped

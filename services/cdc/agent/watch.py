@@ -45,12 +45,12 @@ class _Watched:
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"source-{name}", daemon=True)
         self.shown: Shown | None = None
-        self.look_s = 1.0
+        self.poll_seconds = 1.0
         #: By which it is reached.
         self.dsn = ""
 
-    def start(self, look_s: float) -> None:
-        self.look_s = look_s
+    def start(self, poll_seconds: float) -> None:
+        self.poll_seconds = poll_seconds
         self._thread.start()
 
     def said(self) -> dict[str, str]:
@@ -87,7 +87,7 @@ class _Watched:
             except Exception as error:
                 log.exception("a look at a source failed", extra={"source": self._name})
                 self._note(Shown(state=State.UNREACHABLE, reason=f"a look failed: {type(error).__name__}"))
-            self._stopping.wait(self.look_s)
+            self._stopping.wait(self.poll_seconds)
         self._look.close()
 
     def _remove(self) -> bool:
@@ -122,7 +122,7 @@ class Watch:
         make: MakeLook,
         metrics: AgentMetrics,
         *,
-        look_s: float,
+        poll_seconds: float,
         dsns: SourceDsns | None = None,
     ) -> None:
         self._registry = registry
@@ -130,7 +130,7 @@ class Watch:
         self._databases = databases
         self._make = make
         self._metrics = metrics
-        self._look_s = look_s
+        self._look_s = poll_seconds
         self._watched: dict[str, _Watched] = {}
         self._wrong: dict[str, str] = {}
         self._report_at: dict[str, float] = {}

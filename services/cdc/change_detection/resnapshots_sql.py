@@ -20,39 +20,39 @@ _END: Final = sql.SQL("""
     FROM (SELECT change, _offset FROM {} WHERE _offset >= %s ORDER BY _offset LIMIT 100000) AS changes
 """)
 _ASKED: Final = """
-    INSERT INTO onramp.source_rereads (source, schema_name, table_name, start, token) VALUES %s
+    INSERT INTO onramp.source_resnapshots (source, schema_name, table_name, start, token) VALUES %s
 """
 #: Of a signal that was taken twice the later one's rows have the last word.
 _TOLD: Final = """
-    UPDATE onramp.source_rereads SET seen = %s, lsn = %s, has_rows = %s
+    UPDATE onramp.source_resnapshots SET seen = %s, lsn = %s, has_rows = %s
     WHERE source = %s AND token = %s AND (lsn IS NULL OR lsn < %s)
 """
-_HAD_ROWS: Final = "SELECT has_rows FROM onramp.source_rereads WHERE source = %s AND token = %s"
+_HAD_ROWS: Final = "SELECT has_rows FROM onramp.source_resnapshots WHERE source = %s AND token = %s"
 #: Whether changes from there on are no more in landing.
 _IS_TRIMMED: Final = """
-    SELECT coalesce(trimmed_to, 0) > %(start)s FROM onramp.models
+    SELECT coalesce(trimmed_to, 0) > %(start)s FROM onramp.table_settings
     WHERE source = %(source)s AND schema_name = %(schema)s AND table_name = %(table)s FOR UPDATE
 """
 _EMPTY: Final = """
-    UPDATE onramp.models SET clear_at = %(start)s, clear_after = next_offset,
+    UPDATE onramp.table_settings SET clear_at = %(start)s, clear_after = next_offset,
         next_offset = least(next_offset, %(start)s),
         begins_at = %(start)s, carried = NULL, reason = NULL, held_since = NULL, (seen, seen_before) = (
-            SELECT min(seen::text)::pg_snapshot, min(lsn) FROM onramp.source_rereads
+            SELECT min(seen::text)::pg_snapshot, min(lsn) FROM onramp.source_resnapshots
             WHERE source = %(source)s AND token = %(token)s)
     WHERE source = %(source)s AND schema_name = %(schema)s AND table_name = %(table)s
 """
 _CLEAR: Final = """
-    UPDATE onramp.models SET clear_at = %(end)s, clear_after = NULL, begins_at = %(end)s,
+    UPDATE onramp.table_settings SET clear_at = %(end)s, clear_after = NULL, begins_at = %(end)s,
         log_begins_at = %(end)s,
         seen = NULL, seen_before = NULL
     WHERE source = %(source)s AND schema_name = %(schema)s AND table_name = %(table)s
 """
 _SNAPSHOT_ENDED: Final = """
-    UPDATE onramp.models SET clear_after = %s
+    UPDATE onramp.table_settings SET clear_after = %s
     WHERE source = %s AND schema_name = %s AND table_name = %s
       AND clear_at IS NOT NULL AND clear_after IS NULL
 """
-_FORGET: Final = "DELETE FROM onramp.source_rereads WHERE source = %s"
+_FORGET: Final = "DELETE FROM onramp.source_resnapshots WHERE source = %s"
 
 
 class Asked(NamedTuple):

@@ -14,7 +14,7 @@ from typing import Final
 #: Until a signal is taken for sure, and until one before it has landed; twice as long each time, for what
 #: fails again would fail on.
 _SECONDS: Final = 10.0
-_MOST_SECONDS: Final = 600.0
+_MAX_SECONDS: Final = 600.0
 
 
 @dataclass(slots=True)
@@ -50,7 +50,7 @@ class Overdue:
         where the table's topic was searched for the last row.
         """
         asked = self._asked.setdefault(at, _Asked(self._clock()))
-        wait = min(_SECONDS * 2 ** self._failed[at[0]], _MOST_SECONDS)
+        wait = min(_SECONDS * 2 ** self._failed[at[0]], _MAX_SECONDS)
         if asked.log_end is None:
             if self._clock() >= asked.since + wait:
                 asked.log_end = log_end

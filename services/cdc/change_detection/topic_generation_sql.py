@@ -18,14 +18,14 @@ _FOLLOW: Final = """
                      WHERE t.destination = %(destination)s AND t.topic_id IS DISTINCT FROM %(topic)s::uuid
                      ORDER BY 1) AS ids
     )
-    UPDATE onramp.models SET past_topics = others.ids, topic_id = %(topic)s, next_offset = %(end)s,
+    UPDATE onramp.table_settings SET past_topics = others.ids, topic_id = %(topic)s, next_offset = %(end)s,
         trimmed_to = NULL, parked_known = 0, carried = NULL, last_commit = NULL, last_order = NULL
     FROM others
     WHERE source = %(source)s AND schema_name = %(schema)s AND table_name = %(table)s
       AND (NOT others.ids <@ past_topics OR topic_id <> coalesce(%(topic)s, topic_id))
 """
 _KNOW: Final = """
-    INSERT INTO onramp.models (source, schema_name, table_name, landing) VALUES (%s, %s, %s, %s)
+    INSERT INTO onramp.table_settings (source, schema_name, table_name, landing) VALUES (%s, %s, %s, %s)
     ON CONFLICT DO NOTHING
 """
 _LEAVE: Final = sql.SQL("DELETE FROM {} WHERE _offset >= %s")
@@ -45,7 +45,7 @@ def has_landed(cur: cursor, table: tuple[str, str, str]) -> bool:
 
 
 def know(cur: cursor, table: tuple[str, str, str]) -> None:
-    """Make the table's row in `onramp.models` where something landed and the modeler has not looked yet."""
+    """Insert the table's row in `onramp.table_settings` if changes landed before the merger's first poll."""
     if has_landed(cur, table):
         cur.execute(_KNOW, (*table, change_table.name_of(*table)))
 

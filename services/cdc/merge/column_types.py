@@ -64,7 +64,7 @@ _ARRAY: Final = (
     "(CASE jsonb_typeof({j}) WHEN 'array' THEN coalesce((SELECT array_agg({element} ORDER BY a.n)"
     " FROM jsonb_array_elements({j}) WITH ORDINALITY a (e, n)), '{{}}') END)::{type}"
 )
-_MOST_MILLISECONDS: Final = 3
+_MAX_MILLISECONDS: Final = 3
 #: Of arrays of these alone an update says that it left a large one alone; of others, and where the column's
 #: type is a domain over an array, it has NULL then.
 _TOLD_IN_ARRAYS: Final = frozenset(
@@ -205,7 +205,7 @@ def _template(base: str, modifier: str, zone: str) -> str | None:
 
 
 def _since_1970(modifier: str) -> str:
-    in_ms = modifier != "" and int(modifier) <= _MOST_MILLISECONDS
+    in_ms = modifier != "" and int(modifier) <= _MAX_MILLISECONDS
     day, unit = ("86400000", "millisecond") if in_ms else ("86400000000", "microsecond")
     return _SINCE_1970.replace("{day}", day).replace("{unit}", unit)
 

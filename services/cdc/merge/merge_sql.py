@@ -1,7 +1,7 @@
 """The modeler's flow for one table: what landed is merged into the public table, in one transaction.
 
-Invariant: the public table and `onramp.models` move together or not at all, so a merge that is cut short,
-or that runs twice, is the same as one.
+Invariant: the public table and `onramp.table_settings` move together or not at all, so a merge that is cut
+short, or that runs twice, is the same as one.
 """
 
 from collections.abc import Callable, Mapping
@@ -34,7 +34,7 @@ from shared import change_table, failpoints
 
 #: Changes of one transaction; a larger source's transaction becomes visible in several.  Rows that replace
 #: others are one transaction, whatever their number.
-MOST_CHANGES: Final = 100_000
+MAX_CHANGES: Final = 100_000
 _LAST: Final = """
     SELECT op, lsn, commit::text, ord, key::text, toast, at FROM pg_temp.onramp_batch ORDER BY at {} LIMIT 1
 """
@@ -56,7 +56,7 @@ class Merge:
     source: SourceTable
     table: PublicTable
     topic_id: str | None
-    most: int = MOST_CHANGES
+    most: int = MAX_CHANGES
     search: EndSearch = field(default_factory=EndSearch)
 
     @property

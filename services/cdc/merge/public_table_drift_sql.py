@@ -25,10 +25,10 @@ _SEEN: Final = """
     LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
 """
 _RECORD: Final = """
-    UPDATE onramp.models SET made = %s WHERE source = %s AND schema_name = %s AND table_name = %s
+    UPDATE onramp.table_settings SET made = %s WHERE source = %s AND schema_name = %s AND table_name = %s
 """
 _NOTE: Final = """
-    UPDATE onramp.models SET made = made || jsonb_build_object('damage', %s)
+    UPDATE onramp.table_settings SET made = made || jsonb_build_object('damage', %s)
     WHERE source = %s AND schema_name = %s AND table_name = %s AND made IS NOT NULL
 """
 

@@ -2,8 +2,8 @@
 
 A table that is read again is read beside the stream, which goes on where it was: what was committed in
 between comes behind the rows, once more.  Where rows have a key it comes to the same.  Where they have none
-it would be twice: so such a snapshot tells what it has seen (services/cdc/change_detection/snapshot_marker.py), and that is
-passed over.
+it would be twice: so such a snapshot carries a marker (services/cdc/change_detection/snapshot_marker.py), and
+changes before it are skipped.
 """
 
 from typing import Any, Final, NamedTuple
@@ -15,7 +15,7 @@ from services.cdc.merge.history_sql import TableName
 from services.cdc.merge.suspended import HeldError
 
 _TOLD: Final = """
-    SELECT seen::text, lsn::text FROM onramp.source_rereads
+    SELECT seen::text, lsn::text FROM onramp.source_resnapshots
     WHERE source = %s AND schema_name = %s AND table_name = %s AND start <= %s
     ORDER BY start DESC, id DESC LIMIT 1
 """
@@ -23,7 +23,7 @@ _TOLD: Final = """
 _UNTOLD: Final = sql.SQL("""
     WITH asked AS (
         SELECT start, lead(start, 1, %(stop)s) OVER (ORDER BY start, id) AS until, seen IS NULL AS is_untold
-        FROM onramp.source_rereads
+        FROM onramp.source_resnapshots
         WHERE source = %(source)s AND schema_name = %(schema)s AND table_name = %(table)s
     )
     SELECT (SELECT _offset FROM {landing}

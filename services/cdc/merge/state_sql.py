@@ -1,4 +1,4 @@
-"""`onramp.models`: how far each table is merged, and why one is held; and what the writer's ledger has."""
+"""`onramp.table_settings`: each table's merge position and why it is suspended; the writer's ledger."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
@@ -15,14 +15,14 @@ from services.cdc.merge.stage_sql import Identity
 from shared import change_table
 
 _ADD: Final = """
-    INSERT INTO onramp.models (source, schema_name, table_name, landing) VALUES %s
+    INSERT INTO onramp.table_settings (source, schema_name, table_name, landing) VALUES %s
     ON CONFLICT (source, schema_name, table_name) DO UPDATE SET landing = excluded.landing
     WHERE models.landing <> excluded.landing
 """
 _LOOK: Final = """
     SELECT source, schema_name, table_name, topic_id::text, next_offset,
            clear_at IS NOT NULL AND clear_after IS NOT NULL, parked_known, reason
-    FROM onramp.models
+    FROM onramp.table_settings
 """
 #: What feeds each landing table today, and how many changes of it were parked.
 _FEEDS: Final = """
@@ -30,7 +30,7 @@ _FEEDS: Final = """
            coalesce(sum(t.events) FILTER (WHERE t.outcome = 'parked'), 0)::int8
     FROM onramp.totals t JOIN onramp.ledger l ON l.topic_id = t.topic_id AND l.partition = t.partition
     WHERE t.destination LIKE %s AND NOT EXISTS (
-        SELECT FROM onramp.models m
+        SELECT FROM onramp.table_settings m
         WHERE t.destination = 'landing.' || m.landing AND t.topic_id = ANY (m.past_topics))
     GROUP BY 1, 2, 3, t.partition
     HAVING bool_or(t.outcome IN ('landed', 'duplicate', 'parked'))
@@ -38,7 +38,7 @@ _FEEDS: Final = """
 _LOCK: Final = """
     SELECT next_offset, last_commit, last_order, clear_at, clear_after, log_begins_at, carried, drops, made,
            seen::text, seen_before::text
-    FROM onramp.models
+    FROM onramp.table_settings
     WHERE source = %s AND schema_name = %s AND table_name = %s FOR UPDATE SKIP LOCKED
 """
 #: Both of one moment: a snapshot that landed was requested after the DROP that is the reason for it.
@@ -52,18 +52,19 @@ _WAITING: Final = """
     WHERE destination = %s AND db_schema = %s AND topic_id = %s AND partition = 0
 """
 _ADVANCE: Final = """
-    UPDATE onramp.models SET topic_id = coalesce(%s, topic_id), next_offset = %s, last_commit = %s,
+    UPDATE onramp.table_settings SET topic_id = coalesce(%s, topic_id), next_offset = %s, last_commit = %s,
         last_order = %s, carried = %s, drops = %s, seen = %s, seen_before = %s, clear_at = %s,
         awaits_snapshot = %s,
         changes = changes + %s, repeats = repeats + %s, merged_at = now(), held_since = NULL, reason = NULL
     WHERE source = %s AND schema_name = %s AND table_name = %s
 """
 _WAIT: Final = """
-    UPDATE onramp.models SET awaits_snapshot = true
+    UPDATE onramp.table_settings SET awaits_snapshot = true
     WHERE source = %s AND schema_name = %s AND table_name = %s AND NOT awaits_snapshot
 """
 _HOLD: Final = """
-    UPDATE onramp.models SET reason = %s, held_since = CASE WHEN reason IS NULL THEN now() ELSE held_since END
+    UPDATE onramp.table_settings
+    SET reason = %s, held_since = CASE WHEN reason IS NULL THEN now() ELSE held_since END
     WHERE source = %s AND schema_name = %s AND table_name = %s AND reason IS DISTINCT FROM %s
 """
 

@@ -3,9 +3,9 @@
 import signal
 import sys
 
-from services.cdc.merger.app import ModelerProcess
+from services.cdc.merger.app import MergerProcess
 from services.cdc.merger.databases import WriterDatabases
-from services.cdc.merger.settings import ModelerSettings
+from services.cdc.merger.settings import MergerSettings
 from shared.logs import set_up
 from shared.read_settings import WrongSettingsError, read_settings, warn_of_unknown
 from shared.registry.factory import open_registry
@@ -15,7 +15,7 @@ from shared.settings import KafkaSettings, RegistrySettings
 def main() -> None:
     """Run until SIGTERM or SIGINT."""
     try:
-        settings, databases = read_settings(ModelerSettings), read_settings(WriterDatabases)
+        settings, databases = read_settings(MergerSettings), read_settings(WriterDatabases)
         registry = open_registry(read_settings(RegistrySettings), read_settings(KafkaSettings))
     except WrongSettingsError as e:
         sys.exit(f"The modeler does not start:\n{e}")
@@ -25,8 +25,8 @@ def main() -> None:
             "ONRAMP_WRITER_DSN (docs/settings.md)."
         )
     set_up("modeler", settings.log_level)
-    warn_of_unknown(ModelerSettings, KafkaSettings, RegistrySettings)
-    process = ModelerProcess(settings, databases, registry)
+    warn_of_unknown(MergerSettings, KafkaSettings, RegistrySettings)
+    process = MergerProcess(settings, databases, registry)
     for each in (signal.SIGTERM, signal.SIGINT):
         signal.signal(each, lambda *_: process.stop())
     process.run()

@@ -4,23 +4,23 @@ import threading
 from typing import Final
 
 from services.cdc.merger.databases import WriterDatabases
-from services.cdc.merger.merger import Modeler
+from services.cdc.merger.merger import Merger
 from services.cdc.merger.published import Published, published
-from services.cdc.merger.settings import ModelerSettings
+from services.cdc.merger.settings import MergerSettings
 from shared.registry import Registry
 
 _REGISTRY_SECONDS: Final = 1.0
 
 
-class ModelerProcess:
+class MergerProcess:
     """The modelers of all databases, and the registry that they ask."""
 
-    def __init__(self, settings: ModelerSettings, databases: WriterDatabases, registry: Registry) -> None:
+    def __init__(self, settings: MergerSettings, databases: WriterDatabases, registry: Registry) -> None:
         self._registry = registry
         self._default = databases.database
         self._stop = threading.Event()
         self._modelers = [
-            Modeler(name, dsn, self._asking(name), settings) for name, dsn in databases.by_name().items()
+            Merger(name, dsn, self._asking(name), settings) for name, dsn in databases.by_name().items()
         ]
 
     def stop(self) -> None:

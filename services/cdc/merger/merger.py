@@ -26,7 +26,7 @@ from services.cdc.merge.state_sql import Feed, Model
 from services.cdc.merge.suspended import HeldError
 from services.cdc.merger import trim_sql
 from services.cdc.merger.published import Published
-from services.cdc.merger.settings import ModelerSettings
+from services.cdc.merger.settings import MergerSettings
 from services.cdc.schema.migrations import migrate
 from shared import change_table
 from shared.errors import InfrastructureError
@@ -53,11 +53,11 @@ _TICK: Final = 0.005
 _PASSES: Final = (psycopg2.errors.LockNotAvailable, psycopg2.errors.DeadlockDetected)
 
 
-class Modeler:
+class Merger:
     """Merges the tables that are published to one database, until it is stopped."""
 
     def __init__(
-        self, name: str, dsn: str, published: Callable[[], Published], settings: ModelerSettings
+        self, name: str, dsn: str, published: Callable[[], Published], settings: MergerSettings
     ) -> None:
         """`published`: what the registry says now; `name`: the database's public one."""
         self._name = name
@@ -83,7 +83,7 @@ class Modeler:
 
     def run(self) -> None:
         """Look and merge until stopped; a database that is out is tried again."""
-        with ThreadPoolExecutor(self._settings.tables_at_once, f"merge-{self._name}") as pool:
+        with ThreadPoolExecutor(self._settings.max_parallel_tables, f"merge-{self._name}") as pool:
             while not self._stop.is_set():
                 try:
                     with self._following.used() as conn:
@@ -94,7 +94,7 @@ class Modeler:
                     log.warning(
                         "the database does not answer", extra={"database": self._name, "reason": _reason(e)}
                     )
-                    self._stop.wait(self._settings.look_s)
+                    self._stop.wait(self._settings.poll_seconds)
         for kept in (self._following, *self._idle):
             kept.close()
 
@@ -114,7 +114,7 @@ class Modeler:
 
     def _wait(self, conn: connection) -> None:
         """Wait until something landed or a table is merged, at most until the next look."""
-        deadline = time.monotonic() + self._settings.look_s
+        deadline = time.monotonic() + self._settings.poll_seconds
         merging = bool(self._merging)
         while not self._stop.is_set() and (left := deadline - time.monotonic()) > 0:
             if merging and any(future.done() for future in self._merging.values()):
@@ -146,7 +146,7 @@ class Modeler:
                 self._began_at[name] = model.next_offset, fed
                 self._merging[name] = pool.submit(self._merge, table, model, fed, published)
         if time.monotonic() >= self._trim_at:
-            self._trim_at = time.monotonic() + self._settings.trim_s
+            self._trim_at = time.monotonic() + self._settings.trim_seconds
             pool.submit(self._trim, [*tables], published.keeps_landing())
 
     def _migrate(self) -> None:
@@ -174,7 +174,7 @@ class Modeler:
         if name not in self._retry_at:
             return True
         is_news = self._began_at[name] != (model.next_offset, fed)
-        if time.monotonic() < self._retry_at[name] + (0.0 if is_news else self._settings.look_s):
+        if time.monotonic() < self._retry_at[name] + (0.0 if is_news else self._settings.poll_seconds):
             return False  # what waits behind a lock is ahead as well
         ahead = any(f.next_offset > model.next_offset or f.topic_id != model.topic_id for f in fed)
         return ahead or model.is_cleared or model.reason is not None
@@ -182,7 +182,7 @@ class Modeler:
     def _is_merged(self, name: TableName, future: "Future[bool]") -> bool:
         if not future.done():
             return False
-        self._retry_at[name] = time.monotonic() + (0.0 if future.result() else self._settings.retry_s)
+        self._retry_at[name] = time.monotonic() + (0.0 if future.result() else self._settings.retry_seconds)
         return True
 
     def _merge(self, table: SourceTable, model: Model, fed: Sequence[Feed], published: Published) -> bool:
@@ -232,7 +232,7 @@ class Modeler:
             source=table,
             table=public_table(published.schema_of(table.name), table, cleaning),
             topic_id=feed and feed.topic_id,
-            most=self._settings.most_changes,
+            most=self._settings.max_changes,
             search=self._searches.setdefault(table.name, EndSearch()),
         )
         while merge.run(conn) and not self._stop.is_set():

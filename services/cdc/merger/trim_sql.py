@@ -16,12 +16,12 @@ log = logging.getLogger(__name__)
 #: Of what is merged, and never all of it: the next merge looks at the row before it.
 _TRIM: Final = sql.SQL("""
     WITH old AS (
-        SELECT l.ctid FROM {landing} l JOIN onramp.models m
+        SELECT l.ctid FROM {landing} l JOIN onramp.table_settings m
           ON m.source = %s AND m.schema_name = %s AND m.table_name = %s AND l._offset < m.next_offset - 1
         WHERE (l.change ->> 'ts_ms')::int8 < extract(epoch FROM now() - %s * interval '1 second') * 1000
         ORDER BY l._offset LIMIT %s
     ), trimmed AS (DELETE FROM {landing} l USING old WHERE l.ctid = old.ctid RETURNING l._offset)
-    UPDATE onramp.models SET trimmed_to = greatest(trimmed_to, (SELECT max(_offset) + 1 FROM trimmed))
+    UPDATE onramp.table_settings SET trimmed_to = greatest(trimmed_to, (SELECT max(_offset) + 1 FROM trimmed))
     WHERE source = %s AND schema_name = %s AND table_name = %s AND EXISTS (SELECT FROM trimmed)
     RETURNING (SELECT count(*) FROM trimmed)
 """)

@@ -5,18 +5,18 @@ from typing import Any, Final, NamedTuple
 from services.cdc.agent.source_state_sql import asking
 
 _SOURCES: Final = "onramp_agent.sources"
-_MODELS: Final = "onramp.models"
+_MODELS: Final = "onramp.table_settings"
 #: An agent polls each source every second: one whose last report is older has ended, or hangs.
 SILENT_SECONDS: Final = 60.0
 _LIST: Final = """
     SELECT source, state, reason, slot_active, wal_status, retained_bytes, heartbeat_age_s,
            looked_at, extract(epoch FROM clock_timestamp() - looked_at)::float8 AS looked_s_ago,
            out_of_sync_lsn::text, out_of_sync_at, resync_wanted_at,
-           (SELECT count(merged_at) FROM onramp.models m WHERE m.source = s.source) AS tables,
+           (SELECT count(merged_at) FROM onramp.table_settings m WHERE m.source = s.source) AS tables,
            (SELECT coalesce(jsonb_agg(jsonb_build_object(
                 'table', schema_name || '.' || table_name, 'since', held_since, 'reason', m.reason)
                 ORDER BY schema_name, table_name), '[]')
-            FROM onramp.models m WHERE m.source = s.source AND m.reason IS NOT NULL) AS suspended
+            FROM onramp.table_settings m WHERE m.source = s.source AND m.reason IS NOT NULL) AS suspended
     FROM onramp_agent.sources s ORDER BY source
 """
 #: A table is behind while changes that have landed are not merged.
@@ -31,7 +31,7 @@ _PROGRESS: Final = """
                   AND l.next_offset > m.next_offset)),
             coalesce(sum((SELECT sum(t.events) FROM onramp.totals t
                 WHERE t.destination = 'landing.' || m.landing AND t.outcome = 'landed')), 0)::int8
-        FROM onramp.models m WHERE m.source = s.source) AS m (tables, behind, landed)
+        FROM onramp.table_settings m WHERE m.source = s.source) AS m (tables, behind, landed)
     WHERE s.source = %s
 """
 _RESYNC: Final = """
@@ -43,13 +43,13 @@ _RESYNC: Final = """
 #: What landed before `trimmed_to` is gone; what was parked and replayed meanwhile is among the rest.  Where a
 #: table begins amid its log changes of before may come again, and its snapshot may have seen some behind it.
 _REBUILD: Final = """
-    UPDATE onramp.models m SET next_offset = begins_at, clear_at = begins_at, clear_after = next_offset,
+    UPDATE onramp.table_settings m SET next_offset = begins_at, clear_at = begins_at, clear_after = next_offset,
         carried = NULL,
         last_commit = CASE WHEN begins_at > coalesce(log_begins_at, 0) THEN last_commit END,
         last_order = CASE WHEN begins_at > coalesce(log_begins_at, 0) THEN last_order END,
         (seen, seen_before) = (
             SELECT min(seen::text)::pg_snapshot, min(lsn) FROM (
-                SELECT r.seen, r.lsn FROM onramp.source_rereads r
+                SELECT r.seen, r.lsn FROM onramp.source_resnapshots r
                 WHERE (r.source, r.schema_name, r.table_name) = (m.source, m.schema_name, m.table_name)
                   AND r.start = m.begins_at AND m.begins_at > 0 ORDER BY r.id DESC LIMIT 1) AS last),
         drops = 0, reason = NULL, held_since = NULL, parked_known = (
@@ -60,7 +60,7 @@ _REBUILD: Final = """
     RETURNING pg_notify('onramp_landing', '')
 """
 _TRIMMED: Final = """
-    SELECT trimmed_to FROM onramp.models WHERE source = %s AND schema_name = %s AND table_name = %s
+    SELECT trimmed_to FROM onramp.table_settings WHERE source = %s AND schema_name = %s AND table_name = %s
 """
 
 

@@ -21,7 +21,7 @@ class AuditMetrics:
             registry=self.registry,
         )
         self.unchecked = Gauge(
-            "onramp_audit_unjudged",
+            "onramp_audit_unchecked",
             "Events, partitions and tables that the last audit could not judge.",
             registry=self.registry,
         )

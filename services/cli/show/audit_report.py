@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from services.ops.findings import Finding, Line, Report
 
-_MOST_FINDINGS: Final = 100
+_MAX_FINDINGS: Final = 100
 
 
 def lines_of(report: "Report", *, verbose: bool = False) -> Iterator[str]:
@@ -15,10 +15,10 @@ def lines_of(report: "Report", *, verbose: bool = False) -> Iterator[str]:
     yield f"{_result(report)} ({how})."
     if verbose or not report.balanced:
         yield from map(_partition, report.lines)
-    for finding in report.findings[:_MOST_FINDINGS]:
+    for finding in report.findings[:_MAX_FINDINGS]:
         yield f"{finding.code.value.upper()}  {finding.receipt}  {finding.detail}{_fix(finding)}"
-    if len(report.findings) > _MOST_FINDINGS:
-        yield f"… and {len(report.findings) - _MOST_FINDINGS:,} more; --json has them all"
+    if len(report.findings) > _MAX_FINDINGS:
+        yield f"… and {len(report.findings) - _MAX_FINDINGS:,} more; --json has them all"
     for name, counts in report.closed.items():
         counted = ", ".join(f"{n:,} {outcome}" for outcome, n in (counts or {}).items())
         totals = f"its totals ({counted})" if counted else "its totals"

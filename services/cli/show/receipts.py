@@ -17,12 +17,12 @@ class Receipts:
         self._rejected = False
         self._unprinted: Exception | None = None
         #: The last answer about an event that was given up.
-        self.given_up: dict[str, Any] | None = None
+        self.dead_lettered: dict[str, Any] | None = None
 
     def __call__(self, event_id: str, outcome: str, answer: dict[str, Any]) -> None:
         """Print what has become of an event; what was given up is kept for the end."""
         if outcome == "unknown" and answer.get("status") not in _KEY_REJECTED:
-            self.given_up = self.given_up or answer
+            self.dead_lettered = self.dead_lettered or answer
             return
         self._rejected = self._rejected or outcome != "accepted"
         try:
@@ -40,8 +40,8 @@ class Receipts:
 
         if self._unprinted is not None:
             raise self._unprinted
-        if self.given_up is not None:
-            raise unavailable(url, self.given_up)
+        if self.dead_lettered is not None:
+            raise unavailable(url, self.dead_lettered)
         return Exit.FAILED if self._rejected else Exit.OK
 
     def _print(self, event_id: str, answer: dict[str, Any], *, accepted: bool) -> None:

@@ -10,8 +10,8 @@ import typer
 from services.cli.exits import Exit
 from services.cli.options import ROOT, JsonOption
 
-_LEAST_DISK_GB = 3
-_LEAST_MEMORY_GB = 3
+_MIN_DISK_GB = 3
+_MIN_MEMORY_GB = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ def _disk() -> Check:
     import shutil
 
     free = shutil.disk_usage(ROOT).free / 1e9
-    return Check("Disk", good=free >= _LEAST_DISK_GB, says=f"{free:.0f} GB free in {ROOT}")
+    return Check("Disk", good=free >= _MIN_DISK_GB, says=f"{free:.0f} GB free in {ROOT}")
 
 
 def _memory() -> Check:
@@ -100,7 +100,7 @@ def _memory() -> Check:
 
     free = psutil.virtual_memory().available / 1e9
     says = f"{free:.1f} GB available; the stack takes about 2"
-    return Check("Memory", good=free >= _LEAST_MEMORY_GB, says=says)
+    return Check("Memory", good=free >= _MIN_MEMORY_GB, says=says)
 
 
 def _ports() -> Check:

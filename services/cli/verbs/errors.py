@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from services.ops.findings import Source
 
 #: An event goes to so many destinations at most that anybody names.
-_MOST: Final = 10_000
+_MAX: Final = 10_000
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
@@ -250,7 +250,7 @@ def _number_of(api: AdminApi, key: str) -> int:
     if partition.isdecimal() and offset.isdecimal():
         place = {"topic": topic, "partition": partition, "offset": offset}
         # Those of one place are as many as its destinations; one without a destination names none.
-        found = [e for e in api.pages("events", _MOST, **place) if e["destination"] == destination]
+        found = [e for e in api.pages("events", _MAX, **place) if e["destination"] == destination]
     if not found:
         complain("no parked event has this key; `onramp errors tail` prints the keys")
         raise typer.Exit(Exit.FAILED)

@@ -116,7 +116,7 @@ def _send(client: "Onramp", batches: Iterator[Batch], receipts: Receipts) -> Non
     try:
         for batch in batches:
             client.send_many_bytes(batch, block_seconds=_UNTIL_ONE_IS_GIVEN_UP)
-            if receipts.given_up is not None:
+            if receipts.dead_lettered is not None:
                 break
         client.flush()
     except KeyboardInterrupt:

@@ -139,7 +139,7 @@ def park(
     with exits_when_unavailable():
         parked = _give_up(where, name, reason, yes=yes)
     finish(
-        {"name": name, "given_up": parked},
+        {"name": name, "dead_lettered": parked},
         worked=bool(parked),
         as_json=as_json,
         done=f"What waits for {name} in {', '.join(parked)} is parked by the writer within seconds.",

@@ -53,7 +53,7 @@ class ApiKeys:
         """Return the sender of a request.
 
         Raises:
-            UserError: UNAUTHENTICATED, always with the same text; FOREIGN_PAGE.
+            UserError: UNAUTHENTICATED, always with the same text; CROSS_ORIGIN.
         """
         registered = self._registry.snapshot().keys
         authorizations = [value for name, value in headers if name == b"authorization"]
@@ -74,7 +74,7 @@ class ApiKeys:
         return Sender(name, key, self._quotas.for_key(name, key))
 
     def check_keyless(self, headers: list[Header]) -> bool:
-        """Return whether this request needs no key.  Raises `UserError` FOREIGN_PAGE."""
+        """Return whether this request needs no key.  Raises `UserError` CROSS_ORIGIN."""
         known = self._registry.is_read and self._registry.snapshot().keys
         if known or self._dev_keys or self._keyless is None:
             return False

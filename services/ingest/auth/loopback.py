@@ -10,7 +10,7 @@ from ipaddress import ip_address
 from typing import Final
 
 from services.ingest.asgi import Header
-from shared.errors import FOREIGN_PAGE, UserError
+from shared.errors import CROSS_ORIGIN, UserError
 
 _HOST: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^:\[\]]+)(?::[0-9]*)?")
 
@@ -33,13 +33,13 @@ class KeylessAccess:
         self._any_host = any_host
 
     def check(self, headers: list[Header]) -> None:
-        """Raise `UserError` FOREIGN_PAGE for what a foreign web page had a browser send."""
+        """Raise `UserError` CROSS_ORIGIN for what a foreign web page had a browser send."""
         hosts = [value.decode("latin-1") for name, value in headers if name == b"host"]
         if not self._any_host and not (len(hosts) == 1 and _names_loopback(hosts[0])):
-            raise UserError(FOREIGN_PAGE, "the Host header is not this machine's own address")
+            raise UserError(CROSS_ORIGIN, "the Host header is not this machine's own address")
         for name, value in headers:
             if name == b"origin" and value not in self._origins and not _is_same_origin(value, hosts):
-                raise UserError(FOREIGN_PAGE, "the Origin header names a page that is not listed")
+                raise UserError(CROSS_ORIGIN, "the Origin header names a page that is not listed")
 
 
 def _names_loopback(host: str) -> bool:

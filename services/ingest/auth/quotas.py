@@ -15,10 +15,10 @@ from shared.registry import ApiKey
 
 #: A bucket holds this many seconds of its rate, so that short bursts pass.
 _BURST_SECONDS: Final = 2.0
-_MOST_KEYS: Final = 10_000
+_MAX_KEYS: Final = 10_000
 #: A smaller rate is this one, a token in eleven days: of a much smaller one seconds are beyond any number.
-_LEAST_RATE: Final = 1e-6
-_MOST_RETRY_SECONDS: Final = 86_400
+_MIN_RATE: Final = 1e-6
+_MAX_RETRY_SECONDS: Final = 86_400
 
 
 class QuotaError(InfrastructureError):
@@ -39,7 +39,7 @@ class Bucket:
         levels: Levels | None = None,
         name: bytes = b"alone".ljust(16),
     ) -> None:
-        self._rate = None if rate is None else max(rate, _LEAST_RATE)
+        self._rate = None if rate is None else max(rate, _MIN_RATE)
         self._clock = clock
         self._levels = levels or (Levels() if rate is not None else None)
         self._name = name
@@ -73,7 +73,7 @@ class Quota:
         for unit, bucket in (("events", self._events), ("bytes", self._size)):
             delay = bucket.delay()
             if delay > 0:
-                raise QuotaError(unit, max(1, min(round(delay + 0.5), _MOST_RETRY_SECONDS)))
+                raise QuotaError(unit, max(1, min(round(delay + 0.5), _MAX_RETRY_SECONDS)))
 
     def charge(self, events: int, size: int) -> None:
         """Consume tokens for so many events and bytes."""
@@ -82,12 +82,12 @@ class Quota:
 
 
 class Quotas:
-    """The quotas of the keys used last; `copies` gateways each grant one part in so many."""
+    """The quotas of the keys used last; `replicas` gateways each grant one part in so many."""
 
     def __init__(
-        self, copies: int = 1, levels: Levels | None = None, clock: Callable[[], float] = time.monotonic
+        self, replicas: int = 1, levels: Levels | None = None, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._copies = copies
+        self._replicas = replicas
         self._clock = clock
         self._levels = levels or Levels()
         self._known: OrderedDict[tuple[str, float | None, float | None], Quota] = OrderedDict()
@@ -105,13 +105,13 @@ class Quotas:
         if quota is None:
             quota = Quota(self._bucket("events", name, events), self._bucket("bytes", name, size))
             self._known[identity] = quota
-            if len(self._known) > _MOST_KEYS:
+            if len(self._known) > _MAX_KEYS:
                 self._known.popitem(last=False)
         self._known.move_to_end(identity)
         return quota
 
     def _bucket(self, unit: str, name: str, rate: float | None) -> Bucket:
-        part = None if rate is None else rate / self._copies
+        part = None if rate is None else rate / self._replicas
         return Bucket(part, self._clock, self._levels, bucket_name(unit, name, rate))
 
 

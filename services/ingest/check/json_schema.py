@@ -20,7 +20,7 @@ from shared.registry import Snapshot
 logger = logging.getLogger(__name__)
 
 #: So many faults of all events of a request together are reported.
-MOST_REPORTED: Final = 100
+MAX_REPORTED: Final = 100
 _PAYLOAD: Final = "/payload"
 
 
@@ -80,7 +80,7 @@ class Schemas:
             raise UserError(EVENT_TOO_LARGE, f"{size} bytes; {limit}, because each value is checked often")
         if schema.is_valid(document["payload"]):
             return
-        if reported.faults >= MOST_REPORTED:
+        if reported.faults >= MAX_REPORTED:
             raise UserError(SCHEMA_MISMATCH, "other events of the batch say more", _PAYLOAD)
         found = faults(schema, document["payload"], size)
         reported.faults += len(found)

@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from services.ingest.asgi import Answer
-from services.ingest.check.json_schema import MOST_REPORTED
+from services.ingest.check.json_schema import MAX_REPORTED
 from services.ingest.http import problems
 from services.ingest.request import BatchItem, RequestContext
 from services.ingest.sink import Receipt
@@ -92,9 +92,9 @@ def _summary(errors: list[OnrampError], detail: str) -> OnrampError:
 
 
 def _results(items: list[BatchItem]) -> list[Any]:
-    """Return one entry per event; at most `MOST_REPORTED` problems in full: 10,000 of them are 10 MB."""
+    """Return one entry per event; at most `MAX_REPORTED` problems in full: 10,000 of them are 10 MB."""
     results = []
-    left = MOST_REPORTED
+    left = MAX_REPORTED
     for item in items:
         results.append(_result(item, in_full=left > 0))
         if isinstance(item.verdict, OnrampError):

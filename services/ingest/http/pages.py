@@ -27,7 +27,7 @@ def routes(
     *,
     lifespan: Callable[[FastAPI], Any],
     drain: Drain,
-    new_counter_s: float = 0.0,
+    new_counter_seconds: float = 0.0,
 ) -> FastAPI:
     """Return the FastAPI application with every route but `POST /v1/events`."""
     app = FastAPI(
@@ -37,7 +37,7 @@ def routes(
         lifespan=lifespan,
     )
     _add_health(app, sink, registry, retry_after, drain=drain)
-    _add_metrics(app, new_counter_s)
+    _add_metrics(app, new_counter_seconds)
     _add_errors(app, retry_after)
     describe_events(app)
     return app
@@ -71,11 +71,11 @@ def _add_health(app: FastAPI, sink: Sink, registry: Registry, retry_after: int, 
         return JSONResponse(body, 503, {name.decode(): value.decode()})
 
 
-def _add_metrics(app: FastAPI, new_counter_s: float) -> None:
+def _add_metrics(app: FastAPI, new_counter_seconds: float) -> None:
     @app.get("/metrics", tags=["health"], response_class=PlainTextResponse)
     async def metrics() -> Response:
         """Prometheus metrics of all workers."""
-        return Response(exposition(new_counter_s), media_type=CONTENT_TYPE_LATEST)
+        return Response(exposition(new_counter_seconds), media_type=CONTENT_TYPE_LATEST)
 
 
 def _add_errors(app: FastAPI, retry_after: int) -> None:

@@ -36,7 +36,7 @@ from shared.errors import (
 from shared.http11 import Http11Protocol
 
 #: Pipelined requests behind the one that is answered: one read may bring thousands, 60 times their size.
-_MOST_WAITING: Final = 100
+_MAX_WAITING: Final = 100
 #: What one of them takes beside its body.
 _WAITING_BYTES: Final = 4096
 _HOST: Final = re.compile(rb"[A-Za-z0-9._~%\[\]:-]*")
@@ -189,9 +189,9 @@ class LimitedProtocol(Http11Protocol):
         self._stop_read_timer()
         if not self._hosts and self.parser.get_http_version() == "1.1":
             self._reject(BAD_REQUEST, "the Host header is missing")
-        if len(self.pipeline) >= _MOST_WAITING:
+        if len(self.pipeline) >= _MAX_WAITING:
             self._reject(
-                BAD_REQUEST, f"{_MOST_WAITING} requests of this connection wait already: read their answers"
+                BAD_REQUEST, f"{_MAX_WAITING} requests of this connection wait already: read their answers"
             )
         if not self._is_closing:
             super().on_headers_complete()

@@ -137,7 +137,7 @@ SEND_SECONDS_TALLY: Final = HistogramTally(SEND_SECONDS, _SECONDS)
 BATCH_EVENTS_TALLY: Final = HistogramTally(BATCH_EVENTS, _SIZES)
 
 #: So many event types get a label of their own: they come from clients, who may make up any number.
-_MOST_TYPES: Final = 500
+_MAX_TYPES: Final = 500
 #: In parentheses, which no name of an event type has.
 _OTHER: Final = "(other)"
 _UNKNOWN: Final = "(unknown)"
@@ -233,7 +233,7 @@ class EventCounts:
             return name
         if not accepted:
             return _UNKNOWN
-        if len(self._types) >= _MOST_TYPES:
+        if len(self._types) >= _MAX_TYPES:
             return _OTHER
         self._types.add(name)
         return name

@@ -34,7 +34,7 @@ logger = logging.getLogger(__name__)
 
 _START_SECONDS = 10.0
 #: Longest pause before it is tried again: events are rejected meanwhile.
-_MOST_PAUSE_SECONDS = 1.0
+_MAX_PAUSE_SECONDS = 1.0
 _CLOSE_SECONDS = 1.5
 
 # Its metadata requests ask the broker to create topics that are missing.  Topics are made
@@ -48,14 +48,14 @@ class ProducerInstance:
     """One aiokafka producer, with the number of batches that it has in flight."""
 
     def __init__(
-        self, producer: AIOKafkaProducer, wedged_seconds: float, second: SecondProducer | None = None
+        self, producer: AIOKafkaProducer, stuck_producer_seconds: float, second: SecondProducer | None = None
     ) -> None:
         self.producer = producer
         self._second = second
         self.in_flight = 0
         self.idle = asyncio.Event()
         self.idle.set()
-        self._wedged_seconds = wedged_seconds
+        self._wedged_seconds = stuck_producer_seconds
         self._refreshed_at = -math.inf
 
     def leaderless(self, topic: str, partition: int) -> bool:
@@ -98,7 +98,7 @@ class ProducerInstance:
                 self.idle.set()
 
     async def _acknowledgement(self, acknowledged: "asyncio.Future[Any]", topic: str, partition: int) -> Any:
-        """Wait for at most `wedged_seconds`, but without an end while the second producer has the batch."""
+        """Wait at most `stuck_producer_seconds`, or without a limit while the second producer has the batch."""
         try:
             while True:
                 done, _ = await asyncio.wait([acknowledged], timeout=self._wedged_seconds)
@@ -114,9 +114,11 @@ class ProducerInstance:
 class ProducerManager:
     """Keeps one working producer: builds it, replaces it after a failure, and closes the old one."""
 
-    def __init__(self, build: Build, wedged_seconds: float, second: SecondProducer | None = None) -> None:
+    def __init__(
+        self, build: Build, stuck_producer_seconds: float, second: SecondProducer | None = None
+    ) -> None:
         self._build = build
-        self._wedged_seconds = wedged_seconds
+        self._wedged_seconds = stuck_producer_seconds
         self._second = second
         self._current: ProducerInstance | None = None
         self._ready = asyncio.Event()
@@ -182,7 +184,7 @@ class ProducerManager:
         self._wanted.set()
 
     async def stop(self) -> None:
-        """Close all producers, each within `wedged_seconds` and what closing by force takes."""
+        """Close all producers, each within `stuck_producer_seconds` and what closing by force takes."""
         if self._maintainer is not None:
             self._maintainer.cancel()
             await asyncio.wait([self._maintainer])
@@ -204,7 +206,7 @@ class ProducerManager:
         await close(instance.producer)
 
     async def _maintain(self) -> None:
-        backoff = Backoff(_MOST_PAUSE_SECONDS)
+        backoff = Backoff(_MAX_PAUSE_SECONDS)
         while True:
             await self._wanted.wait()
             producer = await self._build_started()

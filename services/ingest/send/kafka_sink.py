@@ -69,7 +69,7 @@ class KafkaSink:
         budget: ByteBudget,
         *,
         deadline_seconds: float,
-        wedged_seconds: float,
+        stuck_producer_seconds: float,
         spec_of: SpecOf = event_topic,
         options: BatchOptions = _DEFAULT_OPTIONS,
     ) -> None:
@@ -77,9 +77,9 @@ class KafkaSink:
         self._budget = budget
         self._deadline_seconds = deadline_seconds
         self._topics = TopicManager(kafka, spec_of)
-        self._second_producers = ProducerManager(self._build_second, wedged_seconds)
+        self._second_producers = ProducerManager(self._build_second, stuck_producer_seconds)
         self._second = SecondProducer(self._second_producers.live_producer, self._topics.forget)
-        self._producers = ProducerManager(self._build, wedged_seconds, self._second)
+        self._producers = ProducerManager(self._build, stuck_producer_seconds, self._second)
         self._timer = SendTimer(self._producers, options.linger_seconds)
         self._codec = options.codec
         self._queues: dict[tuple[str, int], PartitionQueue] = {}

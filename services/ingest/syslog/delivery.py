@@ -34,7 +34,7 @@ LIMITED: Final = "limited"
 REJECTED: Final = "refused"
 _BATCH: Final = 500
 #: Longest pause before messages are sent again: their senders wait meanwhile.
-_MOST_PAUSE_SECONDS: Final = 2.0
+_MAX_PAUSE_SECONDS: Final = 2.0
 
 
 class Delivery:
@@ -60,7 +60,7 @@ class Delivery:
 
     async def deliver(self, lines: list[bytes], transport: str) -> None:
         """Send at most `batch_size` lines, again and again until each is on Kafka or rejected."""
-        backoff = Backoff(_MOST_PAUSE_SECONDS)
+        backoff = Backoff(_MAX_PAUSE_SECONDS)
         while lines:
             lines = await self._send_once(lines, transport)
             if lines:

@@ -4,7 +4,7 @@ import re
 from typing import Final
 
 _COUNT: Final = re.compile(rb"([1-9][0-9]{0,8}) ")
-_MOST_DIGITS: Final = 10
+_MAX_DIGITS: Final = 10
 _ENDS: Final = b"\r\x00"
 
 
@@ -51,7 +51,7 @@ class Framer:
     def _counted(self) -> bytes | None:
         count = _COUNT.match(self._buffer)
         if count is None:
-            if len(self._buffer) < _MOST_DIGITS and self._buffer.isdigit():
+            if len(self._buffer) < _MAX_DIGITS and self._buffer.isdigit():
                 return None
             return self._line()  # digits that are no count: a line
         size = int(count[1])

@@ -42,7 +42,7 @@ class Syslog:
     ) -> None:
         self._delivery = Delivery(flow, log, events)
         self._settings = settings
-        self._sources = Sources(settings, quotas or Quotas(settings.copies))
+        self._sources = Sources(settings, quotas or Quotas(settings.replicas))
         self._servers: list[asyncio.Server] = []
         self._transport: asyncio.BaseTransport | None = None
         self._connections = Connections(settings.syslog_connections)

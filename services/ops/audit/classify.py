@@ -92,7 +92,7 @@ class Comparison(NamedTuple):
 
 def classify(record: LogRecord, topic: str = "") -> Event:
     """Return what the record of `topic` is; only one of a source has changes."""
-    if record.header_count > wire.MOST_HEADERS or _are_too_large(record.headers):
+    if record.header_count > wire.MAX_HEADERS or _are_too_large(record.headers):
         return Event(Kind.UNROUTABLE, record.offset, value=record.value)
     if not _is_for_us(record.headers):
         return Event(Kind.FILTERED, record.offset)
@@ -128,7 +128,7 @@ def _are_too_large(headers: Mapping[str, bytes]) -> bool:
     """Tell whether nobody reads them, and so nobody knows whose the record is.  A lone NUL is no context."""
     context, received_at = (headers.get(name) for name in (wire.HEADER_CONTEXT, wire.HEADER_RECEIVED_AT))
     size = len(context or b"") + len(received_at or b"")
-    return bool(context) and context != b"\0" and size > wire.MOST_HEADER_BYTES
+    return bool(context) and context != b"\0" and size > wire.MAX_HEADER_BYTES
 
 
 def _is_for_us(headers: Mapping[str, bytes]) -> bool:

@@ -64,7 +64,7 @@ def deleted(books: Books) -> Iterator[Finding]:
         yield from _between(incarnation.source, books.next_offset(incarnation), first, "")
 
 
-def given_up(books: Books) -> Iterator[Finding]:
+def dead_lettered(books: Books) -> Iterator[Finding]:
     """Yield the same where the log went on as another incarnation: it is lost, whoever accepted that."""
     for source in sorted(books.topic_ids):
         chain = books.chain(source)

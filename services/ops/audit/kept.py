@@ -23,7 +23,7 @@ from shared import wire
 
 _AT_ONCE: Final = 1_000
 #: So many findings of one kind are named for each partition.
-MOST_NAMED: Final = 1_000
+MAX_NAMED: Final = 1_000
 _READ_AGAIN: Final = (
     "stop `onramp admin`, run `psql -c 'DELETE FROM onramp_admin.consumed'` in the control database and "
     "start it again: it reads the topic from its start, and keeps what is missing"
@@ -45,15 +45,15 @@ class Named:
         """Take one about an event."""
         source = Source(place.topic, place.partition)
         self._counts[code, source] += 1
-        if self._counts[code, source] <= MOST_NAMED:
+        if self._counts[code, source] <= MAX_NAMED:
             self._named.append(Finding(code, source, place.offset, detail, fix))
 
     def all(self) -> Iterator[Finding]:
         """Yield them."""
         yield from self._named
         for (code, source), n in self._counts.items():
-            if n > MOST_NAMED:
-                yield Finding(code, source, None, f"and {n - MOST_NAMED:,} more events, which are not named")
+            if n > MAX_NAMED:
+                yield Finding(code, source, None, f"and {n - MAX_NAMED:,} more events, which are not named")
 
 
 @dataclass(slots=True)
@@ -68,7 +68,7 @@ class Comparison:
     named: Named = field(default_factory=Named)
     consumed: Mapping[Source, int] = field(default_factory=dict)
     #: By source, the (offset, destination) that are parked and not kept.
-    not_kept: dict[Source, set[tuple[int, str]]] = field(default_factory=lambda: defaultdict(set))
+    not_stored: dict[Source, set[tuple[int, str]]] = field(default_factory=lambda: defaultdict(set))
     _page: list[tuple[Place, bytes | None, bool]] = field(default_factory=list)
 
     def begin(self, spans: Mapping[Source, tuple[int, int]], topic_ids: Mapping[str, str]) -> None:
@@ -100,10 +100,10 @@ class Comparison:
         for place, digest, is_due in page:
             if place not in found:
                 key = (place.offset, intern(place.destination))
-                self.not_kept[Source(place.topic, place.partition)].add(key)
+                self.not_stored[Source(place.topic, place.partition)].add(key)
                 if is_due:
                     text = f"parked for {_target(place)}, and the control database does not keep it"
-                    self.named.add(Code.NOT_KEPT, place, text, _READ_AGAIN)
+                    self.named.add(Code.NOT_STORED, place, text, _READ_AGAIN)
             elif is_due and found[place].sha256 != digest:
                 text = f"the control database keeps other bytes than were parked for {_target(place)}"
                 self.named.add(Code.CORRUPT, place, text, _RESTORE)
@@ -134,7 +134,7 @@ class KeptCheck:
             named.add(Code.UNATTRIBUTED, place, text, _DISCARD)
         for place in self._audited(self.before.without_bytes() if deep else ()):
             text = f"what the control database keeps of {_target(place)} has no bytes, or others"
-            named.add(Code.NOT_KEPT, place, text, _RESTORE)
+            named.add(Code.NOT_STORED, place, text, _RESTORE)
         report.findings += named.all()
 
     def _check_sums(self, books: Books, report: Report) -> Iterator[Finding]:
@@ -144,7 +144,7 @@ class KeptCheck:
         states: Counter[str] = Counter()
         for (of, total), found in zip(checked, self.before.count([r for r, _ in checked]), strict=True):
             states.update(found)
-            missing = sum(_is_in(of, *key) for key in self.comparison.not_kept.get(of.source, ()))
+            missing = sum(_is_in(of, *key) for key in self.comparison.not_stored.get(of.source, ()))
             report.not_yet_kept += missing
             if total != found.total() + missing:
                 counted = (

@@ -27,8 +27,8 @@ from services.ops.audit.collect import collect
 from services.ops.audit.concurrent_writer import concurrent_writer, in_progress
 from services.ops.audit.incarnations import (
     ReadableRange,
+    dead_lettered,
     deleted,
-    given_up,
     readable_ranges,
     report_unreadable,
 )
@@ -110,7 +110,7 @@ async def _once(request: Request, logs: KafkaLogs, *, last: bool) -> Report | No
         if not report_leaderless(books, report):
             return report
         _count_unsettled(books, report)
-        report.findings += [*deleted(books), *given_up(books)]
+        report.findings += [*deleted(books), *dead_lettered(books)]
         sources = _Sources(logs, snapshots, Edits(after))
         for readable in readable_ranges(books):
             await _check_incarnation(sources, books, readable, report)

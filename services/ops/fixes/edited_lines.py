@@ -14,7 +14,7 @@ from services.ops.fixes.payloads import payload_of
 from shared.errors import BAD_EDITS, OnrampError, UserError
 
 #: Of one line.
-MOST_BYTES: Final = 16 << 20
+MAX_BYTES: Final = 16 << 20
 _MEMBERS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _LAST_ID: Final = 2**63 - 1
 #: JSON has them between values alone; a line has none.

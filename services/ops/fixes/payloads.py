@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from services.ops.fixes import exact
-from services.ops.fixes.steps import MOST_BYTES, Fix
+from services.ops.fixes.steps import MAX_BYTES, Fix
 from shared import strict_json
 from shared.errors import BAD_EDITS, FIX_DOES_NOT_APPLY, OnrampError, UserError
 
@@ -69,7 +69,7 @@ def _body_of(document: Any) -> str:
     return found[0]
 
 
-def _with_body(value: bytes, body: str, edited: bytes, most: int = MOST_BYTES) -> Edited:
+def _with_body(value: bytes, body: str, edited: bytes, most: int = MAX_BYTES) -> Edited:
     """Return the event with another payload, as it must be to be an event.  Raises `UserError`."""
     try:
         members = _MEMBERS.decode(value)

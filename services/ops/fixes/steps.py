@@ -12,9 +12,9 @@ from shared.errors import BAD_FIX, FIX_DOES_NOT_APPLY, UserError
 from shared.strict_json import MAX_DEPTH
 
 #: Of one fix; a patch counts each of its operations.
-MOST_STEPS: Final = 64
+MAX_STEPS: Final = 64
 #: Of an event with what a fix has made of it.
-MOST_BYTES: Final = 16 << 20
+MAX_BYTES: Final = 16 << 20
 #: Of a fix as it is stored: each event may get all of it.
 _LONGEST: Final = 64 << 10
 _MEMBERS: Final = {
@@ -41,8 +41,8 @@ class Fix:
                 self._changes += _changes_of(step)
             except UserError as e:
                 raise UserError(BAD_FIX, f"step {number}: {e.detail}") from None
-        if len(self._changes) > MOST_STEPS:
-            raise UserError(BAD_FIX, f"it has more than {MOST_STEPS} steps")
+        if len(self._changes) > MAX_STEPS:
+            raise UserError(BAD_FIX, f"it has more than {MAX_STEPS} steps")
         #: As it is stored.
         self.text = exact.dumps(steps).decode()
         if len(self.text) > _LONGEST:
@@ -53,7 +53,7 @@ class Fix:
 
         Copies of copies double it each time, and thousands of events are edited and staged at once.
         """
-        return min(MOST_BYTES, 2 * (size + len(self.text)))
+        return min(MAX_BYTES, 2 * (size + len(self.text)))
 
     def apply(self, payload: Any, most: int) -> None:
         """Edit `payload` in place.  Raises `UserError`, which names places and never values.

@@ -33,7 +33,7 @@ _RESUME: Final = """
 
 #: Once more if somebody gave it up before: what has come since is given up too.
 _GIVE_UP: Final = """
-    UPDATE onramp.holds SET state = 'given_up', given_up_at = now(), given_up_by = %s, reason = %s
+    UPDATE onramp.holds SET state = 'dead_lettered', given_up_at = now(), given_up_by = %s, reason = %s
     WHERE name = %s AND state <> 'watched'
 """
 

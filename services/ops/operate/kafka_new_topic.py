@@ -16,7 +16,7 @@ from shared.topics import event_topic
 
 _REQUEST_MS: Final = 10_000
 #: The bound of the gateway's own setting.
-_MOST_PARTITIONS: Final = 1000
+_MAX_PARTITIONS: Final = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,8 +48,8 @@ def spec_of(wanted: Wanted, types: Mapping[str, EventType], kafka: KafkaSettings
         text = f"{replication} replicas are less than ONRAMP_KAFKA_MIN_INSYNC={kafka.min_insync}"
         raise ValueError(f"{text}: no event could be accepted")
     partitions = wanted.partitions or said or kafka.partitions
-    if partitions > _MOST_PARTITIONS:
-        raise ValueError(f"at most {_MOST_PARTITIONS} partitions: each costs a millisecond of every batch")
+    if partitions > _MAX_PARTITIONS:
+        raise ValueError(f"at most {_MAX_PARTITIONS} partitions: each costs a millisecond of every batch")
     retention = wanted.retention or next((t.retention for t in own if t.retention), None)
     spec = event_topic(wanted.topic, partitions, milliseconds(retention) if retention else None)
     config = {"min.insync.replicas": str(kafka.min_insync), **spec.config}

@@ -14,7 +14,7 @@ from services.ops.parked.parked_events import KeptEvent
 from shared.mask import pointer_tokens
 
 #: Of a facet so many values are counted by name; if there are more, half of them go on.
-MOST: Final = 64
+MAX: Final = 64
 #: Of which so many are shown.
 SHOWN: Final = 10
 _BODIES: Final = ("payload", "data")
@@ -50,8 +50,8 @@ class _Facet:
 
     def bound(self) -> None:
         """Count what is rare together."""
-        if len(self.values) > MOST:
-            for value, events in self.ranked()[MOST // 2 :]:
+        if len(self.values) > MAX:
+            for value, events in self.ranked()[MAX // 2 :]:
                 del self.values[value]
                 self.others += events
 

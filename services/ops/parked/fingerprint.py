@@ -16,7 +16,7 @@ from shared.mask import shape
 #: Of what `fingerprint` is made; another choice of fields is another version, and groups of both live on.
 VERSION: Final = 1
 #: At most so many groups are told apart: event names, and with them causes, are anybody's to make up.
-MOST_GROUPS: Final = 10_000
+MAX_GROUPS: Final = 10_000
 _INDEX: Final = re.compile(r"(?<=/)\d+(?=/|$)")
 _BODIES: Final = ("payload", "data")
 _ABSENT: Final = "absent"
@@ -47,7 +47,7 @@ class Cause(NamedTuple):
         return _fingerprint(self)
 
 
-@lru_cache(MOST_GROUPS)
+@lru_cache(MAX_GROUPS)
 def _fingerprint(cause: Cause) -> bytes:
     return sha256(orjson.dumps([VERSION, *cause])).digest()[:16]
 

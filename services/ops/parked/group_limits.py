@@ -11,7 +11,7 @@ from typing import Final
 from services.ops.parked.fingerprint import OTHERS, Cause
 
 #: Of one event name; beyond them its causes are counted together under that name.
-MOST_OF_A_NAME: Final = 500
+MAX_OF_A_NAME: Final = 500
 
 
 def others_of(name: str | None) -> Cause:

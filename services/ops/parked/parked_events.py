@@ -16,8 +16,8 @@ from services.ops.parked.records import ErrorEvent, parked
 #: Of records that do not say which incarnation of their topic they are of.
 NO_TOPIC_ID: Final = "00000000-0000-0000-0000-000000000000"
 _LAST_MS: Final = 253_402_300_799_999
-_MOST_PARTITION: Final = 2**31 - 1
-_MOST_OFFSET: Final = 2**63 - 1
+_MAX_PARTITION: Final = 2**31 - 1
+_MAX_OFFSET: Final = 2**63 - 1
 #: In bytes: Postgres takes no key of more than 2,704 into an index.
 _LONGEST_KEY: Final = 2_000
 _LONGEST: Final = 512
@@ -100,7 +100,7 @@ def place_of(event: ErrorEvent) -> Place | None:
 
 def _fits(event: ErrorEvent) -> bool:
     """Whether it can be Onramp's: offsets as Kafka has them, names as Kafka and Postgres take them."""
-    numbers = 0 <= event.source.partition <= _MOST_PARTITION and 0 <= event.offset <= _MOST_OFFSET
+    numbers = 0 <= event.source.partition <= _MAX_PARTITION and 0 <= event.offset <= _MAX_OFFSET
     return numbers and len(f"{event.source.topic}{event.destination}{event.code}".encode()) <= _LONGEST_KEY
 
 

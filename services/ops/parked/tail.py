@@ -22,7 +22,7 @@ from shared import wire
 _FURTHER: Final = 10
 _FURTHEST: Final = 100_000
 #: A repeat follows soon: a relay or a batch that died is done again.
-_MOST_REMEMBERED: Final = 1_000
+_MAX_REMEMBERED: Final = 1_000
 #: Where events of one kind are.
 _TOPICS: Final = {PARKED: (wire.USER_ERRORS,), WAITING: (wire.SYSTEM_ERRORS,)}
 
@@ -96,7 +96,7 @@ class ErrorTail:
     def _is_new(self, event: ErrorEvent) -> bool:
         is_new = event.key not in self._seen
         self._seen[event.key] = None
-        if len(self._seen) > _MOST_REMEMBERED:
+        if len(self._seen) > _MAX_REMEMBERED:
             del self._seen[next(iter(self._seen))]
         return is_new
 

@@ -18,7 +18,7 @@ from shared.settings import KafkaSettings, RegistrySettings
 from shared.strict_json import loads
 
 #: Changes at once: each reads the whole log, and the log decides which of them counts.
-MOST_CHANGES: Final = 4
+MAX_CHANGES: Final = 4
 _TURN_SECONDS: Final = 10.0
 
 
@@ -59,7 +59,7 @@ class RegistryDesk:
         #: A log is asked by one at a time.
         self._reading = threading.Lock()
         #: Apart from each other: a change of types waits for databases, and one of keys never does.
-        self._changing = {of_keys: threading.BoundedSemaphore(MOST_CHANGES) for of_keys in (False, True)}
+        self._changing = {of_keys: threading.BoundedSemaphore(MAX_CHANGES) for of_keys in (False, True)}
         self._seen: tuple[Chain, Seen] | None = None
 
     def look(self) -> Seen:
@@ -98,7 +98,7 @@ class RegistryDesk:
         """
         turns = self._changing[of_keys]
         if not turns.acquire(timeout=_TURN_SECONDS):
-            raise InfrastructureError(OVERLOADED, f"{MOST_CHANGES} changes of the registry are under way")
+            raise InfrastructureError(OVERLOADED, f"{MAX_CHANGES} changes of the registry are under way")
         try:
             with closing(self._open()) as log:
                 yield Editor(log)

@@ -14,7 +14,7 @@ from services.ops.transactions.transactions_sql import Lacking, SourceTable
 from shared import change_table, wire
 
 #: Transactions of one table that are named.
-_MOST: Final = 1000
+_MAX: Final = 1000
 #: Changes that are in landing in the end, and are not there yet.
 _OUTSTANDING: Final = {"parked": 1, "replayed": -1, "replayed_duplicate": -1}
 
@@ -45,7 +45,7 @@ class _Database:
         self._feeds = transactions_sql.fed_by(snapshot.totals)
 
     async def check(self, tables: list[SourceTable]) -> None:
-        lacking = {t: transactions_sql.lacking(self._snapshot.conn, t, _MOST) for t in tables}
+        lacking = {t: transactions_sql.lacking(self._snapshot.conn, t, _MAX) for t in tables}
         lacking = {table: found for table, found in lacking.items() if found}
         if not lacking:
             return

@@ -23,7 +23,7 @@ _THERE: Final = """
 """
 _TABLES: Final = """
     SELECT source, schema_name, table_name, landing, trimmed_to IS NOT NULL OR past_topics <> '{}'
-    FROM onramp.models ORDER BY 1, 2, 3
+    FROM onramp.table_settings ORDER BY 1, 2, 3
 """
 _ROWS: Final = """
     SELECT coalesce(sum(greatest(reltuples, 0)), 0)::int8

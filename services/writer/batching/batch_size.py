@@ -4,8 +4,8 @@ from typing import Final
 
 #: A batch costs time however small it is, more on a busy machine: sizes that followed it down
 #: would never catch up.  The first batch, which runs cold code, is no larger either.
-_LEAST_EVENTS: Final = 20_000
-_MOST_GROWTH: Final = 2.0
+_MIN_EVENTS: Final = 20_000
+_MAX_GROWTH: Final = 2.0
 
 
 class BatchSizer:
@@ -15,7 +15,7 @@ class BatchSizer:
         """`max_events` of a batch, which should take about `seconds`."""
         self._max_events = max_events
         self._seconds = seconds
-        self.events = min(_LEAST_EVENTS, max_events)
+        self.events = min(_MIN_EVENTS, max_events)
 
     def record(self, events: int, seconds: float) -> None:
         """Learn from a batch of `events` that took `seconds`."""
@@ -25,4 +25,4 @@ class BatchSizer:
         # A batch of the whole backlog tells nothing about larger ones, unless it took too long.
         if events < self.events and fitting >= events:
             return
-        self.events = int(min(max(fitting, _LEAST_EVENTS), self.events * _MOST_GROWTH, self._max_events))
+        self.events = int(min(max(fitting, _MIN_EVENTS), self.events * _MAX_GROWTH, self._max_events))

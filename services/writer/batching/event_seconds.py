@@ -18,7 +18,7 @@ MAX_SECONDS: Final = 0.5
 #: Fewer events tell nothing: a table costs some milliseconds however few its rows are.
 _FEW: Final = 100
 #: Every partition may bring as many, so that it goes on when its database is slow.
-_LEAST_EVENTS: Final = 100
+_MIN_EVENTS: Final = 100
 _DECAY: Final = 0.5
 
 
@@ -51,4 +51,4 @@ class EventSeconds:
 
     def _most(self, p: Partition) -> int:
         each = self._seconds_per_event.get(p, 0.0)
-        return max(int(self._max_seconds / each), _LEAST_EVENTS) if each else 1 << 62
+        return max(int(self._max_seconds / each), _MIN_EVENTS) if each else 1 << 62

@@ -7,7 +7,7 @@ from services.writer.model.offsets import Partition
 
 Backlog = Mapping[Partition, tuple[int, int]]
 #: Each partition costs time in a batch: its plan, its ledger rows, its part of each COPY.
-MOST_PARTITIONS: Final = 300
+MAX_PARTITIONS: Final = 300
 #: Reading so many events of a partition at once is worth what it costs.
 MIN_EVENTS: Final = 5_000
 #: Up to so many events in all, a batch is of every partition that has any.
@@ -33,7 +33,7 @@ class FairShare:
         self._turn = 0
         self._last: dict[Partition, int] = {}
 
-    def next(self, backlog: Backlog, limit: int, most: int = MOST_PARTITIONS) -> Backlog:
+    def next(self, backlog: Backlog, limit: int, most: int = MAX_PARTITIONS) -> Backlog:
         """Return those of `backlog` (partition to start and end) to read in a batch of `limit` events.
 
         They are more than `most` only when they have few events in all.  Costs a sort of the backlog.

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final
 
-from services.writer.batching.fair_share import MOST_PARTITIONS, FairShare
+from services.writer.batching.fair_share import MAX_PARTITIONS, FairShare
 from services.writer.model.offsets import Partition, Range, share
 from services.writer.settle.work_order import TaskReport
 
@@ -58,10 +58,10 @@ class RateLimiter:
         if slow and budget:
             slowed = {p: s for p, s in backlog.items() if p in slow}
             # As many partitions as allowed: how many rows one brings is known only after its first range.
-            slow_shares = share(fair_share.next(slowed, sys.maxsize, MOST_PARTITIONS // 2), budget)
+            slow_shares = share(fair_share.next(slowed, sys.maxsize, MAX_PARTITIONS // 2), budget)
         left = limit - sum(end - start for start, end in slow_shares.values())
         fast = {p: s for p, s in backlog.items() if p not in slow}
-        return slow_shares | share(fair_share.next(fast, left, MOST_PARTITIONS - len(slow_shares)), left)
+        return slow_shares | share(fair_share.next(fast, left, MAX_PARTITIONS - len(slow_shares)), left)
 
     def overrun(self, ranges: Collection[Range]) -> frozenset[str]:
         """Return the databases whose bucket, even full, holds less than `ranges` bring as far as is known.

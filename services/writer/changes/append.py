@@ -35,7 +35,7 @@ _CREATE: Final = """
     CREATE TABLE IF NOT EXISTS {table} ({columns});
     CREATE INDEX IF NOT EXISTS {index} ON {table} (_offset)
 """
-_MOST_NAME_BYTES: Final = 63
+_MAX_NAME_BYTES: Final = 63
 #: By address and table name: the tables that exist.
 _known: Final[AnswerCache[tuple[str, str], bool]] = AnswerCache()
 
@@ -94,7 +94,7 @@ def _ensure_table(conn: connection, database: Database, target: Target) -> bool:
 
 def _creation(target: Target) -> sql.Composed:
     columns = sql.SQL(", ").join(sql.SQL(c.definition) for c in change_table.COLUMNS)
-    index = f"{target.table.encode()[: _MOST_NAME_BYTES - len('_at')].decode(errors='ignore')}_at"
+    index = f"{target.table.encode()[: _MAX_NAME_BYTES - len('_at')].decode(errors='ignore')}_at"
     return sql.SQL(_CREATE).format(
         schema=sql.Identifier(target.schema),
         table=sql.Identifier(target.schema, target.table),

@@ -11,9 +11,9 @@ import msgspec
 import pyarrow as pa
 
 from services.writer.parse.events import COLUMNS, Events
-from shared.errors import NO_CHANGE, UserError
+from shared.errors import NOT_A_CHANGE, UserError
 
-_MOST_NAME_BYTES: Final = 63
+_MAX_NAME_BYTES: Final = 63
 
 
 class _Source(msgspec.Struct, gc=False):
@@ -54,17 +54,21 @@ def read(values: Sequence[bytes | None]) -> tuple[Events, list[SourceTable | Non
 
 def _read_one(value: bytes | None) -> SourceTable | UserError:
     if value is None:
-        return UserError(NO_CHANGE, "the record has no value (a tombstone): set tombstones.on.delete=false")
+        return UserError(
+            NOT_A_CHANGE, "the record has no value (a tombstone): set tombstones.on.delete=false"
+        )
     try:
         value.decode()
         change = _decode(value)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as e:
-        return UserError(NO_CHANGE, "it is no JSON of a change" if _is_of_values(e) else str(e))
+        return UserError(NOT_A_CHANGE, "it is no JSON of a change" if _is_of_values(e) else str(e))
     if change.source is not None and change.op is not None:
         return _named(change.source)
     if change.status is not None and change.id is not None:
         return _TRANSACTION
-    return UserError(NO_CHANGE, "it has neither op and source (a change) nor status and id (a transaction)")
+    return UserError(
+        NOT_A_CHANGE, "it has neither op and source (a change) nor status and id (a transaction)"
+    )
 
 
 def _is_of_values(error: Exception) -> bool:
@@ -74,6 +78,6 @@ def _is_of_values(error: Exception) -> bool:
 
 def _named(source: _Source) -> SourceTable | UserError:
     for name in (source.schema, source.table):
-        if not name or "\0" in name or len(name.encode()) > _MOST_NAME_BYTES:
-            return UserError(NO_CHANGE, f"a name has 1 to {_MOST_NAME_BYTES} bytes and no NUL", "/source")
+        if not name or "\0" in name or len(name.encode()) > _MAX_NAME_BYTES:
+            return UserError(NOT_A_CHANGE, f"a name has 1 to {_MAX_NAME_BYTES} bytes and no NUL", "/source")
     return SourceTable(source.schema, source.table)

@@ -45,7 +45,7 @@ class WriterProcess:
         self._configured = configured(settings)
         self._registry = open_registry(registry, kafka)
         self._looks = RegistryLooks(self._registry)
-        self._status = Status(settings.new_counter_s)
+        self._status = Status(settings.new_counter_seconds)
         self._successor = Successor(settings, kafka, self._configured, self._status)
         self._stop = asyncio.Event()
         self._backoff = Backoff()
@@ -65,7 +65,7 @@ class WriterProcess:
             # Spark is stopped first: a job that still runs must not outlive the driver.
             spark = await asyncio.to_thread(Spark, self._settings)
             stack.push_async_callback(asyncio.to_thread, spark.stop)
-            watch = SparkWatch(spark, self._status.metrics, self._settings.metrics_s)
+            watch = SparkWatch(spark, self._status.metrics, self._settings.metrics_seconds)
             watch.start()
             stack.callback(watch.stop)
             # While Kafka and the databases are asked what is there.
@@ -88,12 +88,12 @@ class WriterProcess:
             ) from None
 
     async def _until_stopped(self, work: "asyncio.Task[int]", spark: Spark) -> None:
-        """Wait for the work to end; after SIGTERM it has `stop_margin_s`, then its batch is cancelled."""
+        """Wait for the work to end; `stop_margin_seconds` after SIGTERM its batch is cancelled."""
         stop = asyncio.create_task(self._stop.wait())
         await asyncio.wait({work, stop}, return_when=asyncio.FIRST_COMPLETED)
         stop.cancel()
         if not work.done():
-            await asyncio.wait({work}, timeout=self._settings.stop_margin_s)
+            await asyncio.wait({work}, timeout=self._settings.stop_margin_seconds)
         if not work.done():
             log.warning("the batch did not end in time and is cancelled: it rolls back")
             spark.cancel()
@@ -143,8 +143,8 @@ class WriterProcess:
             self._status.update_kafka(reachable=True)
             self._status.warning = ""
             locked = self._configured if self._settings.standby else []
-            look_s = self._settings.metrics_s
-            if await stand_by(stack, locked, cluster, self._status, self._stop, look_s=look_s):
+            poll_seconds = self._settings.metrics_seconds
+            if await stand_by(stack, locked, cluster, self._status, self._stop, poll_seconds=poll_seconds):
                 self._epoch = None  # no successor of this writer is alive
             if self._stop.is_set():
                 return
@@ -155,7 +155,7 @@ class WriterProcess:
             parts = await self._successor.take_over(cluster, spark, group, self._epoch)
             stack.push_async_callback(parts.databases.stop)
             log.info("the writer takes over", extra={"epoch": parts.epoch})
-            collector = StatsCollector(parts, self._settings.metrics_s)
+            collector = StatsCollector(parts, self._settings.metrics_seconds)
             stack.push_async_callback(collector.stop)
             await Loop(
                 parts,

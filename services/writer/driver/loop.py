@@ -54,9 +54,9 @@ class Loop:
         self._configured = configured
         self._current = CurrentRoutes(configured)
         self._refreshes = Every(settings.discover_ms / 1000, at_once=True)
-        self._reconciler = Reconciler(parts, settings.upkeep_s)
-        self._cleanup = RetentionCleanup(parts.cluster, parts.index, settings.keep_drained_s)
-        self._batch_sizer = BatchSizer(settings.batch_events, settings.batch_s)
+        self._reconciler = Reconciler(parts, settings.reconcile_seconds)
+        self._cleanup = RetentionCleanup(parts.cluster, parts.index, settings.drained_retention_seconds)
+        self._batch_sizer = BatchSizer(settings.batch_events, settings.batch_seconds)
 
     async def run(self) -> None:
         """Write one batch after the other while any database is available.  Raises what ends the session."""

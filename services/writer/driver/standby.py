@@ -47,17 +47,17 @@ async def stand_by(
     status: Status,
     stop: asyncio.Event,
     *,
-    look_s: float,
+    poll_seconds: float,
 ) -> bool:
     """Wait for the lock and keep it until `stack` ends; returns whether another writer had it.
 
-    Meanwhile Kafka is asked every `look_s` seconds: it must be seen here before it is needed.
+    Meanwhile Kafka is asked every `poll_seconds` seconds: it must be seen here before it is needed.
     """
     if not databases:
         return False
     lock = Lock(databases, await cluster.cluster_id())
     stack.push_async_callback(in_own_thread, lock.close)
-    looking = asyncio.create_task(watch_kafka(cluster, status, look_s))
+    looking = asyncio.create_task(watch_kafka(cluster, status, poll_seconds))
     try:
         waited = await _until_free(lock, status, stop)
     finally:
@@ -102,7 +102,10 @@ class Lock:
 
     def __init__(self, databases: Sequence[Database], cluster_id: str) -> None:
         # With longer timeouts: a session that ends loses its lock.
-        self._databases = [replace(d, silent_s=max(d.silent_s, _SILENT_SECONDS)) for d in databases]
+        self._databases = [
+            replace(d, liveness_timeout_seconds=max(d.liveness_timeout_seconds, _SILENT_SECONDS))
+            for d in databases
+        ]
         self._key = int.from_bytes(
             sha256(f"onramp-writer {cluster_id}".encode()).digest()[:8], "big", signed=True
         )

@@ -42,7 +42,9 @@ class Successor:
         self._brokers = kafka.brokers
         self._configured = configured
         self._status = status
-        self._pause_policy = PausePolicy(settings.pause_share, settings.pause_window, settings.pause_least)
+        self._pause_policy = PausePolicy(
+            settings.pause_share, settings.pause_window, settings.pause_min_events
+        )
         self._strikes = Strikes()
         #: However often a session begins again, it is one process: plans say which.
         self._process = uuid4().hex

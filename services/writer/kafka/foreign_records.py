@@ -10,7 +10,7 @@ from typing import Final
 log = logging.getLogger(__name__)
 
 #: Most records that are logged.
-_MOST_LOGGED: Final = 20
+_MAX_LOGGED: Final = 20
 
 
 class ForeignRecords:
@@ -22,7 +22,7 @@ class ForeignRecords:
     def pass_over(self, topic: str, partition: int, offset: int) -> None:
         """Log that this record is not Onramp's, once."""
         record = (topic, partition, offset)
-        if record in self.logged or len(self.logged) >= _MOST_LOGGED:
+        if record in self.logged or len(self.logged) >= _MAX_LOGGED:
             return
         self.logged.add(record)
         log.warning(

@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 _MIN_INSYNC: Final = "min.insync.replicas"
 #: Settings for which a larger value is as good.
-_AT_LEAST: Final = frozenset({_MIN_INSYNC, "max.message.bytes"})
+_MIN: Final = frozenset({_MIN_INSYNC, "max.message.bytes"})
 _SECONDS: Final = 8.0
 _RETRY_SECONDS: Final = 0.02
 #: Fields of an entry of Kafka's answer; the source DYNAMIC_TOPIC_CONFIG.
@@ -145,7 +145,7 @@ class OwnTopics:
         )
 
     def _setting_advice(self, topic: str, name: str, is_: str | None, must: str) -> str:
-        least = "at least " if name in _AT_LEAST else ""
+        least = "at least " if name in _MIN else ""
         return (
             f"{topic}: {name} is {is_} and must be {least}{must}; fix it with kafka-configs "
             f"--bootstrap-server {self._settings.bootstrap} --alter --entity-type topics "
@@ -159,6 +159,6 @@ def differences(
     """Yield the settings that are not as `wanted`: name, actual value, wanted value."""
     for name, must in wanted.items():
         is_ = actual.get(name)
-        enough = is_ is not None and name in _AT_LEAST and int(is_) >= int(must)
+        enough = is_ is not None and name in _MIN and int(is_) >= int(must)
         if is_ != must and not enough:
             yield name, is_, must

@@ -13,7 +13,7 @@ from typing import Final
 OF_THE_DRIVER: Final = 6
 OF_A_TASK: Final = 2
 #: With a lower limit not even one task could land.
-LEAST_CONNECTIONS: Final = OF_THE_DRIVER + OF_A_TASK
+MIN_CONNECTIONS: Final = OF_THE_DRIVER + OF_A_TASK
 #: With fewer events than this a second task costs more than it saves.
 _ONE_TASK_BELOW: Final = 5_000
 

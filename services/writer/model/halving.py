@@ -10,10 +10,10 @@ from itertools import islice
 from typing import Any, Final, NamedTuple
 
 #: Most failures of one topic (or table): a constant, and one in so many that passed.
-_LEAST: Final = 5
+_MIN: Final = 5
 _ONE_IN: Final = 10
 #: The same of all together.
-_LEAST_OF_ALL: Final = 20
+_MIN_OF_ALL: Final = 20
 _ONE_IN_OF_ALL: Final = 100
 #: Events after which the counts are halved, so that they are of recent events.
 _WINDOW: Final = 10_000
@@ -52,10 +52,10 @@ class Odds:
         together = self._failed | dict.fromkeys(failed)
         seen = self._passed + Counter(passed)
         of_all = min(seen.total(), _WINDOW)
-        if not of_all or len(together) > _LEAST_OF_ALL + of_all // _ONE_IN_OF_ALL:
+        if not of_all or len(together) > _MIN_OF_ALL + of_all // _ONE_IN_OF_ALL:
             return False  # not counted: the same events are tried again, and would count again
         known = Counter(f.of for f in together)
-        if any(known[of] > _LEAST + seen[of] // _ONE_IN for of in {f.of for f in failed}):
+        if any(known[of] > _MIN + seen[of] // _ONE_IN for of in {f.of for f in failed}):
             return False
         self._failed = together
         self.passed(passed)
@@ -84,7 +84,7 @@ def halve(
                 do(middle, end)
                 return
             failed[start] = e
-            if len(failed) > _LEAST_OF_ALL + items // _ONE_IN_OF_ALL:
+            if len(failed) > _MIN_OF_ALL + items // _ONE_IN_OF_ALL:
                 raise
 
     do(0, items)

@@ -57,7 +57,7 @@ class Headers(NamedTuple):
     def of(cls, headers: Mapping[str, bytes | None]) -> Self:
         """Return what arrives of `headers`."""
         context, received_at = headers.get(wire.HEADER_CONTEXT), headers.get(wire.HEADER_RECEIVED_AT)
-        if len(context or b"") + len(received_at or b"") > wire.MOST_HEADER_BYTES:
+        if len(context or b"") + len(received_at or b"") > wire.MAX_HEADER_BYTES:
             return cls(LARGE if context and context != LARGE else None, None)
         if not context or context == LARGE:
             return cls(None, received_at)

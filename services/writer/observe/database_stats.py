@@ -15,7 +15,7 @@ _TOTALS: Final = (
     "SELECT topic, destination, outcome, sum(events)::int8 FROM onramp.totals "
     "WHERE outcome <> 'waiting' GROUP BY 1, 2, 3"
 )
-_WARNINGS: Final = "SELECT destination, remark, sum(count)::int8 FROM onramp.remarks GROUP BY 1, 2"
+_WARNINGS: Final = "SELECT destination, remark, sum(count)::int8 FROM onramp.warnings GROUP BY 1, 2"
 #: Whether a replay or a rehearsal is staged: nobody else asks for it.
 _STAGED: Final = """
     SELECT EXISTS (SELECT FROM onramp.replays)

@@ -19,7 +19,7 @@ disable_created_metrics()  # type: ignore[no-untyped-call]
 
 #: Series of one metric.  Prometheus takes a few thousand of one target without complaint: all seven metrics
 #: that may have so many, and what is beside them, are below 6,000.
-MOST_SERIES: Final = 700
+MAX_SERIES: Final = 700
 _SECONDS: Final = (0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60)
 _TABLE: Final = ("step", "topic", "event_type", "database", "table")
 
@@ -27,9 +27,9 @@ _TABLE: Final = ("step", "topic", "event_type", "database", "table")
 class Metrics:
     """Every metric of one writer."""
 
-    def __init__(self, most_series: int = MOST_SERIES, new_counter_s: float = 0.0) -> None:
+    def __init__(self, most_series: int = MAX_SERIES, new_counter_seconds: float = 0.0) -> None:
         self.registry = CollectorRegistry()
-        self.series = Series(self.registry, most_series, new_counter_s)
+        self.series = Series(self.registry, most_series, new_counter_seconds)
         self.process = ProcessMetrics(self.registry)
         self.spark = SparkMetrics(self.registry)
         self.records = Counter(
@@ -66,7 +66,7 @@ class Metrics:
             registry=self.registry,
         )
         self.warning_counts = Counter(
-            "onramp_writer_remarks",
+            "onramp_writer_warnings",
             "What is no outcome and worth a look, ever: rows without a key that tells a repeat (unkeyed), "
             "fields that a contract dropped (discarded_fields).",
             ["database", "table", "remark"],

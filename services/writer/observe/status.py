@@ -40,8 +40,8 @@ _SESSIONS: Final = ("active", "idle", "idle in transaction", "idle in transactio
 class Status:
     """The state of the loop and its metrics.  The loop updates it, the HTTP threads read it."""
 
-    def __init__(self, new_counter_s: float = 0.0) -> None:
-        self.metrics = Metrics(new_counter_s=new_counter_s)
+    def __init__(self, new_counter_seconds: float = 0.0) -> None:
+        self.metrics = Metrics(new_counter_seconds=new_counter_seconds)
         self.committed = Committed()
         for result in (*_RESULTS, "parked"):
             self.metrics.records.labels(result)  # at 0 from the start: the first batch is an increase

@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 #: A client that is silent for so long is gone.
 SILENT_SECONDS = 10.0
 #: Each has a thread; probes and a Prometheus need a few.
-MOST_CONNECTIONS: Final = 32
+MAX_CONNECTIONS: Final = 32
 
 
 class StatusServer:
@@ -65,7 +65,7 @@ class _Server(ThreadingHTTPServer):
     def process_request(self, request: Any, client_address: Any) -> None:
         with self._lock:
             self._open[request] = None
-            if len(self._open) > MOST_CONNECTIONS:
+            if len(self._open) > MAX_CONNECTIONS:
                 self._end_oldest()
         super().process_request(request, client_address)
 

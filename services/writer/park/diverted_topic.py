@@ -24,7 +24,7 @@ from shared.unreadable import UNREADABLE
 
 HEADER: Final = "onramp-waiting"
 #: Most ranges of one record: some 80 kB when each is of another topic.
-_MOST_RANGES: Final = 1000
+_MAX_RANGES: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +73,9 @@ class EmptyRanges:
 
     @classmethod
     def of(cls, database: str, digest: str, ranges: Sequence[Range]) -> "Iterator[EmptyRanges]":
-        """Split `ranges` into as many as a record may have (`_MOST_RANGES`)."""
-        for first in range(0, len(ranges), _MOST_RANGES):
-            yield cls(database, digest, tuple(ranges[first : first + _MOST_RANGES]))
+        """Split `ranges` into as many as a record may have (`_MAX_RANGES`)."""
+        for first in range(0, len(ranges), _MAX_RANGES):
+            yield cls(database, digest, tuple(ranges[first : first + _MAX_RANGES]))
 
     def as_record(self) -> Record:
         """Build the record that closes them all."""

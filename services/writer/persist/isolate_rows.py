@@ -20,7 +20,7 @@ from services.writer.persist.row_results import row_error
 from services.writer.postgres.database import Database
 from services.writer.postgres.sqlstates import NOT_PARKED, PARK_CLASSES, PARK_STATES, Verdict, verdict
 from shared import failpoints
-from shared.errors import SWALLOWED, UserError
+from shared.errors import ROW_SUPPRESSED, UserError
 
 _PIECE: Final = 100
 #: Our own SQLSTATE, raised to undo what a trigger did before it swallowed the row.
@@ -78,7 +78,7 @@ BEGIN
                         onramp_column = COLUMN_NAME, onramp_constraint = CONSTRAINT_NAME;
                     onramp_outcome := CASE
                         WHEN onramp_state = '23505' AND onramp_constraint = {ruled_key} THEN 'duplicate'
-                        WHEN onramp_state = {swallowed} THEN 'swallowed'
+                        WHEN onramp_state = {swallowed} THEN 'row_suppressed'
                         ELSE 'rejected'
                     END;
                 END;
@@ -128,9 +128,9 @@ def isolate_bad_rows(conn: connection, database: Database, spec: InsertSpec) -> 
     for n, outcome, state, column, constraint in results:
         if outcome == "landed":
             out.landed.append(n)
-        elif outcome == "swallowed":
+        elif outcome == "row_suppressed":
             reason = "no error, and no row: does a trigger or a rule suppress it?"
-            out.errors[n] = row_error(database, spec.target, reason=reason, fault=SWALLOWED)
+            out.errors[n] = row_error(database, spec.target, reason=reason, fault=ROW_SUPPRESSED)
         elif outcome == "rejected":
             named = column or columns.get(n)
             out.errors[n] = row_error(database, spec.target, state, column=named, constraint=constraint)

@@ -27,9 +27,9 @@ from shared import landing_table
 from shared.steps import Step
 
 #: A row goes through the stage in a few microseconds, a table by itself costs a millisecond.
-_MOST_ROWS: Final = 100
+_MAX_ROWS: Final = 100
 #: Longer values would be stored out of line, twice.
-_MOST_BYTES: Final = 64 << 10
+_MAX_BYTES: Final = 64 << 10
 _FEWEST_TABLES: Final = 3
 _NUMBER: Final = "n"
 _COLUMNS: Final = ", ".join(c.name for c in landing_table.COLUMNS)
@@ -98,7 +98,7 @@ def _rows_by_origin(tables: Mapping[Target, Sequence[pa.RecordBatch]]) -> dict[t
 
 def _is_small(pieces: Sequence[pa.RecordBatch]) -> bool:
     rows = sum(len(piece) for piece in pieces)
-    return 0 < rows <= _MOST_ROWS and sum(piece.column("payload").nbytes for piece in pieces) <= _MOST_BYTES
+    return 0 < rows <= _MAX_ROWS and sum(piece.column("payload").nbytes for piece in pieces) <= _MAX_BYTES
 
 
 def _is_plain(database: Database, target: Target) -> bool:

@@ -16,7 +16,7 @@ from services.writer.persist.copy import copy_into
 #: The stage's own column: the index of a row among those that were staged.
 ROW_INDEX: Final = "n"
 #: As many columns fit a page whatever they contain: long values are stored out of line (TOAST).
-_MOST_COLUMNS: Final = 250
+_MAX_COLUMNS: Final = 250
 _PART: Final = """
     CREATE TEMPORARY TABLE IF NOT EXISTS {part} ({columns}) ON COMMIT DELETE ROWS;
     TRUNCATE pg_temp.{part}
@@ -39,7 +39,7 @@ def fill(conn: connection, rows: pa.Table) -> None:
         with conn.cursor() as cursor:
             cursor.execute(sql.SQL(_PART).format(part=sql.Identifier(part), columns=listed))
         copy_into(conn, sql.Identifier("pg_temp", part), rows.select([ROW_INDEX, *columns]))
-    if width > _MOST_COLUMNS:
+    if width > _MAX_COLUMNS:
         _join(conn, width)
 
 
@@ -64,8 +64,8 @@ def _join(conn: connection, width: int) -> None:
 def _parts(width: int) -> Iterator[tuple[str, list[str]]]:
     """Yield the tables of a stage, and the columns of each."""
     columns = [f"c{i}" for i in range(width)]
-    if width <= _MOST_COLUMNS:
+    if width <= _MAX_COLUMNS:
         yield f"onramp_stage_{width}", columns
         return
-    for first in range(0, width, _MOST_COLUMNS):
-        yield f"onramp_stage_{width}_{first}", columns[first : first + _MOST_COLUMNS]
+    for first in range(0, width, _MAX_COLUMNS):
+        yield f"onramp_stage_{width}_{first}", columns[first : first + _MAX_COLUMNS]

@@ -24,7 +24,7 @@ _ROWS: Final = 8_192
 #: Fewer rows than this are cheaper to parse one by one.
 _FEW: Final = 64
 #: Layouts tried on so many rows; what has none of them is parsed row by row.
-_MOST_LAYOUTS: Final = 4
+_MAX_LAYOUTS: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ def parts_of(payloads: pa.ChunkedArray) -> Iterator[SameFields]:
     for start in range(0, len(bodies), _ROWS):
         left = np.arange(start, min(start + _ROWS, len(bodies)))
         cuts: list[Cut] = []
-        for number in range(_MOST_LAYOUTS):
+        for number in range(_MAX_LAYOUTS):
             if len(left) < _FEW:
                 break
             some = bodies.take(pa.array(left))

@@ -10,10 +10,10 @@ from services.writer.plan.reasons import Reason
 #: Samples of each kind that are kept of an event type.
 SAMPLES: Final = 5
 #: Reasons that are told apart for a type, and types: names of fields and of types are anybody's to make up.
-_MOST_REASONS: Final = 200
-_MOST_TYPES: Final = 5_000
+_MAX_REASONS: Final = 200
+_MAX_TYPES: Final = 5_000
 OTHER_TYPES: Final = "(other event names)"
-_OTHER_REASONS: Final = Reason("(others)", "", f"more than {_MOST_REASONS} reasons")
+_OTHER_REASONS: Final = Reason("(others)", "", f"more than {_MAX_REASONS} reasons")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -95,7 +95,7 @@ class TaskTally:
 
     def of_type(self, name: str) -> TypeTally:
         """Return the counts of an event type."""
-        if name not in self.types and len(self.types) >= _MOST_TYPES:
+        if name not in self.types and len(self.types) >= _MAX_TYPES:
             name = OTHER_TYPES
         return self.types.setdefault(name, TypeTally())
 
@@ -121,7 +121,7 @@ def total(tallies: Iterable[TaskTally]) -> TaskTally:
 def count(counted: Counter[Reason], more: Counter[Reason]) -> None:
     """Add `more` to `counted`, which tells so many reasons apart."""
     for reason, events in more.items():
-        told = reason in counted or len(counted) < _MOST_REASONS
+        told = reason in counted or len(counted) < _MAX_REASONS
         counted[reason if told else _OTHER_REASONS] += events
 
 

@@ -40,7 +40,7 @@ from shared.kafka_security import Brokers
 from shared.mask import masked
 
 #: A table at which so many chunks failed in a task is not tried again there.
-_MOST_FAILURES: Final = 3
+_MAX_FAILURES: Final = 3
 #: Events, and their bytes, that are judged together.
 _AT_ONCE: Final = 20_000
 _AT_ONCE_BYTES: Final = 16 << 20
@@ -127,7 +127,7 @@ class _Databases:
         """Write `rows` into a copy and undo it.  Raises `UntriedError`, and notes why."""
         name = TableName(*variant.target[:3])
         reason = self._out.get(name.database)
-        if self._failures[name] >= _MOST_FAILURES:
+        if self._failures[name] >= _MAX_FAILURES:
             reason = self._tally.untried[str(name)]
         try:
             return self._persist(name, variant, rows, reason)
@@ -157,7 +157,7 @@ class _Databases:
             if copies is None or copies.is_lost(e):
                 self._out[name.database] = reason
         except UntriedError:
-            self._failures[name] = _MOST_FAILURES
+            self._failures[name] = _MAX_FAILURES
             raise
         except (OnrampError, MemoryError):
             raise

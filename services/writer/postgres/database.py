@@ -48,7 +48,7 @@ class Database:
     max_rows_per_second: float | None = None
     keep: bool = True
     #: Seconds without an answer, busy or not, after which it counts as out.
-    silent_s: float = 1.0
+    liveness_timeout_seconds: float = 1.0
 
 
 def configured(settings: WriterSettings) -> list[Database]:
@@ -80,7 +80,7 @@ def _configured(name: str, each: DatabaseSettings, writers: WriterSettings) -> D
         schemas=each.schemas,
         max_connections=each.max_connections,
         max_rows_per_second=each.max_rows_per_second,
-        silent_s=each.silent_s or writers.silent_s,
+        liveness_timeout_seconds=each.liveness_timeout_seconds or writers.liveness_timeout_seconds,
     )
 
 

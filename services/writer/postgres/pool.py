@@ -42,7 +42,7 @@ class Pool:
     @contextmanager
     def connected(self, database: Database, role: str) -> Iterator[connection]:
         """Lend a connection to the block.  Raises `InfrastructureError` when there is none to get."""
-        with self._room, self._watch.used(_dsn(database, role), database.silent_s) as use:
+        with self._room, self._watch.used(_dsn(database, role), database.liveness_timeout_seconds) as use:
             with self._lock:
                 self._used += 1
             conn = None
@@ -59,7 +59,7 @@ class Pool:
     @contextmanager
     def kept(self, database: Database, role: str, conn: connection | None) -> Iterator[connection]:
         """Watch `conn`, which the caller keeps, or a new one, in the block.  Raises as `connected` does."""
-        with self._watch.used(_dsn(database, role), database.silent_s) as use:
+        with self._watch.used(_dsn(database, role), database.liveness_timeout_seconds) as use:
             try:
                 if conn is None:
                     conn = self._connect(database, role, use)
@@ -177,7 +177,7 @@ def _dsn(database: Database, role: str) -> str:
 
 
 def _silent(database: Database) -> InfrastructureError:
-    return silent(f"database {database.name}", database.silent_s)
+    return silent(f"database {database.name}", database.liveness_timeout_seconds)
 
 
 def connect(database: Database, role: str) -> connection:

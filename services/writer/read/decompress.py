@@ -12,11 +12,11 @@ import pyarrow as pa
 from cramjam import snappy
 
 #: Producers bound a batch before it is compressed, by far less.
-MOST_BYTES: Final = 128 << 20
+MAX_BYTES: Final = 128 << 20
 _SNAPPY: Final = 2
 _STREAMS: Final = {1: "gzip", 3: "lz4", 4: "zstd"}
-_LEAST_PIECE: Final = 16 << 10
-_MOST_PIECE: Final = 1 << 20
+_MIN_PIECE: Final = 16 << 10
+_MAX_PIECE: Final = 1 << 20
 #: Of a snappy stream as Java writes it: blocks behind a head, each behind its length.
 _JAVA_MAGIC: Final = b"\x82SNAPPY\0"
 _JAVA_HEAD: Final = 16
@@ -40,7 +40,7 @@ def decompressed(codec: int, payload: memoryview, offset: int) -> bytes | memory
         ) from None
     if records is None:
         raise CorruptBatchError(
-            f"the record batch at offset {offset} has more than {MOST_BYTES:,} bytes when decompressed: its "
+            f"the record batch at offset {offset} has more than {MAX_BYTES:,} bytes when decompressed: its "
             "producer is to make smaller batches"
         )
     return records
@@ -48,8 +48,8 @@ def decompressed(codec: int, payload: memoryview, offset: int) -> bytes | memory
 
 def _stream(codec: str, payload: memoryview) -> bytes | None:
     """None: there is too much."""
-    pieces, left = [], MOST_BYTES
-    piece_bytes = min(max(8 * len(payload), _LEAST_PIECE), _MOST_PIECE)
+    pieces, left = [], MAX_BYTES
+    piece_bytes = min(max(8 * len(payload), _MIN_PIECE), _MAX_PIECE)
     with pa.CompressedInputStream(pa.BufferReader(payload), codec) as stream:
         while piece := stream.read(piece_bytes):
             pieces.append(piece)
@@ -62,7 +62,7 @@ def _stream(codec: str, payload: memoryview) -> bytes | None:
 def _snappy(payload: memoryview) -> bytes | None:
     """Blocks tell how long they will be, and are refused if they are not.  None: there is too much."""
     blocks = list(_blocks(payload)) if bytes(payload[:8]) == _JAVA_MAGIC else [payload]
-    if sum(snappy.decompress_raw_len(block) for block in blocks) > MOST_BYTES:
+    if sum(snappy.decompress_raw_len(block) for block in blocks) > MAX_BYTES:
         return None
     return b"".join(snappy.decompress_raw(block) for block in blocks)
 

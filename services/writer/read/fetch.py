@@ -22,7 +22,7 @@ from aiokafka.protocol.fetch import FetchRequest
 from services.writer.kafka.leaders import ASK_ANOTHER_TIME, leader_of
 from services.writer.model.offsets import Partition, Range
 from services.writer.model.records import ARRIVALS, PartitionSlice
-from services.writer.read.decompress import MOST_BYTES
+from services.writer.read.decompress import MAX_BYTES
 from services.writer.read.local_log import local_starts
 from services.writer.read.log_batches import Fetched, committed
 from services.writer.read.record_columns import columns
@@ -32,7 +32,7 @@ from shared.kafka_security import Brokers
 #: What one answer may hold: some thousand records, so that their columns stay in the processor's cache,
 #: and all that this reader keeps of Kafka at once.  A single batch that is larger comes whole.
 _FETCH_BYTES: Final = 4 << 20
-_LEAST_PARTITION_BYTES: Final = 64 << 10
+_MIN_PARTITION_BYTES: Final = 64 << 10
 _READ_COMMITTED: Final = 1
 #: A range that is planned is there: this is how long a leader may look for it in a remote store.
 _WAIT_MS: Final = 500
@@ -76,7 +76,7 @@ class _Reading:
         if not self.offset_bytes:
             return _FETCH_BYTES // 4
         left = (self.range.end - self.next_offset) * self.offset_bytes * 1.1
-        return int(min(max(left, _LEAST_PARTITION_BYTES), _FETCH_BYTES))
+        return int(min(max(left, _MIN_PARTITION_BYTES), _FETCH_BYTES))
 
     def advance(self, fetched: Fetched, part: _Part) -> bool:
         """Note how far it was read; returns whether that is further than before.
@@ -192,7 +192,7 @@ class Fetcher:
         self, left: Sequence[_Reading], parts: Mapping[Partition, _Part]
     ) -> Iterator[tuple[_Reading, Fetched]]:
         """What came of ranges, up to what fits into memory when it is decompressed: the rest comes again."""
-        room = MOST_BYTES
+        room = MAX_BYTES
         for each in left:
             if room > 0 and (fetched := self._fetched_of(each, parts, room)) is not None:
                 room -= sum(batch.weight for batch in fetched.batches)

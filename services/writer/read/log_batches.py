@@ -12,14 +12,14 @@ from typing import Final, NamedTuple
 
 from aiokafka.record.util import calc_crc32c
 
-from services.writer.read.decompress import MOST_BYTES, CorruptBatchError, decompressed
+from services.writer.read.decompress import MAX_BYTES, CorruptBatchError, decompressed
 
 #: Base offset, length, leader epoch, magic, CRC, attributes, last offset delta, first and largest
 #: timestamp, producer's id and epoch, base sequence, count of records.
 _HEAD: Final = struct.Struct(">qiibIhiqqqhii")
 _LENGTH_ENDS_AT: Final = 12
 _CRC_COVERS_FROM: Final = 21
-_LEAST_BYTES: Final = 17
+_MIN_BYTES: Final = 17
 _MAGIC_AT: Final = 16
 _MAGIC: Final = 2
 
@@ -34,7 +34,7 @@ _ABORT: Final = 0
 
 #: What a record takes beside its bytes while its columns are made, and how many of them a batch may have.
 RECORD_BYTES: Final = 400
-_MOST_RECORDS: Final = 1_000_000
+_MAX_RECORDS: Final = 1_000_000
 
 
 class LogBatch(NamedTuple):
@@ -65,7 +65,7 @@ class Fetched(NamedTuple):
 
 
 def committed(
-    data: bytes, offset: int, aborted: Collection[tuple[int, int]] = (), room: int = MOST_BYTES
+    data: bytes, offset: int, aborted: Collection[tuple[int, int]] = (), room: int = MAX_BYTES
 ) -> Fetched:
     """Return the committed batches of `data`, which was fetched from `offset`.
 
@@ -88,7 +88,7 @@ def committed(
             transactions.see_marker(producer, payload)
         elif not (attributes & _TRANSACTIONAL and producer in transactions.running) and count > 0:
             append_time = largest if attributes & _LOG_APPEND_TIME else None
-            if count > _MOST_RECORDS:
+            if count > _MAX_RECORDS:
                 raise CorruptBatchError(f"the record batch at offset {base} has {count:,} records")
             records = decompressed(attributes & _CODEC, payload, base)
             batches.append(LogBatch(base, next_offset, count, first_timestamp, append_time, records))
@@ -115,7 +115,7 @@ class _Aborted:
 def _whole_batches(data: bytes) -> Iterator[tuple[Sequence[int], memoryview]]:
     """Each batch's head and its records as they were sent; a batch that was cut off is left out."""
     view, at, end = memoryview(data), 0, len(data)
-    while at + _LEAST_BYTES <= end:
+    while at + _MIN_BYTES <= end:
         if data[at + _MAGIC_AT] != _MAGIC:
             offset = int.from_bytes(data[at : at + 8], "big")
             raise CorruptBatchError(

@@ -18,7 +18,7 @@ from services.writer.read.record_headers import GATEWAY_HEADERS, headers_of
 from services.writer.read.varints import (
     MASK_32,
     MASK_64,
-    MOST_BYTES,
+    MAX_BYTES,
     VARINT_BITS,
     Bytes,
     Ints,
@@ -26,7 +26,7 @@ from services.writer.read.varints import (
 )
 
 #: What may be looked at behind the last record: a varint, or the headers that a gateway writes.
-_PADDING: Final = bytes(max(MOST_BYTES, GATEWAY_HEADERS.longest) + 1)
+_PADDING: Final = bytes(max(MAX_BYTES, GATEWAY_HEADERS.longest) + 1)
 
 
 class Records:

@@ -9,8 +9,8 @@ from services.writer.read.decompress import CorruptBatchError
 from services.writer.read.varints import VARINT_BITS, Bytes, Ints, as_varint, read_varint, read_varints
 from shared import wire
 
-_MOST_COUNT: Final = 4
-_MOST_RECEIVED_AT: Final = wire.MOST_HEADER_BYTES - len(wire.CONTEXT_BYTES)
+_MAX_COUNT: Final = 4
+_MAX_RECEIVED_AT: Final = wire.MAX_HEADER_BYTES - len(wire.CONTEXT_BYTES)
 _OURS: Final = {wire.HEADER_CONTEXT.encode(), wire.HEADER_RECEIVED_AT.encode()}
 _OUR_SIZES: Final = frozenset(len(name) for name in _OURS)
 #: Bytes that are a size by themselves, and no null.
@@ -36,16 +36,16 @@ class _GatewayHeaders:
         windows = np.lib.stride_tricks.sliding_window_view(data, size)
         count = data[starts] >> 1  # at most 63: what goes on is none of these
         found = (
-            (data[starts] <= 2 * _MOST_COUNT)
+            (data[starts] <= 2 * _MAX_COUNT)
             & (starts + size + 1 < ends)
             & (windows[np.minimum(starts + 1, len(windows) - 1)] == self._written).all(axis=1)
         )
         places = np.where(found, starts + 1 + size, starts)
         sizes, received_at = read_varints(data, places)
         received_end = received_at + sizes
-        found &= (sizes >= 0) & (sizes <= _MOST_RECEIVED_AT) & (received_end <= ends)
+        found &= (sizes >= 0) & (sizes <= _MAX_RECEIVED_AT) & (received_end <= ends)
         at = np.where(found, received_end, starts)
-        for number in range(2, _MOST_COUNT):
+        for number in range(2, _MAX_COUNT):
             more = np.flatnonzero(found & (count > number))
             if not len(more):
                 break
@@ -72,11 +72,11 @@ def _pass_over(data: Bytes, at: Ints, ends: Ints) -> tuple[Ints, np.ndarray]:
 def headers_of(written: bytes) -> Headers:
     """Return what arrives of headers, from their number on; of two with one name the last counts.
 
-    More than `wire.MOST_HEADERS` of them nobody reads, whatever they are.  Raises `CorruptBatchError`.
+    More than `wire.MAX_HEADERS` of them nobody reads, whatever they are.  Raises `CorruptBatchError`.
     """
     try:
         count, at = read_varint(written, 0)
-        if count > wire.MOST_HEADERS:
+        if count > wire.MAX_HEADERS:
             return Headers(LARGE, None)
         found: dict[str, bytes | None] = {}
         for _ in range(count):

@@ -8,7 +8,7 @@ import numpy.typing as npt
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
 #: 64 bits, 7 a byte.
-MOST_BYTES: Final = 10
+MAX_BYTES: Final = 10
 #: Sizes, counts and offset deltas have 32 bits, time deltas 64.
 MASK_32: Final = (1 << 32) - 1
 MASK_64: Final = (1 << 64) - 1
@@ -20,13 +20,13 @@ def read_varints(data: Bytes, at: Ints, *, mask: int = MASK_32) -> tuple[Ints, I
     """Return the integers that begin in `data` at each of `at`, and where each of them ends.
 
     As in Java, which takes five bytes for 32 bits, bits that `mask` does not have are dropped.  `data` goes
-    on for `MOST_BYTES` behind every one of `at`; what is no integer gives some number.
+    on for `MAX_BYTES` behind every one of `at`; what is no integer gives some number.
     """
     byte = data[at]
     unsigned = (byte & VARINT_BITS).astype(np.uint64)
     ends = at + 1
     going_on = np.flatnonzero(byte >= _MORE)
-    for shift in range(7, 7 * MOST_BYTES, 7):
+    for shift in range(7, 7 * MAX_BYTES, 7):
         if not len(going_on):
             break
         byte = data[ends[going_on]]

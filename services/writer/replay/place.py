@@ -26,7 +26,7 @@ from services.writer.sort.packets import destinations
 from services.writer.sort.route_lookup import RouteLookup, lookup_for
 from services.writer.sort.sort import Sorted, sort
 from shared import wire
-from shared.errors import FORBIDDEN_DESTINATION, NOT_ONE_TABLE, NOT_ROUTED, UserError
+from shared.errors import AMBIGUOUS_TABLE, FORBIDDEN_DESTINATION, NOT_ROUTED, UserError
 
 _NOT_ROUTED: Final = "today's routes do not bring it to the table that it was parked for"
 _MOVED: Final = "today's routes bring it to another database than when this attempt was sorted"
@@ -122,7 +122,7 @@ class _Placing:
                 said = (
                     _NONE_OF_ITS_OWN if destination else f"today's routes bring it to {len(targets)} tables"
                 )
-                error = UserError(NOT_ONE_TABLE, said)
+                error = UserError(AMBIGUOUS_TABLE, said)
             elif error is None and not is_default and targets[0].database != self._database:
                 error = UserError(NOT_ROUTED, _MOVED)
             if error is None:

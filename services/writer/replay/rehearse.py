@@ -25,7 +25,7 @@ from services.writer.replay.land import land
 from services.writer.replay.staged import (
     EVENT,
     KEY,
-    MOST_BYTES,
+    MAX_BYTES,
     Key,
     ParkedEvent,
     UnstorableError,
@@ -116,7 +116,7 @@ class Rehearsal:
     def _take(self) -> _Page | None:
         with transaction(self._database, "driver") as conn, conn.cursor() as cursor:
             cursor.execute(_DROP_OLD)
-            cursor.execute(_TAKE, (self._at_once, MOST_BYTES))
+            cursor.execute(_TAKE, (self._at_once, MAX_BYTES))
             rows = cursor.fetchall()
         if not rows:
             return None

@@ -20,7 +20,7 @@ from shared import wire
 from shared.postgres import arrays
 
 #: What is taken at once: as rows and as a table of Arrow it is some times as much of memory.
-MOST_BYTES: Final = 16 << 20
+MAX_BYTES: Final = 16 << 20
 KEY: Final = 'topic_id, partition, "offset", destination'
 EVENT: Final = 'topic_id, topic, partition, "offset", destination, "to", value, received_at, timestamp'
 _STAGED: Final = f"""
@@ -135,11 +135,11 @@ class Verdict(NamedTuple):
 def take(conn: connection, database: str, held: Collection[str], after: Key, limit: int) -> list[Staged]:
     """Lock and return the first rows behind `after` that are for none of the tables `held` (schema.table).
 
-    So many that all but the last have less than `MOST_BYTES`.
+    So many that all but the last have less than `MAX_BYTES`.
     """
     prefix = len(database) + 2
     with conn.cursor() as cursor:
-        cursor.execute(_TAKE, (*after, prefix, list(held), limit, MOST_BYTES))
+        cursor.execute(_TAKE, (*after, prefix, list(held), limit, MAX_BYTES))
         return [_staged(row) for row in cursor.fetchall()]
 
 

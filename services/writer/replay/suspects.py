@@ -8,7 +8,7 @@ from services.writer.replay.staged import Staged
 from shared.errors import UserError
 
 #: So many rows of a table fail while none passes: each may have taken a whole statement timeout.
-_MOST: Final = 5
+_MAX: Final = 5
 
 
 class Suspects:
@@ -35,7 +35,7 @@ class Suspects:
 
     def tables_at_fault(self, *, at_end: bool = False) -> set[str]:
         """Return the tables at which several fail and none passes; `at_end`: two are several."""
-        most = 2 if at_end else _MOST
+        most = 2 if at_end else _MAX
         return {t for t, failed in self._failed.items() if t not in self._passed and len(failed) >= most}
 
     def rows_at_fault(self) -> Iterator[tuple[Staged, UserError]]:

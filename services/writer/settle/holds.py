@@ -28,7 +28,7 @@ KIND_TYPE: Final = "type"
 STATE_BLOCKED: Final = "blocked"
 STATE_WATCHED: Final = "watched"
 STATE_PAUSED: Final = "paused"
-STATE_GIVEN_UP: Final = "given_up"
+STATE_GIVEN_UP: Final = "dead_lettered"
 
 _HOLDS: Final = "SELECT kind, name, state, sqlstate, timeouts, seen, parked FROM onramp.holds"
 _HOLDING: Final = f"{_HOLDS} WHERE state <> 'watched'"
@@ -46,7 +46,7 @@ _UPSERT: Final = """
         seen = excluded.seen, parked = excluded.parked
 """
 #: So many types are watched at most: those that changed last.
-MOST_WATCHED: Final = 1_000
+MAX_WATCHED: Final = 1_000
 #: Rows that another transaction has locked are in use: they stay.
 _DELETE_WATCHED: Final = """
     DELETE FROM onramp.holds WHERE ctid = ANY (ARRAY(
@@ -61,13 +61,13 @@ _TOO_MANY: Final = _DELETE_WATCHED.format(
 )
 _GIVEN_UP: Final = """
     SELECT kind, name, given_up_at, given_up_by, reason FROM onramp.holds
-    WHERE state = 'given_up' ORDER BY kind, name
+    WHERE state = 'dead_lettered' ORDER BY kind, name
 """
 #: Unless a person has said it again meanwhile, of what has come since.
 _GO_ON: Final = """
     UPDATE onramp.holds
     SET state = CASE kind WHEN 'table' THEN 'blocked' ELSE 'resumed' END, given_up_at = NULL
-    WHERE state = 'given_up' AND kind = %s AND name = %s AND given_up_at = %s
+    WHERE state = 'dead_lettered' AND kind = %s AND name = %s AND given_up_at = %s
 """
 #: What a type of which nothing is known has landed: the past that its first parked events have.
 _LANDED: Final = (
@@ -195,7 +195,7 @@ class Holds:
             if self._unwatched:
                 cursor.execute(_UNWATCH_NAMED, (sorted(self._unwatched),))
             if self._more_watched:
-                cursor.execute(_TOO_MANY, (MOST_WATCHED,))
+                cursor.execute(_TOO_MANY, (MAX_WATCHED,))
 
 
 def by_type(target: Target, rows: pa.Table) -> "dict[str, np.ndarray[Any, np.dtype[np.bool_]]]":
@@ -245,7 +245,7 @@ def end(conn: connection, hold: Hold) -> None:
         cursor.execute("DELETE FROM onramp.holds WHERE kind = %s AND name = %s", (hold.kind, hold.name))
 
 
-def given_up(conn: connection) -> list[GivenUp]:
+def dead_lettered(conn: connection) -> list[GivenUp]:
     """What a person has given up."""
     with conn.cursor() as cursor:
         cursor.execute(_GIVEN_UP)

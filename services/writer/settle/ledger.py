@@ -75,7 +75,7 @@ _ADD_TOTALS: Final = """
 
 
 _ADD_WARNINGS: Final = """
-    INSERT INTO onramp.remarks (topic_id, topic, partition, destination, remark, count) VALUES %s
+    INSERT INTO onramp.warnings (topic_id, topic, partition, destination, remark, count) VALUES %s
     ON CONFLICT (topic_id, partition, destination, remark)
     DO UPDATE SET count = remarks.count + excluded.count
 """

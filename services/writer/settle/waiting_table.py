@@ -15,7 +15,7 @@ from services.writer.postgres import rows_by_bytes
 from services.writer.settle.holds import KIND_TYPE, GivenUp
 
 #: What a release takes at once: as rows and as a table of Arrow it is some times as much of memory.
-MOST_BYTES: Final = 16 << 20
+MAX_BYTES: Final = 16 << 20
 _AT_ONCE: Final = 500
 _ADD: Final = """
     INSERT INTO onramp.waiting (topic_id, topic, partition, "offset", destination, db_schema, db_table,
@@ -150,10 +150,10 @@ def take(
 ) -> list[WaitingEvents]:
     """The first events behind `after` that wait for `table` and are of no `paused` type.
 
-    So many that all but the last have less than `MOST_BYTES`.
+    So many that all but the last have less than `MAX_BYTES`.
     """
     with conn.cursor() as cursor:
-        cursor.execute(_TAKE, (*_names(table), list(paused), *after, limit, MOST_BYTES))
+        cursor.execute(_TAKE, (*_names(table), list(paused), *after, limit, MAX_BYTES))
         rows_found = cursor.fetchall()
     return list(_by_partition(rows_found))
 
@@ -166,7 +166,7 @@ def take_given_up(
     statement = _TAKE_GIVEN_UP_OF_TYPE if is_of_type else _TAKE_GIVEN_UP
     which = (*_names(table), hold.name) if is_of_type else _names(table)
     with conn.cursor() as cursor:
-        cursor.execute(statement, (*which, hold.at, *after, limit, MOST_BYTES))
+        cursor.execute(statement, (*which, hold.at, *after, limit, MAX_BYTES))
         rows_found = cursor.fetchall()
     return list(_by_partition(rows_found))
 
@@ -175,7 +175,7 @@ def is_full(batches: Collection[WaitingEvents], limit: int) -> bool:
     """Whether `take` may have left something because of a bound."""
     return (
         sum(events.records.num_rows for events in batches) == limit
-        or sum(events.size for events in batches) >= MOST_BYTES
+        or sum(events.size for events in batches) >= MAX_BYTES
     )
 
 

@@ -200,8 +200,8 @@ def _read(slices: Sequence[PartitionSlice]) -> Events:
 
 def _headers_too_large() -> UserError:
     detail = (
-        f"{wire.HEADER_CONTEXT} and {wire.HEADER_RECEIVED_AT} have more than {wire.MOST_HEADER_BYTES:,} "
-        f"bytes together, or there are more than {wire.MOST_HEADERS} headers; the record's value is kept, "
+        f"{wire.HEADER_CONTEXT} and {wire.HEADER_RECEIVED_AT} have more than {wire.MAX_HEADER_BYTES:,} "
+        f"bytes together, or there are more than {wire.MAX_HEADERS} headers; the record's value is kept, "
         "its headers are not"
     )
     return UserError(RECORD_HEADERS_TOO_LARGE, detail)

@@ -19,7 +19,7 @@ from services.writer.settle.settlement import Settlement
 from services.writer.settle.waiting_table import WaitingTable
 from services.writer.waiting import waiting_rows
 from shared import failpoints
-from shared.errors import GIVEN_UP, InfrastructureError, UserError
+from shared.errors import DEAD_LETTERED, InfrastructureError, UserError
 
 log = logging.getLogger(__name__)
 
@@ -40,8 +40,8 @@ class GiveUp:
         `InfrastructureError` when the database fails.
         """
         with transaction(self._database, "driver") as conn:
-            given_up = holds.given_up(conn)
-        for hold in given_up:
+            dead_lettered = holds.dead_lettered(conn)
+        for hold in dead_lettered:
             parked = [
                 self._try_to_park(hold, table, target)
                 for table, (target, types) in tables.items()
@@ -69,7 +69,7 @@ class GiveUp:
 
     def _park(self, hold: GivenUp, table: WaitingTable, target: Target) -> int:
         """Park what waits for `table` behind `hold`, step by step; returns how many events."""
-        error = UserError(GIVEN_UP, f"given up by {hold.by}: {hold.reason}")
+        error = UserError(DEAD_LETTERED, f"given up by {hold.by}: {hold.reason}")
         database, parked, after = self._database, 0, waiting_table.START
         while True:
             with event_log.of_commit(self._event_lines) as said, transaction(database, "driver") as conn:

@@ -101,7 +101,7 @@ class Stage:
 
     def send(self, *values: bytes | None, wanted: bool = True, large: bool = False) -> int:
         """Put `values` on Kafka only; the offset of the first."""
-        headers = [(wire.HEADER_CONTEXT, b"x" * (wire.MOST_HEADER_BYTES + 1))] if large else CONTEXT
+        headers = [(wire.HEADER_CONTEXT, b"x" * (wire.MAX_HEADER_BYTES + 1))] if large else CONTEXT
         produce(self.bootstrap, self.partition.topic, values, headers=headers if wanted else [])
         self.at += len(values)
         return self.at - len(values)

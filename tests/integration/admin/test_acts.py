@@ -105,7 +105,7 @@ def test_s24_what_cannot_be_written_down_is_neither_shown_nor_done(guarded: Guar
 @pytest.mark.usefixtures("value")
 def test_s24_a_look_at_what_is_masked_and_a_count_are_no_acts(guarded: Guarded) -> None:
     before, ada = _last_act(guarded), guarded.of("ada")
-    for path in ("/v1/groups", "/v1/events", "/v1/jobs", "/v1/acts", "/v1/counts", "/v1/parts"):
+    for path in ("/v1/groups", "/v1/events", "/v1/jobs", "/v1/audit-log", "/v1/counts", "/v1/segments"):
         answer = ada.get(path)
         assert (answer.status_code, b"12 High Street" in answer.content) == (200, False)
     assert ada.start("discard", dry_run=True).status_code == 202
@@ -135,7 +135,7 @@ def test_a13_a_sender_with_an_operators_name_is_a_sender(guarded: Guarded) -> No
     guarded.registry.put(document)
 
     def asked_with(key: str) -> int:
-        return guarded.ask("GET", "/v1/acts", headers={"authorization": f"Bearer {key}"}).status_code
+        return guarded.ask("GET", "/v1/audit-log", headers={"authorization": f"Bearer {key}"}).status_code
 
     eventually(lambda: asked_with(senders_key) == 403, 60)
     assert asked_with(key_of("ada")) == 200

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 import pytest
 from typer.testing import CliRunner
 
-from services.admin.store.control_sql import MOST_CONNECTIONS
+from services.admin.store.control_sql import MAX_CONNECTIONS
 from services.cli.app import app
 from shared.mask import masked
 from tests.fixtures.fix_postgres import HasDsn
@@ -78,8 +78,8 @@ def test_a3_an_id_is_a_number(admin: Admin, path: str, number: str) -> None:
 
 @pytest.mark.parametrize("path", ["/v1/groups/999999", "/v1/events/999999", "/v1/jobs/999999", "/v1/../x"])
 def test_a3_what_is_not_there_is_404(admin: Admin, path: str) -> None:
-    refused(admin.get(path), 404, "not_kept")
-    refused(admin.reveal(999_999), 404, "not_kept")
+    refused(admin.get(path), 404, "not_stored")
+    refused(admin.reveal(999_999), 404, "not_stored")
 
 
 @pytest.mark.parametrize("text", ["%" * 10_000, "\0", ""])
@@ -113,7 +113,7 @@ def test_an_unknown_parameter_is_refused_and_so_is_a_change_of_nothing_known(adm
     for change in ({"state": "open"}, {"actor": "a", "state": "gone"}, {"actor": "a", "events": 0}):
         refused(admin.ask("PATCH", path, json=change, headers=ANY), 422, "bad_query")
     nowhere = admin.ask("PATCH", "/v1/groups/999999", json={"actor": "a", "state": "open"}, headers=ANY)
-    refused(nowhere, 404, "not_kept")
+    refused(nowhere, 404, "not_stored")
     refused(admin.ask("PUT", path, json={}), 405, "method_not_allowed")
 
 
@@ -168,7 +168,7 @@ def test_a_control_database_that_takes_no_connections_is_503_and_back_at_once(
     execute(postgres.dsn, f"ALTER DATABASE {name} ALLOW_CONNECTIONS false")
     try:
         execute(postgres.dsn, kill)
-        for path in ("/v1/groups", "/v1/events/1", "/v1/jobs", "/v1/acts"):
+        for path in ("/v1/groups", "/v1/events/1", "/v1/jobs", "/v1/audit-log"):
             answer = admin.get(path)
             refused(answer, 503, "database_unavailable")
             assert answer.headers["retry-after"] == "2"
@@ -190,7 +190,7 @@ def test_many_requests_share_few_connections(admin: Admin) -> None:
         "WHERE datname = current_database() AND application_name = 'onramp-admin'"
     )
     of_loops = 3  # the keeper's, the jobs' and the looks'
-    eventually(lambda: admin.rows(count)[0][0] <= MOST_CONNECTIONS + of_loops)
+    eventually(lambda: admin.rows(count)[0][0] <= MAX_CONNECTIONS + of_loops)
 
 
 def test_shapes_tell_letters_digits_and_commas_and_no_value() -> None:

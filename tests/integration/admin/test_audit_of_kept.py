@@ -94,19 +94,22 @@ def test_without_a_control_database_nothing_of_it_is_said(desk: Desk) -> None:
 @pytest.mark.parametrize(
     ("plant", "named"),
     [
-        ('DELETE FROM onramp_admin.parked WHERE "offset" = 1', {("not_kept", 1)}),
-        ("DELETE FROM onramp_admin.parked WHERE destination = ''", {("not_kept", 5)}),
-        (OF_1.format("sha256 = sha256('x')"), {("corrupt", 1), ("not_kept", 1)}),
+        ('DELETE FROM onramp_admin.parked WHERE "offset" = 1', {("not_stored", 1)}),
+        ("DELETE FROM onramp_admin.parked WHERE destination = ''", {("not_stored", 5)}),
+        (OF_1.format("sha256 = sha256('x')"), {("corrupt", 1), ("not_stored", 1)}),
         (OF_1.format("sha256 = NULL"), {("corrupt", 1)}),
-        (OF_1.format("\"offset\" = 0, destination = 'onramp.x.y'"), {("not_kept", 1), ("wrong_total", None)}),
-        (OF_1.format('"offset" = 9'), {("not_kept", 1)}),
+        (
+            OF_1.format("\"offset\" = 0, destination = 'onramp.x.y'"),
+            {("not_stored", 1), ("wrong_total", None)},
+        ),
+        (OF_1.format('"offset" = 9'), {("not_stored", 1)}),
         (STATE_OF_1.format("state = 'discarded'"), {("unattributed", 1)}),
         (STATE_OF_1.format("state = 'replayed'"), {("replay_lost", 1)}),
         (STATE_OF_1.format("state = 'replayed_duplicate'"), {("replay_lost", 1)}),
         (STATE_OF_1.format("state = 'replaying'"), set()),
         (STATE_OF_1.format("gone = true"), set()),
-        (BYTES_OF_1.format("UPDATE onramp_admin.bytes SET value = 'x'"), {("not_kept", 1)}),
-        (BYTES_OF_1.format("DELETE FROM onramp_admin.bytes"), {("not_kept", 1)}),
+        (BYTES_OF_1.format("UPDATE onramp_admin.bytes SET value = 'x'"), {("not_stored", 1)}),
+        (BYTES_OF_1.format("DELETE FROM onramp_admin.bytes"), {("not_stored", 1)}),
     ],
 )
 def test_what_is_planted_in_the_control_database_is_named(
@@ -128,7 +131,7 @@ def test_the_books_alone_name_lost_replays_too(restored: Desk) -> None:
 
 
 def test_beyond_the_most_of_a_kind_they_are_a_number(restored: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept, "MOST_NAMED", 2)
+    monkeypatch.setattr(kept, "MAX_NAMED", 2)
     findings = restored.stage.audit(control=restored.dsn).findings
     assert [(f.offset, f.code.value) for f in findings] == [
         (None, "replay_lost"), (0, "replay_lost"), (1, "replay_lost")

@@ -75,7 +75,7 @@ def test_counting_reads_no_event(templates: Templates) -> None:
 def test_what_is_beyond_the_most_groups_is_counted_by_its_events(
     templates: Templates, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(keeper_sql, "MOST_GROUPS", 2)
+    monkeypatch.setattr(keeper_sql, "MAX_GROUPS", 2)
     with keeping(templates) as (dsn, keeper):
         for n in range(10):
             keeper.keep([parked(n, event_name=f"n_{n % 5}", code="data_rejected")], {})

@@ -115,7 +115,7 @@ def test_a_download_is_all_events_of_a_filter_and_is_written_down(admin: Admin, 
     lines = [orjson.loads(line) for line in answer.content.splitlines()]
     assert (answer.headers["onramp-events"], [line["payload"] for line in lines]) == ("3", [{"n": 1.1}] * 3)
     assert b'"payload":{"n":1.10}' in answer.content
-    [act, *_] = admin.get("/v1/acts", act="download", limit=1).json()["acts"]
+    [act, *_] = admin.get("/v1/audit-log", act="download", limit=1).json()["acts"]
     ids = [line["event"] for line in lines]
     assert (act["actor"], act["reason"]) == ("ann", "prices")
     assert act["subject"] == f"3 events ({ids[0]} to {ids[-1]})"

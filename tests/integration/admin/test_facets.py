@@ -52,7 +52,7 @@ def test_what_is_not_kept_is_not_counted(templates: Templates) -> None:
 def test_others_have_no_shapes_for_they_are_of_many_places(
     templates: Templates, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(keeper_sql, "MOST_GROUPS", 1)
+    monkeypatch.setattr(keeper_sql, "MAX_GROUPS", 1)
     with keeping(templates) as (dsn, keeper):
         keeper.keep([parked(n, _sale("9,99"), **SALE | {"code": f"c_{n}"}) for n in range(3)], {})
         assert [sorted(counts) for counts in _counts(dsn)] == [

@@ -137,7 +137,7 @@ def test_s26_a_fix_that_is_none_is_refused(admin: Admin, fix: str, status: int) 
 def test_a7_the_replay_of_what_is_no_rehearsal_is_refused(admin: Admin) -> None:
     job = start(admin, "discard", plant(admin.dsn, 1)).json()["id"]
     answer = admin.ask("POST", "/v1/jobs", json={"kind": "replay", "rehearsed": job, **BY})
-    assert (answer.status_code, answer.json()["type"]) == (404, "/errors/not_kept")
+    assert (answer.status_code, answer.json()["type"]) == (404, "/errors/not_stored")
 
 
 def test_a5_a6_of_jobs_at_once_each_event_goes_to_one(admin: Admin, name: str) -> None:

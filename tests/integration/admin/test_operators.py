@@ -29,9 +29,9 @@ ROUTES = [
     ("GET", "/v1/jobs"),
     ("GET", "/v1/jobs/1"),
     ("POST", "/v1/jobs/1/cancel"),
-    ("GET", "/v1/acts"),
+    ("GET", "/v1/audit-log"),
     ("GET", "/v1/counts"),
-    ("GET", "/v1/parts"),
+    ("GET", "/v1/segments"),
     ("GET", "/openapi.json"),
     ("GET", "/v1/nothing"),
 ]
@@ -73,7 +73,7 @@ def _group(guarded: Guarded, name: str) -> int:
 
 
 def _acts(guarded: Guarded, **filters: Any) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = guarded.of("ada").get("/v1/acts", **filters).json()["acts"]
+    found: list[dict[str, Any]] = guarded.of("ada").get("/v1/audit-log", **filters).json()["acts"]
     return found
 
 
@@ -104,8 +104,8 @@ def test_metrics_are_for_who_sees_all_events(guarded: Guarded) -> None:
     eventually(lambda: guarded.get("/readyz").json() == {"keeper": "keeping"}, 120)
     assert [guarded.of(name).get("/metrics").status_code for name in ("", "olga", "vera")] == [401, 403, 200]
     shown = guarded.of("vera").get("/metrics").text
-    assert 'onramp_admin_keeper_state{state="keeping"} 1.0' in shown
-    assert 'onramp_admin_keeper_state{state="waiting"} 0.0' in shown
+    assert 'onramp_admin_ingester_state{state="keeping"} 1.0' in shown
+    assert 'onramp_admin_ingester_state{state="waiting"} 0.0' in shown
     assert eventually(lambda: 'onramp_admin_behind_records{topic="onramp.user_errors"}' in _metrics(guarded))
     eventually(lambda: f"onramp_admin_kept_events_total {float(_kept(guarded))}" in _metrics(guarded))
 
@@ -134,7 +134,7 @@ def test_a_viewer_sees_an_operator_acts_an_admin_reads_values(guarded: Guarded) 
         assert guarded.of("otto").ask(method, path, **any_state).status_code in {200, 202, 404}
     for name in ("vera", "otto"):
         refused(guarded.of(name).ask("POST", f"/v1/events/{event}/reveal", json=REVEAL), 403, "not_allowed")
-        refused(guarded.of(name).get("/v1/acts"), 403, "not_allowed")
+        refused(guarded.of(name).get("/v1/audit-log"), 403, "not_allowed")
     shown = guarded.of("ada").ask("POST", f"/v1/events/{event}/reveal", json=REVEAL)
     assert shown.content == b'"private"'
 
@@ -153,7 +153,7 @@ def test_who_saw_a_value_and_why_is_written_down_and_stays(guarded: Guarded) -> 
             execute(guarded.dsn, change)
     with pytest.raises(psycopg2.errors.RaiseException):
         execute(guarded.dsn, "TRUNCATE onramp_admin.acts")
-    refused(guarded.of("adam").get("/v1/acts"), 403, "not_allowed")
+    refused(guarded.of("adam").get("/v1/audit-log"), 403, "not_allowed")
 
 
 def _refused(guarded: Guarded, name: str) -> int:
@@ -167,7 +167,7 @@ def test_what_an_operator_is_refused_is_one_row_a_minute_with_a_count(guarded: G
     for n in range(20):
         refused(vera.ask("POST", f"/v1/events/{n + 1}/reveal", json=REVEAL), 403, "not_allowed")
     refused(vera.get("/v1/types/order%00x"), 422, "bad_query")
-    refused(vera.get("/v1/groups/999998"), 404, "not_kept")
+    refused(vera.get("/v1/groups/999998"), 404, "not_stored")
     assert _refused(guarded, "vera") == counted + 21
     assert len(_acts(guarded, actor="vera", act="refused")) <= len(before) + 2  # a minute may have ended
     for change in ("events = events - 1", "events = events + 1, subject = 'x'", "minute = NULL"):
@@ -196,7 +196,7 @@ def test_a8_lists_groups_and_ids_show_an_operator_its_own_events_alone(guarded: 
     assert olga.events(group=group) == []
     counts = olga.get("/v1/counts").json()["counts"]
     assert sorted((c["event_name"], c["events"]) for c in counts) == [("order_lost", 4), ("order_made", 4)]
-    assert [p["event_name"] for p in olga.get("/v1/parts").json()["parts"]] == ["order_made"]
+    assert [p["event_name"] for p in olga.get("/v1/segments").json()["parts"]] == ["order_made"]
     for method, path, body in (
         ("GET", f"/v1/groups/{group}", None),
         ("PATCH", f"/v1/groups/{group}", {"reason": "x", "state": "ignored"}),
@@ -206,7 +206,7 @@ def test_a8_lists_groups_and_ids_show_an_operator_its_own_events_alone(guarded: 
     ):
         asking, asked = guarded.of("adam"), {"json": body, "headers": {"if-match": "*"}}
         before = _refused(guarded, "adam")
-        hidden = refused(asking.ask(method, path, **asked), 404, "not_kept")
+        hidden = refused(asking.ask(method, path, **asked), 404, "not_stored")
         parts = path.split("/")
         nowhere = "/".join([*parts[:3], "999999", *parts[4:]])
         assert asking.ask(method, nowhere, **asked).json() == hidden  # no word tells them apart
@@ -244,15 +244,15 @@ def test_a_job_counts_and_changes_what_its_operator_sees_and_others_do_not_see_i
     assert guarded.of("pia").get("/v1/jobs").json() == {"jobs": []}
     assert [j["id"] for j in guarded.of("adam").get("/v1/jobs").json()["jobs"]] == [named["id"], job["id"]]
     for path in (f"/v1/jobs/{everything['id']}", "/v1/jobs/999999"):
-        hidden = refused(olga.get(path), 404, "not_kept")
-        assert refused(olga.ask("POST", f"{path}/cancel", json={}), 404, "not_kept") == hidden
+        hidden = refused(olga.get(path), 404, "not_stored")
+        assert refused(olga.ask("POST", f"{path}/cancel", json={}), 404, "not_stored") == hidden
     assert otto.get(f"/v1/jobs/{everything['id']}").json()["state"] != "cancelled"
     execute(guarded.dsn, REHEARSAL)
     last = otto.get("/v1/jobs").json()["jobs"][0]
     rehearsal = {"kind": "replay", "reason": "x", "rehearsed": last["id"]}
     assert otto.ask("POST", "/v1/jobs", json=rehearsal).status_code == 409  # nothing can be replayed here
     answer = olga.ask("POST", "/v1/jobs", json=rehearsal)
-    assert refused(answer, 404, "not_kept")["detail"] == "there is no rehearsal of this id"
+    assert refused(answer, 404, "not_stored")["detail"] == "there is no rehearsal of this id"
     assert _acts(guarded, subject=f"job {everything['id']}", act="cancel") == []
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 import httpx2
 import pytest
 
-from services.admin.api.turns import MOST_OF_ONE
+from services.admin.api.turns import MAX_OF_ONE
 from tests.fixtures.fix_kafka import HasBootstrap
 from tests.fixtures.fix_postgres import HasDsn
 from tests.fixtures.writer import execute
@@ -76,7 +76,7 @@ def test_who_has_what_is_in_force_is_told_so_without_it(office: Office) -> None:
         for other in ('"1-00000000"', "", before.strip('"')):
             assert asked(path, other).json() == office.of("vera").get(path).json()
     assert asked("/v1/keys", before).status_code == 200  # secrets expire, and the registry stays the same
-    refused(asked("/v1/types/order_no_such", before), 404, "not_kept")
+    refused(asked("/v1/types/order_no_such", before), 404, "not_stored")
     # Who sees some types, and is given more to see, has not seen what the others have.
     narrow = office.of("olga").get("/v1/types").headers["etag"]
     assert asked("/v1/types", narrow, "olga").status_code == 304
@@ -112,7 +112,7 @@ def test_a_change_of_another_state_than_is_in_force_is_refused(office: Office) -
 
 @pytest.mark.parametrize("attempt", range(3))
 def test_of_two_changes_of_one_state_at_once_one_wins(office: Office, attempt: int) -> None:
-    tag, start = office.tag, Barrier(MOST_OF_ONE)
+    tag, start = office.tag, Barrier(MAX_OF_ONE)
 
     def put(n: int) -> httpx2.Response:
         body = {"event_types": {f"order_race_{attempt}_{n}": {}}}
@@ -122,8 +122,8 @@ def test_of_two_changes_of_one_state_at_once_one_wins(office: Office, attempt: i
             return client.put("/v1/registry", params=WHY, headers=headers, json=body)
 
     before = len(office.history)
-    with ThreadPoolExecutor(MOST_OF_ONE) as pool:
-        answers = list(pool.map(put, range(MOST_OF_ONE)))
+    with ThreadPoolExecutor(MAX_OF_ONE) as pool:
+        answers = list(pool.map(put, range(MAX_OF_ONE)))
     won = [answer for answer in answers if answer.status_code == 200]
     assert [answer.json()["state"] for answer in won] == ["applied"]
     for answer in answers:
@@ -132,7 +132,7 @@ def test_of_two_changes_of_one_state_at_once_one_wins(office: Office, attempt: i
                 answer, *{409: (409, "registry_conflict")}.get(answer.status_code, (412, "registry_changed"))
             )
     assert len(office.history) == before + 1
-    mine = {f"order_race_{attempt}_{n}" for n in range(MOST_OF_ONE)} & set(office.types)
+    mine = {f"order_race_{attempt}_{n}" for n in range(MAX_OF_ONE)} & set(office.types)
     assert mine == {f"order_race_{attempt}_{answers.index(won[0])}"}
 
 
@@ -175,8 +175,8 @@ def test_whoever_changes_something_says_why(office: Office) -> None:
 
 def test_an_event_type_is_changed_alone_and_not_against_what_it_took(office: Office) -> None:
     path = "/v1/types/order_alone"
-    refused(office.of("ada").get(path), 404, "not_kept")
-    refused(office.change("DELETE", path), 404, "not_kept")
+    refused(office.of("ada").get(path), 404, "not_stored")
+    refused(office.change("DELETE", path), 404, "not_stored")
     assert office.change("PUT", path, json=TYPE).json()["changes"] == ["+ event_types.order_alone"]
     found = office.of("vera").get(path)
     assert (found.json(), found.headers["etag"]) == (TYPE, office.tag)
@@ -250,7 +250,7 @@ def test_a_secret_is_shown_once_and_each_act_is_written_down(office: Office) -> 
     said = office.of("vera").get("/v1/access", **asked).json()
     assert said == {"may": False, "lines": [{"yes": False, "line": "keys: there is no till"}]}
     for act in ("rotate", "revoke"):
-        refused(office.change("POST", f"/v1/keys/till/{act}"), 404, "not_kept")
+        refused(office.change("POST", f"/v1/keys/till/{act}"), 404, "not_stored")
     acts = [act for act in office.acts if act[2] == "key till"]
     assert [act[1] for act in acts] == ["create key", "rotate key", "revoke key"]
     assert not [

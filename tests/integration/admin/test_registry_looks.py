@@ -31,20 +31,20 @@ def test_who_sees_some_events_sees_their_types_tables_and_topics_alone(office: O
     make_topics(office.bootstrap, "events.pay_seen", partitions=1)
     olga, vera = office.of("olga"), office.of("vera")
     assert [each["name"] for each in olga.get("/v1/types").json()["types"]] == ["order_seen"]
-    refused(olga.get("/v1/types/pay_seen"), 404, "not_kept")
+    refused(olga.get("/v1/types/pay_seen"), 404, "not_stored")
     for path, name in (("/v1/destinations", "destinations"), ("/v1/destinations/check", "facts")):
         assert {each["event_type"] for each in olga.get(path).json()[name]} == {"order_seen"}
         assert {each["event_type"] for each in vera.get(path).json()[name]} == {"order_seen", "pay_seen"}
-    refused(olga.get("/v1/destinations/check", event_type="pay_seen"), 404, "not_kept")
+    refused(olga.get("/v1/destinations/check", event_type="pay_seen"), 404, "not_stored")
     topics = {each["topic"] for each in olga.get("/v1/topics").json()["topics"]}
     assert topics >= {"events.order_seen"}
     assert not {name for name in topics if not name.startswith("events.order_") or name.endswith("shared")}
     for name in ("events.order_shared", "pay_made", "pay_seen", "events.pay_seen", "onramp.settled"):
-        refused(olga.get(f"/v1/topics/{name}/sample"), 404, "not_kept")
+        refused(olga.get(f"/v1/topics/{name}/sample"), 404, "not_stored")
     # An event of another name, order_shared, would be on it as well.
-    refused(office.of("pia").get("/v1/topics/events.order_shared/sample"), 404, "not_kept")
+    refused(office.of("pia").get("/v1/topics/events.order_shared/sample"), 404, "not_stored")
     assert vera.get("/v1/topics/events.order_shared/sample").json()["records"] == []
-    refused(vera.get("/v1/topics/onramp.settled/sample"), 404, "not_kept")
+    refused(vera.get("/v1/topics/onramp.settled/sample"), 404, "not_stored")
 
 
 def test_a_tables_facts_are_told_with_the_sql_that_mends_them(office: Office) -> None:

@@ -126,7 +126,7 @@ def test_another_table_is_staged_and_also_when_an_attempt_is_staged_again(desk: 
 def test_beyond_the_most_causes_of_a_job_they_are_counted_together(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(results_sql, "MOST", 2)
+    monkeypatch.setattr(results_sql, "MAX", 2)
     job = desk.start()
     desk.work()
     for offset in EVERY:
@@ -232,7 +232,7 @@ def test_a15_while_its_database_is_away_a_job_waits_and_says_why(desk: Desk) -> 
 
 
 def test_no_more_is_staged_ahead_than_may_be(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replay_sql, "MOST_STAGED", 2)
+    monkeypatch.setattr(replay_sql, "MAX_STAGED", 2)
     job = desk.start()
     desk.work(5)
     assert [o for o, _ in desk.staged()] == [0, 1]
@@ -248,7 +248,7 @@ def test_no_more_is_staged_ahead_than_may_be(desk: Desk, monkeypatch: pytest.Mon
 def test_a_step_asks_about_what_the_one_before_it_has_marked_and_the_next_about_all(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(replay_sql, "MOST_STAGED", 3)
+    monkeypatch.setattr(replay_sql, "MAX_STAGED", 3)
     asked: list[list[int]] = []
     follow = staging_sql.follow
 
@@ -291,7 +291,7 @@ def test_what_has_no_place_to_land_is_not_replayed(desk: Desk) -> None:
 def test_a_replay_stages_a_part_and_gives_others_their_turn(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(staging_sql, "_MOST_BYTES", 1)
+    monkeypatch.setattr(staging_sql, "_MAX_BYTES", 1)
     desk.start()
     desk.session.work()  # marked
     desk.session.work()
@@ -306,7 +306,7 @@ def test_a_replay_stages_a_part_and_gives_others_their_turn(
 
 
 def test_what_a_fix_makes_is_in_memory_a_part_at_a_time(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bytes_sql, "MOST_EDITED", 1)
+    monkeypatch.setattr(bytes_sql, "MAX_EDITED", 1)
     plan = Plan(fix='[{"default":"/b","value":1}]')
     rehearsal = desk.start("rehearse", plan)
     desk.work(1)

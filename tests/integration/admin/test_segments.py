@@ -203,7 +203,7 @@ def test_f42_a_kill_in_mid_move_loses_nothing_and_leaves_no_file(
         assert len(found) == 30
         assert admin.reveal(newest["id"]).content == values[newest["offset"]]
         assert len(admin.get(f"/v1/groups/{newest['group']}").json()["samples"]) == 10
-        assert len(admin.get("/v1/parts", code="data_rejected", limit=2).json()["parts"]) == 2
+        assert len(admin.get("/v1/segments", code="data_rejected", limit=2).json()["parts"]) == 2
         (shelf.folder / shelf.names()[0]).unlink()
         answer = admin.reveal(newest["id"])
         assert (answer.status_code, answer.json()["type"]) == (410, "/errors/segment_missing")

@@ -66,7 +66,7 @@ def test_pages_show_what_the_database_has_while_the_folder_is_away(
     assert (len(samples), samples.count(NOT_READ)) == (3, 2)
     refused = ask("POST", f"{paths[1]}/reveal", json={"actor": "ann", "reason": "to see it"})
     assert (refused.status_code, refused.json()["type"]) == (503, "/errors/store_unavailable")
-    assert ask("GET", "/v1/acts").json()["acts"] == []  # nobody has seen it
+    assert ask("GET", "/v1/audit-log").json()["acts"] == []  # nobody has seen it
     away.rename(shelf.folder)
     assert ask("GET", paths[1]).json()["shape"] != NOT_READ
 

@@ -65,10 +65,10 @@ def test_a_hold_that_is_given_up_has_its_events_parked_and_the_books_balance(sta
     assert _run(stage, "park", stage.name, "--reason", " ", "--yes").exit_code == 2
     nobody = _run(stage, "park", "nobody", *why, "--yes")
     assert (nobody.exit_code, "nothing holds nobody" in nobody.output) == (1, True)
-    given_up = _run(stage, "park", stage.name, *why, "--yes", "--json")
-    assert json.loads(given_up.output) == {"name": stage.name, "given_up": ["onramp"]}
+    dead_lettered = _run(stage, "park", stage.name, *why, "--yes", "--json")
+    assert json.loads(dead_lettered.output) == {"name": stage.name, "dead_lettered": ["onramp"]}
     states = {each["name"]: each["state"] for each in json.loads(_run(stage, "list", "--json").output)}
-    assert states == {stage.name: "given_up", "another": "paused"}
+    assert states == {stage.name: "dead_lettered", "another": "paused"}
 
     assert [hold.name for hold in Release(stage.database).run(Routes("onramp"))] == ["another"]
     outbox.relay(stage.database, Brokers(stage.bootstrap))

@@ -6,9 +6,9 @@ from typing import Final
 
 import pytest
 
-from services.cdc.merger.merger import Modeler
+from services.cdc.merger.merger import Merger
 from services.cdc.merger.published import Published
-from services.cdc.merger.settings import ModelerSettings
+from services.cdc.merger.settings import MergerSettings
 from services.writer.postgres import pool
 from stack.connect import Connect
 from stack.postgres import Postgres
@@ -77,8 +77,8 @@ class Warehouse:
         self._new_writer = lambda: Inline(shop.bootstrap, shop.published, env)
         self._writer = self._new_writer()
         published = Published(sources={shop.name: shop.source}, models={})
-        settings = ModelerSettings(look_s=0.1, retry_s=0.5)
-        self._modeler = Modeler(name, shop.published, lambda: published, settings)
+        settings = MergerSettings(poll_seconds=0.1, retry_seconds=0.5)
+        self._modeler = Merger(name, shop.published, lambda: published, settings)
         self._merging = threading.Thread(target=self._modeler.run)
 
     def start(self) -> None:

@@ -146,7 +146,7 @@ def is_equal(shop: Captured) -> None:
 
 
 def suspended(shop: Captured) -> list[tuple[object, ...]]:
-    query = "SELECT table_name, reason FROM onramp.models WHERE reason IS NOT NULL ORDER BY 1"
+    query = "SELECT table_name, reason FROM onramp.table_settings WHERE reason IS NOT NULL ORDER BY 1"
     return shop.ask(query, at=shop.published)
 
 

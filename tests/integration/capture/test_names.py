@@ -81,7 +81,7 @@ def all_equal(shop: Captured, tables: Sequence[str], columns: Sequence[str]) -> 
             eventually(lambda table=table: not differ(shop, table, columns), 30)
         except AssertionError:
             held = shop.ask(
-                "SELECT table_name, reason FROM onramp.models WHERE reason <> ''", at=shop.published
+                "SELECT table_name, reason FROM onramp.table_settings WHERE reason <> ''", at=shop.published
             )
             pytest.fail(f"{table!r}: {differ(shop, table, columns)}; held: {held}")
 

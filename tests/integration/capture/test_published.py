@@ -170,7 +170,7 @@ def test_old_changes_do_not_undo_what_no_event_says(shop: Captured) -> None:
         landing = f"landing.{shop.name}__app__prices"
         merged = (
             f"SELECT m.next_offset > max(l._offset), count(*) FILTER (WHERE change ->> 'op' = 'u') "  # noqa: S608
-            f"FROM {landing} l, onramp.models m WHERE m.table_name = 'prices' GROUP BY m.next_offset"
+            f"FROM {landing} l, onramp.table_settings m WHERE m.table_name = 'prices' GROUP BY m.next_offset"
         )
         return shop.ask(merged, at=shop.published) == [(True, 160_000)] and not pending(shop)
 

@@ -20,7 +20,7 @@ def differ(shop: Captured, table: str, columns: str) -> str:
     """Return how the public table differs from the source's, as texts; empty when it does not."""
     public = f"{shop.name}.{table}"
     there = shop.ask("SELECT to_regclass(%s) IS NOT NULL", public, at=shop.published)
-    held = shop.ask("SELECT reason FROM onramp.models WHERE reason IS NOT NULL", at=shop.published)
+    held = shop.ask("SELECT reason FROM onramp.table_settings WHERE reason IS NOT NULL", at=shop.published)
     if there != [(True,)]:
         return f"it is not there; held: {held}"
     theirs = rows(shop, f"app.{table}", columns, "")

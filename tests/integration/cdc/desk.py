@@ -13,7 +13,7 @@ from services.cdc.agent.source_state_sql import KeptDatabase
 from services.cdc.change_detection.topic_generation_sql import End
 from services.cdc.merge import history_sql, state_sql
 from services.cdc.merge.history_sql import TableName
-from services.cdc.merge.merge_sql import MOST_CHANGES, Merge
+from services.cdc.merge.merge_sql import MAX_CHANGES, Merge
 from services.cdc.merge.public_table import Cleaning, public_table
 from services.cdc.merger.merger import only_feed
 from services.writer.model.offsets import Partition
@@ -28,7 +28,7 @@ TOPIC = Partition(Stream().topic, 0)
 ENDS_ID = str(UUID(int=10))
 UNCLEANED = Cleaning()
 #: More than any test has changes.
-_MOST_MERGES = 1_000
+_MAX_MERGES = 1_000
 NAME = TableName("shop", "app", "orders")
 
 
@@ -116,11 +116,11 @@ class Desk:
         assert landed.failures == ()
         return self
 
-    def merge(self, most: int = MOST_CHANGES, cleaning: Cleaning = UNCLEANED, schema: str = "shop") -> "Desk":
+    def merge(self, most: int = MAX_CHANGES, cleaning: Cleaning = UNCLEANED, schema: str = "shop") -> "Desk":
         """Merge all that landed."""
         with self.connected() as conn:
             merge = self.merger(conn, most, cleaning, schema)
-            for _ in range(_MOST_MERGES):
+            for _ in range(_MAX_MERGES):
                 if not merge.run(conn):
                     return self
         raise AssertionError("it merges for ever")
@@ -128,7 +128,7 @@ class Desk:
     def merger(
         self,
         conn: connection,
-        most: int = MOST_CHANGES,
+        most: int = MAX_CHANGES,
         cleaning: Cleaning = UNCLEANED,
         schema: str = "shop",
     ) -> Merge:
@@ -153,5 +153,5 @@ class Desk:
         return sorted(self.bench.rows(f"SELECT {named} FROM shop.orders"), key=repr)  # noqa: S608
 
     def model(self) -> Mapping[str, Any]:
-        (row,) = self.bench.rows("SELECT next_offset, changes, repeats, reason FROM onramp.models")
+        (row,) = self.bench.rows("SELECT next_offset, changes, repeats, reason FROM onramp.table_settings")
         return dict(zip(("next_offset", "changes", "repeats", "reason"), row, strict=True))

@@ -13,7 +13,7 @@ from tests.integration.cdc.desk import NAME, Desk
 
 TABLE: Final = NAME[1:]
 ASKED: Final = """
-    INSERT INTO onramp.source_rereads (source, schema_name, table_name, start, token, seen, lsn, has_rows)
+    INSERT INTO onramp.source_resnapshots (source, schema_name, table_name, start, token, seen, lsn, has_rows)
     VALUES (%s, %s, %s, %s, %s, '2050:2050:', '0/0'::pg_lsn + 2050, false)
 """
 
@@ -53,7 +53,7 @@ def test_what_is_sent_again_behind_it_is_known_to_be(desk: Desk, most: int) -> N
 def test_not_where_what_came_since_is_trimmed(desk: Desk) -> None:
     desk.tell().land(Stream().insert(id=1, note="a").insert(id=2, note="b")).merge()
     with desk.connected() as conn, conn, conn.cursor() as cursor:
-        cursor.execute("UPDATE onramp.models SET trimmed_to = 2")
+        cursor.execute("UPDATE onramp.table_settings SET trimmed_to = 2")
     with desk.kept() as kept:
         assert not kept.empty(TABLE, 1)
         assert kept.empty(("app", "nothing_landed_of_it"), 1)
@@ -88,7 +88,7 @@ def test_a_resync_forgets_what_the_snapshot_before_it_had_seen(desk: Desk) -> No
     desk.key = None
     desk.tell().land(Stream().insert(id=1, note="a").commit()).merge()
     with desk.connected() as conn, conn, conn.cursor() as cursor:
-        cursor.execute("UPDATE onramp.models SET seen = '9000:9000:', seen_before = '0/FFFF'")
+        cursor.execute("UPDATE onramp.table_settings SET seen = '9000:9000:', seen_before = '0/FFFF'")
     desk.begin_again(by_a_resync=True)
     # Of another server, whose ids and positions are lower.
     assert desk.land(Stream(at=2000).insert(id=2, note="b")).merge().rows() == [(2, "b")]
@@ -120,7 +120,7 @@ def test_a_resync_leaves_a_topic_that_was_made_again(desk: Desk, most: int, *, i
 @pytest.mark.parametrize("is_rebuilt", [True, False])
 def test_what_was_parked_of_a_topic_that_is_no_more_excuses_nothing(desk: Desk, *, is_rebuilt: bool) -> None:
     desk.tell().land(Stream().insert(id=1, note="\0").insert(id=2, note="b").commit())
-    desk.bench.execute("UPDATE onramp.models SET parked_known = 1")
+    desk.bench.execute("UPDATE onramp.table_settings SET parked_known = 1")
     desk.merge()
     desk.make_topic_again()
     desk.begin_again(by_a_resync=True)
@@ -177,8 +177,8 @@ def test_what_is_trimmed_before_it_begins_hinders_no_rebuild(desk: Desk) -> None
     desk.tell().land(Stream().insert(id=1, note="a").insert(id=2, note="b").commit()).merge()
     desk.begin_again(by_a_resync=True)
     desk.land(Stream(at=2000).insert(id=3, note="c")).merge()
-    desk.bench.execute("UPDATE onramp.models SET trimmed_to = 2")
+    desk.bench.execute("UPDATE onramp.table_settings SET trimmed_to = 2")
     assert rebuild(desk.bench.dsn, *NAME) == ""
     assert desk.merge().rows() == [(3, "c")]
-    desk.bench.execute("UPDATE onramp.models SET trimmed_to = 3")
+    desk.bench.execute("UPDATE onramp.table_settings SET trimmed_to = 3")
     assert "trimmed" in rebuild(desk.bench.dsn, *NAME)

@@ -11,9 +11,9 @@ from services.cdc.agent.connect_api import ConnectApi
 from services.cdc.agent.reconcile import Reach, SourceLook
 from services.cdc.agent.source_sql import SourceDatabase
 from services.cdc.agent.source_state_sql import KeptDatabase
-from services.cdc.merger.merger import Modeler
+from services.cdc.merger.merger import Merger
 from services.cdc.merger.published import Published
-from services.cdc.merger.settings import ModelerSettings
+from services.cdc.merger.settings import MergerSettings
 from services.cli.app import app
 from shared.registry.sources import Source
 from stack.postgres import Postgres
@@ -97,7 +97,9 @@ def test_f47_a_modeler_says_that_its_database_is_frozen_goes_on_with_it_and_ends
 ) -> None:
     desk = Desk(Bench(own_postgres.dsn).migrate().prepare()).prepare().tell()
     published = Published(sources={"shop": SOURCE}, models={})
-    modeler = Modeler("onramp", desk.bench.dsn, lambda: published, ModelerSettings(look_s=0.05, retry_s=0.1))
+    modeler = Merger(
+        "onramp", desk.bench.dsn, lambda: published, MergerSettings(poll_seconds=0.05, retry_seconds=0.1)
+    )
     thread = threading.Thread(target=modeler.run)
     thread.start()
     try:

@@ -10,9 +10,9 @@ import pytest
 from typer.testing import CliRunner
 
 from services.cdc.merge.merge_sql import Merge
-from services.cdc.merger.merger import Modeler
+from services.cdc.merger.merger import Merger
 from services.cdc.merger.published import Published, is_one_condition
-from services.cdc.merger.settings import ModelerSettings
+from services.cdc.merger.settings import MergerSettings
 from services.cli.app import app
 from shared.registry.sources import Model, Source
 from tests.fixtures.changes import Stream
@@ -21,25 +21,21 @@ from tests.integration.cdc.desk import Desk
 
 SOURCE = Source(dsn_env="ONRAMP_SOURCE_SHOP", schemas=("app",), publish="shop", keep_landing="1h")
 #: Looks so seldom that only what is said can wake it.
-SELDOM = ModelerSettings(look_s=3600, retry_s=0.1)
-OFTEN = ModelerSettings(look_s=0.05, retry_s=0.1)
+SELDOM = MergerSettings(poll_seconds=3600, retry_seconds=0.1)
+OFTEN = MergerSettings(poll_seconds=0.05, retry_seconds=0.1)
 
 
 @contextmanager
-def running(
-    desk: Desk, settings: ModelerSettings, models: dict[str, Model] | None = None
-) -> Iterator[Modeler]:
+def running(desk: Desk, settings: MergerSettings, models: dict[str, Model] | None = None) -> Iterator[Merger]:
     published = Published(sources={"shop": SOURCE}, models=models or {})
     with running_by(desk, settings, lambda: published) as modeler:
         yield modeler
 
 
 @contextmanager
-def running_by(
-    desk: Desk, settings: ModelerSettings, published: Callable[[], Published]
-) -> Iterator[Modeler]:
+def running_by(desk: Desk, settings: MergerSettings, published: Callable[[], Published]) -> Iterator[Merger]:
     """Run it by a registry that may change."""
-    modeler = Modeler("onramp", desk.bench.dsn, published, settings)
+    modeler = Merger("onramp", desk.bench.dsn, published, settings)
     thread = threading.Thread(target=modeler.run)
     thread.start()
     try:
@@ -69,7 +65,7 @@ def test_what_lands_is_public_because_the_transaction_says_so(desk: Desk) -> Non
 
 
 def test_a_source_that_is_known_here_after_its_tables_are_told_is_published(desk: Desk) -> None:
-    desk.tell().bench.execute("DELETE FROM onramp.models")
+    desk.tell().bench.execute("DELETE FROM onramp.table_settings")
     looks, named = list[str](), ["other"]
 
     def published() -> Published:
@@ -94,10 +90,10 @@ def test_tables_without_news_cost_no_statement_of_theirs(desk: Desk) -> None:
     desk.tell().land(Stream().insert(id=1, note="a"))
     with running(desk, OFTEN):
         eventually(_there(desk, [(1, "a")]))
-        before = desk.bench.one("SELECT merged_at FROM onramp.models")
+        before = desk.bench.one("SELECT merged_at FROM onramp.table_settings")
         desk.bench.execute("NOTIFY onramp_landing")
         time.sleep(0.5)  # ten looks
-        assert desk.bench.one("SELECT merged_at FROM onramp.models") == before
+        assert desk.bench.one("SELECT merged_at FROM onramp.table_settings") == before
 
 
 def test_a_table_that_fails_as_nobody_foresaw_is_held_and_says_so(
@@ -132,16 +128,24 @@ def test_a_table_that_fails_is_held_alone_and_goes_on_when_it_is_fixed(desk: Des
         eventually(
             lambda: (
                 "22P02"
-                in (desk.bench.one("SELECT max(reason) FROM onramp.models WHERE table_name = 'orders'") or "")
+                in (
+                    desk.bench.one(
+                        "SELECT max(reason) FROM onramp.table_settings WHERE table_name = 'orders'"
+                    )
+                    or ""
+                )
             )
         )
         eventually(lambda: desk.bench.one("SELECT to_regclass('shop.other') IS NOT NULL"))
-        assert desk.bench.one("SELECT held_since FROM onramp.models WHERE table_name = 'orders'") is not None
+        assert (
+            desk.bench.one("SELECT held_since FROM onramp.table_settings WHERE table_name = 'orders'")
+            is not None
+        )
         desk.columns["id"] = "text"
         desk.tell()
         eventually(_there(desk, [("x", "a")]))
         assert desk.bench.rows(
-            "SELECT reason, held_since FROM onramp.models WHERE table_name = 'orders'"
+            "SELECT reason, held_since FROM onramp.table_settings WHERE table_name = 'orders'"
         ) == [(None, None)]
 
 
@@ -214,9 +218,9 @@ def test_what_is_old_and_merged_is_trimmed(desk: Desk) -> None:
     desk.bench.execute(
         "UPDATE landing.shop__app__orders SET change = change || '{\"ts_ms\": 1}' WHERE _offset < 2"
     )
-    with running(desk, ModelerSettings(look_s=0.05, trim_s=0.05)):
+    with running(desk, MergerSettings(poll_seconds=0.05, trim_seconds=0.05)):
         eventually(lambda: desk.bench.one("SELECT count(*) FROM landing.shop__app__orders") == 1)
-    assert desk.bench.one("SELECT trimmed_to FROM onramp.models") == 2
+    assert desk.bench.one("SELECT trimmed_to FROM onramp.table_settings") == 2
     assert desk.rows() == [(1, "a"), (2, "b"), (3, "c")]
 
 
@@ -232,7 +236,7 @@ def test_a_table_is_made_again_from_what_landed(desk: Desk) -> None:
 
 def test_what_is_trimmed_cannot_be_made_again(desk: Desk) -> None:
     desk.tell().land(Stream().insert(id=1, note="a")).merge()
-    desk.bench.execute("UPDATE onramp.models SET trimmed_to = 1")
+    desk.bench.execute("UPDATE onramp.table_settings SET trimmed_to = 1")
     said = CliRunner().invoke(app, ["sources", "rebuild", "shop.app.orders", "--dsn", desk.bench.dsn])
     assert (said.exit_code, "onramp sources resync shop" in said.output) == (1, True)
     assert desk.model()["next_offset"] == 1

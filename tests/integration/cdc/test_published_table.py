@@ -102,7 +102,7 @@ def test_a_resync_heals_it_also_when_no_row_is_left(desk: Desk, rows: list[dict[
     more(desk)
     with pytest.raises(HeldError, match="dropped the column"):
         desk.merge()
-    desk.bench.execute(f"UPDATE onramp.models SET clear_at = {desk.next_offset}, clear_after = 0")  # noqa: S608
+    desk.bench.execute(f"UPDATE onramp.table_settings SET clear_at = {desk.next_offset}, clear_after = 0")  # noqa: S608
     desk.land(Stream(at=1400).snapshot(rows)).merge()
     assert amounts(desk) == [(r["id"], r["amount"]) for r in rows]
 
@@ -123,7 +123,7 @@ def test_a_table_that_was_restored_in_another_database_goes_on(desk: Desk) -> No
     desk.bench.execute(
         "CREATE TABLE shop.other (LIKE shop.orders INCLUDING ALL); INSERT INTO shop.other TABLE shop.orders; "
         "DROP TABLE shop.orders; ALTER TABLE shop.other RENAME TO orders; "
-        'UPDATE onramp.models SET made = made || \'{"place": "another"}\''
+        'UPDATE onramp.table_settings SET made = made || \'{"place": "another"}\''
     )
     assert amounts(more(desk).merge()) == MORE
     desk.bench.execute(f"{ALTER} DROP COLUMN amount")

@@ -9,9 +9,9 @@ import psycopg2
 import pytest
 
 from services.cdc.agent.source_state_sql import KeptDatabase, KeptError, sources_in
-from services.cdc.merger.merger import Modeler
+from services.cdc.merger.merger import Merger
 from services.cdc.merger.published import Published
-from services.cdc.merger.settings import ModelerSettings
+from services.cdc.merger.settings import MergerSettings
 from services.cdc.schema.migrations import migrate
 from services.writer.postgres.migrations import migrate as migrate_writer
 from shared.registry.sources import Source
@@ -87,20 +87,22 @@ def test_a_modeler_that_comes_before_the_writer_waits_for_it(
 ) -> None:
     source = Source(dsn_env="ONRAMP_SOURCE_SHOP", schemas=("app",), publish="shop")
     published = Published(sources={"shop": source}, models={})
-    modeler = Modeler("onramp", database.dsn, lambda: published, ModelerSettings(look_s=0.05, retry_s=0.1))
+    modeler = Merger(
+        "onramp", database.dsn, lambda: published, MergerSettings(poll_seconds=0.05, retry_seconds=0.1)
+    )
     caplog.set_level("INFO", "services.cdc.merger.merger")
     thread = threading.Thread(target=modeler.run)
     thread.start()
     try:
         eventually(lambda: "waiting for the writer to create its tables" in caplog.text)
-        assert rows(database.dsn, "SELECT count(*) FROM onramp.models") == [(0,)]
+        assert rows(database.dsn, "SELECT count(*) FROM onramp.table_settings") == [(0,)]
         migrate_writer(database_of(database.dsn))
         execute(
             database.dsn,
             "INSERT INTO onramp.source_tables (source, schema_name, table_name, columns) "
             """VALUES ('shop', 'app', 't', '[]')""",
         )
-        eventually(lambda: rows(database.dsn, "SELECT table_name FROM onramp.models") == [("t",)])
+        eventually(lambda: rows(database.dsn, "SELECT table_name FROM onramp.table_settings") == [("t",)])
     finally:
         modeler.stop()
         thread.join()

@@ -99,7 +99,7 @@ def test_a_source_without_its_setting_is_listed_with_the_name_of_that(
     def never(name: str, _source: Source, _dsn: str) -> SourceLook:
         raise AssertionError(f"{name} is polled")
 
-    Watch(registry, {"onramp": published.dsn}, never, AgentMetrics(), look_s=1).follow()
+    Watch(registry, {"onramp": published.dsn}, never, AgentMetrics(), poll_seconds=1).follow()
     listed = run.invoke(app, ["sources", "list", "--dsn", published.dsn])
     assert listed.exit_code == Exit.FAILED
     assert listed.stdout.startswith("shop                 unreachable")

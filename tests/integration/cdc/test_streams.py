@@ -13,7 +13,7 @@ from tests.integration.cdc.plain import Plain
 
 CLEAN = """
     DROP SCHEMA IF EXISTS shop CASCADE; DROP TABLE IF EXISTS landing.shop__app__orders;
-    TRUNCATE onramp.models, onramp.source_tables, onramp.ledger, onramp.totals
+    TRUNCATE onramp.table_settings, onramp.source_tables, onramp.ledger, onramp.totals
 """
 
 

@@ -29,7 +29,7 @@ async def sink(kafka: HasBootstrap, monkeypatch: pytest.MonkeyPatch) -> AsyncIte
     monkeypatch.setattr(kafka_topics, "_REREAD_SECONDS", 0.2)
     monkeypatch.setattr(kafka_sink, "_METADATA_AGE_MS", 200)
     settings = KafkaSettings(bootstrap=kafka.bootstrap)
-    sink = KafkaSink(settings, ByteBudget(2**28), deadline_seconds=60, wedged_seconds=90)
+    sink = KafkaSink(settings, ByteBudget(2**28), deadline_seconds=60, stuck_producer_seconds=90)
     await sink.start()
     yield sink
     await sink.stop(within=5)

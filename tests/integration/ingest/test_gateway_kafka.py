@@ -28,13 +28,13 @@ pytestmark = pytest.mark.anyio
 #: Far below the client's patience: a request that Kafka does not answer is answered by its deadline alone.
 QUICK = {
     "ONRAMP_INGEST_DEADLINE_SECONDS": "2",
-    "ONRAMP_INGEST_WEDGED_SECONDS": "3",
+    "ONRAMP_INGEST_STUCK_PRODUCER_SECONDS": "3",
     "ONRAMP_INGEST_GRACE_SECONDS": "9",
 }
 #: Long enough for a busy machine to do what must happen before a deadline.
 LONG = {
     "ONRAMP_INGEST_DEADLINE_SECONDS": "60",
-    "ONRAMP_INGEST_WEDGED_SECONDS": "90",
+    "ONRAMP_INGEST_STUCK_PRODUCER_SECONDS": "90",
     "ONRAMP_INGEST_GRACE_SECONDS": "70",
 }
 

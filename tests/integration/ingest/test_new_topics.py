@@ -18,14 +18,14 @@ from tests.fixtures.ingest import until
 
 pytestmark = pytest.mark.anyio
 
-MOST = "events.too_many_partitions_"
+MAX = "events.too_many_partitions_"
 
 
 @pytest.fixture
 async def manager(kafka: HasBootstrap) -> AsyncIterator[TopicManager]:
     manager = TopicManager(
         KafkaSettings(bootstrap=kafka.bootstrap),
-        lambda topic: event_topic(topic, 20_000 if topic.startswith(MOST) else 1),
+        lambda topic: event_topic(topic, 20_000 if topic.startswith(MAX) else 1),
     )
     yield manager
     await manager.stop()
@@ -79,7 +79,7 @@ async def test_what_comes_during_a_request_goes_with_the_next(
 
 async def test_a_topic_that_kafka_refuses_refuses_none_of_its_neighbours(manager: TopicManager) -> None:
     topics = names(5)
-    bad = MOST + secrets.token_hex(4)
+    bad = MAX + secrets.token_hex(4)
     *good, refused = await ensured(manager, [*topics, bad])
     assert all(isinstance(state, TopicState) for state in good)
     assert isinstance(refused, InfrastructureError)

@@ -26,7 +26,7 @@ async def silent() -> AsyncIterator[tuple[KafkaSink, Asked]]:
             KafkaSettings(bootstrap=f"127.0.0.1:{port}"),
             ByteBudget(1),
             deadline_seconds=10,
-            wedged_seconds=15,
+            stuck_producer_seconds=15,
         ),
         lambda: len(taken),
     )

@@ -37,7 +37,7 @@ class Sending:
             KafkaSettings(bootstrap=bootstrap),
             ByteBudget(2**26),
             deadline_seconds=30,
-            wedged_seconds=45,
+            stuck_producer_seconds=45,
             options=options,
         )
 

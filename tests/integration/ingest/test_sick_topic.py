@@ -78,7 +78,9 @@ class Gateway:
         self.cluster = cluster
         self.admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
         kafka = KafkaSettings(bootstrap=cluster.bootstrap, replication=3, min_insync=2)
-        self.sink = KafkaSink(kafka, ByteBudget(2**24), deadline_seconds=DEADLINE, wedged_seconds=WEDGED)
+        self.sink = KafkaSink(
+            kafka, ByteBudget(2**24), deadline_seconds=DEADLINE, stuck_producer_seconds=WEDGED
+        )
         app = assemble(
             IngestSettings(),
             sink=self.sink,

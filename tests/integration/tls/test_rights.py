@@ -81,7 +81,7 @@ async def start(secured: Secured, lean: tuple[str, Path]) -> AsyncIterator[Calla
             password_file=lean[1],
             ca_file=secured.authority.ca,
         )
-        started.append(KafkaSink(settings, ByteBudget(2**20), deadline_seconds=60, wedged_seconds=90))
+        started.append(KafkaSink(settings, ByteBudget(2**20), deadline_seconds=60, stuck_producer_seconds=90))
         return started[-1]
 
     async with leave_taken():

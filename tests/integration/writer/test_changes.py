@@ -101,7 +101,7 @@ def test_what_is_no_change_is_parked_and_its_neighbours_land(changes: Bench, val
         patch.setattr(without_target, "park", keep)
         first, second = Stream().insert(id=1).insert(id=2).values
         assert _settle(changes, [first, value, second]).failures == ()
-    assert (parked, [offset for offset, *_ in _landed(changes)]) == (["no_change"], [0, 2])
+    assert (parked, [offset for offset, *_ in _landed(changes)]) == (["not_a_change"], [0, 2])
 
 
 def test_a_change_that_jsonb_cannot_hold_is_parked_by_itself(changes: Bench) -> None:

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from services.writer.model.connection_budget import (
-    LEAST_CONNECTIONS,
+    MIN_CONNECTIONS,
     OF_THE_DRIVER,
     most_connections,
     most_tasks,
@@ -45,7 +45,7 @@ def sessions(bench: Bench) -> list[str]:
 # --- how many ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("bound", range(LEAST_CONNECTIONS, 40))
+@pytest.mark.parametrize("bound", range(MIN_CONNECTIONS, 40))
 def test_a_batch_has_as_many_tasks_as_the_bound_takes(bound: int) -> None:
     assert most_connections(most_tasks(bound)) <= bound
     assert most_connections(most_tasks(bound) + 1) > bound

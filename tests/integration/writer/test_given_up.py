@@ -43,7 +43,7 @@ def test_what_waits_for_a_table_is_parked_while_it_is_locked_and_later_events_la
         hall.settle(event("b"), event("other-1", "other"), event("c"))
         assert _give_up(hall, "events.order_placed")
         hall.settle(event("d"))  # nobody has given it up: it queues behind
-        assert hall.held() == {"events.order_placed": "given_up"}
+        assert hall.held() == {"events.order_placed": "dead_lettered"}
         assert hall.release() == ["events.order_placed"]
         assert (hall.parked(), hall.waiting()) == ([1, 3], [4])
         assert hall.held() == {"events.order_placed": "blocked"}
@@ -51,7 +51,7 @@ def test_what_waits_for_a_table_is_parked_while_it_is_locked_and_later_events_la
     assert hall.release() == []
     assert (hall.landed(), hall.totals()) == (["a", "d"], {"landed": 3, "parked": 2})
     for reason in _reasons(hall):
-        assert (reason["code"], reason["detail"]) == ("given_up", "given up by ann: sent again")
+        assert (reason["code"], reason["detail"]) == ("dead_lettered", "given up by ann: sent again")
         # All that a replay asks for.
         assert (reason["topic_id"], reason["typed"]) == (hall.topic_id, False)
 
@@ -166,7 +166,7 @@ def test_one_that_cannot_be_given_up_stops_no_other_and_no_release(
         patch.setattr(waiting_table, "take_given_up", fail)
         assert hall.release() == ["order_placed"]
     assert (hall.parked(), hall.waiting(), hall.landed("third")) == ([4], [3], ["t-1", "t-2"])
-    assert hall.held() == {"order_placed": "given_up"}
+    assert hall.held() == {"order_placed": "dead_lettered"}
     (said,) = [r for r in caplog.records if r.exc_info]
     assert vars(said)["waits_for"] == "events.order_placed"
     assert hall.release() == []
@@ -203,13 +203,13 @@ def test_what_waits_of_other_types_is_not_walked_over(hall: Hall) -> None:
 
     hall.bench.execute("ANALYZE onramp.waiting")
     with closing(psycopg2.connect(hall.bench.dsn)) as conn:
-        ((given_up,), found) = holds.given_up(conn), waiting_table.tables(conn)
+        ((dead_lettered,), found) = holds.dead_lettered(conn), waiting_table.tables(conn)
         ((table, types),) = found.items()
-        (taken,) = waiting_table.take_given_up(conn, table, given_up, 1000, waiting_table.START)
+        (taken,) = waiting_table.take_given_up(conn, table, dead_lettered, 1000, waiting_table.START)
     assert types == {"ours", "theirs"}
     assert taken.records.column("offset").to_pylist() == [*range(2000, 20001, 2000)]
     with closing(psycopg2.connect(hall.bench.dsn, cursor_factory=Explained)) as conn:
-        waiting_table.take_given_up(conn, table, given_up, 1000, waiting_table.START)
+        waiting_table.take_given_up(conn, table, dead_lettered, 1000, waiting_table.START)
     assert removed == [0]
 
 
@@ -234,8 +234,8 @@ def test_every_event_that_lands_later_or_is_given_up_has_a_line(
     said = [orjson.loads(line) for line in written]
     topic, number = PARTITION
     assert [(line["event_id"], line["receipt"], line["outcome"], line.get("code")) for line in said] == [
-        ("b", f"{topic}/{number}/1", "parked", "given_up"),
-        ("c", f"{topic}/{number}/2", "parked", "given_up"),
+        ("b", f"{topic}/{number}/1", "parked", "dead_lettered"),
+        ("c", f"{topic}/{number}/2", "parked", "dead_lettered"),
         ("d", f"{topic}/{number}/3", "landed", None),
         ("e", f"{topic}/{number}/4", "landed", None),
     ]

@@ -88,7 +88,7 @@ def test_neither_connections_nor_rows_cross_their_limits_under_load(
                 "ONRAMP_WRITER_TOPICS": rf"events\.({fast}|{slow})",
                 "ONRAMP_WRITER_DATABASES": orjson.dumps(databases).decode(),
                 **registry.env,
-                "ONRAMP_WRITER_METRICS_S": "0.5",
+                "ONRAMP_WRITER_METRICS_SECONDS": "0.5",
                 "ONRAMP_WRITER_EVENT_LINES": "100000",
             },
             wait=False,

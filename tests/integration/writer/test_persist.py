@@ -23,7 +23,7 @@ def _parked(bench: Bench) -> dict[int, dict[str, object]]:
 
 
 def _remarks(bench: Bench) -> dict[str, int]:
-    return dict(bench.rows("SELECT remark, sum(count)::int FROM onramp.remarks GROUP BY 1"))
+    return dict(bench.rows("SELECT remark, sum(count)::int FROM onramp.warnings GROUP BY 1"))
 
 
 def _grant(bench: Bench, right: str, to: Bench) -> None:

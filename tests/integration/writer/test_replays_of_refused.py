@@ -131,7 +131,7 @@ def test_of_a_packet_the_destination_that_was_refused_is_replayed_and_no_other(b
     both.stage("onramp", 1, _packet(("onramp", "t"), ("onramp", "t")), SECOND)  # it has landed by the first
     assert both.replay("onramp") == {"landed": 1, "parked": 1}
     assert (both.landed("onramp"), both.landed("onramp", "public.other")) == ([], [1])
-    assert both.replayed("onramp")[1] == (1, SECOND, "parked", None, "not_one_table")
+    assert both.replayed("onramp")[1] == (1, SECOND, "parked", None, "ambiguous_table")
 
 
 def test_what_is_still_refused_fails_again_with_its_cause(both: Both) -> None:
@@ -158,7 +158,7 @@ def test_what_was_refused_whole_and_has_several_tables_today_names_one(both: Bot
     both.stage("onramp", 1, value, "", to="public.t")
     assert both.replay("onramp", routes) == {"landed": 1, "parked": 1}
     assert both.replayed("onramp") == [
-        (0, "", "parked", None, "not_one_table"),
+        (0, "", "parked", None, "ambiguous_table"),
         (1, "", "landed", "public.t", None),
     ]
     assert both.landed("onramp") == [1]

@@ -35,7 +35,7 @@ def module_postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgr
 
 @pytest.fixture
 def database(module_postgres: Postgres) -> Iterator[Database]:
-    yield replace(database_of(module_postgres.dsn), silent_s=_SILENT_S)
+    yield replace(database_of(module_postgres.dsn), liveness_timeout_seconds=_SILENT_S)
     pool.close_all()
 
 
@@ -156,7 +156,7 @@ def test_f47_a_copy_into_a_stopped_server_ends(database: Database, server: Stopp
 @pytest.mark.timeout(300)
 def test_f47_a_connection_to_a_black_hole_is_given_up() -> None:
     with black_holes(1) as [dsn]:
-        hole = replace(database_of(dsn), silent_s=_SILENT_S)
+        hole = replace(database_of(dsn), liveness_timeout_seconds=_SILENT_S)
         with pytest.raises(InfrastructureError, match="does not answer"), transaction(hole, "land"):
             pass
 
@@ -166,6 +166,6 @@ def test_f47_a_connection_that_nobody_hears_of_is_given_up(monkeypatch: pytest.M
     # A resolver that hangs is before libpq's own limit begins to count.
     monkeypatch.setattr(answering, "_opening", lambda *_: None)
     with black_holes(1) as [dsn]:
-        nowhere = replace(database_of(dsn), silent_s=_SILENT_S)
+        nowhere = replace(database_of(dsn), liveness_timeout_seconds=_SILENT_S)
         with pytest.raises(InfrastructureError, match="does not answer"), transaction(nowhere, "land"):
             pass

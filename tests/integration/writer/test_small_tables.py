@@ -122,7 +122,7 @@ def test_a_table_without_a_key_goes_by_itself_and_says_so(
     hall.bench.execute("ALTER TABLE events.kind_1 DROP CONSTRAINT kind_1_pkey")
     monkeypatch.setattr(answer_cache, "now", lambda: time.monotonic() + SECONDS)
     _settle(hall, "b")
-    assert hall.bench.rows("SELECT remark, destination, count FROM onramp.remarks") == [
+    assert hall.bench.rows("SELECT remark, destination, count FROM onramp.warnings") == [
         ("unkeyed", "events.kind_1", 1)
     ]
 

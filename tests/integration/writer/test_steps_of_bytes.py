@@ -38,7 +38,7 @@ def test_f51_a_release_takes_events_up_to_a_number_of_bytes(
     hall: Hall, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All but the last event of a step are within the bound, and one always comes."""
-    monkeypatch.setattr(waiting_table, "MOST_BYTES", MB)
+    monkeypatch.setattr(waiting_table, "MAX_BYTES", MB)
     steps = _watch_steps(monkeypatch)
     hall.settle(event("first"))
     sizes = [3 * MB, *[200_000] * 12, 3 * MB, *[10] * 50, 1_500_000, 10]
@@ -54,7 +54,7 @@ def test_f51_a_large_event_that_fails_is_told_from_its_neighbours_behind_it(
     hall: Hall, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It alone is more than a step takes, and is parked only because others land."""
-    monkeypatch.setattr(waiting_table, "MOST_BYTES", MB)
+    monkeypatch.setattr(waiting_table, "MAX_BYTES", MB)
     hall.settle(event("first"))
     hall.bench.execute(
         "CREATE FUNCTION no() RETURNS trigger LANGUAGE plpgsql AS "

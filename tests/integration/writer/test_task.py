@@ -197,7 +197,7 @@ def test_what_is_worth_a_look_is_counted_in_the_rows_own_transaction(bench: Benc
     for _ in range(2):  # a task that runs twice counts once
         assert bench.settle(arrivals(values), routes=routes).failures == ()
     bench.settle(arrivals([to("loose", '{"id":2,"x":1}')], first=3), routes=routes)
-    assert bench.rows("SELECT destination, remark, count FROM onramp.remarks ORDER BY 1") == [
+    assert bench.rows("SELECT destination, remark, count FROM onramp.warnings ORDER BY 1") == [
         ("public.bare", "unkeyed", 1),
         ("public.loose", "discarded_fields", 3),
     ]

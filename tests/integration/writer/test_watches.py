@@ -73,7 +73,7 @@ def test_f51_a_transaction_locks_no_watched_type_and_reads_only_its_own(hall: Ha
 def test_f51_only_so_many_are_watched_those_that_changed_last(
     hall: Hall, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(holds, "MOST_WATCHED", 20)
+    monkeypatch.setattr(holds, "MAX_WATCHED", 20)
     _watch(hall, 50)
     hall.bench.execute("INSERT INTO onramp.holds (kind, name, state) VALUES ('type', 'held', 'paused')")
     hall.settle(_bad("one", "new"))

@@ -72,7 +72,7 @@ def test_a_typed_tables_lost_key_is_noticed(tables: Tables, turn: Turn) -> None:
 
 def test_a_landing_tables_lost_key_is_noticed_and_so_is_its_return(bench: Bench, turn: Turn) -> None:
     def remarked() -> int:
-        statement = "SELECT coalesce(sum(count), 0)::int FROM onramp.remarks WHERE remark = 'unkeyed'"
+        statement = "SELECT coalesce(sum(count), 0)::int FROM onramp.warnings WHERE remark = 'unkeyed'"
         return int(bench.one(statement))
 
     bench.settle(arrivals([event("a")]))

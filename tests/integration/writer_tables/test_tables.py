@@ -11,7 +11,7 @@ from shared.errors import (
     DATA_REJECTED,
     ID_REUSE,
     NO_PERMISSION,
-    SWALLOWED,
+    ROW_SUPPRESSED,
     UNKNOWN_FIELD,
     UNKNOWN_TABLE,
     UNSUITABLE_TABLE,
@@ -191,7 +191,7 @@ SWALLOW = (
 def test_w17_a_swallowing_trigger_is_noticed(tables: Tables, key: str) -> None:
     tables.bench.execute(f"CREATE TABLE public.t (id int {key}, v int); {SWALLOW}")
     done = tables.land("t", {"id": 1, "v": 1}, {"id": 2, "v": 13}, {"id": 3, "v": 1})
-    assert _summary(done) == (2, 0, [SWALLOWED.code])
+    assert _summary(done) == (2, 0, [ROW_SUPPRESSED.code])
     assert tables.bench.one("SELECT count(*) FROM public.aside") == 0, "what the trigger did is undone"
 
 
@@ -200,7 +200,7 @@ def test_w17_a_trigger_made_while_the_table_is_known_is_noticed_among_duplicates
     tables.land("t", {"id": 1, "v": 1})
     tables.bench.execute(SWALLOW)
     done = tables.land("t", {"id": 1, "v": 1}, {"id": 2, "v": 13}, {"id": 3, "v": 1})
-    assert _summary(done) == (1, 1, [SWALLOWED.code])
+    assert _summary(done) == (1, 1, [ROW_SUPPRESSED.code])
 
 
 def test_w17_a_trigger_that_gives_another_key_lands_each_once(tables: Tables) -> None:
@@ -221,7 +221,7 @@ def test_w17_a_rule_that_swallows_is_noticed(tables: Tables) -> None:
         "CREATE RULE r AS ON INSERT TO public.t WHERE NEW.v = 13 DO INSTEAD NOTHING"
     )
     done = tables.land("t", {"id": 1, "v": 1}, {"id": 2, "v": 13}, {"id": 9, "v": 9})
-    assert _summary(done) == (1, 1, [SWALLOWED.code])
+    assert _summary(done) == (1, 1, [ROW_SUPPRESSED.code])
 
 
 def _limit(tables: Tables, *grants: str) -> str:

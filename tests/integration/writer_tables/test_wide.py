@@ -50,7 +50,7 @@ def test_a_row_that_cannot_even_be_staged_is_parked_alone(
 ) -> None:
     _wide(tables, v650="bigint CHECK (v650 <> 13)")
     tables.land("wide", _row(1, 7))
-    monkeypatch.setattr(stage, "_MOST_COLUMNS", WIDTH + 1)
+    monkeypatch.setattr(stage, "_MAX_COLUMNS", WIDTH + 1)
     rows = [_row(n, 1234567890123 if n == 3 else 7) for n in range(1, 6)]
     done = tables.land("wide", *rows[:4], rows[4] | {"v650": 13})
     assert (done.landed.total(), done.duplicates().total()) == (2, 1)

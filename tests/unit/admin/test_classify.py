@@ -45,7 +45,7 @@ def _event(payload: bytes, name: bytes = b"order_placed") -> bytes:
     return b'{"metadata":%b,"event_name":"%b","payload":%b}' % (head, name, payload)
 
 
-_MANY = b" " * wire.MOST_HEADER_BYTES
+_MANY = b" " * wire.MAX_HEADER_BYTES
 
 
 @pytest.mark.parametrize(

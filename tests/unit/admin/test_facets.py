@@ -5,7 +5,7 @@ from typing import Any
 import orjson
 import pytest
 
-from services.ops.parked.facets import MOST, SHOWN, Facets, is_personal
+from services.ops.parked.facets import MAX, SHOWN, Facets, is_personal
 from services.ops.parked.parked_events import KeptEvent
 from tests.integration.admin.made_up import parked
 
@@ -67,7 +67,7 @@ def test_a_million_versions_take_little_room_and_no_event_is_lost() -> None:
         facets.add(
             [event(1, version="often")] * 20 + [event(1, version=f"v{n + i}") for i in range(80)], shapes=True
         )
-        assert len(orjson.loads(facets.stored())["version"][0]) <= MOST
+        assert len(orjson.loads(facets.stored())["version"][0]) <= MAX
     shown = facets.shown(shapes=True)["version"]
     assert (len(shown["values"]), values(shown)[0]) == (SHOWN, ("often", 4_000))
     assert sum(count for _, count in values(shown)) + shown["others"] == 20_000

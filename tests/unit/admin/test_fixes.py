@@ -7,7 +7,7 @@ import pytest
 
 from services.ops.fixes import exact
 from services.ops.fixes.payloads import fixed
-from services.ops.fixes.steps import MOST_STEPS, Fix
+from services.ops.fixes.steps import MAX_STEPS, Fix
 from shared.errors import BAD_FIX, BAD_JSON, DUPLICATE_KEY, FIX_DOES_NOT_APPLY, UserError
 
 AROUND = (
@@ -189,7 +189,7 @@ def test_s26_what_replaces_a_payload_is_the_payload() -> None:
         [{"patch": [{"op": "exec", "path": "/a", "value": 1}]}], [{"patch": [{"op": ["add"]}]}],
         [{"patch": [{"op": "move", "from": "/a", "path": "/a/b"}]}],
         [{"patch": [{"op": "add", "path": "/a"}]}],
-        [{"drop": "/a"}] * (MOST_STEPS + 1),
+        [{"drop": "/a"}] * (MAX_STEPS + 1),
         [{"default": "/a", "value": "\ud800"}],
     ],
 )  # fmt: skip

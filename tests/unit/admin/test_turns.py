@@ -7,7 +7,7 @@ import pytest
 
 from services.admin.api.turns import TurnError, Turns
 from services.ops.registry.places import KnownPlaces
-from services.ops.registry.registry_reader import MOST_CHANGES, RegistryDesk
+from services.ops.registry.registry_reader import MAX_CHANGES, RegistryDesk
 from shared.registry.log import MemoryLog
 from shared.settings import KafkaSettings, RegistrySettings
 
@@ -62,7 +62,7 @@ def test_changes_that_wait_for_databases_keep_no_key_from_being_revoked() -> Non
     kafka, named = KafkaSettings(), RegistrySettings()
     desk = RegistryDesk(kafka, named, KnownPlaces({}), opened=MemoryLog)
     with ExitStack() as waiting:
-        for _ in range(MOST_CHANGES):
+        for _ in range(MAX_CHANGES):
             waiting.enter_context(desk.editing())
         with desk.editing(of_keys=True) as editor:
             assert editor.chain.last == -1

@@ -10,13 +10,13 @@ import pytest
 from services.cdc.merger.merger import is_readable
 
 #: `select.select` takes no higher one.
-MOST = 1024
+MAX = 1024
 
 
 @pytest.fixture
 def many_files() -> Iterator[None]:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, 2 * MOST)), hard))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, 2 * MAX)), hard))
     yield
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
@@ -24,9 +24,9 @@ def many_files() -> Iterator[None]:
 @pytest.mark.usefixtures("many_files")
 def test_the_thousandth_open_file_is_waited_for_as_well() -> None:
     out, into = os.pipe()
-    high = fcntl.fcntl(out, fcntl.F_DUPFD, MOST)
+    high = fcntl.fcntl(out, fcntl.F_DUPFD, MAX)
     try:
-        assert high >= MOST
+        assert high >= MAX
         assert not is_readable(high, 0.001)
         os.write(into, b"news")
         assert is_readable(high, 60)

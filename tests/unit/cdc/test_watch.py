@@ -35,7 +35,7 @@ def test_a_source_that_cannot_be_followed_says_why_and_the_agent_is_not_ready(
 ) -> None:
     monkeypatch.setenv("ONRAMP_SOURCE_NOBODY", env)
     registry = MemoryRegistry({"sources": {"shop": {**SHOP, **changed}}})
-    watch = Watch(registry, {}, never, AgentMetrics(), look_s=1)
+    watch = Watch(registry, {}, never, AgentMetrics(), poll_seconds=1)
     assert not watch.is_ready
     watch.follow()
     assert told in watch.states()["shop"]["reason"]
@@ -52,7 +52,7 @@ def test_a_database_that_is_out_is_asked_later_which_sources_it_has(monkeypatch:
     registry = MemoryRegistry({"sources": {"shop": SHOP}})
     registry.put({"sources": {}})
     registry.refresh()
-    watch = Watch(registry, {"away": "postgresql://x@127.0.0.1:1/x"}, never, AgentMetrics(), look_s=1)
+    watch = Watch(registry, {"away": "postgresql://x@127.0.0.1:1/x"}, never, AgentMetrics(), poll_seconds=1)
     watch.follow()
     monkeypatch.setattr("services.cdc.agent.watch.sources_in", lambda _: {"shop": "ONRAMP_SOURCE_NOBODY"})
     with pytest.raises(AssertionError, match="shop is looked at"):
@@ -90,7 +90,7 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Watch, LogRegistr
     change(log, -1, put={"sources": {"shop": SHOP}, "event_types": {"e": {}}})
     registry = LogRegistry(log)
     registry.refresh()
-    watch = Watch(registry, {"onramp": ""}, lambda *_: steady, AgentMetrics(), look_s=0.001)  # type: ignore[arg-type, return-value]
+    watch = Watch(registry, {"onramp": ""}, lambda *_: steady, AgentMetrics(), poll_seconds=0.001)  # type: ignore[arg-type, return-value]
     watch.follow()
     yield watch, registry, log, steady
     watch.stop()
@@ -128,7 +128,7 @@ def test_an_agent_that_starts_with_a_lost_registry_removes_nothing(
     steady, log = watched[3], MemoryLog()
     registry = LogRegistry(log)
     registry.refresh()
-    watch = Watch(registry, {"onramp": ""}, lambda *_: steady, AgentMetrics(), look_s=0.001)  # type: ignore[arg-type, return-value]
+    watch = Watch(registry, {"onramp": ""}, lambda *_: steady, AgentMetrics(), poll_seconds=0.001)  # type: ignore[arg-type, return-value]
     for _ in range(2):
         watch.follow()
         assert "no change removed it" in watch.states()["shop"]["reason"]
@@ -167,7 +167,7 @@ def test_what_only_grows_is_no_news_for_the_log(
     registry = MemoryRegistry({"sources": {"shop": SHOP}})
     growing = Growing()
     databases = {"onramp": "postgresql://x@127.0.0.1:1/x"}
-    watch = Watch(registry, databases, lambda *_: growing, AgentMetrics(), look_s=0.001)  # type: ignore[arg-type, return-value]
+    watch = Watch(registry, databases, lambda *_: growing, AgentMetrics(), poll_seconds=0.001)  # type: ignore[arg-type, return-value]
     watch.follow()
     eventually(lambda: growing.looks > 20)
     watch.stop()
@@ -200,7 +200,9 @@ def test_a_source_with_another_dsn_is_polled_by_that(monkeypatch: pytest.MonkeyP
         return made[-1:] == [dsn]
 
     registry = MemoryRegistry({"sources": {"shop": SHOP}})
-    watch = Watch(registry, {"onramp": "postgresql://x@127.0.0.1:1/x"}, make, AgentMetrics(), look_s=0.001)
+    watch = Watch(
+        registry, {"onramp": "postgresql://x@127.0.0.1:1/x"}, make, AgentMetrics(), poll_seconds=0.001
+    )
     for password in ("first", "second"):
         dsn = f"postgresql://u:{password}@h/d"
         monkeypatch.setenv("ONRAMP_SOURCE_NOBODY", dsn)

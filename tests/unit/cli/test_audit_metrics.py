@@ -25,7 +25,7 @@ def test_findings_what_is_unjudged_and_the_time_are_in_the_file(
     audit_metrics.write(report, tmp_path / "onramp.prom")
     assert read(tmp_path / "onramp.prom") == {
         "onramp_audit_findings": 2,
-        "onramp_audit_unjudged": 5,
+        "onramp_audit_unchecked": 5,
         "onramp_audit_timestamp_seconds": 1_700_000_000,
     }
 
@@ -37,7 +37,7 @@ def test_whoever_reads_meanwhile_has_the_old_file_or_the_new_one(tmp_path: Path)
     with file.open(encoding="utf-8") as reader:
         audit_metrics.write(Report(unjudged=7), file)
         assert reader.read() == before
-    assert read(file)["onramp_audit_unjudged"] == 7
+    assert read(file)["onramp_audit_unchecked"] == 7
     assert list(tmp_path.iterdir()) == [file]
 
 

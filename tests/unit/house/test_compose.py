@@ -307,7 +307,7 @@ def test_nobody_is_killed_while_it_still_answers() -> None:
     settings = {name: value for _, each in generate.settings_classes() for name, value in _defaults(each)}
     for service, grace in (
         ("gateway", "ONRAMP_INGEST_GRACE_SECONDS"),
-        ("writer", "ONRAMP_WRITER_STOP_MARGIN_S"),
+        ("writer", "ONRAMP_WRITER_STOP_MARGIN_SECONDS"),
     ):
         period = COMPOSE["services"][service]["stop_grace_period"]
         assert float(period.removesuffix("s")) > settings[grace]

@@ -7,7 +7,7 @@ import pytest
 from docs.rooms import ROOT, SERVICES, Graph, floors, modules, rooms
 from tests.unit.house.tree import report
 
-MAX_FILES = 15
+MAX_FILES = 25
 
 
 def circles(graphs: dict[str, Graph]) -> list[str]:

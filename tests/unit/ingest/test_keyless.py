@@ -26,7 +26,7 @@ async def test_any_web_page_could_post(gateway: LocalGateway) -> None:
     answer = await post(gateway, host="127.0.0.1:8080", origin=EVIL)
 
     assert answer.status_code == 403
-    assert answer.json()["type"] == "/errors/foreign_page"
+    assert answer.json()["type"] == "/errors/cross_origin"
     assert answer.json()["accepted"] is False
     assert gateway.produced == 0
 

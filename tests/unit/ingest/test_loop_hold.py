@@ -30,7 +30,7 @@ from tests.unit.ingest.conftest import LocalGateway, MakeGateway, Rig
 pytestmark = pytest.mark.anyio
 
 #: The calibrated work takes a quarter of what a request may hold.
-MOST = 4.0
+MAX = 4.0
 FULL = 10 * 2**20 - 100
 REQUIRED = [f"the_field_{n}" for n in range(20)]
 TYPED = {
@@ -174,7 +174,7 @@ async def test_no_request_holds_the_loop(
     unit = calibrated()
     held = await hold_of(gateway, content, kind)
 
-    assert held < MOST * max(unit, calibrated())
+    assert held < MAX * max(unit, calibrated())
     assert parsed.most < max(decode._PIECE_BYTES * 1.1, gateway.settings.max_event_bytes + 1)
 
 
@@ -182,7 +182,7 @@ async def test_no_request_holds_the_loop(
 async def test_no_lines_hold_the_loop(gateway: LocalGateway, line: bytes) -> None:
     unit = calibrated()
 
-    assert await hold_of(gateway, many(line), "application/x-ndjson") < MOST * max(unit, calibrated())
+    assert await hold_of(gateway, many(line), "application/x-ndjson") < MAX * max(unit, calibrated())
 
 
 MOTIFS = st.sampled_from(
@@ -223,7 +223,7 @@ async def test_no_motif_holds_the_loop(
     content = wrap.replace(b"%s", many(motif, size) + other)
     unit = calibrated()
 
-    assert await hold_of(gateway, content, "application/json") < MOST * max(unit, calibrated())
+    assert await hold_of(gateway, content, "application/json") < MAX * max(unit, calibrated())
 
 
 def test_what_is_over_the_limit_is_not_cut() -> None:
@@ -246,4 +246,4 @@ async def test_thirty_thousand_syslog_messages_in_one_read(start: Callable[..., 
         rig.gateway.sink.down = False
         await until(lambda: rig.gateway.produced == 32_001)
     writer.close()
-    assert hold.longest < MOST * max(unit, calibrated())
+    assert hold.longest < MAX * max(unit, calibrated())

@@ -185,7 +185,10 @@ async def test_nobody_joins_a_batch_that_waited_from_one_look_to_the_next() -> N
 
 async def test_a_batch_behind_a_slow_broker_goes_on_growing(monkeypatch: pytest.MonkeyPatch) -> None:
     sink = KafkaSink(
-        KafkaSettings(bootstrap="127.0.0.1:1"), ByteBudget(2**20), deadline_seconds=1, wedged_seconds=15
+        KafkaSettings(bootstrap="127.0.0.1:1"),
+        ByteBudget(2**20),
+        deadline_seconds=1,
+        stuck_producer_seconds=15,
     )
     queue = sink._queues["events.a", 0] = queue_that_never_sends()
     looks: list[float] = []
@@ -221,7 +224,10 @@ async def test_a_topic_that_cannot_be_prepared_for_a_reason_nobody_foresaw(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     sink = KafkaSink(
-        KafkaSettings(bootstrap="127.0.0.1:1"), ByteBudget(2**20), deadline_seconds=1, wedged_seconds=15
+        KafkaSettings(bootstrap="127.0.0.1:1"),
+        ByteBudget(2**20),
+        deadline_seconds=1,
+        stuck_producer_seconds=15,
     )
     monkeypatch.setattr(sink._topics, "ensure", broken)
     (outcome,) = await sink.send([record("events.a", "1")])

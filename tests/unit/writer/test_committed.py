@@ -20,8 +20,8 @@ TOPIC = Partition("events.a", 0)
 class Scrapes:
     """A status, what its database counted and what tasks report, and the counter that is shown."""
 
-    def __init__(self, new_counter_s: float = 0.0) -> None:
-        self.status = Status(new_counter_s)
+    def __init__(self, new_counter_seconds: float = 0.0) -> None:
+        self.status = Status(new_counter_seconds)
 
     def read(self, total: int, began: Moment | None = None) -> None:
         totals = {("events.a", "events.a", "landed"): total} if total else {}
@@ -98,7 +98,7 @@ def test_a_total_that_is_lower_than_what_was_shown_takes_nothing_back() -> None:
 def test_a_table_that_begins_is_at_0_for_a_while_and_then_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [1000.0]
     monkeypatch.setattr(series.time, "monotonic", lambda: now[0])
-    scrapes = Scrapes(new_counter_s=60.0)
+    scrapes = Scrapes(new_counter_seconds=60.0)
     scrapes.read(0)
     scrapes.land(5)
     text = scrapes.status.page().decode()

@@ -67,8 +67,8 @@ class Log:
 
 def test_what_no_table_was_asked_to_take_says_its_id_its_table_and_its_step_where_they_are_known() -> None:
     event, error = (Partition("events.a", 0), 5, "a-5"), UserError(UNKNOWN_TABLE, CANARY)
-    given_up = Parked([(*event, error)], step=Step.REPLAY, target=Target("shop", "events", "a"))
-    (line,) = Log(100, given_up).events
+    dead_lettered = Parked([(*event, error)], step=Step.REPLAY, target=Target("shop", "events", "a"))
+    (line,) = Log(100, dead_lettered).events
     assert {
         "event_id": "a-5",
         "step": "replay",

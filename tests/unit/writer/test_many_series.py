@@ -21,7 +21,7 @@ from services.writer.settle.work_order import TaskReport
 from shared.steps import Step
 
 #: So many series are no burden to Prometheus.
-MOST = 6000
+MAX = 6000
 TURNS = range(200)
 OUTCOMES = ("landed", "duplicate", "parked")
 
@@ -68,7 +68,7 @@ def total(found: list[Sample], name: str) -> float:
 
 def test_500_types_of_6_partitions_have_a_bounded_page_on_which_nothing_is_missing() -> None:
     found = samples(busy(500, 6))
-    assert len(found) <= MOST
+    assert len(found) <= MAX
     assert total(found, "onramp_writer_lag_events") == 500 * 6
     assert total(found, "onramp_writer_events_total") == 500 * (3 * 10 + 3)
     assert total(found, "onramp_writer_step_rows_total") == 500 * 3
@@ -87,7 +87,7 @@ def test_10_000_names_are_no_longer_page() -> None:
     status.update_database("db", DatabaseStats(totals, {}, {}))
     status.update_open_transactions({Partition("a", n): OpenTransaction(0, 0.0) for n in range(1_000)})
     found = samples(status)
-    assert len(found) <= MOST
+    assert len(found) <= MAX
     assert total(found, "onramp_writer_events_total") == 10_000 * 10 + 1_000 * (2 * 10 + 3)
 
 

@@ -60,7 +60,7 @@ def test_what_a_database_counted_is_shown_as_it_is_however_often_it_is_read() ->
     assert found[f"onramp_writer_events_total{{{where}}}"] == 25
     where = 'database="db",event_type="",outcome="parked",step="persist",table="public.t",topic="packets"'
     assert found[f"onramp_writer_events_total{{{where}}}"] == 2
-    assert found['onramp_writer_remarks_total{database="db",remark="unkeyed",table="public.t"}'] == 7
+    assert found['onramp_writer_warnings_total{database="db",remark="unkeyed",table="public.t"}'] == 7
     assert found['onramp_writer_connections{database="db",state="idle"}'] == 3
     assert found['onramp_writer_connections{database="db",state="active"}'] == 0
     assert found['onramp_writer_waiting_events{database="db",where="database"}'] == 5
@@ -116,7 +116,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 
 def test_what_begins_while_the_process_lives_is_at_0_first(clock: list[float]) -> None:
-    status = Status(new_counter_s=60.0)
+    status = Status(new_counter_seconds=60.0)
     before = {("events.a", "events.a", "landed"): 10}
     status.update_database("db", counted(before))
     where = 'database="db",event_type="a",outcome="{}",step="persist",table="events.a",topic="events.a"'
@@ -134,7 +134,7 @@ def test_what_begins_while_the_process_lives_is_at_0_first(clock: list[float]) -
 
 
 def test_the_first_filtered_event_of_a_topic_is_an_increase(clock: list[float]) -> None:
-    status = Status(new_counter_s=60.0)
+    status = Status(new_counter_seconds=60.0)
     where = 'database="",event_type="a",outcome="filtered",step="filter",table="",topic="events.a"'
     filtered = f"onramp_writer_events_total{{{where}}}"
     for n in (0, 3):

@@ -11,7 +11,7 @@ import pytest
 
 from services.writer.observe import status_server
 from services.writer.observe.status import Status
-from services.writer.observe.status_server import MOST_CONNECTIONS, StatusServer
+from services.writer.observe.status_server import MAX_CONNECTIONS, StatusServer
 from tests.fixtures.writer import eventually
 
 _SCANNER = 100
@@ -54,7 +54,7 @@ def test_a_scanner_takes_neither_threads_nor_a_probes_answer(
         answer = httpx2.get(f"http://127.0.0.1:{server.port}/healthz", timeout=60)
         assert answer.json() == {"status": "alive"}
         assert clients[0].recv(1) == b"", "the oldest made room"
-        eventually(lambda: _threads() <= MOST_CONNECTIONS)
+        eventually(lambda: _threads() <= MAX_CONNECTIONS)
     eventually(lambda: _threads() == 0)
     assert caplog.records == []
 

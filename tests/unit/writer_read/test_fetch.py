@@ -137,7 +137,7 @@ def test_a_batch_that_is_larger_than_an_answer_comes_whole() -> None:
 def test_what_unfolds_to_more_than_a_worker_holds_is_read_a_part_at_a_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(fetch, "MOST_BYTES", 3 * 5_000)
+    monkeypatch.setattr(fetch, "MAX_BYTES", 3 * 5_000)
     logs = {p: [batch(n, [bytes(5_000)], codec=4) for n in range(4)] for p in (P, Q, R)}
     brokers = Brokers(logs)
     pieces: list[int] = []

@@ -121,7 +121,7 @@ def _java_snappy(*blocks: bytes) -> bytes:
 def test_what_unfolds_to_more_than_a_worker_holds_is_refused(
     codec: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(decompress, "MOST_BYTES", 3_000_000)
+    monkeypatch.setattr(decompress, "MAX_BYTES", 3_000_000)
     for size, refused in ((3_000_000, False), (3_000_001, True)):
         found = _zeros(codec, size)
         if not refused:
@@ -132,7 +132,7 @@ def test_what_unfolds_to_more_than_a_worker_holds_is_refused(
 
 
 def test_snappy_of_java_is_bounded_by_all_its_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decompress, "MOST_BYTES", 250)
+    monkeypatch.setattr(decompress, "MAX_BYTES", 250)
     block = _zeros(SNAPPY, 100)
     assert decompressed(SNAPPY, memoryview(_java_snappy(block, block)), 3) == bytes(200)
     with pytest.raises(CorruptBatchError, match="more than 250 bytes"):

@@ -22,7 +22,7 @@ _Headers = list[tuple[str, bytes | None]]
 _US: _Headers = list(CONTEXT)
 _TIME: _Headers = [(wire.HEADER_RECEIVED_AT, b"2026-11-21T08:00:00Z")]
 _OTHERS: _Headers = [(wire.HEADER_CONTEXT, b'{"consumer":{"type":"other"}}')]
-_MOST = wire.MOST_HEADERS
+_MAX = wire.MAX_HEADERS
 
 
 def _named(count: int) -> _Headers:
@@ -32,20 +32,20 @@ def _named(count: int) -> _Headers:
 @pytest.mark.parametrize(
     ("headers", "kind"),
     [
-        (_US + _named(_MOST - 1), Kind.ENVELOPE),
-        (_US + _named(_MOST), Kind.UNROUTABLE),
-        (_named(_MOST) + _US, Kind.UNROUTABLE),
-        (_US + _TIME + [("x", None)] * (_MOST - 2), Kind.ENVELOPE),
-        (_US + _TIME + [("x", None)] * (_MOST - 1), Kind.UNROUTABLE),
-        (_US * _MOST, Kind.ENVELOPE),
-        (_US * (_MOST + 1), Kind.UNROUTABLE),
-        (_OTHERS + _named(_MOST - 1), Kind.FILTERED),
-        (_OTHERS + _named(_MOST), Kind.UNROUTABLE),
-        (_named(_MOST), Kind.FILTERED),
+        (_US + _named(_MAX - 1), Kind.ENVELOPE),
+        (_US + _named(_MAX), Kind.UNROUTABLE),
+        (_named(_MAX) + _US, Kind.UNROUTABLE),
+        (_US + _TIME + [("x", None)] * (_MAX - 2), Kind.ENVELOPE),
+        (_US + _TIME + [("x", None)] * (_MAX - 1), Kind.UNROUTABLE),
+        (_US * _MAX, Kind.ENVELOPE),
+        (_US * (_MAX + 1), Kind.UNROUTABLE),
+        (_OTHERS + _named(_MAX - 1), Kind.FILTERED),
+        (_OTHERS + _named(_MAX), Kind.UNROUTABLE),
+        (_named(_MAX), Kind.FILTERED),
         (_named(10_000), Kind.UNROUTABLE),
-        ([*_US, (wire.HEADER_RECEIVED_AT, b"x" * wire.MOST_HEADER_BYTES)], Kind.UNROUTABLE),
-        ([(wire.HEADER_CONTEXT, LARGE), *_named(_MOST - 1)], Kind.FILTERED),
-        ([(wire.HEADER_CONTEXT, LARGE), *_named(_MOST)], Kind.UNROUTABLE),
+        ([*_US, (wire.HEADER_RECEIVED_AT, b"x" * wire.MAX_HEADER_BYTES)], Kind.UNROUTABLE),
+        ([(wire.HEADER_CONTEXT, LARGE), *_named(_MAX - 1)], Kind.FILTERED),
+        ([(wire.HEADER_CONTEXT, LARGE), *_named(_MAX)], Kind.UNROUTABLE),
         ([*_US, (wire.HEADER_CONTEXT, None)], Kind.FILTERED),
     ],
 )
@@ -70,5 +70,5 @@ def _writer_says(data: bytes) -> Kind:
 
 
 def test_nobody_walks_headers_that_nobody_reads() -> None:
-    written = as_varint(_MOST + 1) + b"these are no headers at all"
+    written = as_varint(_MAX + 1) + b"these are no headers at all"
     assert headers_of(written) == Headers(LARGE, None)

@@ -44,7 +44,7 @@ CREATE TABLE onramp.source_tables (
 );
 
 -- How far each public table has merged the changes that landed; moved in the merge's own transaction.
-CREATE TABLE onramp.models (
+CREATE TABLE onramp.table_settings (
     source        text        NOT NULL,
     schema_name   text        NOT NULL,
     table_name    text        NOT NULL,
@@ -93,7 +93,7 @@ CREATE TABLE onramp.models (
 -- Requested snapshots of tables without a key. Rows from offset `start` of the table's topic on are of the last
 -- snapshot that was requested there. Its marker, found by `token`, says what it has seen (the commits of all of that
 -- are before `lsn`), and whether there were rows at all.
-CREATE TABLE onramp.source_rereads (
+CREATE TABLE onramp.source_resnapshots (
     id          bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     source      text   NOT NULL,
     schema_name text   NOT NULL,
@@ -104,4 +104,4 @@ CREATE TABLE onramp.source_rereads (
     lsn         pg_lsn,
     has_rows    boolean
 );
-CREATE INDEX ON onramp.source_rereads (source, schema_name, table_name, start, id);
+CREATE INDEX ON onramp.source_resnapshots (source, schema_name, table_name, start, id);

@@ -42,7 +42,7 @@ CREATE INDEX totals_landed ON onramp.totals (destination) WHERE outcome = 'lande
 
 -- Warnings that are no outcome, counted in the rows' own transaction: `unkeyed` rows, which a producer's repeat
 -- lands twice, and `discarded_fields`, which a table's contract drops.
-CREATE TABLE onramp.remarks (
+CREATE TABLE onramp.warnings (
     topic_id    uuid    NOT NULL,
     topic       text    NOT NULL,
     partition   integer NOT NULL,
@@ -88,7 +88,7 @@ CREATE TABLE onramp.holds (
     kind        text             NOT NULL CHECK (kind IN ('table', 'type')),
     name        text             NOT NULL,
     state       text             NOT NULL
-        CHECK (state IN ('blocked', 'watched', 'paused', 'resumed', 'given_up')),
+        CHECK (state IN ('blocked', 'watched', 'paused', 'resumed', 'dead_lettered')),
     sqlstate    text,
     timeouts    integer          NOT NULL DEFAULT 0,
     seen        double precision NOT NULL DEFAULT 0,
