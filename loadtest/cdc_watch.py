@@ -1,9 +1,9 @@
 """When each change of a source became public, and how long after its commit that was.
 
 A table's counter in `onramp.table_settings` moves in the transaction that changes the public table, and a
-connection of its own reads it every 10 ms: the first reading at which it counts a change is the moment, noted when the
-answer is there.  It errs upwards, by at most the time between two readings.  Commits of a table are numbered
-in the order of their answers, which is that of the log but for those that are answered at once.
+connection of its own reads it every 10 ms: the first reading that counts a change is the moment, noted when
+the answer is there.  It errs upwards, by at most the time between two readings.  Commits of a table are
+numbered in the order of their answers, which is that of the log but for those that are answered at once.
 """
 
 import json

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from loadtest.claims import Claims, Floats, Ints
+from loadtest.client_claims import Claims, Floats, Ints
 from loadtest.shapes import Shape
 from loadtest.watch import Watch
 

@@ -15,7 +15,7 @@ import psutil
 
 from loadtest import charts, shapes, verify
 from loadtest import pages as written
-from loadtest.found import connect
+from loadtest.landed_rows import connect
 from loadtest.pages import MIN_SECONDS, RESULTS
 from loadtest.shapes import SEEDS, Shape
 from loadtest.target import ROOT, Target

@@ -18,9 +18,9 @@ from typing import Any, Final
 import numpy as np
 from confluent_kafka.admin import NewTopic
 
-from loadtest import found, measure, report, stand_still, verify
+from loadtest import landed_rows, measure, report, stalls, verify
 from loadtest.bodies import FIRST_NUMBER, Names
-from loadtest.claims import Claims
+from loadtest.client_claims import Claims
 from loadtest.generator import ORDER, STOP, Order
 from loadtest.history import Recorder
 from loadtest.shapes import KAFKA, SYSLOG, USERS, Shape, named
@@ -40,7 +40,7 @@ _ENDED_SECONDS: Final = 120.0
 def run(target: Target, shape: Shape, args: argparse.Namespace) -> dict[str, Any]:
     """Load `target` with `shape` and return the result; raises when the generator fails."""
     names = Names(secrets.token_hex(3), target.database)
-    topic = found.topic_of(shape.via, names)
+    topic = landed_rows.topic_of(shape.via, names)
     load_average = os.getloadavg()
     partitions = _prepare(target, shape, names, topic, args.partitions)
     with tempfile.TemporaryDirectory(prefix="onramp-load-") as name:
@@ -74,7 +74,7 @@ def run(target: Target, shape: Shape, args: argparse.Namespace) -> dict[str, Any
         **measure.rates(shape, claims, rows),
         **measure.latencies(shape, claims, rows),
         "looked_every_ms": round(1000 * watch.looked_seconds / max(watch.looks, 1), 1),
-        "stand_still": stand_still.told(rows, watch.looks_apart),
+        "stand_still": stalls.told(rows, watch.looks_apart),
         "errors": claims.errors,
         "processes": measure.costs(watch, int(claims.requests.count.sum())),
         "cores_of_others": measure.others(watch),
@@ -101,8 +101,8 @@ def _prepare(target: Target, shape: Shape, names: Names, topic: str, partitions:
             config["min.insync.replicas"] = str(target.brokers - 1)
         kafka.create_topics([NewTopic(topic, partitions, replicas, config=config)])[topic].result(20)
     if shape.via == KAFKA:
-        conn = found.connect(target.dsn)
-        found.make_table(conn, names)
+        conn = landed_rows.connect(target.dsn)
+        landed_rows.make_table(conn, names)
         conn.close()
     while (there := kafka.list_topics(timeout=10).topics.get(topic)) is None or not there.partitions:
         time.sleep(0.05)  # a broker learns of a new topic a moment after it was made
@@ -161,24 +161,24 @@ def _look(
     comparison = verify.Comparison(claims)
     due, accepted, seen = [], [], []
 
-    def take(piece: found.Rows) -> None:
+    def take(piece: landed_rows.Rows) -> None:
         numbers = piece["number"].astype(np.int64)
         comparison.take(numbers)
         if shape.via != KAFKA:
-            ours = numbers[numbers != found.STRAY]
+            ours = numbers[numbers != landed_rows.STRAY]
             requests = claims.requests_of(ours)
             due.append(claims.requests.intended[requests])
             accepted.append(claims.requests.ended[requests])
-            seen.append(visible.of(piece["partition"], piece["offset"])[numbers != found.STRAY])
+            seen.append(visible.of(piece["partition"], piece["offset"])[numbers != landed_rows.STRAY])
 
-    conn = found.connect(target.dsn)
+    conn = landed_rows.connect(target.dsn)
     try:
-        found.read_rows(conn, shape.via, names, take)
+        landed_rows.read_rows(conn, shape.via, names, take)
         verdict = comparison.verdict()
-        verify.check_counts(verdict, found.outcomes(conn, shape.via, names), exact=shape.via != SYSLOG)
+        verify.check_counts(verdict, landed_rows.outcomes(conn, shape.via, names), exact=shape.via != SYSLOG)
     finally:
         conn.close()
-    verdict.audit = verify.audit(target, found.topic_of(shape.via, names))
+    verdict.audit = verify.audit(target, landed_rows.topic_of(shape.via, names))
     if shape.via == KAFKA:
         sent = claims.requests  # packets' rows keep no receipts, but their sender got them
         due, accepted = [sent.intended[sent.ok]], [sent.ended[sent.ok]]

@@ -14,9 +14,9 @@ from typing import Any, Final
 import numpy as np
 from psycopg2.extensions import connection
 
-from loadtest import found
+from loadtest import landed_rows
 from loadtest.bodies import Names
-from loadtest.claims import IS_OK, IS_REFUSED, IS_UNKNOWN, NEVER_SENT, Claims, Ints
+from loadtest.client_claims import IS_OK, IS_REFUSED, IS_UNKNOWN, NEVER_SENT, Claims, Ints
 from loadtest.target import ROOT, Target
 
 _EXAMPLES: Final = 10
@@ -30,7 +30,7 @@ class Verdict:
     ok: int
     unknown: int
     refused: int
-    found: int = 0
+    landed_rows: int = 0
     lost: int = 0
     duplicate: int = 0
     phantom: int = 0
@@ -137,7 +137,7 @@ def check_counts(verdict: Verdict, outcomes: dict[str, int], *, exact: bool = Tr
 def compare(conn: connection, via: str, names: Names, claims: Claims) -> Verdict:
     """Compare the history with the run's table."""
     comparison = Comparison(claims)
-    found.read_rows(conn, via, names, lambda rows: comparison.take(rows["number"].astype(np.int64)))
+    landed_rows.read_rows(conn, via, names, lambda rows: comparison.take(rows["number"].astype(np.int64)))
     return comparison.verdict()
 
 

@@ -12,7 +12,7 @@ from stack import services, source_secrets
 from stack.connect import Connect
 from stack.part_process import PartProcess, answers_ok
 from stack.ports import free_port
-from stack.private import private_folder
+from stack.private_files import private_folder
 from stack.processes import Child, Command, wait_for
 
 _HEALTHY_SECONDS: Final = 60.0

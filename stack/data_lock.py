@@ -7,7 +7,7 @@ from typing import IO
 
 from stack.errors import UnavailableError
 from stack.guard_client import GUARD
-from stack.private import private_folder
+from stack.private_files import private_folder
 
 
 class DataLock:

@@ -7,7 +7,7 @@ One is a producer's and one an operator's. They are good only for the gateway an
 from pathlib import Path
 
 from shared.registry.keys import new_key
-from stack.private import secret
+from stack.private_files import secret
 
 FILE_NAME = "dev.key"
 OPERATOR_FILE_NAME = "operator.key"

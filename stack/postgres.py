@@ -17,7 +17,7 @@ from stack.errors import StackError, UnavailableError
 from stack.part_process import PartProcess
 from stack.ports import LOOPBACK, free_port
 from stack.postgres_account import Account, account_for, hand_over
-from stack.private import secret
+from stack.private_files import secret
 from stack.processes import Command, wait_for
 
 READY_SECONDS = 120.0

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from shared.registry.sources import PASSWORD_SUFFIX
-from stack.private import private_folder, store
+from stack.private_files import private_folder, store
 
 _FOLDER: Final = "sources"
 

@@ -14,10 +14,10 @@ from fastapi import FastAPI
 from services.admin.api.app import api
 from services.admin.api.metrics import AdminMetrics
 from services.admin.api.operators import Operators
+from services.admin.dead_letters.ingester import Keeper
+from services.admin.dead_letters.segment_packer import Packer
+from services.admin.group_rehearsals.scheduler import Looker
 from services.admin.jobs.runner import JobRunner
-from services.admin.keep.keeper import Keeper
-from services.admin.keep.packer import Packer
-from services.admin.looks.looker import Looker
 from services.admin.registry_api.routes import add_registry
 from services.admin.registry_watch import RegistryWatch
 from services.admin.segments.folder import Segments

@@ -5,7 +5,7 @@ from typing import Any
 from pydantic import SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from services.ops.registry.places import KnownPlaces
+from services.ops.registry.database_addresses import KnownPlaces
 
 
 class DestinationSettings(BaseSettings):

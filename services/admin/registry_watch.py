@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-from services.admin.until_stopped import UntilStopped
+from services.admin.background_tasks import UntilStopped
 from shared.registry import Registry
 
 _SECONDS: Final = 1.0

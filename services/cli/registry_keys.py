@@ -1,4 +1,4 @@
-"""`onramp keys create|list|rotate|revoke`: keys of senders in the registry in Kafka, each act one change."""
+"""The verbs of `onramp keys`: keys of senders in the registry in Kafka, each action one change."""
 
 import json
 from collections.abc import Callable, Mapping

@@ -10,7 +10,7 @@ from services.cli.exits import complain
 if TYPE_CHECKING:
     from services.cli.writer_status import WriterStatus
     from services.ops.operate.holds_sql import Held
-    from services.ops.operate.unsettled import Unsettled
+    from services.ops.operate.unsettled_offsets import Unsettled
 
 Entries = list[dict[str, Any]]
 #: What ends the waiting, by the state of a hold or a database.
@@ -113,7 +113,7 @@ def _unsettled(where: Where) -> "list[Unsettled] | None":
 
 async def _ask(where: Where) -> "list[Unsettled]":
     from services.ops.kafka_logs import KafkaLogs, no_leader
-    from services.ops.operate.unsettled import unsettled
+    from services.ops.operate.unsettled_offsets import unsettled
 
     async with KafkaLogs(where.brokers) as logs:
         found = await unsettled(logs)

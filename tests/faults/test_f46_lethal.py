@@ -5,7 +5,7 @@ import pytest
 from services.writer.batching import unfinished_ranges
 from services.writer.model.next_offsets import Position
 from services.writer.model.offsets import Partition
-from services.writer.partitions import set_aside
+from services.writer.partitions import quarantine
 from tests.fixtures.inline import Inline, KilledError
 from tests.fixtures.two import POISON, Bug, Two, ids
 from tests.fixtures.writer import event, eventually, landed, produce
@@ -81,7 +81,7 @@ def test_f46_a_record_that_kills_is_looked_for_while_the_others_land(two: Two, b
 def test_f46_a_process_that_survives_its_failure_did_not_crash(
     two: Two, bug: Bug, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(set_aside, "_RETRY_SECONDS", (600.0,))
+    monkeypatch.setattr(quarantine, "_RETRY_SECONDS", (600.0,))
     bug.at("read")
     two.send(POISON)
     writer = two.writer()

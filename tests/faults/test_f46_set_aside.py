@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from services.cli.app import app
 from services.writer.model.offsets import Partition
-from services.writer.partitions import set_aside
+from services.writer.partitions import quarantine
 from shared import wire
 from tests.fixtures.inline import Places
 from tests.fixtures.other import Other
@@ -60,7 +60,7 @@ def test_f46_a_topic_whose_records_all_fail_takes_nothing_from_another(two: Two,
 def test_f46_what_was_set_aside_is_finished_under_the_routes_it_began_with_by_a_successor(
     two: Two, other: Other, bug: Bug, places: Places, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(set_aside, "_RETRY_SECONDS", (600.0,))  # else its last plan may be of another try
+    monkeypatch.setattr(quarantine, "_RETRY_SECONDS", (600.0,))  # else its last plan may be of another try
     writer = two.writer(other)
     two.the_other_lands()
     bug.at("read")

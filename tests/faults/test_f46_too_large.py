@@ -9,7 +9,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from services.writer.model.offsets import Partition
 from services.writer.park import outbox
-from services.writer.partitions import set_aside
+from services.writer.partitions import quarantine
 from shared import wire
 from tests.faults.test_own_topics import set_topic
 from tests.fixtures.other import Other
@@ -24,7 +24,7 @@ LARGE, LIMIT = 17 << 20, 20 << 20
 @pytest.fixture
 def two(alone: Scene, monkeypatch: pytest.MonkeyPatch) -> Two:
     """On a Kafka of these tests alone: other tests read Onramp's own topics whole."""
-    monkeypatch.setattr(set_aside, "_RETRY_SECONDS", (0.5, 1.0))
+    monkeypatch.setattr(quarantine, "_RETRY_SECONDS", (0.5, 1.0))
     monkeypatch.setattr(outbox, "_AGAIN_SECONDS", 0.5)
     admin = AdminClient({"bootstrap.servers": alone.bootstrap})
     new = NewTopic(alone.topic, 1, 1, config={"max.message.bytes": str(LIMIT)})

@@ -53,7 +53,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "judging a range by its own routes: all that ever were may explain a missing row",
-        "services/ops/audit/settled_under.py",
+        "services/ops/audit/settled_routes.py",
         "if not digests or not digests <= log.routes.keys():",
         "if True:",
         "tests/integration/admin/test_settled_under.py",
@@ -88,14 +88,14 @@ MUTANTS: Final = (
     ),
     Mutant(
         "what was settled above a cut, or of a topic that is gone, is unjudged",
-        "services/ops/audit/incarnations.py",
+        "services/ops/audit/topic_generations.py",
         "                report.unjudged += n\n",
         "                pass\n",
         "tests/integration/admin/test_incarnations.py",
     ),
     Mutant(
         "that below another incarnation's end a row may be the other's",
-        "services/ops/audit/incarnations.py",
+        "services/ops/audit/topic_generations.py",
         "        shared=max(others, default=0),\n",
         "        shared=0,\n",
         "tests/integration/admin/test_incarnations.py",
@@ -123,14 +123,14 @@ MUTANTS: Final = (
     ),
     Mutant(
         "asking the neighbours where a ledger was moved",
-        "services/ops/audit/settled_under.py",
+        "services/ops/audit/settled_routes.py",
         "if history.began_before(offset) or offset >= self._covered[database]:",
         "if False:",
         "tests/faults/test_routes_of_the_time.py",
     ),
     Mutant(
         "missing a destination that never landed, whatever the routes were before and after",
-        "services/ops/audit/settled_under.py",
+        "services/ops/audit/settled_routes.py",
         "if not digests or not digests <= log.routes.keys():",
         "if True:",
         "tests/faults/test_routes_of_the_time.py",
@@ -151,7 +151,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "that everything below the keeper's offset is kept",
-        "services/ops/audit/kept.py",
+        "services/ops/audit/parked_store.py",
         "                if is_due:\n",
         "                if False:\n",
         (
@@ -161,7 +161,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "that what is kept are the bytes that were parked",
-        "services/ops/audit/kept.py",
+        "services/ops/audit/parked_store.py",
         "is_due and found[place].sha256 != digest",
         "False",
         (
@@ -171,7 +171,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "the sum of an event's states",
-        "services/ops/audit/kept.py",
+        "services/ops/audit/parked_store.py",
         "if total != found.total() + missing:",
         "if False:",
         (

@@ -7,8 +7,8 @@ from tests.mutants.machine import Mutant
 MUTANTS: Final = (
     Mutant(
         "that what the control database refuses of an event holds up no others",
-        "services/admin/keep/keeper.py",
-        "asyncio.to_thread(set_aside_sql.keep, session, *found)",
+        "services/admin/dead_letters/ingester.py",
+        "asyncio.to_thread(quarantine_sql.keep, session, *found)",
         "asyncio.to_thread(session.keep, *found)",
         (
             "tests/integration/admin/"
@@ -17,7 +17,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "that each event beside one which is refused is kept",
-        "services/admin/keep/set_aside_sql.py",
+        "services/admin/dead_letters/quarantine_sql.py",
         "        if len(events) > 1:\n",
         "        if False:\n",
         (
@@ -27,7 +27,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "that what was set aside is kept once it can be",
-        "services/admin/keep/set_aside_sql.py",
+        "services/admin/dead_letters/quarantine_sql.py",
         "            _rows(session, _REMOVE, key)\n",
         "",
         (
@@ -123,7 +123,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "the keeper's offsets in the events' transaction",
-        "services/admin/store/keeper_sql.py",
+        "services/admin/store/ingester_sql.py",
         "            causes = self._counted_under(unique)\n",
         (
             "            _move(cur, next_offsets)\n"
@@ -137,28 +137,28 @@ MUTANTS: Final = (
     ),
     Mutant(
         "that the keeper knows a repeat",
-        "services/admin/store/keeper_sql.py",
+        "services/admin/store/ingester_sql.py",
         "        ON CONFLICT ({_PLACE}) DO NOTHING\n        RETURNING",
         "        RETURNING",
         "tests/integration/admin/test_repeats.py",
     ),
     Mutant(
         "that a topic which was recreated is another one to the keeper",
-        "services/admin/keep/keeper.py",
+        "services/admin/dead_letters/ingester.py",
         " if source not in recreated}",
         "}",
         "tests/integration/admin/test_parked_topic.py",
     ),
     Mutant(
         "that the keeper opens a resolved group again",
-        "services/admin/store/keeper_sql.py",
+        "services/admin/store/ingester_sql.py",
         "CASE g.state WHEN 'resolved' THEN 'open' ELSE g.state END",
         "g.state",
         "tests/integration/admin/test_keeper.py::test_a_resolved_group_opens_again_when_it_gets_an_event",
     ),
     Mutant(
         "that the keeper is one",
-        "services/admin/store/keeper_sql.py",
+        "services/admin/store/ingester_sql.py",
         "            if cur.fetchone() != (True,):\n                return None\n",
         "            cur.fetchone()\n",
         "tests/integration/admin/test_keeper.py::test_beyond_the_most_groups_causes_are_counted_together",
@@ -255,7 +255,7 @@ MUTANTS: Final = (
             "        return Edited(edited, sha256(edited).digest())\n"
         ),
         (
-            "tests/unit/admin/"
+            "tests/unit/ops/"
             "test_fixes.py::test_s26_whatever_a_patch_says_all_but_the_payload_stays_byte_for_byte"
         ),
     ),
@@ -265,7 +265,7 @@ MUTANTS: Final = (
         "    if changed:\n",
         "    if False:\n",
         (
-            "tests/unit/admin/"
+            "tests/unit/ops/"
             "test_edited_lines.py::test_s26_a_line_that_says_another_id_name_or_place_is_refused"
         ),
     ),
@@ -304,7 +304,7 @@ MUTANTS: Final = (
         "services/ops/fixes/exact.py",
         "    if len(members) < len(pairs):\n",
         "    if False:\n",
-        "tests/unit/admin/test_fixes.py::test_an_event_without_a_payload_has_none_to_fix",
+        "tests/unit/ops/test_fixes.py::test_an_event_without_a_payload_has_none_to_fix",
     ),
     Mutant(
         "that a rehearsal leaves nothing where it asked",

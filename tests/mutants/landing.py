@@ -229,7 +229,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "what goes nowhere and is too large, kept in a database",
-        "services/writer/settle/without_target.py",
+        "services/writer/settle/unroutable.py",
         "                outbox.add(",
         "                _ = (",
         (
@@ -255,13 +255,13 @@ MUTANTS: Final = (
     Mutant(
         "floats that a column gives back",
         "services/writer/columns/json_to_text.py",
-        "if not lossless.keeps_number(of, text):",
+        "if not value_changes.keeps_number(of, text):",
         "if False:",
         "tests/integration/writer_tables/test_lossless.py",
     ),
     Mutant(
         "floats spelled with all of their digits",
-        "services/writer/columns/lossless.py",
+        "services/writer/columns/value_changes.py",
         "return _is_spelled(float(kept), text, _DIGITS[of.float_name])",
         "return False",
         "tests/unit/writer/test_floats.py",
@@ -269,7 +269,7 @@ MUTANTS: Final = (
     Mutant(
         "intervals keep their digits",
         "services/writer/columns/json_to_text.py",
-        "if lost := lossless.interval_loss(of, value):",
+        "if lost := value_changes.interval_loss(of, value):",
         "if lost := None:",
         "tests/integration/writer_tables/test_lossless.py",
     ),

@@ -143,7 +143,7 @@ MUTANTS: Final = (
         "            raise\n",
         (
             "tests/integration/cdc/"
-            "test_modeler.py::test_a_table_that_fails_is_held_alone_and_goes_on_when_it_is_fixed"
+            "test_merger.py::test_a_table_that_fails_is_held_alone_and_goes_on_when_it_is_fixed"
         ),
     ),
     Mutant(
@@ -168,42 +168,42 @@ MUTANTS: Final = (
         "services/cdc/merge/merge_sql.py",
         "        if not self.table.key:\n            seen =",
         "        if False:\n            seen =",
-        "tests/integration/cdc/test_seen.py::test_what_the_snapshot_has_seen_is_not_there_twice",
+        "tests/integration/cdc/test_snapshot_visibility.py::test_what_the_snapshot_has_seen_is_not_there_twice",
     ),
     Mutant(
         "what a snapshot has seen: also in the merges that follow",
         "services/cdc/merge/merge_sql.py",
         "            seen=seen,\n",
         "",
-        "tests/integration/cdc/test_seen.py::test_what_the_snapshot_has_seen_is_not_there_twice",
+        "tests/integration/cdc/test_snapshot_visibility.py::test_what_the_snapshot_has_seen_is_not_there_twice",
     ),
     Mutant(
         "what a snapshot has seen: nothing is merged before it is known",
         "services/cdc/merge/snapshot_visibility_sql.py",
         "    return stop if at is None else int(at)\n",
         "    return stop\n",
-        "tests/integration/cdc/test_seen.py::test_it_waits_until_the_agent_has_told_what_was_seen",
+        "tests/integration/cdc/test_snapshot_visibility.py::test_it_waits_until_the_agent_has_told_what_was_seen",
     ),
     Mutant(
         "what a snapshot has seen: what was cut off holds nothing up",
         "services/cdc/merge/snapshot_visibility_sql.py",
         "lead(start, 1, %(stop)s) OVER (ORDER BY start, id)",
         "%(stop)s",
-        "tests/integration/cdc/test_seen.py::test_what_was_cut_off_before_its_first_row_holds_nothing_up",
+        "tests/integration/cdc/test_snapshot_visibility.py::test_what_was_cut_off_before_its_first_row_holds_nothing_up",
     ),
     Mutant(
         "what a snapshot has seen: what is sent again is known by its identity",
         "services/cdc/merge/merge_sql.py",
         "mark = state_sql.mark(conn, position, stop)",
         "mark = None",
-        "tests/integration/cdc/test_seen.py::test_what_is_sent_again_is_not_there_twice_either",
+        "tests/integration/cdc/test_snapshot_visibility.py::test_what_is_sent_again_is_not_there_twice_either",
     ),
     Mutant(
         "what a snapshot has seen: TRUNCATE",
         "services/cdc/merge/snapshot_visibility_sql.py",
         "b.op <> 'r' AND b.lsn <",
         "b.op NOT IN ('r', 't') AND b.lsn <",
-        "tests/integration/cdc/test_seen.py::test_a_truncate_that_was_seen_empties_nothing",
+        "tests/integration/cdc/test_snapshot_visibility.py::test_a_truncate_that_was_seen_empties_nothing",
     ),
     Mutant(
         "what a snapshot has seen: only until the log is past it",
@@ -212,7 +212,7 @@ MUTANTS: Final = (
         "",
         (
             "tests/integration/cdc/"
-            "test_seen.py::test_long_after_it_an_id_that_comes_again_is_not_taken_for_one_that_was_seen"
+            "test_snapshot_visibility.py::test_long_after_it_an_id_that_comes_again_is_not_taken_for_one_that_was_seen"
         ),
     ),
 )

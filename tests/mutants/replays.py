@@ -31,21 +31,21 @@ MUTANTS: Final = (
     ),
     Mutant(
         "grants, for the table that was named",
-        "services/writer/replay/place.py",
+        "services/writer/replay/target_table.py",
         "        return self._routing.allows(topic, target)",
         "        return True",
         "tests/integration/writer/test_replays.py::test_a_table_that_no_route_names_needs_another",
     ),
     Mutant(
         "schemas that are closed, for the table that was named",
-        "services/writer/replay/place.py",
+        "services/writer/replay/target_table.py",
         "        if configured is None or is_closed(target.schema) or",
         "        if False and",
         "tests/integration/writer/test_replays.py::test_no_grant_opens_a_schema_that_is_closed",
     ),
     Mutant(
         "the order of a replay",
-        "services/writer/replay/place.py",
+        "services/writer/replay/target_table.py",
         "key=lambda e: (group_of(e), e.offset)",
         "key=lambda e: (group_of(e), -e.offset)",
         (
@@ -69,7 +69,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "the routes of today, for what is replayed",
-        "services/writer/replay/place.py",
+        "services/writer/replay/target_table.py",
         "            if target.database == self._database and name == destination:\n",
         "            if name == destination:\n",
         (
@@ -81,10 +81,10 @@ MUTANTS: Final = (
     Mutant(
         "that a row and what is said of its attempt are one transaction",
         "services/writer/replay/replay.py",
-        "            staged.record(conn, ((s, verdicts[s.event.key]) for s in fresh))\n",
+        "            staged_attempts.record(conn, ((s, verdicts[s.event.key]) for s in fresh))\n",
         (
             "            conn.commit()\n"
-            "            staged.record(conn, ((s, verdicts[s.event.key]) for s in fresh))\n"
+            "            staged_attempts.record(conn, ((s, verdicts[s.event.key]) for s in fresh))\n"
         ),
         (
             "tests/faults/"
@@ -94,7 +94,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "that the default database alone says where it belongs",
-        "services/writer/replay/place.py",
+        "services/writer/replay/target_table.py",
         "elif error is None and not is_default and targets[0].database != self._database:",
         "elif False:",
         (
@@ -104,7 +104,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "that one attempt is one row",
-        "services/writer/replay/place.py",
+        "services/writer/replay/target_table.py",
         "if error is None and len(targets) != 1:",
         "if error is None and not targets:",
         (

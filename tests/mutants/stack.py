@@ -7,17 +7,17 @@ from tests.mutants.machine import Mutant
 MUTANTS: Final = (
     Mutant(
         "narrowing the data folder",
-        "stack/private.py",
+        "stack/private_files.py",
         "_narrow(folder, _FOLDER)",
         "pass",
-        "tests/unit/stack/test_private.py",
+        "tests/unit/stack/test_private_files.py",
     ),
     Mutant(
         "narrowing secrets",
-        "stack/private.py",
+        "stack/private_files.py",
         "_narrow(file, _FILE)",
         "pass",
-        "tests/unit/stack/test_private.py",
+        "tests/unit/stack/test_private_files.py",
     ),
     Mutant(
         "ports of which each is one stack's",

@@ -31,7 +31,7 @@ from services.admin.api.queries import (
 )
 from services.admin.api.recheck import add_recheck
 from services.admin.api.rights import Asking, caller_of, require_once, require_right
-from services.admin.keep.keeper import KeeperStatus
+from services.admin.dead_letters.ingester import KeeperStatus
 from services.admin.segments.folder import Segments
 from services.admin.store import group_marks_sql, read_sql
 from services.admin.store.bytes_sql import shown, value

@@ -9,7 +9,7 @@ from services.admin.store.bytes_sql import Loaded
 from services.admin.store.read_sql import Act, Event, Group, Part
 from services.ops.parked.facets import Facets, is_personal
 from services.ops.parked.fingerprint import Cause
-from services.ops.parked.sentence import sentence
+from services.ops.parked.outcome_sentence import sentence
 from shared.mask import masked
 
 #: Pointers to the personal fields of the events of a name.

@@ -5,10 +5,10 @@ import logging
 from collections.abc import Mapping
 from typing import Final
 
+from services.admin.background_tasks import UntilStopped
 from services.admin.segments.folder import Segments
 from services.admin.store.replay_sql import Retired
 from services.admin.store.work_sql import JobSession
-from services.admin.until_stopped import UntilStopped
 from shared.errors import InfrastructureError
 from shared.registry import Registry
 

@@ -2,8 +2,8 @@
 
 from fastapi import FastAPI
 
+from services.admin.registry_api.access import add_looks
 from services.admin.registry_api.keys import add_keys
-from services.admin.registry_api.looks import add_looks
 from services.admin.registry_api.topics import add_topics
 from services.admin.registry_api.types import add_types
 from services.admin.registry_api.whole import add_whole

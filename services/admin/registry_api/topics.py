@@ -25,8 +25,13 @@ from services.admin.registry_api.schemas import (
 from services.admin.store.control_sql import transaction
 from services.admin.store.read_sql import record_act
 from services.ops.operate import kafka_new_topic, kafka_retention, topics
-from services.ops.registry.of_topics import events_of, facts_with_types, personal_of, shown
 from services.ops.registry.registry_reader import RegistryDesk
+from services.ops.registry.topic_owners import (
+    events_of,
+    facts_with_types,
+    personal_of,
+    shown,
+)
 from shared.errors import TOPIC_REFUSED, UserError
 from shared.registry import Snapshot
 

@@ -8,8 +8,8 @@ import io
 from collections.abc import Callable
 from typing import Any, Final
 
-from services.admin.segments.patience import Patience, SilentError
-from services.admin.segments.refusals import refused, unavailable
+from services.admin.segments.storage_errors import refused, unavailable
+from services.admin.segments.timeouts import Patience, SilentError
 from shared.errors import InfrastructureError
 
 #: Of a call that reads about a megabyte, or asks for less.

@@ -11,8 +11,8 @@ from pathlib import PurePosixPath
 from typing import Any, TypeVar
 
 from services.admin.segments.files import CALL_SECONDS, Reader, Writer
-from services.admin.segments.patience import Patience, SilentError
-from services.admin.segments.refusals import not_there, refused, unavailable
+from services.admin.segments.storage_errors import not_there, refused, unavailable
+from services.admin.segments.timeouts import Patience, SilentError
 from shared import failpoints
 
 T = TypeVar("T")

@@ -19,7 +19,7 @@ from services.admin.store.read_sql import Only
 from services.admin.store.rehearsals_sql import Question
 from services.admin.store.sets_sql import EventSet, condition, rows
 from services.admin.store.staging_sql import COLUMNS, Load, attempt_of
-from services.ops.parked.sentence import sentence_of
+from services.ops.parked.outcome_sentence import sentence_of
 from shared.errors import NOT_STORED, SET_CHANGED, InfrastructureError, UserError
 from shared.mask import masked
 from shared.registry import Snapshot

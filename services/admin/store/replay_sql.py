@@ -16,7 +16,7 @@ from psycopg2.extensions import connection
 from services.admin.attempts import Asked, Attempt, Destination, Found, everywhere
 from services.admin.store import results_sql, staging_sql
 from services.admin.store.staging_sql import COLUMNS, Load, Staging, attempt_of
-from services.ops.parked.sentence import sentence_of
+from services.ops.parked.outcome_sentence import sentence_of
 from shared.errors import DATABASE_RETIRED, NOT_CONFIGURED, InfrastructureError, UserError
 from shared.postgres import arrays
 

@@ -20,11 +20,11 @@ from services.cdc.agent.source_sql import SourceDatabase, SourceError
 from services.cdc.agent.source_state import Kept, Seen, Shown, State
 from services.cdc.agent.source_state_sql import KeptDatabase, KeptError
 from services.cdc.health.gap import Gap, GapCheck, Readings
+from services.cdc.health.merge_lag import Unmerged
 from services.cdc.health.refusals import Refusals
 from services.cdc.health.remedies import with_remedy
 from services.cdc.health.slot import Readers
 from services.cdc.health.slot_watch import SlotWatch
-from services.cdc.health.unmerged import Unmerged
 from shared.backoff import Backoff
 from shared.registry.sources import Source
 

@@ -43,7 +43,8 @@ _RESYNC: Final = """
 #: What landed before `trimmed_to` is gone; what was parked and replayed meanwhile is among the rest.  Where a
 #: table begins amid its log changes of before may come again, and its snapshot may have seen some behind it.
 _REBUILD: Final = """
-    UPDATE onramp.table_settings m SET next_offset = begins_at, clear_at = begins_at, clear_after = next_offset,
+    UPDATE onramp.table_settings m
+    SET next_offset = begins_at, clear_at = begins_at, clear_after = next_offset,
         carried = NULL,
         last_commit = CASE WHEN begins_at > coalesce(log_begins_at, 0) THEN last_commit END,
         last_order = CASE WHEN begins_at > coalesce(log_begins_at, 0) THEN last_order END,

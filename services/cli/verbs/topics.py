@@ -60,7 +60,7 @@ def list_(where: Where, *, as_json: JsonOption = False) -> None:
     onramp topics list --json
     """
     from services.ops.operate.topics import facts
-    from services.ops.registry.of_topics import facts_with_types
+    from services.ops.registry.topic_owners import facts_with_types
 
     with exits_when_unavailable():
         registry, topics = _registry(where), asyncio.run(facts(where.brokers))
@@ -87,7 +87,7 @@ def sample(where: Where, topic: TopicArgument, *, last: LastOption = 10, as_json
 
     onramp topics sample order_placed --last 5
     """
-    from services.ops.registry.of_topics import personal_of, shown
+    from services.ops.registry.topic_owners import personal_of, shown
 
     with exits_when_unavailable():
         name, records = _newest(where, topic, last)

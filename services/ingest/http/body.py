@@ -10,7 +10,7 @@ from typing import Final, Self
 
 from services.ingest.asgi import AsgiReceive, ClientGoneError
 from services.ingest.http.content_encoding import Inflater, codec_of
-from services.ingest.http.growing import Growing
+from services.ingest.http.growing_buffer import Growing
 from services.ingest.send.byte_budget import ByteBudget
 from shared.errors import BODY_TOO_LARGE, UserError
 

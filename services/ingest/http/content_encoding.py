@@ -18,7 +18,7 @@ if sys.version_info >= (3, 14):
 else:
     from backports import zstd
 
-from services.ingest.http.growing import Growing
+from services.ingest.http.growing_buffer import Growing
 from shared.errors import BAD_COMPRESSION, BODY_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE, UserError
 
 _GZIP_WINDOW: Final = 31

@@ -98,7 +98,7 @@ class ProducerInstance:
                 self.idle.set()
 
     async def _acknowledgement(self, acknowledged: "asyncio.Future[Any]", topic: str, partition: int) -> Any:
-        """Wait at most `stuck_producer_seconds`, or without a limit while the second producer has the batch."""
+        """Wait `stuck_producer_seconds` at most, or without limit while the second producer has the batch."""
         try:
             while True:
                 done, _ = await asyncio.wait([acknowledged], timeout=self._wedged_seconds)

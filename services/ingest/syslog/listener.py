@@ -19,10 +19,10 @@ from services.ingest.auth.quotas import Quotas
 from services.ingest.observe.metrics import EventCounts
 from services.ingest.observe.rejection_log import RejectionLog
 from services.ingest.settings import IngestSettings
+from services.ingest.syslog.connection_setup import Opened, peer_of
 from services.ingest.syslog.connections import Connections
 from services.ingest.syslog.delivery import LIMITED, LOST, REJECTED, Delivery, count, show_none_yet
 from services.ingest.syslog.framing import Framer, FramingError
-from services.ingest.syslog.opened import Opened, peer_of
 from services.ingest.syslog.sources import Sources
 
 logger = logging.getLogger(__name__)

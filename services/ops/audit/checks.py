@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from services.ops.audit.books import Books, between
+from services.ops.audit.ledgers import Books, between
 from services.ops.audit.replays import redirected
 from services.ops.findings import Code, Finding, Incarnation, Line, Report, Source, Table
 from shared import wire

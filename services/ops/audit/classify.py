@@ -18,7 +18,7 @@ from uuid import UUID
 from services.ops.kafka_logs import LogRecord
 from services.ops.times import as_time
 from shared import wire
-from shared.unreadable import UNREADABLE
+from shared.parse_errors import UNREADABLE
 
 _FILTER: Final = {"consumer": {"type": "data_pipeline"}}
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from sys import intern
 
-from services.ops.audit.books import Books, DatabaseBooks, ParkedEvent
-from services.ops.audit.kept import Comparison
+from services.ops.audit.ledgers import Books, DatabaseBooks, ParkedEvent
+from services.ops.audit.parked_store import Comparison
 from services.ops.audit.settled_log import SettledLog
 from services.ops.findings import Incarnation, Source
 from services.ops.kafka_logs import KafkaLogs

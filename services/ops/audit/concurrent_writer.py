@@ -4,7 +4,7 @@ Each database is read at a moment of its own, Kafka after them.  What a batch ha
 of them and not to another, or not yet counted, is no violation, and no sum over it balances.
 """
 
-from services.ops.audit.books import Books
+from services.ops.audit.ledgers import Books
 from services.ops.findings import Incarnation
 
 

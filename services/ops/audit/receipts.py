@@ -9,10 +9,9 @@ from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import Final
 
-from services.ops.audit.books import Books
 from services.ops.audit.classify import Event, Kind, classify, read
 from services.ops.audit.concurrent_writer import in_progress
-from services.ops.audit.incarnations import ReadableRange
+from services.ops.audit.ledgers import Books
 from services.ops.audit.reading_result import ReadingResult
 from services.ops.audit.replays import (
     Edits,
@@ -21,7 +20,8 @@ from services.ops.audit.replays import (
     wrong_rows_of_refused,
 )
 from services.ops.audit.settled_log import Routed
-from services.ops.audit.settled_under import SettledRoutes
+from services.ops.audit.settled_routes import SettledRoutes
+from services.ops.audit.topic_generations import ReadableRange
 from services.ops.findings import Code, Finding, Replayed, Table
 from services.ops.kafka_logs import LogRecord
 from services.ops.totals_sql import Row, Snapshot

@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from services.ops.audit.books import Books, DatabaseBooks
+from services.ops.audit.ledgers import Books, DatabaseBooks
 from services.ops.findings import Code, Finding, Incarnation, Replayed, Source, Table
 from services.ops.fixes import exact, payloads
 from services.ops.fixes.payloads import Edited

@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from services.ops import parked_store_sql, totals_sql
-from services.ops.audit.balance import Sums
-from services.ops.audit.books import Books
 from services.ops.audit.checks import (
     check_held,
     check_markers,
@@ -25,19 +23,21 @@ from services.ops.audit.checks import (
 )
 from services.ops.audit.collect import collect
 from services.ops.audit.concurrent_writer import concurrent_writer, in_progress
-from services.ops.audit.incarnations import (
+from services.ops.audit.ledgers import Books
+from services.ops.audit.parked_store import Comparison, KeptCheck
+from services.ops.audit.partitions_without_leader import report_leaderless
+from services.ops.audit.reading_result import ReadingResult
+from services.ops.audit.receipts import Reading
+from services.ops.audit.reconcile import Sums
+from services.ops.audit.replays import Edits, check_replayed
+from services.ops.audit.settled_routes import check_gaps
+from services.ops.audit.topic_generations import (
     ReadableRange,
     dead_lettered,
     deleted,
     readable_ranges,
     report_unreadable,
 )
-from services.ops.audit.kept import Comparison, KeptCheck
-from services.ops.audit.leaderless import report_leaderless
-from services.ops.audit.reading_result import ReadingResult
-from services.ops.audit.receipts import Reading
-from services.ops.audit.replays import Edits, check_replayed
-from services.ops.audit.settled_under import check_gaps
 from services.ops.findings import Code, Finding, Incarnation, Report
 from services.ops.kafka_logs import KafkaLogs
 from services.ops.totals_sql import Snapshot

@@ -12,7 +12,7 @@ import msgspec
 
 from services.ops.findings import Table
 from shared import wire
-from shared.unreadable import UNREADABLE
+from shared.parse_errors import UNREADABLE
 
 LANDING_SCHEMA: Final = "events"
 #: Entries that the writer asks for and the audit does not.

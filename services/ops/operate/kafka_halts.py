@@ -15,7 +15,7 @@ from services.ops.kafka_logs import KafkaLogs, no_leader
 from shared import wire
 from shared.errors import KAFKA_UNAVAILABLE, InfrastructureError
 from shared.kafka_security import Brokers
-from shared.unreadable import UNREADABLE
+from shared.parse_errors import UNREADABLE
 
 #: Go on with what Kafka has.
 ACCEPT: Final = "accept"

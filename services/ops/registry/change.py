@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from services.ops.registry.places import Places
+from services.ops.registry.database_addresses import Places
 from services.ops.registry.tables import Made, make_tables
 from shared.contracts.json_schema import compile_schema
 from shared.contracts.pair import Kind

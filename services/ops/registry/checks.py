@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from services.ops.operate.destinations_sql import Fact, Wanted, facts
 from services.ops.operate.holds_sql import connected
-from services.ops.registry.places import Places
+from services.ops.registry.database_addresses import Places
 from shared.contracts.tables import columns_of, quoted
 from shared.registry import Destination, EventType, Snapshot
 

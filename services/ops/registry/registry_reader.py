@@ -6,7 +6,7 @@ from contextlib import closing, contextmanager
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from services.ops.registry.places import Places
+from services.ops.registry.database_addresses import Places
 from shared.errors import OVERLOADED, REGISTRY_UNREAD, InfrastructureError
 from shared.registry import Snapshot
 from shared.registry.change_log import Chain, ChangeSet

@@ -12,7 +12,7 @@ from services.ops.operate.destinations_sql import (
     own_column_facts,
 )
 from services.ops.operate.holds_sql import connected
-from services.ops.registry.places import Places
+from services.ops.registry.database_addresses import Places
 from shared.contracts.tables import FieldColumn, columns_of, quoted
 from shared.errors import DATABASE_UNAVAILABLE, InfrastructureError
 from shared.registry import Destination, EventType, Snapshot

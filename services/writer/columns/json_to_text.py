@@ -19,7 +19,7 @@ from typing import Any, Final
 import msgspec
 import orjson
 
-from services.writer.columns import lossless
+from services.writer.columns import value_changes
 from services.writer.columns.column_types import Kind, Type
 from services.writer.columns.range_bounds import bounds_of
 
@@ -76,7 +76,7 @@ def as_texts(of: Type, raws: Sequence[msgspec.Raw | bytes]) -> tuple[Texts, dict
         return [None if v is None else _text(raw) for v, raw in zip(values, raws, strict=True)], {}
     if of.kind is Kind.TEXT and kinds <= {str} and of.longest is None and of.longest_bytes is None:
         return values, {}
-    if of.kind is Kind.NUMBER and kinds <= {int} and lossless.keeps_integers(of, values):
+    if of.kind is Kind.NUMBER and kinds <= {int} and value_changes.keeps_integers(of, values):
         return [None if v is None else _text(raw) for v, raw in zip(values, raws, strict=True)], {}
     texts: Texts = []
     misfits: dict[int, MisfitError] = {}
@@ -124,7 +124,7 @@ def _number(of: Type, text: str) -> str:
         raise MisfitError(
             "22003", f"the column keeps {of.scale} digits after the point, and more would be lost"
         )
-    if not lossless.keeps_number(of, text):
+    if not value_changes.keeps_number(of, text):
         raise MisfitError("22003", "the column keeps fewer digits: declare it double precision or numeric")
     return text
 
@@ -219,7 +219,7 @@ def plain_time(of: Type) -> str | None:
 def _interval(of: Type, value: str) -> str:
     if _INFINITE.search(value):
         raise MisfitError("22007", "an interval has an end")
-    if lost := lossless.interval_loss(of, value):
+    if lost := value_changes.interval_loss(of, value):
         raise MisfitError("22008", lost)
     return value
 

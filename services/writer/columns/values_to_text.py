@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from services.writer.columns.column_types import Kind, Type
 from services.writer.columns.json_to_text import MisfitError, as_texts, plain_time
-from services.writer.columns.lossless import SAFE_LENGTH
+from services.writer.columns.value_changes import SAFE_LENGTH
 from services.writer.model.arrow_bytes import joined, offsets
 
 _Mask = np.ndarray[Any, np.dtype[np.bool_]]

@@ -26,7 +26,7 @@ from services.writer.model.routes import Routes
 from services.writer.park import outbox
 from services.writer.park.diverted_topic import RangeMarker
 from services.writer.partitions.plan_log import PlanLog
-from services.writer.partitions.set_aside import describe
+from services.writer.partitions.quarantine import describe
 from services.writer.postgres.database import Database
 from services.writer.postgres.database_threads import failures, in_own_thread
 from services.writer.postgres.migrations import migrate

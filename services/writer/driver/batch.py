@@ -10,7 +10,13 @@ from services.writer.kafka.producer import is_foreseen
 from services.writer.model.offsets import Range
 from services.writer.model.routes import Routes
 from services.writer.partitions.plan_log import Totals
-from services.writer.partitions.set_aside import Fault, describe, halt_reason, in_halves, up_to_fault
+from services.writer.partitions.quarantine import (
+    Fault,
+    describe,
+    halt_reason,
+    in_halves,
+    up_to_fault,
+)
 from services.writer.postgres.database import Database
 from services.writer.postgres.database_threads import failures
 from services.writer.postgres.pool import transaction

@@ -18,7 +18,7 @@ from services.writer.model.routes import Routes
 from services.writer.observe.status import Status
 from services.writer.park.diverted_topic import EmptyRanges, RangeMarker, closing_records
 from services.writer.partitions.plan_log import PlanLog, Totals
-from services.writer.partitions.set_aside import Strikes
+from services.writer.partitions.quarantine import Strikes
 from services.writer.postgres.database import Database
 from services.writer.settle.pause_policy import PausePolicy
 from services.writer.settle.work_order import TaskReport, WorkOrder

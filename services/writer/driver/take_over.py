@@ -20,7 +20,7 @@ from services.writer.model.offsets import Partition
 from services.writer.observe.status import Status
 from services.writer.park.diverted_topic import EmptyRanges, RangeMarker, parse_header
 from services.writer.partitions.plan_log import PlanLog
-from services.writer.partitions.set_aside import Strikes
+from services.writer.partitions.quarantine import Strikes
 from services.writer.postgres.database import Database
 from services.writer.settings import WriterSettings
 from services.writer.settle.pause_policy import PausePolicy

@@ -29,10 +29,10 @@ from services.writer.model.next_offsets import Committed
 from services.writer.model.offsets import Partition
 from shared import wire
 from shared.errors import KAFKA_UNAVAILABLE, InfrastructureError
+from shared.parse_errors import UNREADABLE
 from shared.polling import poll, read_to
 from shared.settings import KafkaSettings
 from shared.topics import OWN_TOPICS
-from shared.unreadable import UNREADABLE
 
 log = logging.getLogger(__name__)
 

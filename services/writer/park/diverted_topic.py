@@ -20,7 +20,7 @@ from services.writer.model.offsets import Partition, Range
 from services.writer.model.records import ARRIVALS, USUAL, PartitionSlice
 from shared import wire
 from shared.kafka_security import Brokers
-from shared.unreadable import UNREADABLE
+from shared.parse_errors import UNREADABLE
 
 HEADER: Final = "onramp-waiting"
 #: Most ranges of one record: some 80 kB when each is of another topic.

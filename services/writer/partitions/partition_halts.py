@@ -16,7 +16,7 @@ from uuid import uuid4
 import msgspec
 
 from services.writer.model.offsets import Partition
-from shared.unreadable import UNREADABLE
+from shared.parse_errors import UNREADABLE
 
 IncarnationKey = tuple[str, int]
 """An incarnation of a partition as the keys name it: its id (the topic's UUID, or its own) and the number."""

@@ -22,7 +22,7 @@ from services.writer.model.offsets import Partition, Range
 from services.writer.model.routes import Routes
 from services.writer.partitions.partition_halts import Entry, IncarnationKey, PartitionHalts
 from services.writer.partitions.retirements import Retirements
-from shared.unreadable import UNREADABLE
+from shared.parse_errors import UNREADABLE
 
 
 class Totals(NamedTuple):

@@ -16,7 +16,7 @@ import pyarrow as pa
 from psycopg2 import sql
 from psycopg2.extensions import connection
 
-from services.writer.model.recently_seen import RecentlySeen
+from services.writer.model.recent_values import RecentlySeen
 from services.writer.persist.copy import all_or_none, savepoint
 from services.writer.persist.insert import fill_stage
 from services.writer.persist.insert_spec import InsertResult, InsertSpec

@@ -14,7 +14,7 @@ import pyarrow as pa
 from psycopg2.extensions import connection
 
 from services.writer.columns import no_unique_key
-from services.writer.model.halving import Failed, Odds, halve
+from services.writer.model.bisect_failures import Failed, Odds, halve
 from services.writer.model.targets import Target
 from services.writer.persist import landing, typed_table
 from services.writer.persist.copy import copy_into, savepoint

@@ -15,7 +15,7 @@ import pyarrow as pa
 from psycopg2 import sql
 from psycopg2.extensions import connection
 
-from services.writer.model.recently_seen import RecentlySeen
+from services.writer.model.recent_values import RecentlySeen
 from services.writer.model.targets import Target
 from services.writer.model.timings import StepTimings
 from services.writer.persist import copy_new_rows, landing

@@ -19,8 +19,8 @@ from services.writer.park import parked_topic
 from services.writer.persist import encodings
 from services.writer.persist.persist import PersistResult
 from services.writer.postgres.database import Database
-from services.writer.replay.place import place
-from services.writer.replay.staged import Key, ParkedEvent, Verdict
+from services.writer.replay.staged_attempts import Key, ParkedEvent, Verdict
+from services.writer.replay.target_table import place
 from services.writer.settle import event_log, ledger
 from services.writer.settle.holds import Holds
 from services.writer.settle.pause_policy import PausePolicy

@@ -22,7 +22,7 @@ from services.writer.postgres import rows_by_bytes
 from services.writer.postgres.database import Database
 from services.writer.postgres.pool import transaction
 from services.writer.replay.land import land
-from services.writer.replay.staged import (
+from services.writer.replay.staged_attempts import (
     EVENT,
     KEY,
     MAX_BYTES,
@@ -33,7 +33,7 @@ from services.writer.replay.staged import (
     storing,
 )
 from services.writer.settle import holds
-from services.writer.settle.restarts import BlockedError, SerializationConflictError
+from services.writer.settle.retry_reasons import BlockedError, SerializationConflictError
 from shared.errors import InfrastructureError
 
 log = logging.getLogger(__name__)

@@ -21,12 +21,12 @@ from services.writer.parse.parse import read
 from services.writer.persist.row_results import row_error
 from services.writer.postgres.database import Database
 from services.writer.postgres.pool import transaction
-from services.writer.replay import staged
+from services.writer.replay import staged_attempts
+from services.writer.replay.blame import Suspects
 from services.writer.replay.land import land, parked_again
-from services.writer.replay.staged import START, Key, ParkedEvent, Staged, Verdict
-from services.writer.replay.suspects import Suspects
+from services.writer.replay.staged_attempts import START, Key, ParkedEvent, Staged, Verdict
 from services.writer.settle import event_log, holds
-from services.writer.settle.restarts import BlockedError, SerializationConflictError
+from services.writer.settle.retry_reasons import BlockedError, SerializationConflictError
 from shared import failpoints
 from shared.errors import INTERNAL_PERSIST, InfrastructureError, UserError
 from shared.steps import Step
@@ -92,7 +92,7 @@ class Replay:
         """Land a page behind `after`; return its last key, `after` to try again, None at the end."""
         most = min(self._at_once, _AT_ONCE_BESIDE) if self._live_come() else self._at_once
         try:
-            self._land(lambda conn, held: staged.take(conn, self._database.name, held, after, most))
+            self._land(lambda conn, held: staged_attempts.take(conn, self._database.name, held, after, most))
         except SerializationConflictError as e:
             return self._pass_over(str(e.blocked.target), after)
         except BlockedError as e:
@@ -130,8 +130,8 @@ class Replay:
             verdicts = land(conn, self._database, events, self._routes, judge=judge, said=said)
             waiting = [s for s in fresh if verdicts[s.event.key] is _WAITS]
             fresh = [s for s in fresh if s not in waiting] if waiting else fresh
-            staged.record(conn, ((s, verdicts[s.event.key]) for s in fresh))
-            staged.remove(conn, [s for s in self._page if s not in waiting])
+            staged_attempts.record(conn, ((s, verdicts[s.event.key]) for s in fresh))
+            staged_attempts.remove(conn, [s for s in self._page if s not in waiting])
             if self._page:
                 failpoints.reach("writer.mid_replay")
         if self._page:
@@ -154,7 +154,7 @@ class Replay:
 
     def _land_one(self, row: Staged, suspects: Suspects) -> None:
         try:
-            if self._land(lambda conn, _: staged.retake(conn, row.event.key)):
+            if self._land(lambda conn, _: staged_attempts.retake(conn, row.event.key)):
                 suspects.passed(row)
         except SerializationConflictError as e:
             self._passed_over.add(str(e.blocked.target))
@@ -174,9 +174,9 @@ class Replay:
         verdict: Verdict = parked_again(error, event.partition, event.offset, event.destination)
         parked = event_log.Parked([(event.partition, event.offset, _id_of(event), error)], step=Step.REPLAY)
         with event_log.of_commit(self._event_lines) as said, transaction(self._database, "driver") as conn:
-            taken = staged.retake(conn, event.key)
-            staged.record(conn, ((s, verdict) for s in taken if not s.is_known))
-            staged.remove(conn, taken)
+            taken = staged_attempts.retake(conn, event.key)
+            staged_attempts.record(conn, ((s, verdict) for s in taken if not s.is_known))
+            staged_attempts.remove(conn, taken)
             said.extend([parked] if taken else [])
         self._ended[verdict.outcome] += len(taken)
 

@@ -15,7 +15,7 @@ from services.writer.batching.row_rates import RateLimiter
 from services.writer.model.routes import Routes
 from services.writer.postgres.database import Database
 from services.writer.postgres.database_threads import in_own_thread
-from services.writer.replay.live import LiveEvents
+from services.writer.replay.live_traffic import LiveEvents
 from services.writer.replay.rehearse import Rehearsal
 from services.writer.replay.replay import Replay
 from shared.backoff import Backoff

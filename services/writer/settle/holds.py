@@ -20,7 +20,7 @@ from psycopg2.extras import execute_values
 from services.writer.model.targets import Target
 from services.writer.persist import encodings
 from services.writer.settle.pause_policy import ParkRate
-from services.writer.settle.restarts import BlockedError
+from services.writer.settle.retry_reasons import BlockedError
 from shared.errors import NOT_CONFIGURED, PAUSED, TABLE_BLOCKED, Fault
 
 KIND_TABLE: Final = "table"

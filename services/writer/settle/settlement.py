@@ -47,7 +47,11 @@ from services.writer.settle.holds import (
 )
 from services.writer.settle.parked_rows import by_partition, parked_records
 from services.writer.settle.pause_policy import ParkRate, PausePolicy
-from services.writer.settle.restarts import BlockedError, SerializationConflictError, UnforeseenError
+from services.writer.settle.retry_reasons import (
+    BlockedError,
+    SerializationConflictError,
+    UnforeseenError,
+)
 from shared import change_table, wire
 from shared.errors import NOT_CONFIGURED, PAUSED, InfrastructureError, OnrampError, UserError
 from shared.outcomes import Outcome

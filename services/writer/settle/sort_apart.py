@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from services.writer.model.halving import Failed, Odds, halve
+from services.writer.model.bisect_failures import Failed, Odds, halve
 from services.writer.model.records import PartitionSlice, cut, rows_by_topic
 from services.writer.park.identity import identities
 from services.writer.sort.sort import Sorted, Unroutable

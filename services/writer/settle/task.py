@@ -26,11 +26,15 @@ from services.writer.park.diverted_topic import divert
 from services.writer.postgres.database import Database
 from services.writer.postgres.pool import transaction
 from services.writer.read.range_reader import RangeReader
-from services.writer.settle import event_log, holds, ledger, without_target
-from services.writer.settle.interleave import in_all
+from services.writer.settle import event_log, holds, ledger, unroutable
+from services.writer.settle.for_each_database import in_all
 from services.writer.settle.no_longer_routed import Stray, park, strays
 from services.writer.settle.outcome_counts import OutcomeCounts
-from services.writer.settle.restarts import BlockedError, SerializationConflictError, UnforeseenError
+from services.writer.settle.retry_reasons import (
+    BlockedError,
+    SerializationConflictError,
+    UnforeseenError,
+)
 from services.writer.settle.settlement import Settlement, SettlementContext
 from services.writer.settle.sort_apart import sort_one_by_one
 from services.writer.settle.work_order import TaskReport, WorkOrder
@@ -151,7 +155,7 @@ class Task:
     def park_unroutable(self) -> None:
         """Publish events without a database to the topic before their offset settles (`acked`)."""
         self._reach("writer.park")
-        without_target.park(self._order, self._unroutable)
+        unroutable.park(self._order, self._unroutable)
         self._log([event_log.Parked([(p, u.offset, u.identity.id, u.error) for p, u in self._unroutable])])
 
     def divert(self) -> None:

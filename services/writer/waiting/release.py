@@ -24,7 +24,7 @@ from services.writer.postgres.pool import transaction
 from services.writer.postgres.sqlstates import STATEMENT_TIMEOUT
 from services.writer.settle import event_log, holds, waiting_table
 from services.writer.settle.holds import Hold, Holds
-from services.writer.settle.restarts import BlockedError, SerializationConflictError
+from services.writer.settle.retry_reasons import BlockedError, SerializationConflictError
 from services.writer.settle.settlement import Settlement
 from services.writer.settle.waiting_table import WaitingEvents, WaitingKey, WaitingTable
 from services.writer.sort.route_lookup import lookup_for

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from services.admin.store import jobs_sql, rehearse_sql, results_sql, sets_sql
 from services.admin.store.control_sql import transaction
+from services.admin.store.ingester_sql import KeeperSession
 from services.admin.store.jobs_sql import Job, Plan
-from services.admin.store.keeper_sql import KeeperSession
 from services.admin.store.work_sql import JobSession
 from services.ops.findings import Source
 from services.ops.kafka_logs import LogRecord

@@ -10,7 +10,7 @@ from typing import Final
 import orjson
 from confluent_kafka import Producer
 
-from services.admin.keep.keeper import Keeper
+from services.admin.dead_letters.ingester import Keeper
 from shared import wire
 from stack.kafka import Kafka
 from tests.fixtures.writer import rows

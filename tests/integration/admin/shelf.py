@@ -11,7 +11,7 @@ from confluent_kafka import Producer
 from services.admin.segments.folder import Segments
 from services.admin.store import bytes_sql
 from services.admin.store.control_sql import transaction
-from services.admin.store.keeper_sql import KeeperSession
+from services.admin.store.ingester_sql import KeeperSession
 from services.admin.store.segments_sql import PackerSession
 from services.ops.findings import Source
 from services.ops.kafka_logs import LogRecord

@@ -13,9 +13,9 @@ import pytest
 from services.admin.store import edits_sql
 from services.admin.store.control_sql import transaction
 from services.admin.store.jobs_sql import Plan
-from services.ops.audit import kept
-from services.ops.audit.books import Books
+from services.ops.audit import parked_store
 from services.ops.audit.collect import collect
+from services.ops.audit.ledgers import Books
 from services.ops.fixes.steps import Fix
 from services.ops.kafka_logs import KafkaLogs
 from services.writer.model.routes import Routes
@@ -131,7 +131,7 @@ def test_the_books_alone_name_lost_replays_too(restored: Desk) -> None:
 
 
 def test_beyond_the_most_of_a_kind_they_are_a_number(restored: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept, "MAX_NAMED", 2)
+    monkeypatch.setattr(parked_store, "MAX_NAMED", 2)
     findings = restored.stage.audit(control=restored.dsn).findings
     assert [(f.offset, f.code.value) for f in findings] == [
         (None, "replay_lost"), (0, "replay_lost"), (1, "replay_lost")

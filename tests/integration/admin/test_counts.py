@@ -6,7 +6,7 @@ from typing import Any
 import psycopg2
 import pytest
 
-from services.admin.store import keeper_sql, read_sql
+from services.admin.store import ingester_sql, read_sql
 from services.admin.store.control_sql import transaction
 from services.admin.store.work_sql import JobSession
 from tests.fixtures.fix_postgres import Templates
@@ -75,7 +75,7 @@ def test_counting_reads_no_event(templates: Templates) -> None:
 def test_what_is_beyond_the_most_groups_is_counted_by_its_events(
     templates: Templates, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(keeper_sql, "MAX_GROUPS", 2)
+    monkeypatch.setattr(ingester_sql, "MAX_GROUPS", 2)
     with keeping(templates) as (dsn, keeper):
         for n in range(10):
             keeper.keep([parked(n, event_name=f"n_{n % 5}", code="data_rejected")], {})

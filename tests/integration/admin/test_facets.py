@@ -6,7 +6,7 @@ from typer.testing import CliRunner
 
 from services.admin.api import views
 from services.admin.api.operators import Operators
-from services.admin.store import keeper_sql, read_sql
+from services.admin.store import ingester_sql, read_sql
 from services.admin.store.control_sql import transaction
 from services.cli.app import app
 from shared.registry.memory import MemoryRegistry
@@ -45,14 +45,14 @@ def test_what_is_not_kept_is_not_counted(templates: Templates) -> None:
     with keeping(templates) as (dsn, keeper):
         execute(dsn, "ALTER TABLE onramp_admin.consumed ADD CHECK (next_offset < 5)")
         with pytest.raises(Exception, match="SQLSTATE 23514"):
-            keeper.keep([parked(1)], {keeper_sql.Source("t", 0): 9})
+            keeper.keep([parked(1)], {ingester_sql.Source("t", 0): 9})
         assert _counts(dsn) == []
 
 
 def test_others_have_no_shapes_for_they_are_of_many_places(
     templates: Templates, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(keeper_sql, "MAX_GROUPS", 1)
+    monkeypatch.setattr(ingester_sql, "MAX_GROUPS", 1)
     with keeping(templates) as (dsn, keeper):
         keeper.keep([parked(n, _sale("9,99"), **SALE | {"code": f"c_{n}"}) for n in range(3)], {})
         assert [sorted(counts) for counts in _counts(dsn)] == [

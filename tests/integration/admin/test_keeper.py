@@ -8,9 +8,9 @@ from typing import Any
 import orjson
 import pytest
 
-from services.admin.store import keeper_sql, read_sql
+from services.admin.store import ingester_sql, read_sql
 from services.admin.store.control_sql import transaction
-from services.admin.store.keeper_sql import KeeperSession
+from services.admin.store.ingester_sql import KeeperSession
 from services.ops.findings import Source
 from services.ops.kafka_logs import LogRecord
 from services.ops.parked.fingerprint import Cause
@@ -192,7 +192,7 @@ def test_of_two_services_one_keeps_and_the_other_takes_over(
 def test_beyond_the_most_groups_causes_are_counted_together(
     templates: Templates, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(keeper_sql, "MAX_GROUPS", 2)
+    monkeypatch.setattr(ingester_sql, "MAX_GROUPS", 2)
     with database_beside(templates.server, templates.control) as dsn:
         session = KeeperSession.open(dsn)
         assert session is not None
@@ -213,8 +213,8 @@ def test_beyond_the_most_groups_causes_are_counted_together(
 def test_a_name_whose_fields_are_ids_uses_up_its_own_groups_alone(
     templates: Templates, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(keeper_sql, "MAX_GROUPS", 6)
-    monkeypatch.setattr(keeper_sql, "MAX_OF_A_NAME", 2)
+    monkeypatch.setattr(ingester_sql, "MAX_GROUPS", 6)
+    monkeypatch.setattr(ingester_sql, "MAX_OF_A_NAME", 2)
     with keeping(templates) as (dsn, session):
         for n in range(4):
             session.keep([parked(n, event_name="flood", pointer=f"/payload/id_{n}")], {})

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from services.admin.api import views
-from services.admin.looks import looks_sql
-from services.admin.looks.looker import Looker
-from services.admin.looks.looks_sql import LookSession
+from services.admin.group_rehearsals import group_rehearsals_sql
+from services.admin.group_rehearsals.group_rehearsals_sql import LookSession
+from services.admin.group_rehearsals.scheduler import Looker
 from services.admin.store import jobs_sql, read_sql
 from services.admin.store.control_sql import transaction
 from shared import failpoints
@@ -205,6 +205,6 @@ def test_the_service_looks_by_itself_and_no_more_than_the_bound_of_an_hour(
 
     asyncio.run(Looker(desk.dsn, desk.session.databases, registry, per_hour=0).run())
     assert rows(desk.dsn, "SELECT count(*) FROM onramp_admin.looks") == [(0,)]
-    monkeypatch.setattr(looks_sql, "EVENTS", 3)
+    monkeypatch.setattr(group_rehearsals_sql, "EVENTS", 3)
     asyncio.run(look(7200))
     assert (shown(desk)[code]["would_land"], shown(desk)[code]["of"]) == (3, 3)

@@ -24,10 +24,10 @@ from schemathesis.specs.openapi.checks import negative_data_rejection
 from services.admin.api.app import api
 from services.admin.api.operators import Operators
 from services.admin.api.rights import NEEDS, OPEN
-from services.admin.keep.keeper import KeeperStatus
+from services.admin.dead_letters.ingester import KeeperStatus
 from services.admin.registry_api.routes import add_registry
 from services.admin.store.control_sql import prepare, transaction
-from services.ops.registry.places import KnownPlaces
+from services.ops.registry.database_addresses import KnownPlaces
 from services.ops.registry.registry_reader import RegistryDesk
 from shared.registry.log import MemoryLog
 from shared.registry.memory import MemoryRegistry

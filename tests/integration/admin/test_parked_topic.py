@@ -9,8 +9,8 @@ from typing import Final
 
 import pytest
 
-from services.admin.keep.keeper import GATHER_SECONDS, Keeper
-from services.ops.audit.kept import Comparison
+from services.admin.dead_letters.ingester import GATHER_SECONDS, Keeper
+from services.ops.audit.parked_store import Comparison
 from services.ops.kafka_logs import KafkaLogs
 from services.ops.parked_store_sql import opened
 from shared import wire

@@ -7,8 +7,8 @@ from typing import Final
 import orjson
 import pytest
 
-from services.admin.keep import set_aside_sql
-from services.admin.store.keeper_sql import KeeperSession
+from services.admin.dead_letters import quarantine_sql
+from services.admin.store.ingester_sql import KeeperSession
 from services.ops.findings import Source
 from services.ops.kafka_logs import LogRecord
 from services.ops.parked.parked_events import KeptEvent, kept
@@ -83,20 +83,20 @@ def test_what_is_refused_is_set_aside_and_kept_once_it_is_taken(
 ) -> None:
     events = [_event(n, n) for n in range(6)]
     # Of the same groups.
-    assert set_aside_sql.keep(keeper, [_event(n + 10, n) for n in range(6)], {LOG: 0}) == 6
+    assert quarantine_sql.keep(keeper, [_event(n + 10, n) for n in range(6)], {LOG: 0}) == 6
     for statement in REFUSALS[sqlstate]:
         execute(database.dsn, statement)
-    assert set_aside_sql.keep(keeper, events, {LOG: 6}) == 5
+    assert quarantine_sql.keep(keeper, events, {LOG: 6}) == 5
     assert keeper.next_offsets() == {LOG: 6}
     whole = [(n, f"n{n}", True, f"\t\\{n}") for n in range(6)]
     assert rows(database.dsn, KEPT) == whole[:3] + whole[4:]
     assert rows(database.dsn, "SELECT sqlstate FROM onramp_admin.set_aside") == [(sqlstate,)]
     # Read again, as after a kill: nothing is twice.
-    assert set_aside_sql.keep(keeper, events, {LOG: 6}) == 0
-    assert (rows(database.dsn, COUNTED), set_aside_sql.try_again(keeper)) == ([(11,)], 1)
+    assert quarantine_sql.keep(keeper, events, {LOG: 6}) == 0
+    assert (rows(database.dsn, COUNTED), quarantine_sql.try_again(keeper)) == ([(11,)], 1)
 
     execute(database.dsn, MEND[sqlstate])
-    assert set_aside_sql.try_again(keeper) == 0
+    assert quarantine_sql.try_again(keeper) == 0
     assert (rows(database.dsn, KEPT), rows(database.dsn, COUNTED)) == (whole, [(12,)])
     of_versions = [orjson.loads(counts)["version"] for (counts,) in rows(database.dsn, FACETS)]
     assert of_versions == [[[["1", 2]], 0]] * 6

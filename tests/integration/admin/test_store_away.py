@@ -13,7 +13,7 @@ import pytest
 
 from services.admin.api.app import api
 from services.admin.api.operators import Operators
-from services.admin.keep.keeper import KeeperStatus
+from services.admin.dead_letters.ingester import KeeperStatus
 from services.admin.segments.folder import Segments
 from services.admin.store import control_sql
 from services.admin.store.bytes_sql import shown

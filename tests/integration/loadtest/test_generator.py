@@ -14,10 +14,10 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import NewTopic, OffsetSpec
 
 from loadtest.bodies import FIRST_NUMBER, Names
-from loadtest.claims import IS_OK, NEVER_SENT, Claims
-from loadtest.found import topic_of
+from loadtest.client_claims import IS_OK, NEVER_SENT, Claims
 from loadtest.generator import Order
 from loadtest.history import Recorder
+from loadtest.landed_rows import topic_of
 from loadtest.run import generate
 from loadtest.shapes import BATCH, KAFKA, NDJSON, SINGLE, Shape, Step
 from loadtest.target import Target, admin

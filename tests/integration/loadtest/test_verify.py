@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from psycopg2.extensions import connection
 
-from loadtest import found, verify
+from loadtest import landed_rows, verify
 from loadtest.bodies import FIRST_NUMBER, SCHEMA, Names
-from loadtest.claims import Claims
+from loadtest.client_claims import Claims
 from loadtest.history import OK, REFUSED, UNKNOWN, Recorder, Reporter
 from loadtest.shapes import BATCH, KAFKA, SYSLOG
 from loadtest.verify import Verdict
@@ -55,11 +55,11 @@ def history(file: Path) -> Claims:
 def healthy(own_database: Database, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
     """The run as it went."""
     database = WriterDatabase("onramp", own_database.dsn)
-    with closing(found.connect(own_database.dsn)) as conn:
+    with closing(landed_rows.connect(own_database.dsn)) as conn:
         migrate(database)
         with connected(database, "land") as writer:
             ensure_table(writer, database, NAMES.event)
-        found.make_table(conn, NAMES)
+        landed_rows.make_table(conn, NAMES)
         made = Run(conn, history(tmp_path_factory.mktemp("run") / "history"))
         for n in range(FIRST_NUMBER, FIRST_NUMBER + ANSWERED + 1):
             made.execute(land(n))
@@ -154,15 +154,15 @@ def test_the_writers_own_count_must_agree(run: Run, counted: dict[str, int], wro
             f"(gen_random_uuid(), 'events.{NAMES.event}', 0, 'x', '{outcome}', {events})"
         )
     verdict = run.verdict(BATCH)
-    verify.check_counts(verdict, found.outcomes(run.conn, BATCH, NAMES))
+    verify.check_counts(verdict, landed_rows.outcomes(run.conn, BATCH, NAMES))
     assert len(verdict.miscounted) == wrong
     assert verdict.sound is not bool(wrong)
 
 
 def test_syslog_is_found_by_its_message_among_others(run: Run) -> None:
-    ensure = f"CREATE TABLE events.{found.SYSLOG_EVENT} (LIKE {LANDED})"
+    ensure = f"CREATE TABLE events.{landed_rows.SYSLOG_EVENT} (LIKE {LANDED})"
     copy = (
-        f"INSERT INTO events.{found.SYSLOG_EVENT} SELECT _id, _event_name, _timestamp, _version, "
+        f"INSERT INTO events.{landed_rows.SYSLOG_EVENT} SELECT _id, _event_name, _timestamp, _version, "
         "_received_at, _topic, _partition, _offset, "
         "jsonb_build_object('app_name', '{name}', 'message', {message}) FROM " + LANDED
     )

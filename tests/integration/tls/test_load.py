@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from loadtest.claims import IS_OK
+from loadtest.client_claims import IS_OK
 from loadtest.shapes import BATCH, KAFKA, Shape, Step
 from stack import services
 from stack.services import Service

@@ -12,7 +12,7 @@ from services.ops.operate import holds_sql
 from services.writer.model.targets import Target
 from services.writer.settle import holds, waiting_table
 from services.writer.settle.holds import KIND_TABLE, STATE_BLOCKED, STATE_GIVEN_UP, Hold, Holds
-from services.writer.settle.restarts import BlockedError
+from services.writer.settle.retry_reasons import BlockedError
 from shared import event_lines, failpoints
 from shared.event_lines import EventLines
 from tests.fixtures.inline import KilledError

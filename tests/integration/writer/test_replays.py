@@ -15,7 +15,7 @@ from services.writer.batching.row_rates import RateLimiter
 from services.writer.model.offsets import Partition
 from services.writer.model.routes import Contract, EventRoute, Grant, RoutedDatabase, Routes
 from services.writer.park import parked_topic
-from services.writer.replay import replay, staged
+from services.writer.replay import replay, staged_attempts
 from services.writer.replay.replay import Replay
 from shared import event_lines
 from shared.errors import UserError
@@ -134,7 +134,7 @@ def test_they_land_in_the_order_of_their_sources_and_step_by_step(
 ) -> None:
     """Also where a step is full of bytes."""
     other = Partition(PARTITION.topic, PARTITION.number + 1)
-    monkeypatch.setattr(staged, "MAX_BYTES", 1000)
+    monkeypatch.setattr(staged_attempts, "MAX_BYTES", 1000)
     for offset in (7, 3, 5, 4):
         stage.stage(offset, envelope(f"one-{offset}", "order_placed", b'{"x":"%b"}' % (b"x" * 600)))
         stage.stage(offset, event(f"other-{offset}"), partition=other)

@@ -6,7 +6,7 @@ from contextlib import closing
 import psycopg2
 import pytest
 
-from services.writer.model.recently_seen import RecentlySeen
+from services.writer.model.recent_values import RecentlySeen
 from services.writer.persist import small_tables
 from services.writer.postgres import answer_cache
 from services.writer.postgres.answer_cache import SECONDS

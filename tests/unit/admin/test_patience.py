@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from services.admin.segments.patience import Patience, SilentError
+from services.admin.segments.timeouts import Patience, SilentError
 
 SOON = 0.05
 LONG = 60.0

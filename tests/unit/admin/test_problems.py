@@ -10,9 +10,9 @@ from fastapi import FastAPI
 
 from services.admin.api.app import api
 from services.admin.api.operators import Operators
-from services.admin.keep.keeper import KeeperStatus
+from services.admin.dead_letters.ingester import KeeperStatus
 from services.admin.registry_api.routes import add_registry
-from services.ops.registry.places import KnownPlaces
+from services.ops.registry.database_addresses import KnownPlaces
 from services.ops.registry.registry_reader import RegistryDesk
 from shared.registry import Snapshot
 from shared.registry.memory import MemoryRegistry

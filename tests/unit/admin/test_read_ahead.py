@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from services.admin.keep.read_ahead import ReadAhead, Slice
+from services.admin.dead_letters.read_ahead import ReadAhead, Slice
 from services.ops.findings import Source
 from services.ops.parked.parked_events import KeptEvent
 from shared.errors import KAFKA_UNAVAILABLE, InfrastructureError

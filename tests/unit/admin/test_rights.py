@@ -16,11 +16,11 @@ from services.admin.api.app import api
 from services.admin.api.jobs import require_same_database
 from services.admin.api.operators import LOCAL, Caller, Operators
 from services.admin.api.rights import NEEDS, require_right
-from services.admin.keep.keeper import KeeperStatus
+from services.admin.dead_letters.ingester import KeeperStatus
 from services.admin.registry_api.routes import add_registry
 from services.admin.safety import UnsafeSetupError, require_safe
 from services.admin.settings import AdminSettings
-from services.ops.registry.places import KnownPlaces
+from services.ops.registry.database_addresses import KnownPlaces
 from services.ops.registry.registry_reader import RegistryDesk
 from shared.errors import UserError
 from shared.registry.keys import new_key

@@ -13,8 +13,8 @@ from pyarrow import parquet
 
 from services.admin.segments import segment
 from services.admin.segments.folder import Segments
-from services.admin.segments.refusals import unavailable
 from services.admin.segments.segment import Row
+from services.admin.segments.storage_errors import unavailable
 from shared.errors import SEGMENT_DAMAGED, SEGMENT_MISSING, STORE_UNAVAILABLE, InfrastructureError, UserError
 
 NAME = "installation/1-60.parquet"

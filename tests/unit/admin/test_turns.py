@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack, ExitStack
 import pytest
 
 from services.admin.api.turns import TurnError, Turns
-from services.ops.registry.places import KnownPlaces
+from services.ops.registry.database_addresses import KnownPlaces
 from services.ops.registry.registry_reader import MAX_CHANGES, RegistryDesk
 from shared.registry.log import MemoryLog
 from shared.settings import KafkaSettings, RegistrySettings

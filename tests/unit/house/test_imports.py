@@ -88,10 +88,10 @@ OWNERS = {
         "services/writer/waiting/release.py",  # hands its connection on
         "services/writer/waiting/waiting_rows.py",
         "services/writer/replay/land.py",  # as above
-        "services/writer/replay/place.py",
+        "services/writer/replay/target_table.py",
         "services/writer/replay/rehearse.py",
         "services/writer/replay/replay.py",
-        "services/writer/replay/staged.py",
+        "services/writer/replay/staged_attempts.py",
         "services/writer/settle/settlement.py",
         "services/writer/persist/stage.py",
         "services/writer/persist/typed_table.py",

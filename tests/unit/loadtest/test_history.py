@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from loadtest.bodies import FIRST_NUMBER
-from loadtest.claims import Claims
+from loadtest.client_claims import Claims
 from loadtest.history import OK, REFUSED, UNKNOWN, Recorder, Reporter
 
 TIMES = (1.0, 1.1, 1.2, 99)

@@ -7,7 +7,7 @@ import orjson
 import pytest
 
 from loadtest import measure
-from loadtest.claims import Claims
+from loadtest.client_claims import Claims
 from loadtest.measure import Rows, Visibility
 from loadtest.shapes import SINGLE, Shape, Step
 from loadtest.target import Target

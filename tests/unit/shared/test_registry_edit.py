@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from services.ops.registry.change import State, Wish, apply_file
-from services.ops.registry.places import KnownPlaces
+from services.ops.registry.database_addresses import KnownPlaces
 from shared.errors import KAFKA_UNAVAILABLE, REGISTRY_CONFLICT, InfrastructureError, UserError
 from shared.registry import Snapshot
 from shared.registry.change_log import FORMAT

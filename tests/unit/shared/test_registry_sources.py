@@ -11,7 +11,7 @@ from shared.registry.difference import difference
 from shared.registry.memory import reasons
 from shared.registry.sources import Source, bytes_of, pattern_of, require_no_clash
 from shared.registry.strict_yaml import loads
-from tests.unit.shared.test_registry_chain import record
+from tests.unit.shared.test_registry_change_log import record
 
 EXAMPLE = """
 sources:

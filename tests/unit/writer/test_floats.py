@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from services.writer.columns.column_types import Type
-from services.writer.columns.lossless import keeps_number
+from services.writer.columns.value_changes import keeps_number
 
 DOUBLE = Type("pg_catalog", "float8", "N", -1)
 REAL = Type("pg_catalog", "float4", "N", -1)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from services.writer.model.halving import Failed, Odds, halve
+from services.writer.model.bisect_failures import Failed, Odds, halve
 
 
 class BugError(Exception):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from services.writer.replay.live import LiveEvents
+from services.writer.replay.live_traffic import LiveEvents
 
 
 def test_live_events_come_while_a_batch_is_under_way_and_for_a_moment_after_it() -> None:

@@ -13,7 +13,7 @@ from itertools import groupby
 from sys import intern
 from typing import Final
 
-from services.ops.audit.books import Books
+from services.ops.audit.ledgers import Books
 from services.ops.findings import Code, Finding, Incarnation, Report, Source
 from services.ops.kafka_logs import LogRecord
 from services.ops.parked.parked_events import Place, place_of

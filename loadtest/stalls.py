@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from loadtest.claims import Floats
+from loadtest.client_claims import Floats
 from loadtest.measure import Rows
 
 

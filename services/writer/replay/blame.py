@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Final
 
-from services.writer.replay.staged import Staged
+from services.writer.replay.staged_attempts import Staged
 from shared.errors import UserError
 
 #: So many rows of a table fail while none passes: each may have taken a whole statement timeout.

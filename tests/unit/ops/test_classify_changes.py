@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from services.ops.audit.books import Books, DatabaseBooks
 from services.ops.audit.classify import Kind, classify
-from services.ops.audit.incarnations import ReadableRange
+from services.ops.audit.ledgers import Books, DatabaseBooks
 from services.ops.audit.reading_result import ReadingResult
 from services.ops.audit.receipts import Reading
 from services.ops.audit.replays import Edits
 from services.ops.audit.settled_log import SettledLog
+from services.ops.audit.topic_generations import ReadableRange
 from services.ops.findings import Incarnation, Source
 from services.ops.kafka_logs import LogRecord
 from shared import wire

@@ -10,7 +10,13 @@ from services.writer.model.next_offsets import Position
 from services.writer.model.offsets import Partition, Range
 from services.writer.model.routes import Routes
 from services.writer.partitions.plan_log import PlanLog
-from services.writer.partitions.set_aside import Fault, Strikes, describe, in_halves, up_to_fault
+from services.writer.partitions.quarantine import (
+    Fault,
+    Strikes,
+    describe,
+    in_halves,
+    up_to_fault,
+)
 
 
 def _range(number: int = 0, start: int = 0, end: int = 10) -> Range:

@@ -10,9 +10,9 @@ import time
 from collections.abc import Mapping
 from typing import Final
 
-from services.admin.looks.looks_sql import AT_ONCE, LookSession
+from services.admin.background_tasks import UntilStopped
+from services.admin.group_rehearsals.group_rehearsals_sql import AT_ONCE, LookSession
 from services.admin.segments.folder import Segments
-from services.admin.until_stopped import UntilStopped
 from shared.errors import InfrastructureError
 from shared.registry import Registry
 

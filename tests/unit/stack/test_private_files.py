@@ -9,7 +9,7 @@ import pytest
 from stack.errors import UnavailableError
 from stack.interrupts import Interrupts
 from stack.plan import Plan
-from stack.private import private_folder, secret
+from stack.private_files import private_folder, secret
 from stack.report import Silent
 from stack.up import Stack
 

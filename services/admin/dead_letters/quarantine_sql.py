@@ -13,7 +13,7 @@ from typing import Any, Final
 import orjson
 
 from services.admin.store.control_sql import RefusedError, translated
-from services.admin.store.keeper_sql import KeeperSession
+from services.admin.store.ingester_sql import KeeperSession
 from services.ops.findings import Source
 from services.ops.parked.fingerprint import cause_and_shape
 from services.ops.parked.parked_events import KeptEvent

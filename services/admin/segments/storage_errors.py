@@ -4,7 +4,7 @@ import os
 import re
 from typing import Final
 
-from services.admin.segments.patience import SilentError
+from services.admin.segments.timeouts import SilentError
 from shared.errors import STORE_UNAVAILABLE, InfrastructureError
 
 #: What a bucket's server, or the way to it, refuses by: NO_SUCH_BUCKET, ACCESS_DENIED, NETWORK_CONNECTION;

@@ -2,9 +2,9 @@
 
 import pytest
 
-from services.ops.audit.balance import Sums
-from services.ops.audit.books import Books, DatabaseBooks, between
 from services.ops.audit.checks import check_markers, line_of
+from services.ops.audit.ledgers import Books, DatabaseBooks, between
+from services.ops.audit.reconcile import Sums
 from services.ops.audit.settled_log import SettledLog
 from services.ops.findings import Incarnation, Source
 from services.ops.offset_ranges import History, Span

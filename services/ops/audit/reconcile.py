@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from services.ops.audit.books import Books
 from services.ops.audit.checks import one_destination
+from services.ops.audit.ledgers import Books
 from services.ops.audit.reading_result import ReadingResult
 from services.ops.findings import Code, Finding, Incarnation, Line
 

@@ -2,7 +2,7 @@
 
 import time
 
-from services.ops.operate.unsettled import Unsettled, judged
+from services.ops.operate.unsettled_offsets import Unsettled, judged
 
 _HOUR = 3_600_000
 

@@ -6,7 +6,7 @@ do not agree is left unjudged.
 
 from collections.abc import Iterator
 
-from services.ops.audit.books import Books
+from services.ops.audit.ledgers import Books
 from services.ops.audit.settled_log import Routed
 from services.ops.findings import Code, Finding, Incarnation
 from services.ops.offset_ranges import History, Span

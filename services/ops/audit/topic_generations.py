@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
-from services.ops.audit.books import Books
+from services.ops.audit.ledgers import Books
 from services.ops.findings import Code, Finding, Incarnation, Report, Source
 
 

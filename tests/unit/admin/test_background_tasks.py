@@ -4,15 +4,15 @@ import asyncio
 
 import pytest
 
-from services.admin import until_stopped
-from services.admin.keep.keeper import Keeper
+from services.admin import background_tasks
+from services.admin.dead_letters.ingester import Keeper
 from shared.kafka_security import Brokers
 
 
 def test_a_keeper_that_fails_for_a_reason_nobody_foresaw_says_so_and_begins_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(until_stopped, "_AGAIN_SECONDS", 0.0)
+    monkeypatch.setattr(background_tasks, "_AGAIN_SECONDS", 0.0)
 
     async def keep() -> list[str]:
         keeper, states = Keeper(Brokers("nowhere:1"), "host=nowhere"), list[str]()

@@ -11,10 +11,10 @@ from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from services.admin.keep import set_aside_sql
-from services.admin.keep.read_ahead import ReadAhead, Slice
-from services.admin.store.keeper_sql import KeeperSession
-from services.admin.until_stopped import UntilStopped
+from services.admin.background_tasks import UntilStopped
+from services.admin.dead_letters import quarantine_sql
+from services.admin.dead_letters.read_ahead import ReadAhead, Slice
+from services.admin.store.ingester_sql import KeeperSession
 from services.ops.findings import Source
 from services.ops.kafka_logs import KafkaLogs, LogRecord, no_leader
 from services.ops.parked.parked_events import KeptEvent, kept
@@ -86,7 +86,7 @@ class Keeper(UntilStopped):
             return
         try:
             tried_at = time.monotonic()
-            self.status.set_aside = await asyncio.to_thread(set_aside_sql.try_again, session)
+            self.status.set_aside = await asyncio.to_thread(quarantine_sql.try_again, session)
             async with KafkaLogs(self._brokers) as logs:
                 while not self.stopped:
                     await self._follow(logs, session)
@@ -106,13 +106,13 @@ class Keeper(UntilStopped):
             await self.pause(_AGAIN_SECONDS)
             return
         lost = no_leader(logs.leaderless) if logs.leaderless else ""
-        self.status.set_aside = await asyncio.to_thread(set_aside_sql.count, session)
+        self.status.set_aside = await asyncio.to_thread(quarantine_sql.count, session)
         self._tell("keeping", lost or _set_aside(self.status.set_aside))
         until, at = time.monotonic() + _LOOK_SECONDS, since
         async with ReadAhead(self._slices(logs, since)) as ahead:
             while not self.stopped and time.monotonic() < until and (found := await ahead.take()):
                 if found.next_offsets != at:
-                    self.status.kept += await asyncio.to_thread(set_aside_sql.keep, session, *found)
+                    self.status.kept += await asyncio.to_thread(quarantine_sql.keep, session, *found)
                     at = found.next_offsets
                     self.status.behind = sum(max(end - at[s], 0) for s, (_, end) in spans.items())
                     if _is_little(found):

@@ -1,6 +1,6 @@
 """What the audit can say while a partition has no leader: what needs it is unchecked, the rest is judged."""
 
-from services.ops.audit.books import Books
+from services.ops.audit.ledgers import Books
 from services.ops.findings import Report
 from shared.topics import OWN_TOPICS
 

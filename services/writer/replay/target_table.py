@@ -21,7 +21,7 @@ from services.writer.model.routes import Routes, is_closed
 from services.writer.model.targets import Target
 from services.writer.parse.parse import read
 from services.writer.persist import encodings, landing
-from services.writer.replay.staged import ParkedEvent
+from services.writer.replay.staged_attempts import ParkedEvent
 from services.writer.sort.packets import destinations
 from services.writer.sort.route_lookup import RouteLookup, lookup_for
 from services.writer.sort.sort import Sorted, sort

@@ -8,9 +8,9 @@ import logging
 import time
 from typing import Final
 
+from services.admin.background_tasks import UntilStopped
 from services.admin.segments.folder import Segments
 from services.admin.store.segments_sql import PackerSession
-from services.admin.until_stopped import UntilStopped
 from shared.errors import OnrampError
 
 log = logging.getLogger(__name__)
