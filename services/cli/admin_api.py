@@ -104,13 +104,16 @@ class AdminApi:
             shutil.copyfileobj(answer, file)
             return {name.lower(): value for name, value in answer.headers.items()}
 
-    def pages(self, listed: str, count: int, **filters: object) -> Iterator[dict[str, Any]]:
-        """Yield the first `count` entries of a list, page by page."""
+    def pages(
+        self, listed: str, count: int, *, member: str = "", **filters: object
+    ) -> Iterator[dict[str, Any]]:
+        """Yield the first `count` entries of a list; `member`: the field of a page that has them."""
         cursor = None
         while count > 0:
             page = self.get(f"/v1/{listed}", limit=min(count, _MAX), cursor=cursor, **filters)
-            yield from page[listed]
-            count, cursor = count - len(page[listed]), page["next"]
+            entries = page[member or listed]
+            yield from entries
+            count, cursor = count - len(entries), page["next"]
             if cursor is None:
                 return
 
