@@ -19,6 +19,7 @@ from pydantic_settings import BaseSettings
 
 from docs import dashboards
 from docs.rooms import rooms_page
+from docs.schema_reference import schema_page
 from services.admin.api.metrics import AdminMetrics
 from services.cdc.agent.metrics import AgentMetrics
 from services.cli.app import app
@@ -45,8 +46,8 @@ An error's kind says whose fault it is and what becomes of the event:
 | parked | the event's or its sender's | is kept with its reason; retrying cannot help, a person must act |
 | waiting | ours or the infrastructure's | is safe, or was not accepted yet; trying again helps |
 
-What is parked is replayed once its cause is fixed ([how](operating.md#what-is-parked-kept-and-grouped)), or
-[sent again](operating.md#sending-a-parked-event-again).
+What is parked is replayed once its cause is fixed ([how](parked-events.md)), or
+[sent again](parked-events.md#sending-a-parked-event-again).
 *Log* is the level at which it is logged: a client's fault warns, ours is an error.
 """
 
@@ -293,6 +294,7 @@ PAGES: Final[Mapping[str, Callable[[], str]]] = {
     "docs/errors.md": errors_page,
     "docs/metrics.md": metrics_page,
     "docs/rooms.md": rooms_page,
+    "docs/schema-reference.md": schema_page,
     "docs/settings.md": settings_page,
     **dashboards.pages(),
 }
