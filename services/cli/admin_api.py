@@ -105,7 +105,7 @@ class AdminApi:
             return {name.lower(): value for name, value in answer.headers.items()}
 
     def pages(
-        self, listed: str, count: int, *, member: str = "", **filters: object
+        self, listed: str, count: int, member: str | None = None, /, **filters: object
     ) -> Iterator[dict[str, Any]]:
         """Yield the first `count` entries of a list; `member`: the field of a page that has them."""
         cursor = None

@@ -244,7 +244,7 @@ def acts(
     onramp errors acts --act reveal --json
     """
     filters = {"actor": actor, "act": act, "subject": subject}
-    print_acts(AdminApi.at(admin).pages("audit-log", lines, member="acts", **filters), as_json=as_json)
+    print_acts(AdminApi.at(admin).pages("audit-log", lines, "acts", **filters), as_json=as_json)
 
 
 def _start(api: AdminApi, asked: Mapping[str, Any], *, dry_run: bool, yes: bool, as_json: bool) -> None:
