@@ -391,7 +391,7 @@ INTERNAL: Final = _waiting(
 )
 
 # --- the writer ---------------------------------------------------------------------------
-_SEND_AGAIN: Final = "send the event again (docs/operating.md, Sending a parked event again)."
+_SEND_AGAIN: Final = "send the event again (docs/parked-events.md, Sending a parked event again)."
 #: How an operator lands a parked event as soon as the cause is fixed: replayed, it keeps its place on Kafka.
 _AGAIN: Final = f"then replay it (`onramp errors replay`), or {_SEND_AGAIN}"
 #: Of what was refused at SORT: which way depends on who was wrong, the registry or the event.
@@ -705,7 +705,7 @@ BAD_FIX: Final = _rejected(
     422,
     Step.RECEIVE,
     "The fix is none that can be applied to payloads.",
-    "Correct the step that `detail` names: docs/operating.md lists the steps that there are.",
+    "Correct the step that `detail` names: docs/parked-events.md lists the steps that there are.",
 )
 FIX_DOES_NOT_APPLY: Final = _rejected(
     "fix_does_not_apply",

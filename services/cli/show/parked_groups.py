@@ -100,7 +100,7 @@ def print_rechecked(pages: Iterable[Entry], *, dry_run: bool, as_json: bool) -> 
     if sums["gone"]:
         print(
             f"{sums['gone']:,} have no bytes here any more; onramp.user_errors on Kafka has them "
-            "(docs/operating.md, Sending a parked event again)"
+            "(docs/parked-events.md, Sending a parked event again)"
         )
     return unreached
 
