@@ -7,7 +7,8 @@ lag behind.
 import importlib
 import logging
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -64,6 +65,16 @@ Made by `python -m docs.generate` from the verbs in [services/cli](../services/c
 edit it by hand. Run it as `bin/onramp` from the project's folder, or from anywhere by its
 path.
 """
+
+_SHARED_OPTIONS: Final = """\
+Several verbs have these options. Each verb's section names the ones that it has; all have `--help`.
+"""
+#: From how many verbs on an option is described once.
+_SHARED_BY: Final = 4
+#: The help option of each verb, and the heading above it where no other option follows it.
+_HELP_OPTION: Final = re.compile(
+    r"(?:\n\nOptions:(?=\n  --help +Show[^\n]*(?:\n\n|$)))?\n  --help +Show this message and exit\."
+)
 
 _METRICS: Final = """\
 # Metrics
@@ -217,12 +228,31 @@ def _each_database() -> Iterator[tuple[str, str, str, str]]:
 
 
 def cli_page() -> str:
-    """The text of docs/cli.md: what `onramp --help` and each verb's own help say."""
+    """The text of docs/cli.md: what `onramp --help` and each verb's own help say, shared options once."""
     group = typer.main.get_command(app)
-    parts = [_CLI, _help(group, "onramp")]
-    for name, command in verbs(group, "onramp"):
-        parts += [f"## {name}", _help(command, name)]
+    commands = [("onramp", group), *verbs(group, "onramp")]
+    shared = _shared_options(commands)
+    parts = [_CLI, _help(group, "onramp", shared), "## Shared options", _SHARED_OPTIONS]
+    parts.append(_table(("option", "meaning"), ((f"`{n}`", says) for n, says in sorted(shared))))
+    for name, command in commands[1:]:
+        parts += [f"## {name}", _help(command, name, shared)]
+        if names := [f"`{each[0].split(' <')[0]}`" for each in _options(command, name) if each in shared]:
+            parts.append(f"Shared options: {', '.join(names)}.")
     return "\n\n".join(part.strip() for part in parts) + "\n"
+
+
+def _shared_options(commands: Sequence[tuple[str, Any]]) -> set[tuple[str, str]]:
+    """Names and help of the options that several verbs have, with the same words."""
+    uses = Counter(option for name, command in commands for option in _options(command, name))
+    shared = {option for option, count in uses.items() if count >= _SHARED_BY}
+    names = Counter(name for name, _ in shared)
+    return {(name, says) for name, says in shared if names[name] == 1}
+
+
+def _options(command: Any, name: str) -> list[tuple[str, str]]:
+    context = _context(command, name)
+    records = ((p, p.get_help_record(context)) for p in command.params if p.param_type_name == "option")
+    return [record for _, record in records if record]
 
 
 def verbs(group: Any, name: str) -> Iterator[tuple[str, Any]]:
@@ -233,10 +263,23 @@ def verbs(group: Any, name: str) -> Iterator[tuple[str, Any]]:
             yield from verbs(command, f"{name} {verb}")
 
 
-def _help(command: Any, name: str) -> str:
+def _help(command: Any, name: str, shared: Collection[tuple[str, str]]) -> str:
+    context = _context(command, name)
+    options = [p for p in command.params if p.param_type_name == "option"]
+    hidden = [p for p in options if p.get_help_record(context) in shared]
+    for option in hidden:
+        option.hidden = True
+    try:
+        text = _HELP_OPTION.sub("", command.get_help(context).strip())
+    finally:
+        for option in hidden:
+            option.hidden = False
+    return f"```text\n{text.strip()}\n```"
+
+
+def _context(command: Any, name: str) -> Any:
     # A fixed width: help wraps at the terminal's otherwise.
-    context = command.context_class(command, info_name=name, terminal_width=90, max_content_width=90)
-    return f"```text\n{command.get_help(context).strip()}\n```"
+    return command.context_class(command, info_name=name, terminal_width=90, max_content_width=90)
 
 
 def settings_classes() -> Iterator[tuple[str, type[BaseSettings]]]:
