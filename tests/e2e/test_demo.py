@@ -7,6 +7,7 @@ import socket
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
+from pathlib import Path
 
 import httpx2
 import psycopg2
@@ -14,6 +15,7 @@ import pytest
 
 from stack.kafka import Kafka
 from tests.fixtures.fix_postgres import Database
+from tests.fixtures.printed import PAGES, Reader
 from tests.fixtures.up import StartUp, Up, post
 from tests.fixtures.writer import eventually, rows
 
@@ -26,8 +28,9 @@ def result_of(run: Up) -> dict[str, object]:
 
 
 def test_flights_land_and_the_next_run_starts_from_what_is_there_and_stays_until_ctrl_c(
-    up: StartUp, with_prometheus: list[str]
+    up: StartUp, with_prometheus: list[str], tmp_path: Path
 ) -> None:
+    """The commands of the pages for producers, analysts and operators run beside it as printed."""
     first = up("--exit", "--json", "--events", "500")
     assert first.wait() == 0, first.text
     result = result_of(first)
@@ -52,6 +55,9 @@ def test_flights_land_and_the_next_run_starts_from_what_is_there_and_stays_until
 
     admin = run.until(r"Admin     (http://\S+)").group(1)
     eventually(lambda: keeps(admin))
+    reader = Reader(run, tmp_path / "reader", tmp_path / "data")
+    for page in PAGES:
+        reader.follow(page)
     [service] = [each for each in run.processes() if "services.admin" in each.cmdline()]
     [writer, *_] = [each for each in run.processes() if "services.writer" in each.cmdline()]
     assert service.nice() > writer.nice()  # what is parked has time
