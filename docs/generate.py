@@ -37,33 +37,30 @@ _ERRORS: Final = """\
 # Errors
 
 Made by `python -m docs.generate` from [shared/errors.py](../shared/errors.py); do not edit
-it by hand. The gateway serves one page for each at `/errors/<code>`.
+it by hand. The gateway serves a page for each code at `/errors/<code>`.
 
-An error's kind says whose fault it is and what becomes of the event:
-
-| kind | whose fault | the event |
+| kind | fault of | the event |
 |---|---|---|
-| rejected | the sender's | was rejected by the gateway with a 4xx answer; nothing is on Kafka |
-| parked | the event's or its sender's | is kept with its reason; retrying cannot help, a person must act |
-| waiting | ours or the infrastructure's | is safe, or was not accepted yet; trying again helps |
+| rejected | the sender | was rejected by the gateway with a 4xx answer and is not on Kafka |
+| parked | the event or its sender | is stored with its reason; a retry does not help, an operator decides |
+| waiting | Onramp or the infrastructure | is stored, or was not accepted yet; a retry helps |
 
-What is parked is replayed once its cause is fixed ([how](parked-events.md)), or
-[sent again](parked-events.md#sending-a-parked-event-again).
-*Log* is the level at which it is logged: a client's fault warns, ours is an error.
+Parked events are [replayed](parked-events.md) after their cause is fixed, or
+[sent again](parked-events.md#sending-a-parked-event-again). *Log* is the level of the log line: a client's
+fault is a warning, a fault of Onramp or the infrastructure is an error.
 """
 
 _HEADINGS: Final = {
     Kind.REJECTED: "## Rejected: the sender corrects it and sends again",
-    Kind.PARKED: "## Parked: a person corrects it",
-    Kind.WAITING: "## Waiting: it passes",
+    Kind.PARKED: "## Parked: an operator decides",
+    Kind.WAITING: "## Waiting: a retry helps",
 }
 
 _CLI: Final = """\
 # The command line
 
-Made by `python -m docs.generate` from the verbs in [services/cli](../services/cli); do not
-edit it by hand. Run it as `bin/onramp` from the project's folder, or from anywhere by its
-path.
+Made by `python -m docs.generate` from the help of the verbs in [services/cli](../services/cli); do not
+edit it by hand. Run `bin/onramp` from the project's folder, or by its path from any folder.
 """
 
 _SHARED_OPTIONS: Final = """\
@@ -79,32 +76,32 @@ _HELP_OPTION: Final = re.compile(
 _METRICS: Final = """\
 # Metrics
 
-Made by `python -m docs.generate` from where the metrics are declared; do not edit it by
-hand. Both services serve theirs at `/metrics` in the text format of Prometheus; `onramp audit`
-writes a file if asked. A counter's
-name ends in `_total` there; a histogram has `_bucket`, `_sum` and `_count`.
+Made by `python -m docs.generate` from the declarations of the metrics; do not edit it by
+hand. Each service serves its metrics at `/metrics` in Prometheus' text format; `onramp audit --metrics FILE`
+writes its metrics into a file. The name of a counter ends in `_total` there; a histogram has `_bucket`,
+`_sum` and `_count`.
 
-Most of the writer's counters start at zero with its process. Those of events and remarks do not:
-they show what the databases have counted in the rows' own transactions (`onramp.totals`,
-`onramp.warnings`). These are read every few seconds; what a batch commits is counted at once, and
-what drained or was released with the next reading. What begins while a service runs is at 0
-for a minute first (`ONRAMP_WRITER_NEW_COUNTER_SECONDS`): Prometheus sees an increase only between two
-samples. Above a limit of series, names that anybody may make (topics, tables, event types) are `other`; step,
-database and outcome stay.
+- Most counters of the writer start at zero with its process. Counters of events and warnings show the totals
+  in the databases (`onramp.totals`, `onramp.warnings`), which a restart does not reset.
+- A batch is counted when it is committed; drained and released events are counted every few seconds.
+- A new series is shown at 0 for a minute (`ONRAMP_WRITER_NEW_COUNTER_SECONDS`), because Prometheus computes
+  an increase between two samples.
+- Above a limit of series, topics, tables and event types share the label `other`; step, database and outcome
+  stay.
 """
 
 _SETTINGS: Final = """\
 # Settings
 
 Made by `python -m docs.generate` from the settings classes; do not edit it by hand.
-Every setting is an environment variable, is checked when the service starts, and cannot
-change while it runs. An invalid value stops the service with a message that names it.
+Settings are environment variables. A service reads and checks them when it starts. It does not start with an
+invalid value, and prints a message that names the setting.
 """
 
 _EACH_DATABASE: Final = """\
 ### Of each database
 
-What an object in `ONRAMP_WRITER_DATABASES` may say:
+Fields of an object in `ONRAMP_WRITER_DATABASES`:
 `{"onramp": {"max_connections": 12}, "warehouse": {"dsn": "postgresql://…", "schemas": ["shop"]}}`.
 """
 
@@ -143,7 +140,7 @@ def errors_page() -> str:
         faults = [fault for fault in errors.TABLE.values() if fault.kind is kind]
         parts += [heading, _fault_table([fault for fault in faults if fault.code in raised])]
         if later := [fault for fault in faults if fault.code not in raised]:
-            parts += ["Named already, but nothing raises them yet:", _fault_table(later)]
+            parts += ["Reserved codes, which are not used yet:", _fault_table(later)]
     return "\n\n".join(part.strip() for part in parts) + "\n"
 
 
