@@ -24,9 +24,9 @@ Graph = Mapping[str, set[str]]
 _PAGE: Final = """\
 # Rooms
 
-Made by `python -m docs.generate` from the folders' docstrings and the files' imports; do not
-edit it by hand. A room imports only from floors below its own, and a test keeps it so: what
-you change in a room can break it and the rooms above it. The flow of each service is one
+Made by `python -m docs.generate` from the docstrings of the folders and the imports of the files; do not
+edit it by hand. A *room* is a folder or file of a service. It imports only from lower floors, and a test
+enforces this: a change in a room can affect that room and the rooms above it. The flow of each service is one
 function: `accept` of the gateway, `write_batch` of the writer's driver and `settle` of its tasks
 ([the path of an event](path-of-an-event.md)).
 """
@@ -77,7 +77,7 @@ def rooms_page() -> str:
 
 def _section(service: str) -> str:
     graph = rooms(service)
-    lines = [f"## services/{service}", "", "| floor | room | what it is for | files |", "|---|---|---|---|"]
+    lines = [f"## services/{service}", "", "| floor | room | purpose | files |", "|---|---|---|---|"]
     levels = list(enumerate(floors(graph)))
     for level, names in reversed(levels):
         lines += [
@@ -88,7 +88,7 @@ def _section(service: str) -> str:
 
 
 def _beside() -> str:
-    lines = ["## Beside them", "", "| folder | what it is for | files |", "|---|---|---|"]
+    lines = ["## Other folders", "", "| folder | purpose | files |", "|---|---|---|"]
     for folder in BESIDE:
         path = ROOT / folder
         lines.append(f"| [{folder}](../{folder}) | {_said(path / '__init__.py')} | {_names(path)} |")
