@@ -107,7 +107,7 @@ def test_metrics_are_for_who_sees_all_events(guarded: Guarded) -> None:
     assert 'onramp_admin_ingester_state{state="keeping"} 1.0' in shown
     assert 'onramp_admin_ingester_state{state="waiting"} 0.0' in shown
     assert eventually(lambda: 'onramp_admin_behind_records{topic="onramp.user_errors"}' in _metrics(guarded))
-    eventually(lambda: f"onramp_admin_kept_events_total {float(_kept(guarded))}" in _metrics(guarded))
+    eventually(lambda: f"onramp_admin_stored_events_total {float(_kept(guarded))}" in _metrics(guarded))
 
 
 def _kept(guarded: Guarded) -> int:
