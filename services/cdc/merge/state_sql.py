@@ -17,7 +17,7 @@ from shared import change_table
 _ADD: Final = """
     INSERT INTO onramp.table_settings (source, schema_name, table_name, landing) VALUES %s
     ON CONFLICT (source, schema_name, table_name) DO UPDATE SET landing = excluded.landing
-    WHERE models.landing <> excluded.landing
+    WHERE table_settings.landing <> excluded.landing
 """
 _LOOK: Final = """
     SELECT source, schema_name, table_name, topic_id::text, next_offset,

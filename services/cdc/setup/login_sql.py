@@ -10,6 +10,7 @@ from psycopg2.extensions import parse_dsn
 from services.cdc.agent.source_sql import SourceError
 from shared.errors import InfrastructureError
 from shared.postgres.connect import connect
+from shared.postgres.failures import MissingDatabaseError
 
 _OPTIONS: Final = "-c search_path=pg_catalog,pg_temp -c statement_timeout=10000"
 _SCHEMAS: Final = """
@@ -47,6 +48,9 @@ def _session(variable: str, dsn: str) -> Iterator[Any]:
             yield cursor
     except InfrastructureError as error:
         raise SourceError(error.detail) from None
+    except MissingDatabaseError:
+        text = f'database "{parameters.get("dbname")}" does not exist'
+        raise SourceError(f"cannot log in to the source by {variable}: {text}") from None
     except psycopg2.Error as error:
         text = " ".join(str(error).split())
         if password := parameters.get("password"):

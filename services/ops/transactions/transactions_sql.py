@@ -104,7 +104,7 @@ class Lacking(NamedTuple):
 
 def tables(conn: connection) -> list[SourceTable]:
     """Return the tables of sources whose transactions have landed here, and that this role may read."""
-    if not _there(conn, "onramp", "models").is_readable:
+    if not _there(conn, "onramp", "table_settings").is_readable:
         return []
     with conn.cursor() as cursor:
         cursor.execute(_TABLES)

@@ -77,7 +77,7 @@ _ADD_TOTALS: Final = """
 _ADD_WARNINGS: Final = """
     INSERT INTO onramp.warnings (topic_id, topic, partition, destination, remark, count) VALUES %s
     ON CONFLICT (topic_id, partition, destination, remark)
-    DO UPDATE SET count = remarks.count + excluded.count
+    DO UPDATE SET count = warnings.count + excluded.count
 """
 
 

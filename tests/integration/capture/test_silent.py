@@ -17,7 +17,7 @@ from tests.fixtures.sources import Captured, delete_topic, flows, password_of, s
 from tests.fixtures.writer import eventually
 from tests.integration.capture.conftest import Warehouse
 from tests.integration.capture.silently import CHANGE_SILENTLY, MAKE_SILENT, SILENT
-from tests.integration.capture.warehouse import equal, pending
+from tests.integration.capture.warehouse import differ, equal, pending
 
 DELETE: Final = "DELETE FROM app.{0}"
 ONE_ROW: Final = ("CREATE TABLE app.{0} (id int{1}, note text)", "INSERT INTO app.{0} VALUES (1, 'before')")
@@ -141,8 +141,9 @@ def test_what_a_source_has_that_was_removed_and_comes_back(shop: Captured) -> No
     shop.execute("DELETE FROM app.emptied", "UPDATE app.orders SET note = 'while it was away'")
     with looking(shop) as look:
         flows(look)
+        # The agent notes the end of the first snapshot, behind which a table without rows is emptied.
         for table in ("emptied", "orders"):
-            assert equal(shop, table, "id, note")
+            eventually(lambda table=table: look.look() and not differ(shop, table, "id, note"), 60)
     shop.execute("INSERT INTO app.emptied VALUES (3, 'after')")
     assert equal(shop, "emptied", "id, note")
 

@@ -128,7 +128,7 @@ def test_a_change_is_lost_when_kafka_had_it_and_all_that_kafka_has_has_landed(de
 
 def test_what_went_with_a_topic_that_is_no_more_is_not_lost(desk: Desk) -> None:
     desk.tell().land(sold()).land_ends(sold().ends())
-    desk.make_topic_again().begin_again(by_a_resync=False)
+    desk.make_topic_again().begin_again(by_a_resync=True)
     assert desk.bench.one(f"SELECT count(*) FROM {LANDING}") == 0  # noqa: S608
     assert told(audited(desk)) == ([], [])
     later = (

@@ -37,7 +37,10 @@ REPORTS: Final[dict[str, tuple[Callable[[str], Any], str]]] = {
     "audit": (lambda dsn: _entered(totals_sql.opened("onramp", dsn)), "database onramp"),
     "halts": (lambda dsn: halt_of("onramp", dsn), "database onramp"),
     "replays": (lambda dsn: _entered(in_destination(Destination("onramp", dsn))), "database onramp"),
-    "apply": (create_sql.role_of, "a table could not be made: its database"),
+    "apply": (
+        lambda dsn: create_sql.role_of(create_sql.Owner("onramp", dsn)),
+        "no table was created: database onramp",
+    ),
     "audit of parked events": (lambda dsn: _entered(parked_store_sql.opened(dsn)), "the control database"),
     "control": (lambda dsn: _entered(control_sql.transaction(dsn)), "the control database"),
     "agent": (lambda dsn: SourceDatabase("shop", SOURCE, dsn).look(), "the source"),

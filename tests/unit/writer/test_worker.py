@@ -5,7 +5,8 @@ import socket
 import struct
 import subprocess
 import sys
-from pathlib import Path
+import tempfile
+from typing import Any
 
 import orjson
 
@@ -18,10 +19,17 @@ worker_daemon.run()
 """
 
 
-def test_it_has_imported_what_a_task_needs_and_logs_a_worker_that_fails_as_one_line(tmp_path: Path) -> None:
+def test_it_has_imported_what_a_task_needs_and_logs_a_worker_that_fails_as_one_line() -> None:
+    with tempfile.TemporaryDirectory() as folder:  # the path of a socket has at most 107 characters
+        said = _failure(folder)
+    assert (said["level"], said["service"], said["error"]) == ("error", "writer", "BrokenPipeError")
+    assert said["traceback"].endswith("\nBrokenPipeError")
+
+
+def _failure(folder: str) -> Any:
     env = os.environ | {
         "PYTHON_UNIX_DOMAIN_ENABLED": "true",
-        "PYTHON_WORKER_FACTORY_SOCK_DIR": str(tmp_path),
+        "PYTHON_WORKER_FACTORY_SOCK_DIR": folder,
         "SPARK_BUFFER_SIZE": "64",
     }
     pipe = subprocess.PIPE
@@ -43,5 +51,4 @@ def test_it_has_imported_what_a_task_needs_and_logs_a_worker_that_fails_as_one_l
         said = orjson.loads(line)
         p.stdin.close()
         assert p.stderr.read() == b""
-    assert (said["level"], said["service"], said["error"]) == ("error", "writer", "BrokenPipeError")
-    assert said["traceback"].endswith("\nBrokenPipeError")
+    return said
