@@ -135,7 +135,12 @@ def _a_role_without_insert(me: Newcomer, database: Database, folder: Path) -> No
     dsn = urlunsplit(at._replace(netloc=f"{role}:x@{at.netloc.rpartition('@')[2]}"))
     file = folder / "orders.yaml"
     orders = registry()["event_types"]["order_placed"] | {"owner": "us"}
-    file.write_text(yaml.safe_dump({"event_types": {"order_placed": orders, "refund_made": {}}}))
+    types = {
+        "order_placed": orders,
+        "order_returned": orders,
+        "refund_made": {},
+    }  # a new one lands there, too
+    file.write_text(yaml.safe_dump({"event_types": types}))
     lacking = me.onramp("apply", str(file), "--dsn", dsn, "--accept")
     assert lacking.returncode == 1, lacking.stdout
     [grant] = [line for line in lacking.stderr.splitlines() if line.startswith("GRANT INSERT")]
