@@ -1,4 +1,4 @@
-"""Whether every packet of a run is where it must be, by number: ok ⊆ found ⊆ ok or unknown.
+"""Verifies by number that every packet of a run is where it must be: ok ⊆ found ⊆ ok or unknown.
 
 Three sources that know nothing of each other: the history (what was answered), the table
 (what is there), and the system's own books (the audit).
@@ -25,12 +25,12 @@ _MAX_FINDINGS: Final = 20
 
 @dataclass(slots=True)
 class Verdict:
-    """What was found wrong, in packets; `examples` are numbers."""
+    """Violations, in packets; `examples` are numbers."""
 
     ok: int
     unknown: int
     refused: int
-    landed_rows: int = 0
+    found: int = 0
     lost: int = 0
     duplicate: int = 0
     phantom: int = 0
@@ -48,7 +48,7 @@ class Verdict:
 
     @property
     def sound(self) -> bool:
-        """Whether something was found and nothing is wrong."""
+        """Whether rows were found and there are no violations."""
         wrong = self.lost + self.duplicate + self.phantom + self.resurrected + self.unsettled
         balanced = bool(self.audit.get("balanced", True))
         # Where nothing is, nothing is lost either: such a run proves nothing.

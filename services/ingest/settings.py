@@ -1,6 +1,6 @@
 """The gateway's settings: name, default, unit and effect in one place.
 
-Frozen, checked at boot and passed as an argument.  Each comes from the environment
+Frozen, checked at the start and passed as an argument. Each comes from the environment
 (`ONRAMP_INGEST_PORT` …).
 """
 
@@ -20,7 +20,7 @@ STOP_SECONDS: Final = 6.0
 
 
 class IngestSettings(BaseSettings):
-    """What an operator sets of the gateway."""
+    """The gateway's settings."""
 
     model_config = SettingsConfigDict(env_prefix="ONRAMP_INGEST_", frozen=True, hide_input_in_errors=True)
 
@@ -259,7 +259,7 @@ class IngestSettings(BaseSettings):
         return self
 
     def tls(self) -> ssl.SSLContext | None:
-        """Return the TLS context of listeners; None without a certificate.
+        """Return the listeners' TLS context; None without a certificate.
 
         Raises:
             OSError: a file cannot be read or used.

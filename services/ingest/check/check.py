@@ -43,7 +43,7 @@ _CONTEXTS: Final = msgspec.json.Decoder(_Context)
 
 
 class Checker:
-    """Checks items against the registry, of which it takes one snapshot per request."""
+    """Checks items against one registry snapshot per request."""
 
     def __init__(
         self,

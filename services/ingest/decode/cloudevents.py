@@ -1,9 +1,10 @@
 """CloudEvents 1.0 over HTTP, mapped to envelopes (docs/sending.md holds the table).
 
 ``metadata.id`` is a hash of source and id, which together name an event in CloudEvents;
-``event_name`` is the type in lower case with ``_`` for what is no letter or digit; the data
-is the payload, an object as it is and anything else as ``{"data": …}``.  Attributes for which
-the envelope has no field are kept in ``metadata.cloudevent``.
+``event_name`` is the type in lower case with ``_`` for every other character than letters and digits; the
+data
+is the payload, an object unchanged and anything else as ``{"data": …}``. Attributes for which
+the envelope has no field are stored in ``metadata.cloudevent``.
 """
 
 import base64
@@ -50,7 +51,7 @@ def to_envelope(event: bytes, received_at: str) -> bytes:
     """Return the envelope of a structured event, which must be strict JSON.
 
     Raises:
-        UserError: a required attribute is missing or not what the specification says.
+        UserError: a required attribute is missing or does not follow the specification.
     """
     attributes = orjson.loads(event)
     if not isinstance(attributes, dict):
@@ -71,12 +72,12 @@ def to_envelope(event: bytes, received_at: str) -> bytes:
 
 
 def event_name(kind: str) -> str:
-    """Return the event name of a type: of `com.example.Order-Placed` `com_example_order_placed`."""
+    """Return the event name of a type: `com_example_order_placed` for `com.example.Order-Placed`."""
     return _NOT_ALPHANUMERIC.sub("_", kind.lower()).strip("_")
 
 
 def event_id(source: str, identifier: str) -> str:
-    """Return the envelope's id: equal for equal source and id, and for nothing else."""
+    """Return the envelope's id: equal only for equal source and id."""
     return "ce-" + sha256(f"{source}\0{identifier}".encode()).hexdigest()[: 2 * _ID_BYTES]
 
 
@@ -84,7 +85,7 @@ def from_headers(headers: Mapping[bytes, bytes], repeated: Collection[bytes], bo
     """Return the structured form of a binary event: attributes from `ce-` headers, data from the body.
 
     Raises:
-        UserError: a header that is no attribute, comes more than once or cannot be decoded.
+        UserError: a header is not an attribute, is repeated or cannot be decoded.
     """
     attributes: dict[str, Any] = {}
     for name, value in headers.items():
@@ -106,7 +107,7 @@ def from_headers(headers: Mapping[bytes, bytes], repeated: Collection[bytes], bo
 
 
 def _decoded(value: bytes, attribute: str) -> str:
-    """Return an attribute of a header: unquoted, then one round of percent-decoding, as the binding says."""
+    """Return an attribute of a header: unquoted, then percent-decoded once, as the binding says."""
     try:
         text = value.decode()
         if quoted := _QUOTED.fullmatch(text):

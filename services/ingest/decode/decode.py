@@ -1,8 +1,8 @@
 """DECODE: the body becomes items, each holding the producer's own bytes.
 
 A body is parsed as one document because that is fast; only a batch that fails is parsed again
-item by item, so that one bad item never rejects its neighbours.  A large body is parsed in
-pieces, because no other request is served while a parser runs; and what is over a limit is
+item by item, so that one bad item never rejects other items. A large body is parsed in
+pieces, because no other request is served while a parser runs. A body over a limit is
 rejected before it is parsed.
 """
 
@@ -38,7 +38,7 @@ class Limits:
 
 
 def decode(body: bytes, request: RequestContext, limits: Limits) -> list[BatchItem]:
-    """Return the items of `body`, those that are no strict JSON with their verdict.
+    """Return the items of `body`; an item that is not strict JSON has its verdict.
 
     Raises:
         UserError: the body as a whole is rejected.
@@ -154,7 +154,7 @@ def _split(body: bytes, limits: Limits, error: UserError) -> list[bytes]:
 
 
 def _require_json(items: list[BatchItem], error: UserError | None = None) -> list[BatchItem]:
-    """Return the items of an array; raise when one is no JSON at all: then the array is none either."""
+    """Return the items of an array; raise if an item is not JSON, because then the array is not either."""
     for item in items:
         verdict = item.verdict
         if isinstance(verdict, UserError) and verdict.fault is BAD_JSON and not is_json(item.value):

@@ -1,4 +1,4 @@
-"""The routes of the gateway beside `POST /v1/events`: health, readiness, metrics, error pages, OpenAPI."""
+"""The gateway's routes other than `POST /v1/events`: health, readiness, metrics, error pages, OpenAPI."""
 
 from collections.abc import Callable
 from typing import Any

@@ -80,7 +80,7 @@ class LimitedProtocol(Http11Protocol):
         self._hosts = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Take a place; start the read timer: a client that connects and sends nothing is late as well."""
+        """Take a place and start the read timer, also for a client that connects and sends nothing."""
         super().connection_made(transport)
         if not self._places.add(self, self.client[0] if self.client else ""):
             self._reject(TOO_MANY_CONNECTIONS, f"{self._places.open} connections are open")
@@ -89,7 +89,7 @@ class LimitedProtocol(Http11Protocol):
         self._start_read_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Give the place back; stop the timers; tell the request that is being answered."""
+        """Free the place, stop the timers, and notify the request that is being answered."""
         self._places.remove(self)
         self._stop_read_timer()
         self._stop_write_timer()
@@ -100,12 +100,12 @@ class LimitedProtocol(Http11Protocol):
         super().connection_lost(exc)
 
     def close_after_answer(self) -> None:
-        """Have the answer that is under way say that it is the last."""
+        """Mark the current answer as the connection's last."""
         if self._answering is not None:
             self._answering.keep_alive = False
 
     def make_room(self) -> None:
-        """Close: another connection gets the place.  A request of which a part was sent is told so."""
+        """Close for another connection. A request that was sent in part gets an answer."""
         if self.scheme == "https" or self.transport.get_write_buffer_size():
             self.transport.abort()  # a graceful end waits for the client
         elif self._incomplete and self.scope is not None:
@@ -128,7 +128,7 @@ class LimitedProtocol(Http11Protocol):
         return self._half_closed
 
     def on_response_complete(self) -> None:
-        """Close after the last answer to a client that can send nothing more."""
+        """Close after the last answer to a client that cannot send any more."""
         last = not self.pipeline
         super().on_response_complete()
         if last and self._rejection is not None and not self.transport.is_closing():
@@ -140,7 +140,7 @@ class LimitedProtocol(Http11Protocol):
         self._note_who_waits()
 
     def pause_writing(self) -> None:
-        """Start the write timer: the client does not read, which is normal for a short while."""
+        """Start the write timer: the client does not read, which is normal for a short time."""
         super().pause_writing()
         self._start_write_timer()
         self._note_who_waits()
@@ -158,7 +158,7 @@ class LimitedProtocol(Http11Protocol):
         self._start_write_timer()
 
     def on_message_begin(self) -> None:
-        """Reset what is counted of a request, at its first byte."""
+        """Reset the counts of a request at its first byte."""
         super().on_message_begin()
         self._reading = None
         self._incomplete = True
@@ -185,7 +185,7 @@ class LimitedProtocol(Http11Protocol):
         self.headers.append((name, value))  # in uvicorn's place: it would write the name small again
 
     def on_headers_complete(self) -> None:
-        """Stop the read timer: the body has a time of its own."""
+        """Stop the read timer: the body has its own time."""
         self._stop_read_timer()
         if not self._hosts and self.parser.get_http_version() == "1.1":
             self._reject(BAD_REQUEST, "the Host header is missing")
@@ -214,7 +214,7 @@ class LimitedProtocol(Http11Protocol):
             self._note_who_waits()
 
     def send_400_response(self, msg: str) -> None:
-        """Reject what is not HTTP, or ambiguous HTTP, with a problem, and close the connection."""
+        """Reject non-HTTP or ambiguous HTTP with a problem, and close the connection."""
         self._reject(BAD_REQUEST, msg)
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:

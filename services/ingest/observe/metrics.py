@@ -1,4 +1,4 @@
-"""What the gateway counts: every metric is declared here once, and docs are checked against it."""
+"""The gateway's metrics, each declared once; docs are checked against them."""
 
 import time
 from collections.abc import Iterable, Mapping
@@ -145,7 +145,7 @@ ACCEPTED: Final = "accepted"
 
 
 class RegistryInfo:
-    """Shows which registry this worker has; copies and services that differ show different digests."""
+    """Shows which registry this worker has; replicas and services that differ show different digests."""
 
     def __init__(self) -> None:
         self._shown = ""
@@ -153,7 +153,7 @@ class RegistryInfo:
         self._limited: set[tuple[str, str]] = set()
 
     def show(self, registry: Registry) -> None:
-        """Set the metric of its digest to 1, that of the previous one to 0, and when its keys expire."""
+        """Set the metric of its digest to 1 and of the previous one to 0; show when its keys expire."""
         REGISTRY_REFUSED.set(not registry.is_valid)
         if not registry.is_read:
             return
@@ -188,7 +188,7 @@ class RegistryInfo:
 
 
 class RequestTimer:
-    """One request's status and time; a context that counts them at its end."""
+    """A context that counts one request's status and time at its end."""
 
     __slots__ = ("_started", "status")
 
@@ -208,10 +208,10 @@ class RequestTimer:
 
 
 class EventCounts:
-    """Counts events by type, key and outcome, of HTTP and of syslog.
+    """Counts events of HTTP and syslog by type, key and outcome.
 
-    A type gets a label of its own when an event of it is accepted: what is rejected could have any name, and
-    one batch of made-up names would leave the types that land without labels.
+    A type gets its own label when one of its events is accepted: rejected events could have any name, and
+    a batch of invented names would leave no labels for real types.
     """
 
     def __init__(self) -> None:
@@ -224,7 +224,7 @@ class EventCounts:
             EVENTS_TALLY.add(self._label(item, accepted=outcome is ACCEPTED), producer, outcome)
 
     def count_unread(self, producer: str, outcome: str) -> None:
-        """Count what was rejected before its events were known as one event."""
+        """Count a request that was rejected before its events were known as one event."""
         EVENTS_TALLY.add(_UNKNOWN, producer, outcome)
 
     def _label(self, item: BatchItem, *, accepted: bool) -> str:

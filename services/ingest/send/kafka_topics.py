@@ -1,9 +1,9 @@
-"""Topics are created before their first use, with explicit settings: those asked for at once, together.
+"""Creates topics before their first use, with explicit settings; concurrent requests share a round.
 
 The broker's auto-creation would give a topic the broker's defaults (one partition, one
-replica), and a metadata request is enough to trigger it.  So creation comes first, always;
-"already exists" is success only once the settings that a 202 stands on were checked.  They are read
-again now and then, of all topics in use at once: an operator may change them, or delete a topic.
+replica), and a metadata request triggers it. So creation always comes first;
+"already exists" is success only after the settings that a 202 relies on were checked. They are reread
+periodically for all topics in use: an operator may change them, or delete a topic.
 """
 
 import asyncio
@@ -48,7 +48,7 @@ SpecOf = Callable[[str], TopicSpec]
 
 
 class TopicManager:
-    """Ensures that topics exist with safe settings; remembers those that do."""
+    """Ensures that topics exist with safe settings, and caches those that do."""
 
     def __init__(self, settings: KafkaSettings, spec_of: SpecOf) -> None:
         self._settings = settings
@@ -60,19 +60,19 @@ class TopicManager:
         self._rereading: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin to read the settings of topics in use again, now and then."""
+        """Start rereading the settings of topics in use periodically."""
         self._rereading = asyncio.create_task(self._reread_always(), name="topic-settings")
 
     def known(self, topic: str) -> TopicState | None:
-        """Return the topic's state if it was ensured before, else None."""
+        """Return the topic's cached state; None if it was not ensured before."""
         return self._known.get(topic)
 
     def forget(self, topic: str) -> None:
-        """Ensure the topic again before its next use: what is remembered of it may be wrong."""
+        """Drop the topic's cached state, so that it is ensured again before its next use."""
         self._known.pop(topic, None)
 
     async def ensure(self, topic: str) -> TopicState:
-        """Create or check the topic unless that was done; what is asked for in the meantime goes together.
+        """Create or check the topic unless that was done; concurrent requests share the next round.
 
         Raises:
             InfrastructureError: KAFKA_UNREACHABLE; or the topic is missing or has unsafe settings.
@@ -98,7 +98,7 @@ class TopicManager:
         return future
 
     async def health(self) -> Health:
-        """Return how many brokers the cluster has, or that it is unreachable, within two seconds."""
+        """Return the cluster's number of brokers, or that it is unreachable, within two seconds."""
         replicas = self._settings.min_insync
         try:
             async with asyncio.timeout(_HEALTH_SECONDS), self._admin() as admin:
@@ -108,7 +108,7 @@ class TopicManager:
         return Health(reachable=True, brokers=len(cluster["brokers"]), min_insync_replicas=replicas)
 
     async def stop(self) -> None:
-        """Cancel what is under way."""
+        """Cancel running tasks."""
         tasks = [*self._rounds, *([self._rereading] if self._rereading else [])]
         for task in tasks:
             task.cancel()
@@ -126,7 +126,7 @@ class TopicManager:
                 logger.info("topics' settings could not be read again", extra={"reason": type(e).__name__})
 
     async def _reread(self) -> None:
-        """Read what is remembered of topics again; one that is gone or unsafe is ensured at its next use."""
+        """Reread the cached settings; a deleted or unsafe topic is ensured at its next use."""
         topics = [*self._known]
         if not topics:
             return
@@ -179,10 +179,10 @@ class TopicManager:
             future.set_exception(error)
 
     async def _create(self, admin: AIOKafkaAdminClient, topics: list[str]) -> list[str]:
-        """Create them, and return those that exist then; a refusal of several is asked again one by one.
+        """Create topics and return those that exist then; retry a refused request topic by topic.
 
-        Kafka refuses a whole request for what is too much of it, so a topic with 10,000 partitions would
-        refuse its neighbours.
+        Kafka refuses a whole request if a part of it is too large, so a topic with 10,000 partitions would
+        block other topics.
         """
         specs = {topic: self._spec(topic) for topic in topics}
         response = await admin.create_topics([*specs.values()])
@@ -222,7 +222,7 @@ class TopicManager:
         return there
 
     async def _check(self, admin: AIOKafkaAdminClient, topics: list[str]) -> None:
-        """Read the topics' settings; the round's timeout ends the wait for what brokers do not know yet."""
+        """Read the topics' settings; wait until the round's timeout for topics unknown to brokers."""
         while topics:
             asked = [kafka_topic_settings.question(topic) for topic in topics]
             (response,) = await admin.describe_configs(asked)
@@ -278,6 +278,6 @@ def _unreachable(reason: str) -> InfrastructureError:
 
 
 def _retrieve(future: "asyncio.Future[TopicState]") -> None:
-    """Look at the outcome, or asyncio would warn: the requests that asked for it may have left."""
+    """Retrieve the outcome, or asyncio would warn: its requests may have ended."""
     if not future.cancelled():
         future.exception()
