@@ -1,4 +1,4 @@
-"""The fair scheduler: which partitions a batch reads when more have a backlog than it can read."""
+"""The fair scheduler: chooses the partitions of a batch if too many partitions have a backlog."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -17,16 +17,16 @@ SMALL: Final = 100
 
 
 class FairShare:
-    """Chooses among large backlogs in turns, the longest unserved first; small ones are added at once.
+    """Chooses among large backlogs in turns, the longest unserved first; adds small backlogs at once.
 
-    Invariant (fair turns): who was chosen goes behind all others, so each large backlog is chosen
-    again once every other one was, however much the others receive.
+    Invariant (fair turns): a chosen partition moves behind all others.  So each large backlog is chosen
+    again after every other one, no matter how many events the others receive.
     """
 
     def __init__(
         self, few_events: int = FEW_EVENTS, min_events: int = MIN_EVENTS, small: int = SMALL
     ) -> None:
-        """`few_events`: how many events in all are read at once, of any number of partitions."""
+        """`few_events`: total events that are read at once from any number of partitions."""
         self._few_events = few_events
         self._min_events = min_events
         self._small = small

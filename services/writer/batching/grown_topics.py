@@ -1,4 +1,4 @@
-"""Notices topics that got more partitions: their keys may have moved."""
+"""Detects topics that gained partitions: their keys may have moved."""
 
 import logging
 from collections.abc import Set as AbstractSet
@@ -9,13 +9,13 @@ log = logging.getLogger(__name__)
 
 
 class GrownTopics:
-    """The partitions of the last look."""
+    """The partitions of the last poll."""
 
     def __init__(self) -> None:
         self._known: AbstractSet[Partition] = frozenset()
 
     def update(self, existing: AbstractSet[Partition]) -> None:
-        """Log each topic that grew, once."""
+        """Log each topic that gained partitions, once."""
         new = existing - self._known
         grown = {p.topic for p in new} & {p.topic for p in existing - new}
         self._known = existing

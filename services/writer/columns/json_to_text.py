@@ -1,14 +1,21 @@
 r"""Converts JSON values to the text that the input function of their column's type parses.
 
-A column at a time; a value that the column's kind does not take is rejected with the
-SQLSTATE that Postgres would have given, had it checked as strictly.
+The conversion handles one column at a time.  A value that the column's kind does not accept is rejected
+with the SQLSTATE that an equally strict Postgres would report.
 
-The rules: null is NULL.  Text takes strings.  Numbers take numbers, and strings that are
-JSON numbers; integers take 1.0 and 1e3, floats what they return unchanged, `money` none.
-Booleans take true and false.  json and jsonb take anything, byte for byte.  Arrays take arrays.
-bytea takes `\\x…` hex.  Times are RFC 3339: `timestamptz` needs an offset, `timestamp` takes none
-but Z.  Ranges take strings whose bounds are such values.  All other types take a string in
-their own format.
+The rules:
+
+- null becomes NULL.
+- Text accepts strings.
+- Numbers accept numbers, and strings that are JSON numbers.  Integers accept 1.0 and 1e3.  Floats
+  accept numbers that they return unchanged.  `money` accepts no value.
+- Booleans accept true and false.
+- json and jsonb accept any value, byte for byte.
+- Arrays accept arrays.
+- bytea accepts `\\x…` hex.
+- Times are RFC 3339: `timestamptz` needs an offset, `timestamp` accepts no offset but Z.
+- Ranges accept strings whose bounds are valid values.
+- All other types accept a string in their own format.
 """
 
 import re
@@ -56,7 +63,7 @@ Texts = list[str | None]
 
 
 class MisfitError(Exception):
-    """A column does not take a value.  Never contains the value."""
+    """A column does not accept a value.  The error never contains the value."""
 
     def __init__(self, sqlstate: str, reason: str) -> None:
         super().__init__(reason)
@@ -67,8 +74,8 @@ class MisfitError(Exception):
 def as_texts(of: Type, raws: Sequence[msgspec.Raw | bytes]) -> tuple[Texts, dict[int, MisfitError]]:
     """Convert `raws` (one JSON value each) for a column of type `of`; return texts, and errors by index.
 
-    JSON null, and a value with an error, is None.  Costs one parse of them all, and a check of each
-    value unless the column takes every value of their type.
+    JSON null, and a value with an error, becomes None.  Costs one parse of all values, and a check of each
+    value unless the column accepts every value of the values' type.
     """
     values = orjson.loads(b"[" + b",".join(raws) + b"]")
     kinds = set(map(type, values)) - {type(None)}
@@ -130,7 +137,7 @@ def _number(of: Type, text: str) -> str:
 
 
 def _integer(of: Type, number: re.Match[str]) -> str:
-    """Return a whole number as digits alone: JSON may write 1000 as 1e3 or 1000.0."""
+    """Return an integer as digits only: JSON may write 1000 as 1e3 or 1000.0."""
     sign = "-" if number[0].startswith("-") else ""
     digits = number["whole"] + (number["fraction"] or "")
     shift = _exponent(number) - len(number["fraction"] or "")
@@ -160,9 +167,9 @@ def _exponent(number: re.Match[str]) -> int:
 
 
 def _loses_digits(number: re.Match[str], scale: int) -> bool:
-    """Whether a number has more than `scale` digits after its point, without trailing zeros.
+    """Return whether a number has more than `scale` digits after its point, without trailing zeros.
 
-    Not by `Decimal`, which does not take every number that JSON can write.
+    `Decimal` cannot decide this, because it rejects some numbers that JSON can write.
     """
     whole, fraction = number["whole"], number["fraction"] or ""
     kept = (whole + fraction).rstrip("0")
@@ -196,7 +203,7 @@ def _time(of: Type, value: str) -> str:
 
 
 def _has_utc(value: str) -> bool:
-    """Whether a date and time with an offset is within the years 1 to 9999 in UTC, or is no date at all."""
+    """Return whether a time with an offset is within the years 1 to 9999 in UTC, or is not a date."""
     try:
         datetime.fromisoformat(value.upper()).astimezone(UTC)
     except OverflowError:
@@ -207,7 +214,7 @@ def _has_utc(value: str) -> bool:
 
 
 def plain_time(of: Type) -> str | None:
-    """Return a pattern of texts that a column of times takes for certain; None: it is no such column."""
+    """Return a pattern of texts that a time column certainly accepts; None for any other column."""
     if of.kind not in _TIMES:
         return None
     fraction = rf"(\.\d{{1,{of.second_digits}}})?" if of.second_digits else ""
@@ -225,7 +232,7 @@ def _interval(of: Type, value: str) -> str:
 
 
 def _range(of: Type, value: str) -> str:
-    """Return a range or multirange as it is, if its bounds may be values of their type."""
+    """Return a range or multirange unchanged.  Raise `MisfitError` if a bound is not valid for its type."""
     try:
         for bound in bounds_of(value):
             _check_bound(of.element, bound)
@@ -251,7 +258,7 @@ def _bytes(_: Type, value: str) -> str:
 
 
 def _array(element: Type, raw: msgspec.Raw | bytes) -> str:
-    """Build an array literal, every element quoted; nested arrays are dimensions unless of json."""
+    """Build an array literal with every element quoted; nested arrays are dimensions except in json."""
     items = [_element(element, item) for item in msgspec.json.decode(raw, type=list[msgspec.Raw])]
     return "{" + ",".join(items) + "}"
 

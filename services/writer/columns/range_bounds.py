@@ -15,7 +15,7 @@ _QUOTED: Final = re.compile(r'\\(.)|""|"', re.DOTALL)
 def bounds_of(text: str) -> Iterator[str]:
     """Yield the finite bounds of a range, or of each range of a multirange, without quotes and escapes.
 
-    Raises `ValueError` when it is neither.
+    Raise `ValueError` if `text` is neither.
     """
     text = text.strip()
     is_many = text.startswith("{") and text.endswith("}")

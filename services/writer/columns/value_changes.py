@@ -1,9 +1,9 @@
 """Finds values that a column would change without an error: floats and intervals.
 
-A float column takes a number that it returns: the stored value, written with as many digits as were
-given, is the number that was given (true of 0.1 and 0.10000000000000001, false of 16777217 in a
-`real`).  A number may have no more digits than tell all floats apart, because no float has the
-others.  What is beyond a type's range Postgres rejects itself.
+A float column accepts a number if the stored value, written with as many digits as the number, equals
+the number (true of 0.1 and 0.10000000000000001, false of 16777217 in a `real`).  A number may have no
+more digits than are needed to distinguish all floats, because floats do not store further digits.
+Postgres itself rejects a number beyond a type's range.
 """
 
 import re
@@ -29,7 +29,7 @@ _EXPONENT: Final = re.compile(r"\d[eE][+-]?\d", re.ASCII)
 
 
 def keeps_integers(of: Type, values: Iterable[int | None]) -> bool:
-    """Whether a column stores all of `values` exactly, for certain."""
+    """Return whether a column certainly stores all of `values` exactly."""
     if of.scale is not None and of.scale < 0:  # it keeps tens or hundreds
         return False
     if of.unsigned_bits is not None:
@@ -39,7 +39,7 @@ def keeps_integers(of: Type, values: Iterable[int | None]) -> bool:
 
 
 def keeps_number(of: Type, text: str) -> bool:
-    """Whether the column returns the number `text` unchanged, or Postgres rejects it."""
+    """Return whether the column returns the number `text` unchanged, or Postgres rejects it."""
     kind = _FLOATS.get(of.float_name)
     if kind is None or (len(text) <= SAFE_LENGTH[of.float_name] and "e" not in text.lower()):
         return True
@@ -63,7 +63,7 @@ def _is_spelled(kept: float, text: str, max_digits: int) -> bool:
 
 
 def interval_loss(of: Type, text: str) -> str | None:
-    """Return what the column would drop of the interval `text`, or None."""
+    """Return the reason why the column would lose a part of the interval `text`, or None."""
     if not of.keeps_seconds:
         return "the column drops what is finer than its fields: declare it interval"
     if _EXPONENT.search(text):

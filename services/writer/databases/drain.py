@@ -1,9 +1,9 @@
 """The drainer: lands diverted ranges in a database that is up again, range by range, in order.
 
-It is part of the writer and uses its epoch (the model's rule `drain_epoch`).  A marker's range goes
-through the same task as a batch's: lock, compare, write and advance in one transaction; a settled
-prefix is skipped and a gap halts (`drain_locked`, `drain_prefix`, `drain_gap`).  Over ranges without
-events the ledger advances for all partitions at once.
+The drainer is part of the writer and uses its epoch (the model's rule `drain_epoch`).  A marker's range
+runs through the same task as a batch's range: lock, compare, write and advance in one transaction.  A
+settled prefix is skipped, and a gap halts (`drain_locked`, `drain_prefix`, `drain_gap`).  Over ranges
+without events the ledger advances for all partitions at once.
 """
 
 import logging
@@ -41,7 +41,7 @@ Events = dict[int, Event]
 
 
 class Drainer:
-    """Drains databases; each call is for one of them."""
+    """Drains databases; each call drains one database."""
 
     def __init__(
         self,
@@ -65,9 +65,9 @@ class Drainer:
         self._event_lines = event_lines
 
     async def drain(self, database: Database, routes: Mapping[str, Routes]) -> int:
-        """Land every diverted range of `database`; returns how many there were.
+        """Land every diverted range of `database`; return the number of ranges.
 
-        Raises `InfrastructureError` at the first range that cannot land; those before it have landed.
+        Raises `InfrastructureError` at the first range that cannot land; earlier ranges have landed.
         """
         drained = 0
         while self._index.has_waiting(database.name):
@@ -76,7 +76,7 @@ class Drainer:
         return drained
 
     async def incomplete_markers(self, database: Database, routes: Mapping[str, Routes]) -> list[RangeMarker]:
-        """Return the markers of `database` that cannot drain, each with the count of events that are left."""
+        """Return the markers of `database` that cannot drain, each with the number of remaining events."""
         waiting = self._index.next(database.name)
         incomplete = {w.marker.range: replace(w.marker, count=0) for w in waiting}
         async for marker, events in self.ranges(database.name, waiting):
@@ -121,7 +121,7 @@ class Drainer:
         return drained
 
     async def _advance_empty(self, database: Database, of: Collection[Incarnation] | None = None) -> int:
-        """Settle leading ranges without events, of all partitions together; returns how many."""
+        """Settle leading ranges without events, of all partitions together; return their number."""
         moved = 0
         for digest, ranges in grouped(self._index.leading_empty(database.name, of)):
             await in_own_thread(self._advance, database, ranges, digest)
@@ -169,7 +169,7 @@ class Drainer:
     def _land_or_wait(
         self, database: Database, piece: Range, events: Events, routes: Routes
     ) -> list[TaskReport]:
-        """Land `piece`; an unforeseen exception becomes this database's `InfrastructureError`."""
+        """Land `piece`; an unexpected exception becomes this database's `InfrastructureError`."""
         try:
             return self._land(database, piece, events, routes)
         except (OnrampError, MemoryError):
@@ -204,7 +204,7 @@ class Drainer:
 
 
 def pieces(whole: Range, events: Events, max_events: int | None) -> Iterator[tuple[Range, Events]]:
-    """Yield `whole` and its events in pieces of at most `max_events` events: each lands by itself."""
+    """Yield `whole` and its events in pieces of at most `max_events` events; each piece lands by itself."""
     offsets = sorted(events)
     starts = [whole.start, *(offsets[max_events::max_events] if max_events else ())]
     for start, end in zip(starts, [*starts[1:], whole.end], strict=True):
@@ -213,7 +213,7 @@ def pieces(whole: Range, events: Events, max_events: int | None) -> Iterator[tup
 
 
 def grouped(partitions: Sequence[Sequence[RangeMarker]]) -> Iterator[tuple[str, list[Range]]]:
-    """Yield what one transaction may settle: ranges of one digest, one of each partition, in order."""
+    """Yield the ranges of one transaction: ranges of one digest, one of each partition, in order."""
     remaining = [list(reversed(markers)) for markers in partitions]
     while remaining:
         digest = remaining[0][-1].digest
@@ -229,7 +229,7 @@ def grouped(partitions: Sequence[Sequence[RangeMarker]]) -> Iterator[tuple[str, 
 def _is_counted_by(marker: RangeMarker, offset: int, position: int) -> bool:
     """Return whether `marker` counts the event of source `offset`, which is at `position` on the topic.
 
-    Events before the marker's first one belong to an older marker of the range, which it replaces.
+    Events before the marker's first event belong to an older marker of the range, which it replaces.
     """
     return bool(marker.count) and position >= marker.first and marker.range.start <= offset < marker.range.end
 

@@ -1,7 +1,7 @@
-"""The configured databases: which of them land, which are out, and how one returns.
+"""The configured databases: their states, and the return of a database after an outage.
 
-A database that is out is tried again after a growing backoff (its breaker); one that answers again
-is claimed, compared with the events that wait for it, and drained before it takes live traffic.
+A database that is unreachable is tried again after a growing backoff (its breaker).  When it answers, it is
+claimed, compared with the events that wait for it, and drained before it takes live traffic.
 """
 
 import asyncio
@@ -50,7 +50,7 @@ _ASK_SECONDS: Final = 1.0
 
 
 class Databases(DatabaseStates):
-    """All configured databases of one writer, and the return of each that was out."""
+    """All configured databases of one writer, and the return of each after an outage."""
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class Databases(DatabaseStates):
         return Owner(self._cluster_id, name)
 
     def failed(self, name: str, error: InfrastructureError) -> None:
-        """Take the failure of a database: it is out or halted now.
+        """Mark a database as unreachable or halted because of `error`.
 
         Raises `error` itself when it ends the writer (the model's rule `fenced_exits`).
         """
@@ -120,7 +120,7 @@ class Databases(DatabaseStates):
         return self._releases.holds()
 
     async def reconcile(self, routes: Routes) -> None:
-        """Start what is due in the background: returns, drains and redeliveries.  Never blocks.
+        """Start the returns, drains and redeliveries that are due, in the background.  Never blocks.
 
         Raises the error of a background task that ends the writer.
         """
@@ -144,7 +144,7 @@ class Databases(DatabaseStates):
             self.failed(name, error)
 
     def _end_return(self, name: str, error: BaseException | None) -> None:
-        """Take the end of a return: an unforeseen exception keeps that database out, and is tried again."""
+        """Handle the end of a return; after an unexpected exception the return is tried again."""
         if error is None:
             return
         if is_foreseen(error) or not isinstance(error, Exception):
@@ -170,9 +170,9 @@ class Databases(DatabaseStates):
         await asyncio.gather(*self._returning.values(), return_exceptions=True)
 
     async def wait_first_tries(self, seconds: float) -> None:
-        """Wait until each database was found up or out, for `seconds` at most.
+        """Wait until the state of each database is known, for `seconds` at most.
 
-        What is planned before that is diverted for all that are still being asked.
+        Ranges that are planned before that are diverted for all databases without a known state.
         """
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
@@ -207,7 +207,7 @@ class Databases(DatabaseStates):
             self.failed(name, e)
 
     async def _read_resolution(self, name: str, reason: str) -> None:
-        """Read the operator's decision about the halt of `name`, and recheck when it says so."""
+        """Read the operator's decision about the halt of `name`, and recheck if that is the decision."""
         database, health = self._databases[name], self._health[name]
         health.backoff.pause(_ASK_SECONDS)
         try:
@@ -226,7 +226,7 @@ class Databases(DatabaseStates):
             health.resolution = resolution
 
     async def resolved(self, name: str, resolution: str) -> None:
-        """End a halt: the operator's decision is carried out, and the database is compared again."""
+        """End a halt after the operator's decision was carried out; the database is compared again."""
         await in_own_thread(halts.clear, self._databases[name])
         log.warning("a halted database is resolved", extra={"database": name, "resolution": resolution})
         self._health[name] = Health()
@@ -241,26 +241,26 @@ class Databases(DatabaseStates):
         self._returning[name] = asyncio.create_task(work)
 
     def resolution_failed(self, name: str, error: InfrastructureError) -> None:
-        """Take the failure of a resolution: the decision is read again.  Raises as `failed` does."""
+        """Handle the failure of a resolution: the decision is read again.  Raises as `failed` does."""
         self._health[name].resolution = None
         self.failed(name, error)
 
     async def skip(self, name: str, gaps: Sequence[Gap]) -> list[RangeMarker]:
-        """Give up `gaps` in `name`; returns new markers for ranges that cannot drain as they are."""
+        """Skip `gaps` in `name`; return new markers for ranges whose events are not complete."""
         await in_own_thread(halts.skip, self._databases[name], gaps, self._epoch)
         return await self._drainer.incomplete_markers(self._databases[name], self._plan_log.routes)
 
     def gaps(self, name: str) -> list[Gap]:
-        """Return what is missing in `name`, partition by partition (blocking)."""
+        """Return the offsets missing in `name`, by partition (blocking)."""
         return self._claims.gaps(self._databases[name], dict(self.positions))
 
     async def compare(self) -> None:
-        """Halt databases whose ledger went back while idle (the model's rule `idle_compare`)."""
+        """Halt databases whose idle ledger has gone back (the model's rule `idle_compare`)."""
         positions = dict(self.positions)
         self._fail_all(await failures(self.landing(), lambda d: self._claims.compare(d, positions)))
 
     def doubt(self, name: str) -> None:
-        """Note that a database did not answer a reading, of which nothing depends."""
+        """Record that a database did not answer a reading of its metrics."""
         self._doubted.add(name)
 
     async def look_again(self) -> None:
@@ -271,7 +271,7 @@ class Databases(DatabaseStates):
         self._fail_all(await failures(named, lambda d: self._claims.compare(d, positions)))
 
     async def relay(self, databases: Iterable[Database]) -> None:
-        """Publish what is left in the outboxes of `databases`."""
+        """Publish the remaining rows in the outboxes of `databases`."""
         self._fail_all(await failures(databases, lambda d: outbox.relay(d, self._brokers)))
 
     async def adopt(self, positions: Mapping[Partition, Position]) -> None:

@@ -1,8 +1,8 @@
-"""Retires databases that are not configured any more: what waits for them is parked, then their markers end.
+"""Retires databases that are no longer configured: parks their waiting events, then ends their markers.
 
-Invariant: the word is answered only after the topic of parked events has all of it, and until then the index
-keeps every marker: whoever dies in between begins again, and parks the same events under the same keys.
-No database is asked: the one that is gone cannot be, and the events are no other one's.
+Invariant: a request is answered only after all its events are on the topic of parked events, and the index
+keeps every marker until then.  A writer that crashes in between starts again, and parks the same events
+under the same keys.  No database is queried: the retired database is gone, and its events belong to no other.
 """
 
 import logging
@@ -41,7 +41,7 @@ _ONLY: Final = 0
 
 
 class Retire:
-    """Carries out the operators' words about databases that this writer does not know."""
+    """Carries out operators' requests to retire databases that are not configured."""
 
     def __init__(
         self,
@@ -67,9 +67,9 @@ class Retire:
         self._read_to = plan_log.read_to
 
     async def tick(self) -> bool:
-        """Carry out the words that there are; returns whether there were any.
+        """Carry out the pending requests; return whether there were any.
 
-        Nothing is read while every database that has a past here is configured.
+        Nothing is read while every database with a baseline or a marker is configured.
         """
         known = {*names_in(self._plan_log.baselines), *self._index.databases()}
         if known - set(self._databases.names):
@@ -102,7 +102,7 @@ class Retire:
         log.warning("a database is retired, what waited for it is parked", extra=extra | {"parked": parked})
 
     async def _waiting(self, name: str) -> tuple[DivertedIndex, dict[int, int]]:
-        """Return what waits for `name`, and up to where it was read: a zombie may divert more later."""
+        """Return the markers for `name`, and the offsets read up to: a zombie may divert more later."""
         waiting, upto = DivertedIndex(), dict[int, int]()
         over = self._plan_log.retirements.is_over
         async for record in self._cluster.log(wire.SYSTEM_ERRORS):
@@ -115,7 +115,7 @@ class Retire:
         return waiting, upto
 
     async def _park_all(self, name: str, word: Word, waiting: DivertedIndex) -> int:
-        """Park what `waiting` has; returns how many events and tables that was."""
+        """Park the events of `waiting`; return the number of (event, table) pairs."""
         error = UserError(DATABASE_RETIRED, f"retired by {word.by}: {word.reason}")
         parked = 0
         while waiting.has_waiting(name):
@@ -155,7 +155,7 @@ class Retire:
 
 
 def _rows(marker: RangeMarker, events: Events, routes: Routes) -> Iterator[tuple[Target, pa.Table]]:
-    """Yield the tables of the database that the events were for, each with the rows for it."""
+    """Yield each target table of the events in the database, with its rows."""
     name, records = marker.database, as_slice(marker.range.partition, events)
     (sorted_events,) = sort([records], routes)
     offsets = set[int]()

@@ -1,7 +1,7 @@
-"""The writer's process: starts a session, again after each outage, and stops in reverse order.
+"""The writer's process: starts a session, restarts it after each outage, and stops in reverse order.
 
-Whatever can be out for a while (Kafka, a database) is retried here, with a growing backoff; a
-writer that was fenced by a newer one exits.
+Outages of Kafka and of databases are retried here, with a growing backoff; a writer that a newer
+writer has fenced exits.
 """
 
 import asyncio
@@ -52,7 +52,7 @@ class WriterProcess:
         self._epoch: int | None = None
 
     async def run(self) -> int:
-        """Run until SIGTERM or SIGINT, or until it must end (`ends`); returns the exit code."""
+        """Run until SIGTERM, SIGINT or an error that ends the writer (`ends`); return the exit code."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop.set)
@@ -88,7 +88,7 @@ class WriterProcess:
             ) from None
 
     async def _until_stopped(self, work: "asyncio.Task[int]", spark: Spark) -> None:
-        """Wait for the work to end; `stop_margin_seconds` after SIGTERM its batch is cancelled."""
+        """Wait for the work to end; cancel its batch `stop_margin_seconds` after SIGTERM."""
         stop = asyncio.create_task(self._stop.wait())
         await asyncio.wait({work, stop}, return_when=asyncio.FIRST_COMPLETED)
         stop.cancel()
@@ -100,7 +100,7 @@ class WriterProcess:
             work.cancel()
 
     async def _work(self, spark: Spark) -> int:
-        """Run sessions, one after the other, until stopped or fenced; returns the exit code."""
+        """Run sessions, one after the other, until stopped or fenced; return the exit code."""
         while not self._stop.is_set():
             try:
                 await self._session(spark)
@@ -134,7 +134,7 @@ class WriterProcess:
         await wait(self._stop, seconds)
 
     async def _session(self, spark: Spark) -> None:
-        """Take over and run the loop, until stopped or until something fails."""
+        """Take over and run the loop, until the writer is stopped or an error ends the session."""
         async with AsyncExitStack() as stack:
             cluster = Cluster(self._kafka, self._settings.topics)
             stack.push_async_callback(cluster.stop)
@@ -168,7 +168,7 @@ class WriterProcess:
             ).run()
 
     async def _registry_read(self) -> bool:
-        """Wait until the registry was read; return False when the writer was stopped before."""
+        """Return True when the registry is read, or False when the writer was stopped before."""
         while not self._stop.is_set():
             await self._looks.look(_REGISTRY_SECONDS)
             if self._registry.is_read:
@@ -180,8 +180,8 @@ class WriterProcess:
     async def _next_epoch(self, cluster: Cluster) -> int:
         """Take the next epoch and return it.  Raises `InfrastructureError` (FENCED).
 
-        A zombie that wakes up with its transaction lost must not fence its healthy successor, so
-        no epoch is taken once a newer writer has started.
+        A zombie that wakes up without its transaction must not fence its healthy successor, so
+        this writer takes no epoch after a newer writer has started.
         """
         newest = -1 if self._epoch is None else await cluster.newest_epoch(self._epoch)
         if self._epoch is not None and newest > self._epoch:
@@ -190,7 +190,7 @@ class WriterProcess:
 
 
 async def _warm_up(spark: Spark) -> None:
-    """Warm Spark up; a failure is told by the first batch, if it has not passed by then."""
+    """Warm Spark up.  A lasting failure makes the first batch fail, which reports it."""
     try:
         await asyncio.to_thread(spark.warm_up)
     except Exception as e:  # noqa: BLE001 - nothing depends on it

@@ -1,4 +1,4 @@
-"""One batch, top to bottom: plan, land or divert (and relay what was parked), mark, settle, commit."""
+"""One batch, top to bottom: plan, land or divert (and relay parked events), mark, settle, commit."""
 
 import asyncio
 import logging
@@ -36,10 +36,10 @@ async def write_batch(parts: Parts, ranges: Sequence[Range], routes: Routes) -> 
 
     Invariant: the plan is recorded before the first transaction (`plan_pinned`), the markers follow
     the acknowledged records (`records_first`), and the group's offsets follow both (`settle_first`).
-    So whoever repeats the batch repeats the same ranges under the same routes.
+    So a writer that repeats the batch repeats the same ranges under the same routes.
 
     Raises `InfrastructureError` when the batch must be repeated: the same ranges are planned again,
-    and those that a database has settled are skipped (`compare`).
+    and ranges that a database has settled are skipped (`compare`).
     """
     await _plan(parts, ranges, routes)
     try:
@@ -65,7 +65,7 @@ async def _write(parts: Parts, ranges: Sequence[Range], routes: Routes) -> None:
 
 
 async def _write_apart(parts: Parts, ranges: Sequence[Range], routes: Routes) -> None:
-    """Settle as much of `ranges` as possible, and set the partitions aside that fail."""
+    """Settle as much of `ranges` as possible, and quarantine the partitions that fail."""
 
     async def settle_again(part: Sequence[Range]) -> None:
         async with asyncio.timeout(_KAFKA_SECONDS):
@@ -87,9 +87,9 @@ async def _write_apart(parts: Parts, ranges: Sequence[Range], routes: Routes) ->
 
 
 def _set_aside(parts: Parts, ranges: Sequence[Range], faults: Sequence[Fault]) -> None:
-    """Set aside the partitions of `faults`.
+    """Quarantine the partitions of `faults`.
 
-    Raises the first error when no range passed and it is new: a new session is tried first.
+    Raises the first error when no range passed and the error is new: a new session is tried first.
     """
     passed = any(parts.partitions.positions[r.partition].next_offset > r.start for r in ranges)
     settle_again = all(parts.strikes.knows(f.range) for f in faults)
@@ -103,7 +103,7 @@ def _set_aside(parts: Parts, ranges: Sequence[Range], faults: Sequence[Fault]) -
 
 @phase("plan")
 async def _plan(parts: Parts, ranges: Sequence[Range], routes: Routes) -> None:
-    """Record the plan before the ranges' first transaction, then check that no newer writer is there.
+    """Record the plan before the ranges' first transaction, then check that no newer writer exists.
 
     The model's rules `plan_pinned` and `plan_checked`.
     """
@@ -112,10 +112,10 @@ async def _plan(parts: Parts, ranges: Sequence[Range], routes: Routes) -> None:
 
 
 async def _land(parts: Parts, ranges: Sequence[Range], routes: Routes) -> tuple[WorkOrder, list[TaskReport]]:
-    """Land in the databases that are up and divert for the others, again until none fails.
+    """Land in the databases that are up and divert for the others; repeat until no database fails.
 
     Returns the last order and its reports.  Parked events are relayed after each attempt, because
-    the next one skips what this one settled.  Raises `InfrastructureError` when no database is up.
+    the next attempt skips settled ranges.  Raises `InfrastructureError` when no database is up.
     """
     overrun = parts.rate_limiter.overrun(ranges)
     while True:

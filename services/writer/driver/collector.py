@@ -1,6 +1,6 @@
 """Reads statistics for /metrics from the databases and Kafka, in the background.
 
-What cannot be read keeps its last value: the loop itself shows what is out.
+A figure that cannot be read keeps its last value: the loop itself shows which database is unreachable.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ _SIZING_PAUSE: Final = 20.0
 
 
 class StatsCollector:
-    """Collects every `seconds` in the background, also while a batch takes long or nothing is planned."""
+    """Collects every `seconds` in the background, also during a long batch or without any batch."""
 
     def __init__(self, parts: Parts, seconds: float) -> None:
         self._parts = parts
@@ -54,7 +54,7 @@ class StatsCollector:
         self._kept_topics: set[str] = set()
 
     def start(self) -> None:
-        """Start to collect.  A database that hangs delays no figure of Kafka's or of another's."""
+        """Start to collect.  A database that hangs delays no figure of Kafka or of another database."""
         self._tasks = [
             asyncio.create_task(_repeat(read, seconds))
             for read, seconds in (
@@ -89,7 +89,7 @@ class StatsCollector:
                 self._sizings[name] = asyncio.create_task(_attempt(partial(self._read_sizes, database)))
 
     async def _read_sizes(self, database: Database) -> None:
-        """Show how much there is; what takes long is asked seldom, and its failure says nothing."""
+        """Show the database's sizes.  A slow reading is repeated rarely; its failure changes no state."""
         began = monotonic()
         try:
             sizes = await in_own_thread(database_stats.read_sizes, database)
@@ -152,7 +152,7 @@ class StatsCollector:
 
 
 async def watch_kafka(cluster: Cluster, status: Status, seconds: float) -> None:
-    """Show whether Kafka answers a writer that reads nothing of it, until cancelled."""
+    """Show whether Kafka answers a writer that reads no topic yet, until cancelled."""
     while True:
         await asyncio.sleep(seconds)
         try:
@@ -173,7 +173,7 @@ async def _repeat(read: Callable[[], Awaitable[None]], seconds: float) -> None:
 
 
 def _has_ended(tasks: Mapping[str, asyncio.Task[None]], name: str) -> bool:
-    """Whether the last task of a database is over, if it had one."""
+    """Return whether the last task of a database has ended; True if there was none."""
     return name not in tasks or tasks[name].done()
 
 

@@ -1,7 +1,7 @@
-"""Reads how far Kafka's ends are ahead of what is settled, whether or not the loop plans a batch.
+"""Reads the lag: the distance from the settled offsets to Kafka's ends, whether or not a batch is planned.
 
-The end is the log's own, open transactions included: a batch reads only what is below the last stable
-offset, and a producer that leaves its transaction open holds that where it is.
+The end is the high watermark, open transactions included.  A batch reads only below the last stable
+offset, which does not move while a producer leaves its transaction open.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ _MAX_PARTITIONS: Final = 100
 
 
 class LagReader:
-    """Keeps of each partition what a later reading may not be told again."""
+    """Remembers of each partition what a later reading may not return again."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
@@ -76,7 +76,7 @@ class LagReader:
         self._logged = too_long
 
     async def _look_up_oldest(self, behind: Mapping[Partition, int]) -> None:
-        """Look up the first event that is not settled where that is another one than before."""
+        """Look up the first event that is not settled, where it has changed since the last reading."""
         self._oldest = {p: known for p, known in self._oldest.items() if behind.get(p) == known[0]}
         unknown = [p for p in behind if p not in self._oldest][:_MAX_PARTITIONS]
         async with asyncio.timeout(_KAFKA_SECONDS):

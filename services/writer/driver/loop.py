@@ -1,4 +1,4 @@
-"""The driver's loop: refresh registry and topics, tend databases and timers, plan a batch, write it."""
+"""The driver's loop: refreshes registry and topics, runs databases and timers, plans and writes batches."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -59,7 +59,7 @@ class Loop:
         self._batch_sizer = BatchSizer(settings.batch_events, settings.batch_seconds)
 
     async def run(self) -> None:
-        """Write one batch after the other while any database is available.  Raises what ends the session."""
+        """Write batches while any database is available.  Raises the error that ends the session."""
         routes = await self._refresh()
         self._collector.start()  # not before: without partitions there is no lag to tell
         try:
@@ -91,7 +91,7 @@ class Loop:
         return asyncio.get_running_loop().time()
 
     async def _refresh(self) -> Routes:
-        """Read registry and topics again and return the routes.  Raises `InfrastructureError` (FENCED)."""
+        """Refresh registry and topics and return the routes.  Raises `InfrastructureError` (FENCED)."""
         await self._looks.look(_REGISTRY_SECONDS)
         registry = self._looks.registry
         snapshot = registry.snapshot()
@@ -129,7 +129,7 @@ class Loop:
                 self._parts.databases.run_in_background(name, work)
 
     async def _batch(self, routes: Routes) -> bool:
-        """Plan a batch and write it; returns False when there is nothing to write."""
+        """Plan a batch and write it; return False when there is nothing to write."""
         ranges, planned_routes = await self._plan(routes)
         if ranges:
             began = self._clock()

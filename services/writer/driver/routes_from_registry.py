@@ -1,4 +1,4 @@
-"""Looks at the registry, and makes the routes that a batch is sorted by from its destinations."""
+"""Refreshes the registry, and builds the routes of a batch from the registry's destinations."""
 
 import asyncio
 import logging
@@ -37,7 +37,7 @@ def routes_of(snapshot: Snapshot, databases: Sequence[Database]) -> Routes:
 
 
 class CurrentRoutes:
-    """The routes of the current registry, made once for each snapshot."""
+    """The routes of the current registry, built once for each snapshot."""
 
     def __init__(self, databases: Sequence[Database]) -> None:
         self._databases = databases
@@ -78,9 +78,9 @@ def topics_of(snapshot: Snapshot) -> set[str]:
 
 
 def unusable(snapshot: Snapshot, databases: Sequence[Database]) -> dict[str, str]:
-    """Return what the settings of this writer do not allow, by its place in the registry, with the reason.
+    """Return the places in the registry that this writer's settings do not allow, with the reasons.
 
-    Only the events of that place wait, or are refused: the rest of the snapshot is in force.
+    Only the events of those places wait or are refused: the rest of the snapshot is in force.
     """
     known = {d.name: d.schemas for d in databases}
     return unknown_places(snapshot, known, databases[0].name)

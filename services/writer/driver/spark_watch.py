@@ -1,4 +1,4 @@
-"""Asks Spark's JVM what it uses, in a thread of its own: a JVM that hangs or dies holds up nothing else."""
+"""Polls the usage of Spark's JVM in a thread of its own: a JVM that hangs or dies delays nothing else."""
 
 import logging
 import os
@@ -12,7 +12,7 @@ log = logging.getLogger(__name__)
 
 
 class SparkWatch:
-    """Shows every `seconds` what Spark and its processes on this machine use."""
+    """Shows every `seconds` the usage of Spark and its processes on this machine."""
 
     def __init__(self, spark: Spark, metrics: Metrics, seconds: float) -> None:
         self._spark = spark
@@ -23,11 +23,11 @@ class SparkWatch:
         self._thread = threading.Thread(target=self._run, name="spark-watch", daemon=True)
 
     def start(self) -> None:
-        """Begin to ask."""
+        """Start polling."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Ask no more; a question that is open may stay so."""
+        """Stop polling; a request that the JVM has not answered may stay open."""
         self._stopped.set()
 
     def _run(self) -> None:

@@ -1,8 +1,8 @@
-"""Which of several writers lands: one has a lock in the first database that answers, others stand by.
+"""Leader election: one writer has a lock in the first database that answers, the others stand by.
 
-The lock only avoids needless take-overs: that nothing lands twice is ensured by epochs and ledgers,
-which do not know it.  It belongs to a Postgres session, so it is free as soon as its process is
-dead, and a process that is only slow keeps it (docs/adr/0024-several-machines.md).
+The lock only avoids needless take-overs.  Epochs and ledgers, which do not depend on the lock, ensure that
+nothing lands twice.  The lock belongs to a Postgres session: it is free as soon as its process is dead,
+and a process that is only slow keeps it (docs/adr/0024-several-machines.md).
 """
 
 import asyncio
@@ -49,9 +49,9 @@ async def stand_by(
     *,
     poll_seconds: float,
 ) -> bool:
-    """Wait for the lock and keep it until `stack` ends; returns whether another writer had it.
+    """Wait for the lock and keep it until `stack` ends; return whether another writer had it.
 
-    Meanwhile Kafka is asked every `poll_seconds` seconds: it must be seen here before it is needed.
+    Meanwhile Kafka is polled every `poll_seconds` seconds: /readyz shows its state before a take-over.
     """
     if not databases:
         return False
@@ -95,9 +95,9 @@ async def _keep_lock(lock: "Lock") -> None:
 
 
 class Lock:
-    """One writer's sessions in the databases, and which of them have the lock.  Its methods block.
+    """One writer's sessions in the databases, and the databases in which it has the lock.  Methods block.
 
-    None of them waits for a database that hangs: all are asked at once, and a silent one is out.
+    No method waits for a database that hangs: all are queried at once, each with a liveness timeout.
     """
 
     def __init__(self, databases: Sequence[Database], cluster_id: str) -> None:
@@ -120,7 +120,7 @@ class Lock:
         self._asked_since = monotonic()
 
     def ask(self) -> bool:
-        """Return whether this writer may land: it has the lock, or is new and no database answers."""
+        """Return whether this writer may land: it has the lock, or it is new and no database answers."""
         for database in self._answering()[:1]:
             if self.database_name != database.name:
                 self.database_name, self._asked_since = database.name, monotonic()
@@ -131,7 +131,7 @@ class Lock:
         return not self._is_taken
 
     def keep(self) -> None:
-        """Take the lock in every database that answers, so that a new writer finds it wherever it asks."""
+        """Take the lock in every database that answers, so that a new writer finds it in each of them."""
         for database in self._answering():
             if database.name not in self._held:
                 self._take(database)
@@ -148,13 +148,13 @@ class Lock:
         return database.name in self._held
 
     def _answering(self) -> list[Database]:
-        """Return the databases with a working session, in their order."""
+        """Return the databases with a working session, in configured order."""
         with ThreadPoolExecutor(len(self._databases), "standby") as threads:
             answers = threads.map(self._answers, self._databases)
             return [d for d, answered in zip(self._databases, answers, strict=True) if answered]
 
     def _answers(self, database: Database) -> bool:
-        """Return whether a session works there: the existing one, or a new one, which has no lock."""
+        """Return whether a session to `database` works: the existing one, or a new one without the lock."""
         # A session to a server in recovery has the lock there, and not where other writers ask for it.
         if database.name in self._sessions and self._query(database, _NOT_IN_RECOVERY) == (True,):
             return True
@@ -163,7 +163,7 @@ class Lock:
         return self._query(database, _NO_SESSION_TIMEOUT) is not None
 
     def _query(self, database: Database, question: str, *parameters: object) -> tuple[object, ...] | None:
-        """Return the answer of our session there; None: it failed, and the session is closed."""
+        """Return the answer of the session to `database`; None when it failed and was closed."""
         try:
             with kept(database, "standby", self._sessions.get(database.name)) as conn:
                 self._sessions[database.name] = conn

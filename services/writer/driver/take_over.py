@@ -1,4 +1,4 @@
-"""Takes over from the writers before: reads their logs and makes the parts of a new session."""
+"""Takes over from earlier writers: reads their logs and builds the parts of a new session."""
 
 from collections.abc import Mapping, Sequence
 from uuid import uuid4
@@ -29,7 +29,7 @@ from shared.settings import KafkaSettings
 
 
 class Successor:
-    """Makes the parts of a writer that takes over, for each of its sessions."""
+    """Builds the parts of a writer that takes over, for each of its sessions."""
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
 """The driver's client of Kafka: partitions' ends, the group's offsets, the newest writer, Onramp's logs.
 
-Owns aiokafka for the driver.  Group offsets are the restart point and the lag that any
-Kafka tool shows; which offsets are settled only the ledgers tell.
+This module owns aiokafka for the driver.  Group offsets are the restart point and the lag that any
+Kafka tool shows; only the ledgers record which offsets are settled.
 """
 
 import asyncio
@@ -79,7 +79,7 @@ class Cluster:
         self._looker = AIOKafkaConsumer(**common, enable_auto_commit=False, max_partition_fetch_bytes=1)
 
     async def start(self) -> Self:
-        """Connect.  Raises aiokafka's errors."""
+        """Connect.  Raise aiokafka's errors."""
         await self._admin.start()
         await self._producer.start()
         await self._consumer.start()
@@ -96,19 +96,19 @@ class Cluster:
         await self._admin.close()
 
     async def cluster_id(self) -> str:
-        """Return the cluster's id; a cluster that is set up again has another."""
+        """Return the cluster's id, which changes if the cluster is set up again."""
         return str((await self._admin.describe_cluster())["cluster_id"])
 
     async def topic_ids(self) -> dict[str, str]:
-        """Return Kafka's UUIDs of all topics.  Raises aiokafka's errors."""
+        """Return Kafka's UUIDs of all topics.  Raise aiokafka's errors."""
         return await self._admin.topic_ids()
 
     async def retentions(self, topics: Collection[str]) -> dict[str, float]:
-        """Return for how many seconds topics keep a record (`AnyBroker.retentions`)."""
+        """Return the retention of each topic in seconds (`AnyBroker.retentions`)."""
         return await self._admin.retentions(topics)
 
     async def take_epoch(self) -> int:
-        """Add this writer to `onramp.writers`; return its epoch, the record's offset: it orders writers."""
+        """Append this writer to `onramp.writers`; return its epoch, which is the record's offset."""
         entry = {"host": socket.gethostname(), "pid": os.getpid()}
         record = await self._producer.send_and_wait(
             wire.WRITERS, key=_WRITER, value=json.dumps(entry).encode()
@@ -116,7 +116,7 @@ class Cluster:
         return int(record.offset)
 
     async def newest_epoch(self, known: int = -1) -> int:
-        """Return the newest writer's epoch; `known` if none is newer.  Usually one request."""
+        """Return the newest writer's epoch, or `known` if no writer is newer.  Usually one request."""
         [end] = (await self._of_all(self._leaders.end_offsets, wire.WRITERS, [_ENTRIES.partition])).values()
         newest = known
         if end > max(known + 1, self._read_upto):
@@ -130,7 +130,7 @@ class Cluster:
         return newest
 
     async def append(self, records: Sequence[Record]) -> list[RecordMetadata]:
-        """Put `records` on their topics as `send_all` does, with a producer that is kept."""
+        """Send `records` to their topics as `send_all` does, with a long-lived producer."""
         return await send_all(self._producer, records)
 
     async def log(self, topic: str, since: Mapping[int, int] | None = None) -> AsyncIterator[Any]:
@@ -151,9 +151,9 @@ class Cluster:
             await consumer.stop()
 
     async def _of_all(self, ask: _Ask, topic: str, numbers: Iterable[int]) -> dict[int, int]:
-        """Ask the leaders of all these partitions of a topic of Onramp's own; return offsets by partition.
+        """Return the offsets that `ask` gets for all `numbers` of one of Onramp's own topics, by partition.
 
-        Raises `InfrastructureError`, which names those that do not answer within `_LEADERS_SECONDS`.
+        Raise `InfrastructureError`, which names the partitions without an answer within `_LEADERS_SECONDS`.
         """
         await self._follow_own()
         left, offsets = {Partition(topic, n) for n in numbers}, dict[int, int]()
@@ -168,7 +168,7 @@ class Cluster:
             await asyncio.sleep(_AGAIN_SECONDS)
 
     async def _follow_own(self) -> None:
-        """Keep metadata of Onramp's own topics; not before they exist, or the request would create them."""
+        """Follow Onramp's own topics; call it only when they exist, or the request would create them."""
         if not self._follows_own:
             await self._leaders.follow(_OWN)
             self._follows_own = True
@@ -178,7 +178,7 @@ class Cluster:
         return [p["partition"] for p in description["partitions"]]
 
     async def partitions(self, named: Collection[str], sources: Collection[str] = ()) -> set[Partition]:
-        """Return all partitions of the topics that the writer reads: its pattern's, `named`, of `sources`."""
+        """Return all partitions of the writer's topics: by its pattern, by `named`, and of `sources`."""
         topics = await self._admin.describe_topics()
         return {
             Partition(t["topic"], p["partition"])
@@ -192,7 +192,7 @@ class Cluster:
         return is_change_topic or self._pattern.fullmatch(topic) is not None
 
     async def assign(self, partitions: Collection[Partition]) -> None:
-        """Follow `partitions`, in place of those before.  Other clients read them; here they are paused."""
+        """Follow `partitions`, replacing earlier ones.  They are paused here: other clients read them."""
         # With the writers' entries: aiokafka forgets an unassigned topic, and takes 0.1 s to ask again.
         assigned = [_ENTRIES, *(TopicPartition(*p) for p in sorted(partitions))]
         self._consumer.assign(assigned)
@@ -201,7 +201,7 @@ class Cluster:
         self._follows_own = True
 
     async def group_offsets(self, seconds: float = _COORDINATOR_SECONDS) -> dict[Partition, Committed]:
-        """Return the group's committed offsets (`AnyBroker.group_offsets`).  Raises aiokafka's errors."""
+        """Return the group's committed offsets (`AnyBroker.group_offsets`).  Raise aiokafka's errors."""
         offsets = await self._admin.group_offsets(wire.WRITER_GROUP, seconds)
         return {
             Partition(p.topic, p.partition): Committed(o.offset, o.metadata or "")
@@ -210,7 +210,7 @@ class Cluster:
         }
 
     async def group_offsets_now(self) -> dict[Partition, Committed] | None:
-        """Return what `group_offsets` does; None when the group's coordinator does not answer."""
+        """Return the result of `group_offsets`, or None if the group's coordinator does not answer."""
         try:
             return await self.group_offsets(0)
         except (KafkaError, TimeoutError) as e:
@@ -222,21 +222,21 @@ class Cluster:
         return await self._leaders.beginning_offsets(partitions)
 
     async def end_offsets(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
-        """Return each log's end, open transactions included (`Leaders.end_offsets`)."""
+        """Return each log's end, including open transactions (`Leaders.end_offsets`)."""
         return await self._leaders.end_offsets(partitions)
 
     async def tips(self, partitions: Iterable[Partition], *, patient: bool = True) -> dict[Partition, Tip]:
-        """Return where each partition's committed records end (`Leaders.tips`)."""
+        """Return the end of each partition's committed records (`Leaders.tips`)."""
         return await self._leaders.tips(partitions, patient=patient)
 
     async def reached(self, epochs: Mapping[Partition, int]) -> dict[Partition, int]:
-        """Return where leaders later than `epochs` began to write (`Leaders.reached`)."""
+        """Return the offsets at which leaders later than `epochs` began to write (`Leaders.reached`)."""
         return await self._leaders.reached(epochs)
 
     async def times(self, offsets: Mapping[Partition, int]) -> dict[Partition, float]:
-        """Return the timestamp (seconds since 1970) of the record at or after each offset, if it is there.
+        """Return the timestamp (seconds since 1970) of the record at or after each offset, if it exists.
 
-        Also of one whose transaction is open.
+        Records of open transactions are included.
         """
         timestamps: dict[Partition, float] = {}
         left = {TopicPartition(*p): o for p, o in offsets.items()}
@@ -267,7 +267,7 @@ class Cluster:
         return {p.number: ends[p].offset if first is None else first for p, first in young.items()}
 
     async def delete_below(self, topic: str, offsets: Mapping[int, int]) -> None:
-        """Delete the records below `offsets`, by partition, where there are any and the leader answers."""
+        """Delete the records below `offsets`, by partition, if any exist and the leader answers."""
         starts = await self._leaders.beginning_offsets([Partition(topic, n) for n in offsets])
         below = {
             TopicPartition(*p): RecordsToDelete(offsets[p.number])
@@ -278,9 +278,9 @@ class Cluster:
             await self._admin.delete_records(below)
 
     async def commit(self, offsets: Mapping[Partition, int]) -> None:
-        """Commit the group's offsets.  Invariant: everything below them is settled or diverted.
+        """Commit the group's offsets.  Invariant: all events below them are settled or diverted.
 
-        Raises aiokafka's errors, and TimeoutError: aiokafka looks for the coordinator without end.
+        Raise aiokafka's errors, and TimeoutError, because aiokafka searches the coordinator without limit.
         """
         with_metadata = {TopicPartition(*p): (o, self.incarnations.get(p, "")) for p, o in offsets.items()}
         async with asyncio.timeout(_COORDINATOR_SECONDS):
@@ -288,7 +288,7 @@ class Cluster:
 
 
 def _is_entry(record: Any) -> bool:
-    """Whether a writer wrote this record of `onramp.writers`."""
+    """Return whether a writer wrote this record of `onramp.writers`."""
     try:
         entry = json.loads(record.value or b"")
     except UNREADABLE:
@@ -297,4 +297,4 @@ def _is_entry(record: Any) -> bool:
 
 
 def _ignore(*_: object) -> None:
-    """Ignore a record that cannot be parsed: the batch that reads it logs it."""
+    """Ignore a record that cannot be parsed; the batch that reads the record logs it."""

@@ -1,7 +1,7 @@
-"""Logs records on Onramp's own topics that are not Onramp's: any client may write there.
+"""Logs foreign records on Onramp's own topics, to which any client may write.
 
-They are skipped, and each is logged once.  A record of ours that cannot be parsed is not lost
-unseen: a marker counts its events, and a gap halts.
+Foreign records are skipped, and each is logged once.  One of Onramp's records that cannot be parsed is not
+lost silently: a marker counts its events, and a gap halts the partition.
 """
 
 import logging
@@ -14,7 +14,7 @@ _MAX_LOGGED: Final = 20
 
 
 class ForeignRecords:
-    """Remembers which foreign records were logged."""
+    """The foreign records that were logged."""
 
     def __init__(self) -> None:
         self.logged: set[tuple[str, int, int]] = set()

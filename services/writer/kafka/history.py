@@ -1,4 +1,4 @@
-"""Which offsets Kafka holds of a stretch of time, asked from outside of every consumer group."""
+"""Finds the offsets that Kafka holds of a time window, outside of any consumer group."""
 
 import asyncio
 import time
@@ -22,7 +22,7 @@ _AGAIN_SECONDS: Final = 0.1
 
 
 class Window(NamedTuple):
-    """What is looked at: records since a moment (seconds since 1970), or so many of each topic's last."""
+    """A window: records since a time (seconds since 1970), or the last records of each topic."""
 
     since: float | None = None
     last: int | None = None
@@ -92,7 +92,7 @@ async def _held(
 
 
 async def _spans(leaders: Leaders, partitions: Collection[Partition]) -> dict[Partition, tuple[int, int]]:
-    """Return the first offset and the end of each partition; one whose leader does not answer is missing."""
+    """Return the first offset and the end of each partition; partitions without an answer are missing."""
     deadline = time.monotonic() + _SECONDS
     while True:
         first = await leaders.beginning_offsets(partitions)
@@ -104,7 +104,7 @@ async def _spans(leaders: Leaders, partitions: Collection[Partition]) -> dict[Pa
 
 
 def _last(spans: Mapping[Partition, tuple[int, int]], count: int) -> dict[Partition, int]:
-    """Return where the last `count` offsets of each topic begin, shared by its partitions."""
+    """Return the start of the last `count` offsets of each topic, divided among its partitions."""
     by_topic: dict[str, dict[Partition, tuple[int, int]]] = defaultdict(dict)
     for p, span in spans.items():
         by_topic[p.topic][p] = span

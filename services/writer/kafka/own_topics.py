@@ -1,8 +1,8 @@
-"""Creates Onramp's own topics with the settings that its promises need, and checks existing ones.
+"""Creates Onramp's own topics with the settings that its guarantees need, and checks existing topics.
 
-With a retention, parked and waiting events expire; without compaction, or with deletion beside
-it, plans and baselines grow or expire; with fewer replicas in sync, a crash may lose any of them.
-Nobody would notice before they are missed, so an existing topic is not assumed to be right.
+With a retention, parked and waiting events expire.  Without compaction, or with deletion in addition to it,
+plans and baselines grow or expire.  With fewer in-sync replicas, a crash may lose any of them.  The loss
+would be noticed late, so an existing topic is not assumed to be correct.
 """
 
 import asyncio
@@ -37,17 +37,17 @@ _OF_THE_TOPIC: Final = 1
 
 
 class OwnTopics:
-    """The topics that Onramp keeps for itself."""
+    """Onramp's own topics."""
 
     def __init__(self, admin: AIOKafkaAdminClient, settings: KafkaSettings) -> None:
         self._admin = admin
         self._settings = settings
 
     async def ensure(self) -> None:
-        """Create missing topics, unless `create_topics` is off, and set what nobody has set.
+        """Create missing topics, unless `create_topics` is off, and set unset settings.
 
         A setting that was never set on the topic comes from its broker, perhaps because an operator
-        created the topic: it is set now.  What an operator has set is left to the operator.
+        created the topic; such a setting is set now.  Settings of an operator are not changed.
 
         Raises:
             InfrastructureError: OWN_TOPIC_MISSING, or OWN_TOPIC_UNSAFE with the commands that fix it.
@@ -62,9 +62,9 @@ class OwnTopics:
             raise InfrastructureError(OWN_TOPIC_UNSAFE, "; ".join(wrong))
 
     async def wrong(self) -> list[str]:
-        """Return what is set otherwise than it must be, each with the command that fixes it.
+        """Return the wrong settings, each with the command that fixes it.
 
-        Takes at most 8 s.  Raises aiokafka's errors and `TimeoutError`.
+        Takes at most 8 s.  Raise aiokafka's errors and `TimeoutError`.
         """
         async with asyncio.timeout(_SECONDS):
             actual = await self._settings_of([spec.name for spec in OWN_TOPICS])
@@ -105,7 +105,7 @@ class OwnTopics:
         return {**spec.config, _MIN_INSYNC: str(self._settings.min_insync)}
 
     async def _missing(self) -> list[TopicSpec]:
-        """Return the topics that do not exist, as far as this user may see; asking creates none."""
+        """Return the topics that do not exist or are invisible to this user; the request creates none."""
         async with asyncio.timeout(_SECONDS):
             existing = {each["topic"] for each in await self._admin.describe_topics()}
         return [spec for spec in OWN_TOPICS if spec.name not in existing]
@@ -119,7 +119,7 @@ class OwnTopics:
                 raise for_code(code)(f"topic {spec.name} could not be made: {message}")
 
     async def _settings_of(self, names: list[str], *, own: bool = False) -> dict[str, dict[str, str]]:
-        """Return the settings of each topic; `own`: without its broker's.  The caller sets the timeout."""
+        """Return the settings of each topic; `own`: without broker defaults.  The caller sets the timeout."""
         while True:
             request = [ConfigResource(ConfigResourceType.TOPIC, name) for name in names]
             resources: list[Any] = [
@@ -156,7 +156,7 @@ class OwnTopics:
 def differences(
     wanted: Mapping[str, str], actual: Mapping[str, str]
 ) -> Iterator[tuple[str, str | None, str]]:
-    """Yield the settings that are not as `wanted`: name, actual value, wanted value."""
+    """Yield the settings that differ from `wanted`: name, actual value, wanted value."""
     for name, must in wanted.items():
         is_ = actual.get(name)
         enough = is_ is not None and name in _MIN and int(is_) >= int(must)

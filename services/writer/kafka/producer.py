@@ -1,6 +1,6 @@
-"""Puts records on Kafka from synchronous code: Spark's workers and the driver's threads.
+"""Sends records to Kafka from synchronous code: Spark's workers and the driver's threads.
 
-Owns aiokafka for them.  Each call creates a producer: parking and diverting are rare, and an
+This module owns aiokafka for them.  Each call creates a producer: parking and diverting are rare, and an
 idle producer in every worker process would cost more.
 """
 
@@ -29,7 +29,7 @@ _FORESEEN: Final = (OnrampError, KafkaError, TimeoutError, MemoryError)
 
 
 class TooLargeError(InfrastructureError):
-    """A topic rejects a record of this `size` (bytes): no outage, and no other record is affected."""
+    """A topic rejects a record of this `size` (bytes); Kafka is up, and other records are not affected."""
 
     size = 0
 
@@ -40,13 +40,13 @@ def is_foreseen(error: BaseException) -> bool:
 
 
 def is_too_large(error: BaseException) -> TypeGuard[OnrampError]:
-    """Whether a record is too large for its topic, also when a worker's error was pickled to the driver."""
+    """Return whether a record is too large for its topic, also for an error pickled from a worker."""
     return isinstance(error, OnrampError) and error.fault is RECORD_TOO_LARGE
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A record to put on a topic.  Records of one key stay in order."""
+    """A record to send to a topic.  Records with the same key remain in order."""
 
     topic: str
     key: bytes
@@ -69,9 +69,9 @@ class RecordMetadata:
 
 
 def publish(brokers: Brokers, records: Sequence[Record]) -> list[RecordMetadata]:
-    """Put `records` on their topics; return, in their order, when all are acknowledged.  Takes at most 60 s.
+    """Send `records` to their topics; return the metadata in order when all are acknowledged, within 60 s.
 
-    Raises `InfrastructureError`, among them `TooLargeError`; some of the records may be on Kafka then.
+    Raise `InfrastructureError`, including `TooLargeError`; some of the records may be on Kafka then.
     """
     return asyncio.run(_publish(brokers, records)) if records else []
 
@@ -97,9 +97,9 @@ async def _publish(brokers: Brokers, records: Sequence[Record]) -> list[RecordMe
 
 
 async def send_all(producer: AIOKafkaProducer, records: Sequence[Record]) -> list[RecordMetadata]:
-    """Send `records` with `producer`; return, in their order, when all are acknowledged.
+    """Send `records` with `producer`; return the metadata in order when all are acknowledged.
 
-    Raises `TooLargeError` and aiokafka's own errors; after a `TooLargeError` `producer` cannot be used.
+    Raise `TooLargeError` and aiokafka's own errors; after a `TooLargeError` `producer` cannot be used.
     """
     sent: list[asyncio.Future[RecordMetadata]] = []
     try:
@@ -113,7 +113,7 @@ async def send_all(producer: AIOKafkaProducer, records: Sequence[Record]) -> lis
 
 
 def _too_large(records: Sequence[Record], sent: Sequence["asyncio.Future[RecordMetadata]"]) -> TooLargeError:
-    """Build the error of the smallest record that was rejected: all larger ones would be rejected too."""
+    """Build the error of the smallest rejected record; all larger records would be rejected too."""
     rejected = [r for r, a in zip(records, sent, strict=False) if _is_rejected(a)]
     smallest = min(rejected or [records[len(sent)]], key=lambda r: r.size)  # else aiokafka rejected it
     error = TooLargeError(
@@ -142,7 +142,7 @@ async def _send(producer: AIOKafkaProducer, record: Record) -> "asyncio.Future[R
 
 
 async def _stop(producer: AIOKafkaProducer) -> None:
-    """Stop within `_STOP_SECONDS`: aiokafka's stop() flushes, and hangs while Kafka is away."""
+    """Stop within `_STOP_SECONDS`: aiokafka's stop() flushes, and hangs while Kafka is down."""
     try:
         async with asyncio.timeout(_STOP_SECONDS):
             await producer.stop()

@@ -1,8 +1,8 @@
-"""The writer's metrics: each is declared once, here, and docs/metrics.md is made from it.
+"""The writer's metrics: each is declared once, here, and docs/metrics.md is generated from them.
 
-They are in a registry of their own, not in prometheus-client's global one, so that two
-writers in one test do not share counters.  Labels come from topics and tables, which
-anybody may create: `series.py` bounds how many there are.
+The metrics are in a registry of their own, not in prometheus-client's global one, so that two
+writers in one test do not share counters.  Labels come from topics and tables, which clients
+may create: `series.py` bounds their number.
 """
 
 from typing import Final

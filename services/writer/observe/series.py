@@ -1,8 +1,8 @@
-"""Series of labels that anybody may make: bounded, and each counter is at 0 for a while before it counts.
+"""Series of labels that clients may create: bounded in number, and each counter starts at 0 for a while.
 
-Prometheus knows an increase only from one sample to the next: a counter that is born at 99 shows no increase
-at all (prometheus/prometheus#1673), so the first events that are parked would raise no alert.  Time decides
-and not a reading, because a person who reads the page must not take the 0 that an alert needs.
+Prometheus computes an increase from one sample to the next: a counter that starts at 99 shows no increase
+(prometheus/prometheus#1673), so the first parked events would raise no alert.  The 0 is shown for a time and
+not for one reading, because an operator who reads the page must not consume it.
 """
 
 import time
@@ -53,9 +53,9 @@ class Series:
         metric.labels(*self._bounded(metric, labels)).inc(n)
 
     def count_to(self, metric: Counter, totals: Mapping[Labels, float], source: str) -> None:
-        """Raise counters to the totals that a `source` keeps; a lower total changes nothing.
+        """Raise counters to the totals of a `source`; a lower total has no effect.
 
-        What the source had when it was first asked was counted before this process: it is shown at once.
+        The totals of a source's first reading were counted before this process: they are shown at once.
         """
         asked = (metric._name, source)  # noqa: SLF001 - its name is not public
         is_first = asked not in self._sources
@@ -69,7 +69,7 @@ class Series:
                 self._add(metric, self._bounded(metric, labels), more, is_new=is_new)
 
     def observe(self, metric: Histogram, labels: Labels, counts: Sequence[int], total: float) -> None:
-        """Add values to a histogram: how many in each of its buckets, and their sum."""
+        """Add values to a histogram: the number in each of its buckets, and their sum."""
         child = metric.labels(*self._bounded(metric, labels, self._most // len(counts)))
         # prometheus_client has no public method for many values.
         for bucket, count in zip(child._buckets, counts, strict=True):  # noqa: SLF001
@@ -79,7 +79,7 @@ class Series:
     def show(
         self, metric: Gauge, values: Mapping[Labels, float], join: Callable[[float, float], float]
     ) -> None:
-        """Set a gauge to `values` and to no others; those above the bound are `join`ed."""
+        """Set a gauge to exactly `values`; values above the bound are combined with `join`."""
         shown = self._shown.setdefault(metric._name, set())  # noqa: SLF001 - as above
         for labels in [*(shown - values.keys()), *self._joined.pop(metric, ())]:
             metric.remove(*labels)
@@ -103,7 +103,7 @@ class Series:
                 metric.labels(*labels).inc(n)
 
     def _bounded(self, metric: Any, labels: Labels, most: int | None = None) -> Labels:
-        """Return `labels`, or above the bound those of the series that stands for them and others."""
+        """Return `labels`, or above the bound the labels of the series that combines several."""
         shown = self._shown.setdefault(metric._name, set())  # noqa: SLF001 - as above
         if labels in shown:
             return labels

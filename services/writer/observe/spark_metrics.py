@@ -1,4 +1,4 @@
-"""What Spark uses, as metrics: the JVM's heap and its garbage collectors, and how long slots were busy."""
+"""Metrics of Spark: the JVM's heap and garbage collectors, and the time for which slots were busy."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JvmUsage:
-    """What the driver's JVM says of itself."""
+    """The usage that the driver's JVM reports."""
 
     pid: int
     slots: int
@@ -53,7 +53,7 @@ class SparkMetrics:
         self._counted: dict[str, tuple[int, float]] = {}
 
     def show(self, used: JvmUsage) -> None:
-        """Show what the JVM says."""
+        """Show the JVM's usage."""
         self.heap.set(used.heap_bytes)
         self.most_heap.set(used.most_heap_bytes)
         self.slots.set(used.slots)

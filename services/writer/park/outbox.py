@@ -1,7 +1,7 @@
 """The outbox: moves parked events from a database to `onramp.user_errors` without a gap.
 
-They are written in the rows' own transaction, so an event is never both landed and parked,
-and never neither; a row is deleted only after the topic has its record.
+Parked events are written in the rows' own transaction, so each event is either landed or parked.  A row is
+deleted only after the topic has its record.
 """
 
 import logging
@@ -53,14 +53,14 @@ _START: Final[_Key] = ("00000000-0000-0000-0000-000000000000", -1, -1, "")
 
 
 def add(conn: connection, topic_id: str, record: ParkedRecord) -> None:
-    """Put `record`, of the topic with Kafka's UUID `topic_id`, into the outbox; a repeat changes nothing."""
+    """Put `record`, of the topic with Kafka's UUID `topic_id`, into the outbox; a repeat has no effect."""
     buffer = Buffer(conn)
     buffer.add(topic_id, record)
     buffer.flush()
 
 
 class Buffer:
-    """Records on their way into the outbox, many by one statement."""
+    """A buffer of records for the outbox, which one statement writes."""
 
     def __init__(self, conn: connection) -> None:
         self._conn = conn
@@ -68,7 +68,7 @@ class Buffer:
         self._bytes = 0
 
     def add(self, topic_id: str, record: ParkedRecord) -> None:
-        """Add `record`, of the topic with Kafka's UUID `topic_id`; a repeat changes nothing."""
+        """Add `record`, of the topic with Kafka's UUID `topic_id`; a repeat has no effect."""
         p, error = record.partition, record.error.decode()
         self._rows.append(
             (topic_id, p.topic, p.number, record.offset, record.destination, record.value, error)
@@ -78,7 +78,7 @@ class Buffer:
             self.flush()
 
     def flush(self) -> None:
-        """Write what was added."""
+        """Write the added records."""
         if self._rows:
             with self._conn.cursor() as cursor:
                 execute_values(cursor, _ADD, self._rows, page_size=len(self._rows))
@@ -87,14 +87,14 @@ class Buffer:
 
 @dataclass(slots=True)
 class _Stuck:
-    """Rows of a database that are too large: the least size, when to try again, the keys logged."""
+    """Rows of a database that are too large: the minimum size, the time of the next try, the logged keys."""
 
     least: int = _ANY_SIZE
     until: float = 0.0
     logged: set[bytes] = field(default_factory=set)
 
     def note(self, left: NotPublished) -> None:
-        """Skip events of that size for `_AGAIN_SECONDS`, and log each once."""
+        """Skip events of that size for `_RETRY_SECONDS`, and log each once."""
         self.least = min(len(r.value or b"") for r in left.records)
         self.until = time.monotonic() + _AGAIN_SECONDS
         for record in left.records:
@@ -115,7 +115,7 @@ _stuck: Final[dict[str, _Stuck]] = defaultdict(_Stuck)
 
 
 def too_large(conn: connection, name: str) -> int:
-    """Count the events in the outbox of database `name` that the topic did not take; one query, or none."""
+    """Return the number of events of database `name` that the topic rejected.  One query at most."""
     least = _stuck[name].least
     if least == _ANY_SIZE:
         return 0
@@ -126,11 +126,11 @@ def too_large(conn: connection, name: str) -> int:
 
 
 def relay(database: Database, brokers: Brokers) -> int:
-    """Move all rows of the outbox of `database` to the topic; return how many were moved.
+    """Move all rows of the outbox of `database` to the topic; return the number of moved rows.
 
     Rows that are too large for the topic stay, and are tried again after a while.  Raises
-    `InfrastructureError`; a row that was published and not deleted is published again under the
-    same key.
+    `InfrastructureError`; then a row that was published and not deleted is published again, under
+    the same key.
     """
     moved, in_pass, after = 0, 0, _START
     while True:
@@ -145,7 +145,7 @@ def relay(database: Database, brokers: Brokers) -> int:
 
 
 class _Page(NamedTuple):
-    """How many rows were moved, and the last one's key if more may follow."""
+    """The number of moved rows, and the last row's key if more may follow."""
 
     moved: int
     next: _Key | None

@@ -1,7 +1,7 @@
-"""Records on `onramp.settled` which partitions are halted, and reads the operator's decisions there.
+"""Records halted partitions on `onramp.settled`, and reads the operator's decisions from there.
 
-On Kafka, because it is available wherever a partition is: no database is everybody's, and the
-writer's port is for probes.  Without a halt nothing is read.
+The records are on Kafka, which is available wherever a partition is: no database is shared by all, and
+the writer's port is for probes.  Without a halt nothing is read.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -32,7 +32,7 @@ class PartitionDecisions:
         self._ask = Every(_ASK_SECONDS, at_once=True)
 
     async def accepted(self, halted: Mapping[Partition, str]) -> list[Partition]:
-        """Return those of `halted` (with reasons) that an operator lets go on; records each halt once."""
+        """Return the `halted` partitions (with reasons) that an operator resumes; record each halt once."""
         if not halted:
             return []
         if new := [entry for p, reason in halted.items() for entry in self._halts.halt_entries(p, reason)]:

@@ -1,9 +1,9 @@
 """Lands new rows by COPY and only the others by INSERT.
 
-COPY takes all rows or none, and one repeat of an event is enough for none.  So after a unique
-violation the table is asked which keys it has, COPY takes the rows that it does not have, and the
-few that are left are inserted, which gives the result of each.  The answer only decides what is
-worth an attempt: a row that somebody adds or deletes in between is still judged by its INSERT.
+COPY writes all rows or none, and one repeat of an event makes it fail.  So after a unique violation the
+table is queried for existing keys, COPY writes the rows with new keys, and the few remaining rows are
+inserted, which gives a result for each.  The query only selects the rows worth an attempt: a row that
+another session adds or deletes in the meantime still gets its result from its INSERT.
 """
 
 from collections.abc import Callable, Hashable
@@ -42,10 +42,10 @@ def copy_first(
     copy: Callable[[pa.Table], int],
     insert: Callable[[pa.Table], InsertResult],
 ) -> InsertResult:
-    """Land `rows` (columns named as the fields of `spec`): by `copy`, what is left by `insert`.
+    """Land `rows` (columns named as the fields of `spec`) by `copy`, and the remaining rows by `insert`.
 
-    `copy` returns how many rows the table took.  Costs one COPY when all rows are new.  Raises
-    psycopg2's error when the rows are not at fault.
+    `copy` returns the number of rows written.  Costs one COPY if all rows are new.  Raise psycopg2's
+    error if the rows are not at fault.
     """
     table = (database.dsn, spec.target)
     out = InsertResult(np.zeros(rows.num_rows, dtype=bool))
@@ -62,14 +62,14 @@ def copy_first(
 
 
 def is_suspect(table: Hashable) -> bool:
-    """Whether this process met repeats or bad rows of late in `table`, (address, target)."""
+    """Return whether this process recently met repeats or bad rows in `table`, (address, target)."""
     return _repeats.contains(table) or _rejections.contains(table)
 
 
 def _copied(
     conn: connection, table: Hashable, spec: InsertSpec, rows: pa.Table, copy: Callable[[pa.Table], int]
 ) -> _Mask:
-    """Return which of `rows` COPY took; at most two attempts."""
+    """Return which of `rows` COPY wrote; at most two attempts."""
     asked = _repeats.contains(table)
     new = _new(conn, spec, rows) if asked else np.ones(rows.num_rows, dtype=bool)
     sqlstate = _copy(conn, rows, new, copy)
@@ -81,7 +81,7 @@ def _copied(
 
 
 def _copy(conn: connection, rows: pa.Table, new: _Mask, copy: Callable[[pa.Table], int]) -> str | None:
-    """COPY the rows that are `new`; return as `all_or_none` does."""
+    """COPY the rows that are `new`; return the result of `all_or_none`."""
     if not new.any():
         return None
     if not new.all():
@@ -90,7 +90,7 @@ def _copy(conn: connection, rows: pa.Table, new: _Mask, copy: Callable[[pa.Table
 
 
 def _new(conn: connection, spec: InsertSpec, rows: pa.Table) -> _Mask:
-    """Return which of `rows` are probably new: the first of its key, and the table does not have the key."""
+    """Return which of `rows` are probably new: the first of their key, which the table does not have."""
     keys = replace(spec, fields=tuple(f for f in spec.fields if f.name in spec.key))
     # The pinned search_path does not find the `=` of a type of another schema, and the operator that
     # it finds instead may not be the index's.
@@ -107,7 +107,7 @@ def _new(conn: connection, spec: InsertSpec, rows: pa.Table) -> _Mask:
 
 
 def _first_of_their_key(keys: pa.Table) -> _Mask:
-    """Return the first row of each key, keys compared as text: the table may take more of them for equal."""
+    """Return the first row of each key, with keys compared as text: the table may treat more as equal."""
     indices = pa.array(np.arange(keys.num_rows))
     firsts = keys.append_column("\0row", indices).group_by(keys.column_names).aggregate([("\0row", "min")])
     out = np.zeros(keys.num_rows, dtype=bool)
@@ -116,7 +116,7 @@ def _first_of_their_key(keys: pa.Table) -> _Mask:
 
 
 def _existing(conn: connection, keys: InsertSpec, rows: pa.Table) -> list[int]:
-    """Return the indices of the rows whose keys the table has; the fields of `keys` are its key alone."""
+    """Return the indices of the rows whose keys exist in the table; `keys` has the key's fields only."""
     fill_stage(conn, keys, [rows.column(f.name) for f in keys.fields])
     statement = sql.SQL(_EXISTING).format(stage=keys.stage, table=keys.table, same=keys.same_key())
     with conn.cursor() as cursor:

@@ -1,10 +1,10 @@
 """INSERTs rows of text through a stage into a table; each row has exactly one outcome.
 
-The stage (`stage`) is filled by COPY; one statement casts and inserts it with
-``ON CONFLICT (key) DO NOTHING``: on the event's own key only, so that a conflict on another
-unique index is an error and never a silent loss.  When the statement inserts fewer rows than
-it was given, each missing row must be found under its key, else a trigger or a rule has
-swallowed it; when it fails, `isolate_rows` finds the rows at fault.
+COPY fills the stage (`stage`).  One statement casts and inserts its rows with
+``ON CONFLICT (key) DO NOTHING``, on the event's own key only, so that a conflict on another
+unique index is an error and never a silent loss.  If the statement inserts fewer rows than
+it was given, each missing row must exist under its key; otherwise a trigger or a rule has
+suppressed the row.  If the statement fails, `isolate_rows` finds the rows at fault.
 """
 
 from collections.abc import Callable, Sequence
@@ -45,9 +45,9 @@ def insert(
 ) -> InsertResult:
     """Insert `columns` (text, one for each field) and return the outcome of each row.
 
-    `before_isolating` is called when the table rejected rows, and may raise: its description may be
-    out of date.  Costs a COPY and one statement when nothing is wrong.  Raises psycopg2's error
-    when the rows are not at fault.
+    `before_isolating` is called if the table rejected rows, and may raise, because the table's description
+    may be stale.  Costs a COPY and one statement if all rows are valid.  Raise psycopg2's error if the rows
+    are not at fault.
     """
     rows = _with_row_indices(spec, columns)
     out = InsertResult(np.zeros(rows.num_rows, dtype=bool))
@@ -82,7 +82,7 @@ def _with_row_indices(spec: InsertSpec, columns: Sequence[pa.Array]) -> pa.Table
 
 
 def _without_nul(database: Database, spec: InsertSpec, rows: pa.Table, out: InsertResult) -> pa.Table:
-    """Return `rows` without those that contain NUL, which text cannot: COPY would reject them all."""
+    """Return `rows` without those that contain NUL, for which COPY would reject all rows."""
     for i, f in enumerate(spec.fields):
         column = rows.column(f"c{i}")
         has_nul = pc.fill_null(pc.match_substring(column, "\0"), False)
@@ -97,7 +97,7 @@ def _without_nul(database: Database, spec: InsertSpec, rows: pa.Table, out: Inse
 def _without_unstorable(
     conn: connection, database: Database, spec: InsertSpec, rows: pa.Table, out: InsertResult
 ) -> pa.Table:
-    """Return `rows` without those that contain a character which the database's encoding does not have."""
+    """Return `rows` without those that contain a character missing from the database's encoding."""
     unstorable = encodings.unstorable(conn, rows.columns[1:], rows.column(stage.ROW_INDEX))
     for row_index, field_index in unstorable.items():
         reason = "the database's encoding does not have one of its characters"
@@ -117,7 +117,7 @@ def _insert_all(conn: connection, spec: InsertSpec, count: int) -> None:
 def _find_missing(
     conn: connection, database: Database, spec: InsertSpec, rows: pa.Table, out: InsertResult
 ) -> None:
-    """Insert again, and find for each row whether it is new, a duplicate, or was swallowed by a trigger."""
+    """Insert again, and find for each row whether it is new, a duplicate, or suppressed by a trigger."""
     if spec.key and not spec.has_rules:
         try:
             with savepoint(conn):
@@ -135,9 +135,9 @@ def _find_missing(
 
 
 def _insert_new(conn: connection, spec: InsertSpec) -> list[int]:
-    """Insert the stage; return the indices of the new rows, the others being there under their keys.
+    """Insert the stage; return the indices of the new rows; all other rows exist under their keys.
 
-    Raises `MissingRowsError` when one is not, or when a trigger gave a row another key.
+    Raise `MissingRowsError` if a row does not exist, or if a trigger gave a row another key.
     """
     key = [sql.Identifier(k) for k in spec.key]
     same = spec.same_key()
@@ -159,7 +159,7 @@ def _insert_new(conn: connection, spec: InsertSpec) -> list[int]:
 def _isolate(
     conn: connection, database: Database, spec: InsertSpec, rows: pa.Table, out: InsertResult
 ) -> None:
-    """Insert in batches, so that only bad rows stay out; halve what cannot be staged."""
+    """Insert in batches that exclude only bad rows; bisect rows that cannot be staged."""
     try:
         with savepoint(conn):
             stage.fill(conn, rows)

@@ -61,7 +61,7 @@ class _Description(NamedTuple):
 
     @property
     def missing(self) -> list[Column]:
-        """What a table that an older release made lacks."""
+        """The columns that a table created by an older release lacks."""
         return [c for c in _LATER if c.name not in self.columns]
 
 
@@ -72,9 +72,9 @@ _known: Final[AnswerCache[tuple[str, str], _Description]] = AnswerCache()
 
 
 def ensure_tables(conn: connection, database: Database, names: Sequence[str]) -> None:
-    """Create the landing tables of events `names` that do not exist, many at a time.
+    """Create the missing landing tables of events `names`, many at a time.
 
-    What cannot be created so is left to `ensure_table`, which tells why.
+    Tables that cannot be created together are left to `ensure_table`, which reports the reason.
     """
     unknown = [name for name in names if _known.get((database.dsn, name)) is None]
     if len(unknown) < 2:  # noqa: PLR2004 - one is as quick by itself
@@ -95,22 +95,22 @@ def ensure_tables(conn: connection, database: Database, names: Sequence[str]) ->
 
 
 def ensure_table(conn: connection, database: Database, name: str) -> None:
-    """Create the landing table of event `name` unless it exists; cached for a minute, so usually free.
+    """Create the landing table of event `name` unless it exists; the result is cached for a minute.
 
-    DDL runs on a connection of its own, outside of every data transaction.  Raises
-    `OnrampError` when the table cannot be created.
+    DDL runs on a connection of its own, outside of every data transaction.  Raise
+    `OnrampError` if the table cannot be created.
     """
     if _known.get((database.dsn, name)) is None:
         confirm_table(conn, database, name)
 
 
 def has_key(database: Database, name: str) -> bool:
-    """Whether the table, which was ensured, had its unique key when it was last described."""
+    """Return whether an ensured table had its unique key when it was last described."""
     return _known.last((database.dsn, name)).has_key
 
 
 def takes_inserts(database: Database, name: str) -> bool:
-    """Whether the table, described in the last minute, takes by INSERT what it takes by COPY."""
+    """Return whether INSERT is equivalent to COPY for the table, if it was described in the last minute."""
     table = _known.get((database.dsn, name))
     return table is not None and table.has_key and not table.has_rules
 
@@ -126,7 +126,7 @@ def confirm_table(conn: connection, database: Database, name: str) -> None:
 
 
 def _describe(conn: connection, names: Sequence[str]) -> dict[str, _Description]:
-    """Return the descriptions of those tables that exist.  Costs one query."""
+    """Return the descriptions of the existing tables among `names`.  Costs one query."""
     with conn.cursor() as cursor:
         cursor.execute(_DESCRIBE, (KEY, SCHEMA, list(names)))
         return {name: _Description(*described) for name, *described in cursor.fetchall()}
@@ -143,8 +143,8 @@ def _table(name: str) -> sql.Identifier:
 def _extend(database: Database, name: str, missing: Sequence[Column]) -> None:
     """Add the columns of later releases to a table that an older release created.
 
-    No row is rewritten, so its lock is short; where the lock is not available, or the role may
-    not alter the table, its events wait: they are not at fault.
+    No row is rewritten, so the lock is short.  If the lock is not available, or the role may not alter the
+    table, the table's events wait, because they are not at fault.
     """
     added = sql.SQL(", ").join(sql.SQL(f"ADD COLUMN IF NOT EXISTS {c.definition}") for c in missing)
     statement = sql.SQL("ALTER TABLE {} {}").format(_table(name), added)
@@ -156,7 +156,7 @@ def _extend(database: Database, name: str, missing: Sequence[Column]) -> None:
 
 
 def _logged(database: Database, statement: sql.Composed, error: OnrampError) -> InfrastructureError:
-    """Log the SQL that is missing; return the error that makes the table's events wait."""
+    """Log the SQL to run; return the error that makes the table's events wait."""
     log.error(
         "a landing table lacks columns of this release and its events wait: let its owner run the SQL",
         extra={"database": database.name, "reason": error.detail, "sql": _as_text(database, statement)},
@@ -170,7 +170,7 @@ def _as_text(database: Database, statement: sql.Composed) -> str:
 
 
 def change(database: Database, statement: sql.Composed) -> None:
-    """Run DDL, one session at a time (advisory lock `_LOCK`).  Raises `OnrampError`."""
+    """Run DDL, one session at a time (advisory lock `_LOCK`).  Raise `OnrampError`."""
     with connected(database, "ddl") as conn:
         try:
             with conn.cursor() as cursor:
@@ -197,8 +197,8 @@ SOURCES: Final[dict[str, Callable[[pa.RecordBatch, pa.RecordBatch], pa.Array]]] 
 def rows(records: pa.RecordBatch, events: pa.RecordBatch) -> pa.RecordBatch:
     """Build the rows (`COLUMNS`) of `events` (`events.COLUMNS`) and their Kafka `records` (`ARRIVALS`).
 
-    The two are row by row the same events.  A packet's row has no metadata; its typed table does
-    not need it.  Costs nothing per row in Python.
+    Row i of both is the same event.  A packet's row has no metadata, which its typed table does not
+    need.  Costs no Python operation per row.
     """
     values = [SOURCES[name](records, events) for name in COLUMNS.names]
     return pa.RecordBatch.from_arrays(values, schema=COLUMNS)

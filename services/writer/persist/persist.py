@@ -1,8 +1,8 @@
 """PERSIST: writes the rows of one table; each row has exactly one outcome.
 
-A landing table is Onramp's own: a binary COPY straight into it, and INSERT (`insert`) for rows that
-exist already or are rejected.  A typed table is its owner's: see `typed_table`.  Deferred
-constraints are immediate until the transaction ends: at COMMIT they would fail the whole batch.
+A landing table belongs to Onramp: a binary COPY writes to it directly, and INSERT (`insert`) handles rows
+that exist already or are rejected.  A typed table belongs to its owner: see `typed_table`.  Deferred
+constraints are immediate until the transaction ends, because at COMMIT they would fail the whole batch.
 """
 
 from collections.abc import Callable
@@ -44,7 +44,7 @@ _FIELDS: Final = tuple(
 
 
 def make_constraints_immediate(conn: connection) -> None:
-    """Have deferred constraints checked by each statement; before a transaction's first `persist`."""
+    """Make each statement check deferred constraints; call it before a transaction's first `persist`."""
     with conn.cursor() as cursor:
         cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
 
@@ -54,9 +54,9 @@ def persist(
 ) -> PersistResult:
     """Write `rows` (columns as `landing.COLUMNS`) to `target`, within the caller's transaction.
 
-    `write`: how, where it is no table of events.  Costs one COPY when all rows are new.  Raises
-    psycopg2's error, or `OnrampError`, when the rows are not at fault; the transaction is of no more
-    use then.
+    `write`: the function that writes to a table that is not a table of events.  Costs one COPY if all rows
+    are new.  Raise psycopg2's error, or `OnrampError`, if the rows are not at fault; the transaction is
+    unusable afterwards.
     """
     result = _persist(conn, database, target, rows, write)
     _odds.passed({target: rows.num_rows})
@@ -64,7 +64,7 @@ def persist(
 
 
 def landed_already(target: Target, rows: pa.Table) -> PersistResult:
-    """Return the result of `rows`, which all landed in `target` together with those of other tables."""
+    """Return the result of `rows`, all of which landed in `target` together with rows of other tables."""
     failpoints.meet("writer.persist", [rows.column("_id")])
     _odds.passed({target: rows.num_rows})
     return assemble(rows, np.ones(rows.num_rows, dtype=bool), {})
@@ -73,10 +73,10 @@ def landed_already(target: Target, rows: pa.Table) -> PersistResult:
 def persist_apart(
     conn: connection, database: Database, target: Target, rows: pa.Table, write: Write | None = None
 ) -> PersistResult:
-    """Write as `persist` does, but park each row for which it raises an unforeseen exception.
+    """Write as `persist` does, but park each row for which it raises an unexpected exception.
 
-    Finds the rows by halving, each piece under a savepoint.  Raises as `persist` does, and the
-    unforeseen exception itself when so many rows fail that it is not their fault (`Odds`).
+    The rows are found by bisection, each piece under a savepoint.  Raise as `persist` does, and the
+    unexpected exception itself if too many rows fail for the fault to be theirs (`Odds`).
     """
     pieces: dict[int, PersistResult] = {}
 
@@ -126,7 +126,7 @@ def _land(conn: connection, database: Database, target: Target, rows: pa.Table) 
 
 
 def landing_spec(target: Target, *, has_key: bool) -> InsertSpec:
-    """Return how rows are inserted into a table with the columns of a landing table."""
+    """Return the INSERT specification for a table with the columns of a landing table."""
     return InsertSpec(target, _FIELDS, (landing.KEY,) if has_key else ())
 
 
@@ -137,7 +137,7 @@ def land_by(
     rows: pa.Table,
     insert_rest: Callable[[pa.Table], InsertResult],
 ) -> InsertResult:
-    """COPY `rows` into a table of `landing_spec`, and what it does not take by `insert_rest`."""
+    """COPY `rows` into a table of `landing_spec`, and write the remaining rows by `insert_rest`."""
     return copy_first(
         conn,
         database,
@@ -151,8 +151,8 @@ def land_by(
 def _insert(conn: connection, database: Database, spec: InsertSpec, rows: pa.Table) -> InsertResult:
     """Insert `rows` as `insert_landing` does.
 
-    Before any row is parked the table's key is looked up again; when its owner has dropped it or put
-    it back since, all starts again.
+    Before any row is parked the table's key is queried again.  If its owner has dropped or restored the
+    key since, the insert starts again.
     """
 
     def described() -> InsertSpec:

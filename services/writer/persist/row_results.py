@@ -1,6 +1,6 @@
 """The result of writing rows to one table: each row has exactly one outcome, an error if it is parked.
 
-An error never contains Postgres' own message or DETAIL, which echo values.
+An error never contains Postgres' message or DETAIL, which echo values.
 """
 
 from collections import Counter
@@ -26,7 +26,7 @@ _LONGEST_FIELD: Final = 80
 
 @dataclass(frozen=True, slots=True)
 class Parked:
-    """A row that the database did not take for its own values; `row_index`: which of the rows, from 0."""
+    """A row that the database rejected for its values; `row_index`: its index among the rows, from 0."""
 
     partition: Partition
     offset: int
@@ -36,7 +36,7 @@ class Parked:
 
 @dataclass(slots=True)
 class PersistResult:
-    """How many rows landed and which are parked; the rest were duplicates."""
+    """The number of rows that landed, and the parked rows; all others were duplicates."""
 
     rows: Counter[Partition]
     landed: Counter[Partition] = field(default_factory=Counter)
@@ -51,7 +51,7 @@ class PersistResult:
 
     @property
     def finds_no_table(self) -> bool:
-        """Return whether all that is parked is so because there is no such table."""
+        """Return whether all parked rows are parked because the table does not exist."""
         return all(p.error.fault is UNKNOWN_TABLE for p in self.parked)
 
     def parked_by_partition(self) -> Counter[Partition]:
@@ -64,14 +64,14 @@ class PersistResult:
 
 
 def all_parked(rows: pa.Table, error: UserError) -> PersistResult:
-    """Return the result of `rows` of which the database takes none, for the same `error`."""
+    """Return the result of `rows`, all of which are parked for the same `error`."""
     return assemble(rows, np.zeros(rows.num_rows, dtype=bool), dict.fromkeys(range(rows.num_rows), error))
 
 
 def assemble(
     rows: pa.Table, landed: "np.ndarray[Any, np.dtype[np.bool_]]", errors: Mapping[int, UserError]
 ) -> PersistResult:
-    """Build the result of `rows`, of which some `landed` (a mask) and some have `errors` (by row index)."""
+    """Build the result of `rows`; `landed` is a mask, `errors` are by row index."""
     parked = _parked(rows, errors) if errors else []
     counts = by_partition(rows)
     new = Counter(counts) if landed.all() else by_partition(rows.filter(pa.array(landed)))
@@ -88,7 +88,7 @@ def _parked(rows: pa.Table, errors: Mapping[int, UserError]) -> list[Parked]:
 
 
 def concatenated(pieces: Mapping[int, PersistResult]) -> PersistResult:
-    """Add up the results of rows that were written in `pieces`, by the index of each one's first row."""
+    """Return the combined result of `pieces`, which are keyed by the index of each piece's first row."""
     out = PersistResult(Counter())
     for start, piece in sorted(pieces.items(), key=lambda item: item[0]):
         out.rows += piece.rows
@@ -110,7 +110,7 @@ def row_error(
     constraint: str | None = None,
     fault: Fault | None = None,
 ) -> UserError:
-    """Build the error of a row that `target` rejects; `fault` overrides what `sqlstate` says."""
+    """Build the error of a row that `target` rejects; `fault` overrides the fault of `sqlstate`."""
     named = shown(column) if column else None
     parts = [f"SQLSTATE {sqlstate}" if sqlstate else "", f"table {target}"]
     parts += [f"column {named}" if named else "", f"constraint {constraint}" if constraint else ""]
@@ -121,6 +121,6 @@ def row_error(
 
 
 def shown(field: str) -> str:
-    """Return a field's or column's name, escaped and cut so that any log and any database can store it."""
+    """Return a field's or column's name, escaped and truncated so that any log and database can store it."""
     plain = field.isascii() and field.isidentifier()  # the outbox's database may not be UTF8
     return field if plain and len(field) <= _LONGEST_FIELD else f"{field[:_LONGEST_FIELD]!a}"

@@ -1,9 +1,9 @@
-"""Lands the few rows of many landing tables together, where all of them are new.
+"""Lands the few rows of many landing tables together, if all of them are new.
 
-A table costs a savepoint and a COPY, four round trips, however few its rows are; a hundred tables with five
-rows each are the usual batch of a quiet day.  Here the rows of all go to a stage by one COPY, and from it
-into their tables by one statement.  All land or none: then each table's rows are written by themselves
-(`persist`), which finds what is at fault.  No value is part of a statement, so no log of the server has it.
+A table costs a savepoint and a COPY, four round trips, even with few rows; a hundred tables with five
+rows each are the usual batch of a quiet day.  Here one COPY writes the rows of all tables to a stage, and one
+statement moves them into their tables.  All rows land, or none; then each table's rows are written separately
+(`persist`), which finds the rows at fault.  No value is part of a statement, so no server log contains it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -63,10 +63,10 @@ def land(
     tables: Mapping[Target, Sequence[pa.RecordBatch]],
     timings: StepTimings,
 ) -> frozenset[Target]:
-    """Land all rows of those of `tables` that are small; return their targets, or none if one row did not.
+    """Land all rows of the small ones of `tables`; return their targets, or none if a row did not land.
 
-    Makes those of `tables` that are new, small or not.  A table without a key, with rules, or that met
-    repeats or bad rows of late goes by itself.  Raises psycopg2's error if the connection is lost.
+    Missing tables are created, small or not.  A table without a key, with rules, or with recent repeats or
+    bad rows is written separately.  Raise psycopg2's error if the connection is lost.
     """
     landing.ensure_tables(conn, database, [t.table for t in tables if not (t.typed or t.holds_changes)])
     if _refusals.contains(database.dsn):
@@ -87,7 +87,7 @@ def land(
 
 
 def _rows_by_origin(tables: Mapping[Target, Sequence[pa.RecordBatch]]) -> dict[tuple[str, str], int]:
-    """How many rows there are of each topic and table; the topic is empty where a table's are of several."""
+    """Return the number of rows by topic and table; the topic is empty if a table's rows are of several."""
     rows: dict[tuple[str, str], int] = {}
     for target, pieces in tables.items():
         topics = {str(piece.column("_topic")[0]) for piece in pieces if len(piece)}
@@ -102,7 +102,7 @@ def _is_small(pieces: Sequence[pa.RecordBatch]) -> bool:
 
 
 def _is_plain(database: Database, target: Target) -> bool:
-    """Whether the target is a landing table whose rows are probably new and good."""
+    """Return whether the target is a landing table whose rows are probably new and good."""
     plain = not (target.typed or target.holds_changes) and target.table.isascii()
     plain = plain and landing.takes_inserts(database, target.table)
     return plain and not copy_new_rows.is_suspect((database.dsn, target))

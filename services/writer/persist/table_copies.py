@@ -1,9 +1,9 @@
-"""Temporary copies of tables: rows go in as PERSIST lands them, are judged, and are rolled back.
+"""Temporary copies of tables: rows are written as PERSIST lands them, evaluated, and rolled back.
 
-A copy is made by `LIKE … INCLUDING ALL`, with what `onramp apply` would add.  It lives in a transaction
-that is rolled back after about a second: so long may the lock of a reader hold up whoever changes the
-table.  A default that takes the next value of a sequence gets a sequence of its own, because no rollback
-gives a value back.
+A copy is created by `LIKE … INCLUDING ALL`, plus the columns that `onramp apply` would add.  It exists in a
+transaction that is rolled back after about a second, because its read lock delays DDL on the table for that
+long.  A default that takes the next value of a sequence gets a sequence of its own, because a rollback does
+not return sequence values.
 """
 
 import re
@@ -52,14 +52,14 @@ _OWN_SEQUENCE: Final = "onramp_trial_sequence"
 
 
 class Variant(NamedTuple):
-    """A table as one set of rules has it: where rows go, and the columns that would be added before."""
+    """A table under one set of rules: the target of its rows, and the columns that would be added first."""
 
     target: Target
     adds: tuple[FieldColumn, ...] = ()
 
 
 class Copies:
-    """The copies that one task has in one database."""
+    """The copies of one task in one database."""
 
     def __init__(self, conn: connection, database: Database) -> None:
         self._conn = conn
@@ -68,9 +68,9 @@ class Copies:
         self._until = 0.0
 
     def persist(self, variant: Variant, rows: pa.Table) -> PersistResult:
-        """Write `rows` into the copy, and undo that; errors name the table itself.
+        """Write `rows` into the copy and roll back; errors name the table itself.
 
-        Raises psycopg2's error when the rows are not at fault; `UntriedError` when there can be no copy.
+        Raise psycopg2's error if the rows are not at fault, and `UntriedError` if no copy is possible.
         """
         if time.monotonic() > self._until:
             self.drop()
@@ -84,7 +84,7 @@ class Copies:
         return result
 
     def drop(self) -> None:
-        """Roll back: no copy is left, and no lock."""
+        """Roll back, which removes all copies and locks."""
         self._made.clear()
         self._until = 0.0
         try:
@@ -94,12 +94,12 @@ class Copies:
             discard(self._conn)
 
     def _shown(self, variant: Variant, detail: str) -> str:
-        """Return what was said about the copy as it would be said about the table."""
+        """Return an error's `detail` with the copy's name replaced by the table's."""
         copy = self._made[variant]
         return detail.replace(str(copy), str(variant.target)).replace(copy.table, variant.target.table)
 
     def is_lost(self, error: psycopg2.Error) -> bool:
-        """Whether the database itself does not answer any more, and not only one table."""
+        """Return whether the whole database is unreachable, not only one table."""
         return bool(self._conn.closed) or error.pgcode is None
 
     def _begin(self) -> None:
@@ -150,7 +150,7 @@ class Copies:
         return copy
 
     def _statements(self, variant: Variant, name: str, there: set[str] | None) -> list[sql.Composable]:
-        """Return what makes the copy; `there`: the columns of the table, None if there is none."""
+        """Return the DDL of the copy; `there`: the columns of the table, None if it does not exist."""
         target, copy = variant.target, sql.Identifier(_SCHEMA, name)
         if there is None and target.typed:
             return [sql.SQL(create_table(_SCHEMA, name, list(variant.adds)))]
@@ -175,7 +175,7 @@ class Copies:
 
 
 def _own_sequence(name: str, defaults: list[tuple[str, str]]) -> list[sql.Composable]:
-    """Return what has the copy's defaults take their values from a sequence of its own."""
+    """Return the DDL that makes the copy's defaults use a sequence of its own."""
     own = f"nextval('{_SCHEMA}.{_OWN_SEQUENCE}'::regclass)"
     return [
         sql.SQL(f"CREATE TEMPORARY SEQUENCE IF NOT EXISTS {_OWN_SEQUENCE}"),

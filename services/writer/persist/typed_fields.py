@@ -1,4 +1,4 @@
-"""The data of a typed table's rows by their fields: columns where many have one layout, else row by row."""
+"""The data of a typed table's rows by field: as columns if many rows share a layout, otherwise row by row."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -37,11 +37,11 @@ class Cut:
 
     @property
     def names(self) -> frozenset[str]:
-        """The fields."""
+        """The names of the fields."""
         return frozenset(self.layout.names)
 
     def texts(self, column: Column) -> Texts:
-        """Return what the rows give for `column`, one of the fields."""
+        """Return the rows' values for `column`, one of the fields."""
         i = self.layout.names.index(column.name)
         return texts_of(column.type, self.values[i], quoted=self.layout.are_texts[i])
 
@@ -52,14 +52,14 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """Rows with the same fields, ascending: a mapping of values for each."""
+    """Rows with the same fields, ascending: a mapping of fields to values for each row."""
 
     row_indices: RowIndices
     names: frozenset[str]
     data: Sequence[dict[str, msgspec.Raw]]
 
     def texts(self, column: Column) -> Texts:
-        """Return what the rows give for `column`, one of the fields."""
+        """Return the rows' values for `column`, one of the fields."""
         texts, misfits = as_texts(column.type, [fields[column.name] for fields in self.data])
         return pa.array(texts, pa.string()), misfits
 
@@ -75,7 +75,7 @@ SameFields = Cut | Parsed
 def parts_of(payloads: pa.ChunkedArray) -> Iterator[SameFields]:
     """Yield `payloads` (strict JSON objects) in parts whose rows have the same fields.
 
-    Costs a few passes over their bytes, and a parse of those that have no layout in common.
+    Costs a few passes over their bytes, and a parse of each payload without a shared layout.
     """
     bodies = payloads.combine_chunks().view(pa.binary())
     layouts: list[Layout] = []

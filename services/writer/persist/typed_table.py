@@ -1,4 +1,4 @@
-"""PERSIST into an existing table: each field of the data goes into the column of its name."""
+"""PERSIST into an existing table: each field of the data goes into the column with its name."""
 
 from collections.abc import Callable, Iterable
 from typing import Final
@@ -33,10 +33,10 @@ _ABSENT: Final = """
 
 
 def absent(conn: connection, database: Database, targets: Iterable[Target]) -> frozenset[Target]:
-    """Return those of `targets` that the database has no table for, by one query.
+    """Return the `targets` without a table in the database, by one query.
 
-    Packets may name tables without end.  `persist` decides about landing tables, closed schemas, whose events
-    wait, known tables, and names that are not ASCII.
+    Packets may name any number of tables.  `persist` decides about landing tables, closed schemas (whose
+    events wait), known tables, and names that are not ASCII.
     """
     typed = (t for t in targets if t.typed and t.schema in database.schemas)
     asked = [t for t in typed if str(t).isascii() and catalog.known(database, t) is None]
@@ -58,7 +58,7 @@ def _absent_error(database: Database, target: Target) -> UserError:
 
 
 def persist(conn: connection, database: Database, target: Target, rows: pa.Table) -> PersistResult:
-    """Write `rows` to the existing table `target`.  Raises psycopg2's error when they are not at fault."""
+    """Write `rows` to the existing table `target`.  Raise psycopg2's error if the rows are not at fault."""
     cached = catalog.known(database, target)
     for _ in range(_TRIES):
         try:
@@ -73,8 +73,8 @@ def _persist(
 ) -> PersistResult:
     """Write `rows` by the `cached` description of the table, or by a new one.
 
-    No row is parked, changed or without a field because of an old description: the catalogue is asked
-    again.  Raises `StaleAnswerError` when the table has changed.
+    No row is parked, changed or stripped of a field because of a stale description: the catalog is queried
+    again first.  Raise `StaleAnswerError` if the table has changed.
     """
     table = cached or catalog.describe(conn, database, target)
 
@@ -140,7 +140,7 @@ def _columns(rows: pa.Table) -> list[pa.Array]:
 
 
 def _unsuitable(database: Database, target: Target, table: Table | None) -> UserError | None:
-    """Return why no event can land in `table`, or None."""
+    """Return the reason why no event can land in `table`, or None."""
     if table is None:
         return None
     if not table.is_table:

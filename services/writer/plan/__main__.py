@@ -1,4 +1,4 @@
-"""``python -m services.writer.plan FILE``: what a change of the registry would do to events on Kafka."""
+"""Shows the effect of a registry change on events in Kafka: ``python -m services.writer.plan FILE``."""
 
 import argparse
 import json
@@ -26,7 +26,7 @@ _SINCE: Final = "24h"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Try the change, print what it would do, and return the exit code."""
+    """Try the change, print its effect, and return the exit code."""
     given = _parser().parse_args(arguments)
     logs.set_up("plan", "ERROR")
     try:
@@ -65,7 +65,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _window(since: str | None, last: int | None) -> Window:
-    """Return the window. Raises `ValueError`."""
+    """Return the window.  Raise `ValueError`."""
     if last is None:
         return Window(since=moment(since or _SINCE, time.time()))
     if last < 1:

@@ -1,4 +1,4 @@
-"""Some thousand events under both rules: what the gateway, SORT and the tables make of each."""
+"""Evaluates some thousand events under both rules: by the gateway's checks, SORT and the tables."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
@@ -27,10 +27,10 @@ NO_EVENT: Final = "(no event) on {}"
 
 
 class Chunk:
-    """Events that were read together, told by their places in it."""
+    """Events that were read together, identified by their indices in the chunk."""
 
     def __init__(self, slices: Sequence[PartitionSlice]) -> None:
-        """Parse `slices`, of which there is one at least."""
+        """Parse `slices`; at least one is required."""
         self.parsed: Parsed = parse(slices)
         self._starts = np.cumsum([0, *(len(each) for each in slices)])
 
@@ -38,7 +38,7 @@ class Chunk:
         return int(self._starts[-1])
 
     def names(self) -> list[str]:
-        """Return the event type of each, as it is counted."""
+        """Return the event type under which each event is counted."""
         columns, topics = self.parsed.events.columns, self.parsed.rows.column("_topic").to_pylist()
         named: list[str] = columns.column("event_name").to_pylist()
         contexts = columns.column("context").is_valid()
@@ -52,7 +52,7 @@ class Chunk:
         ]
 
     def receipt(self, place: int) -> str:
-        """Return where Kafka holds an event."""
+        """Return the receipt of an event: topic, partition and offset."""
         row = self.parsed.rows.slice(place, 1).select(["_topic", "_partition", "_offset"]).to_pylist()[0]
         return f"{row['_topic']}/{row['_partition']}@{row['_offset']}"
 
@@ -86,7 +86,7 @@ class Chunk:
         return judged
 
     def _sorted(self, side: Rules) -> tuple[Judged, dict[Target, _Places]]:
-        """SORT: which events go to which tables, and which destinations are rejected."""
+        """SORT the events: return the event indices of each table, and the rejected destinations."""
         destinations = np.zeros(len(self), dtype=np.int64)
         tables: dict[Target, list[_Places]] = {}
         out = Judged(destinations=destinations)
@@ -104,7 +104,7 @@ class Chunk:
         return out, {target: np.concatenate(parts) for target, parts in tables.items()}
 
     def _try(self, variant: Variant, asked: Sequence[tuple[Judged, _Places]], persist: Persist) -> None:
-        """Note for each side what a table makes of the events that the side sends there."""
+        """Record, for each side, the outcomes of the events that the side sends to a table."""
         places = np.unique(np.concatenate([each for _, each in asked]))
         if not len(places):
             return
@@ -133,7 +133,7 @@ def _unnamed(topic: str, *, is_packet: bool) -> str:
 
 
 def by_name(names: Sequence[str]) -> Mapping[str, list[int]]:
-    """Return the places of the events of each type."""
+    """Return the indices of the events of each type."""
     out: dict[str, list[int]] = {}
     for place, name in enumerate(names):
         out.setdefault(name, []).append(place)

@@ -1,4 +1,4 @@
-"""What the gateway would answer to an event: its name, its size and its JSON Schema."""
+"""Applies the gateway's checks to events: of their name, their size and their JSON Schema."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -24,10 +24,10 @@ Refused = dict[int, list[Reason]]
 
 
 def refused(events: pa.RecordBatch, sizes: pa.Array, sides: Sequence[Rules]) -> list[Refused]:
-    """Return, for each of `sides`, the refused ones of `events` (`events.COLUMNS`) by row, with all reasons.
+    """Return, for each of `sides`, the refused `events` (`events.COLUMNS`) by row, with all reasons.
 
-    `sizes`: of the events in bytes.  What has no event name is no envelope, and no schema is for it.  A
-    schema that sides have in common is asked once.
+    `sizes`: bytes of the events.  An event without a name is not an envelope, and no schema applies to it.
+    A schema that sides share is checked once.
     """
     out: list[Refused] = [defaultdict(list) for _ in sides]
     for name, rows in group(events.column("event_name")).items():
@@ -52,7 +52,7 @@ def _too_large(rows: RowIndices, sizes: pa.Array, limit: int) -> Iterator[tuple[
 def _check_schemas(
     rows: RowIndices, bodies: pa.Array, rules: Sequence[TypeRules], out: Sequence[Refused]
 ) -> None:
-    """Add to `out` what each side's schema refuses, unless it is refused for another reason already."""
+    """Add to `out` the events that each side's schema refuses, unless they are refused already."""
     asked = _by_schema(rules)
     if not asked:
         return

@@ -1,4 +1,4 @@
-"""What each of two rules makes of the same events, and which of them newly fail or newly pass."""
+"""Compares the outcomes of the same events under two sets of rules: which events newly fail or pass."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -53,17 +53,18 @@ class Judged:
 
 
 class Changed(NamedTuple):
-    """Events with which the new rules do something else."""
+    """Events whose outcome differs under the new rules."""
 
     newly_fail: list[int]
     newly_pass: list[int]
 
 
 def compare(old: Judged, new: Judged) -> Changed:
-    """Return what changes.
+    """Return the events that change.
 
-    An event newly fails if it landed somewhere and now fails where it did not.  It newly passes if it
-    lands somewhere and fails no more where it did.  Where it was not tried, nothing is claimed.
+    An event newly fails if it landed in some table under the old rules and fails under the new rules at a
+    destination where it did not fail before.  It newly passes if it lands in some table under the new rules
+    and no longer fails at a destination.  Destinations where it was not tried do not count.
     """
     failing = sorted({*old.refused, *old.parked, *new.refused, *new.parked})
     newly_fail = [e for e in failing if old.lands(e) and _fails_beyond(new, old, e)]
@@ -73,5 +74,5 @@ def compare(old: Judged, new: Judged) -> Changed:
 
 
 def _fails_beyond(one: Judged, other: Judged, event: int) -> bool:
-    """Whether the event fails under `one` where it does not under `other`, as far as that was tried."""
+    """Return whether the event fails under `one` where it was tried and does not fail under `other`."""
     return bool(one.fails_at(event) - other.fails_at(event) - other.untried.get(event, set()))

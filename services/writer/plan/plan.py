@@ -1,4 +1,4 @@
-"""A trial, top to bottom: both registries, what the databases say, the ranges of Kafka, one Spark job."""
+"""The flow of a plan: both registries, the surveys of the databases, Kafka's ranges, one Spark job."""
 
 import asyncio
 import re
@@ -51,25 +51,25 @@ class Wish:
 
 
 class WrongFileError(Exception):
-    """The file cannot be brought into force as it is; the text says where and why."""
+    """The file cannot be applied; the text names the place and the reason."""
 
 
 class Jobs(Protocol):
-    """What a trial asks of Spark."""
+    """The interface to Spark that a plan needs."""
 
     @property
     def slots(self) -> int:
-        """Tasks at a time."""
+        """Maximum concurrent tasks."""
         ...
 
     def collect(
         self, work: Callable[[Iterable[int]], Iterable[tally.TaskTally]], tasks: int
     ) -> list[tally.TaskTally]:
-        """Run `work` in so many tasks, each with its number, and return what they make."""
+        """Run `work` in that many tasks, each with its number, and return their results."""
         ...
 
     def stop(self) -> None:
-        """Let go of it."""
+        """Stop Spark."""
         ...
 
 
@@ -82,10 +82,10 @@ def try_change(
     *,
     progress: Progress | None = None,
 ) -> Report:
-    """Try the change on the events that Kafka holds; `start` starts what runs the tasks.
+    """Try the change on the events in Kafka; `start` starts the runner of the tasks.
 
     Raises:
-        WrongFileError: the file is no registry, or none that this writer could follow.
+        WrongFileError: the file is not a registry, or this writer could not follow it.
         InfrastructureError: Kafka cannot be read.
     """
     # No connection is kept: a trial has one for each slot, and this process is none.
@@ -130,7 +130,7 @@ def try_change(
 def _run(
     order: TrialOrder, found: Held, start: Callable[[], Jobs], progress: Progress
 ) -> tuple[tally.TaskTally, float]:
-    """Run a task for each slot, with one connection to a database each; returns their counts, and seconds."""
+    """Run a task per slot, each with one connection per database; return their counts, and the seconds."""
     offsets = total(found.ranges)
     progress.say(f"starting Spark for {offsets:,} offsets of {len(found.ranges)} partitions")
     with without_warnings():
@@ -147,16 +147,16 @@ def _run(
 
 
 class InForce(NamedTuple):
-    """The registry that services follow, and the chain of changes that made it; None without its topic."""
+    """The registry that services follow, and the log of changes that produced it; None without its topic."""
 
     snapshot: Snapshot
     chain: Chain | None = None
 
 
 def in_force(settings: RegistrySettings, kafka: KafkaSettings) -> InForce:
-    """Return what services follow; without its topic, which is not made, an empty registry.
+    """Return the registry that services follow; if its topic does not exist, an empty registry.
 
-    Raises `InfrastructureError`.
+    The topic is not created.  Raise `InfrastructureError`.
     """
     log = open_log(settings, kafka.model_copy(update={"create_topics": False}))
     registry = LogRegistry(log)
@@ -173,16 +173,16 @@ def in_force(settings: RegistrySettings, kafka: KafkaSettings) -> InForce:
 
 
 class Changed(NamedTuple):
-    """What would be in force after `onramp apply`, and what that would say of what others have changed."""
+    """The registry after `onramp apply`, and the notes of `apply` on entries that others have changed."""
 
     snapshot: Snapshot
     notes: list[str]
 
 
 def changed(old: InForce, file: Path, databases: Sequence[Database]) -> Changed:
-    """Return what the file makes of what is in force: sections that it does not name stay.
+    """Return the registry in force with the file's sections; sections that it does not name are unchanged.
 
-    Raises `WrongFileError`.
+    Raise `WrongFileError`.
     """
     notes: list[str] = []
     try:
@@ -205,7 +205,7 @@ def changed(old: InForce, file: Path, databases: Sequence[Database]) -> Changed:
 
 
 def _require_registry(file: Path) -> None:
-    """Raise `WrongFileError` before anybody waits for Kafka."""
+    """Raise `WrongFileError` if the file is not a registry, before Kafka is contacted."""
     try:
         load(file)
     except ValueError as e:
@@ -213,7 +213,7 @@ def _require_registry(file: Path) -> None:
 
 
 def _require_usable(snapshot: Snapshot, databases: Sequence[Database]) -> None:
-    """Raise `ValueError` unless the writer's settings have every database and schema that is named."""
+    """Raise `ValueError` unless the writer's settings have every named database and schema."""
     if wrong := unusable(snapshot, databases):
         raise ValueError("; ".join(f"{place}: {reason}" for place, reason in wrong.items()))
 
@@ -242,7 +242,7 @@ def _surveyed(database: Database, databases: Sequence[Database], old: Snapshot, 
 
 
 def _creates(snapshot: Snapshot, default: str) -> Iterator[tuple[TableName, tuple[FieldColumn, ...]]]:
-    """Yield the tables that `onramp apply` makes or extends. Raises `WrongFileError`."""
+    """Yield the tables that `onramp apply` creates or extends.  Raise `WrongFileError`."""
     for name, event_type, destination in _tables(snapshot, default):
         if destination.create:
             try:
@@ -263,7 +263,7 @@ def _tables(snapshot: Snapshot, default: str) -> Iterator[tuple[TableName, str, 
 def _topics(
     settings: WriterSettings, sides: Sequence[Snapshot], events: Sequence[str]
 ) -> Callable[[str], bool]:
-    """Return whether a topic is read: by the writer under either registry, and for one of the events."""
+    """Return a test of whether the writer reads a topic under either registry, for one of the events."""
     pattern = re.compile(settings.topics)
     named = {topic for side in sides for topic in topics_of(side)}
     sources = {source for side in sides for source in side.sources}

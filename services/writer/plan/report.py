@@ -1,4 +1,4 @@
-"""What a trial found, as lines for people and as JSON for programs, and the exit code that says it."""
+"""The report of a plan: as lines for people, as JSON for programs, and as an exit code."""
 
 import json
 from collections import Counter
@@ -33,7 +33,7 @@ _PROPERTY: Final = "properties"
 
 
 class Exit(IntEnum):
-    """The exit codes of the command line that a trial has."""
+    """The exit codes of `onramp plan`."""
 
     OK = 0
     FAILED = 1
@@ -44,7 +44,7 @@ class Exit(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """All that a trial found."""
+    """All results of a plan."""
 
     tally: TaskTally
     held: Held
@@ -59,7 +59,7 @@ class Report:
 
     @property
     def exit(self) -> Exit:
-        """What the trial is worth: `FAILED` if an event newly fails, `UNCHECKED` if not all was tried."""
+        """The exit code: `FAILED` if an event newly fails, `UNCHECKED` if the plan is incomplete."""
         if any(each.newly_fail.events for each in self.tally.types.values()):
             return Exit.FAILED
         if self.tally.failure:
@@ -67,7 +67,7 @@ class Report:
         return Exit.UNCHECKED if self.unchecked() else Exit.OK
 
     def unchecked(self) -> list[str]:
-        """Return what was to be tried and was not, and why."""
+        """Return the parts of the plan that were not tried, with reasons."""
         found = [
             f"database {name} is out: {each.out}" for name, each in sorted(self.surveys.items()) if each.out
         ]
@@ -85,7 +85,7 @@ class Report:
         return found
 
     def notes(self) -> list[str]:
-        """Return what a reader should know of the window."""
+        """Return the notes on the file and the window."""
         notes = [*self.merge, *(["the file changes nothing of what is in force"] if self.same else [])]
         if cut := self.held.cut:
             notes.append(
@@ -95,7 +95,7 @@ class Report:
         return notes
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it for programs."""
+        """Return the report for programs."""
         return {
             "exit": int(self.exit),
             "window": self._window(),
@@ -112,7 +112,7 @@ class Report:
         }
 
     def lines(self) -> Iterator[str]:
-        """Yield it for people."""
+        """Yield the report's lines for people."""
         rate = f", {self.tally.read / self.seconds:,.0f} a second" if self.seconds and self.tally.read else ""
         offsets = total(self.held.ranges)
         yield f"{offsets:,} offsets of {len(self.held.ranges)} partitions in {self.seconds:.1f} s{rate}"
@@ -155,7 +155,7 @@ class Report:
             yield f"  it came otherwise in {came:,} events"
 
     def _came(self, change: SchemaChange) -> int:
-        """Return how many events newly fail at the place in the payload that a finding is about."""
+        """Return the number of events that newly fail at the payload's field of a finding."""
         at = in_payload(change.finding.pointer)
         tally = self.tally.types.get(change.event_type)
         if tally is None or at is None:
@@ -168,7 +168,7 @@ class Report:
 
 
 def in_payload(pointer: str) -> str | None:
-    """Return where in an event that is what a schema says at `pointer`; None if that is no field."""
+    """Return the JSON Pointer in an event of the schema's field at `pointer`; None if it is not a field."""
     tokens = pointer.split("/")[1:]
     names = tokens[1::2]
     if not tokens or len(tokens) % 2 or any(each != _PROPERTY for each in tokens[::2]):
@@ -230,5 +230,5 @@ def _sample(sample: Sample) -> str:
 
 
 def shown(text: str) -> str:
-    """Return a text that no terminal takes for more than that: names of fields are their senders' words."""
+    """Return `text` with control characters escaped, because senders choose the names of fields."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

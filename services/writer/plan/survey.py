@@ -1,6 +1,6 @@
-"""What a database says before a trial: the DDL that `onramp apply` would run there, and what cannot be tried.
+"""Surveys a database before a plan: the DDL of `onramp apply`, and the effects that cannot be tried.
 
-Nothing is changed: what is run is run on a temporary copy, and rolled back.
+The database is not changed: statements run on a temporary copy and are rolled back.
 """
 
 from collections.abc import Collection, Mapping
@@ -48,9 +48,9 @@ _UNTRIED: Final = """
 
 
 class Ddl(NamedTuple):
-    """A statement that `onramp apply` would run, what it locks, and whether it rewrites the table.
+    """A statement that `onramp apply` would run, its lock, and whether it rewrites the table.
 
-    `rewrites` is what a copy of the table did; None if no copy could be made.
+    `rewrites` was observed on a copy of the table; None if no copy was possible.
     """
 
     table: str
@@ -61,7 +61,7 @@ class Ddl(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class Survey:
-    """What one database said.  `out`: why it could not be asked."""
+    """The survey of one database.  `out`: the reason why it could not be queried."""
 
     ddl: list[Ddl] = field(default_factory=list)
     adds: dict[TableName, tuple[FieldColumn, ...]] = field(default_factory=dict)
@@ -74,9 +74,9 @@ def survey(
     wanted: Mapping[TableName, tuple[FieldColumn, ...]],
     tables: Collection[TableName],
 ) -> Survey:
-    """Ask `database`; `wanted`: its tables with `create: true` and their columns, `tables`: all of its.
+    """Query `database`; `wanted`: its tables with `create: true` and their columns, `tables`: all its tables.
 
-    Raises `InfrastructureError` when it cannot be reached.
+    Raise `InfrastructureError` if it cannot be reached.
     """
     found = Survey()
     with connected(database, LANDS) as conn:
@@ -122,7 +122,7 @@ def _see_ddl(
 def _rewrites(
     conn: connection, database: Database, name: TableName, missing: list[FieldColumn]
 ) -> list[bool | None]:
-    """Return for each column whether a copy of the table was rewritten when it was added."""
+    """Return for each column whether its addition rewrote a copy of the table."""
     try:
         require_rights(conn, database, Target(*name, typed=True), copied=True)
     except UntriedError:

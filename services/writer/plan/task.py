@@ -1,6 +1,6 @@
-"""One task of a trial: reads its ranges, has both rules judge them, and counts; `try_share` is the flow.
+"""One task of a plan: reads its ranges, evaluates the events under both rules, and counts; see `try_share`.
 
-It has one connection to each database, and nothing that it writes is committed.
+The task has one connection to each database, and commits no writes.
 """
 
 from collections import Counter
@@ -48,7 +48,7 @@ _AT_ONCE_BYTES: Final = 16 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialOrder:
-    """What all tasks of a trial are given."""
+    """The input of all tasks of a plan."""
 
     old: Rules
     new: Rules
@@ -66,7 +66,7 @@ class TrialOrder:
 
 
 def shares(ranges: Sequence[Range], tasks: int) -> list[list[Range]]:
-    """Return an equal part of each range for each task: nothing is settled, so a range may be divided."""
+    """Return an equal part of each range for each task; a range may be divided, as no event is settled."""
     out: list[list[Range]] = [[] for _ in range(tasks)]
     for each in ranges:
         cuts = [each.start + len(each) * n // tasks for n in range(tasks + 1)]
@@ -79,7 +79,7 @@ def shares(ranges: Sequence[Range], tasks: int) -> list[list[Range]]:
 def try_share(
     order: TrialOrder, shares: Sequence[Sequence[Range]], numbers: Iterable[int]
 ) -> list[TaskTally]:
-    """Try this task's share and return what it saw; `numbers`: which of `shares` are this task's."""
+    """Try this task's share and return its counts; `numbers`: the indices of this task's `shares`."""
     logs.set_up_worker("writer")
     numbers = list(numbers)
     ranges = [each for number in numbers for each in shares[number]]
@@ -91,9 +91,9 @@ def try_share(
 
 
 def try_ranges(order: TrialOrder, ranges: Sequence[Range], reader: RangeReader, number: int = 0) -> TaskTally:
-    """Have both rules judge the events of `ranges`, each of a partition of its own; returns the counts.
+    """Evaluate the events of `ranges`, each of a partition of its own, under both rules; return the counts.
 
-    `number`: the task's own.
+    `number`: the task's number.
     """
     tally = TaskTally()
     done = {each.partition: each.start for each in ranges}
@@ -113,7 +113,7 @@ def try_ranges(order: TrialOrder, ranges: Sequence[Range], reader: RangeReader, 
 
 
 class _Databases:
-    """The copies in each database that answers; of one that does not, why."""
+    """The copies in each reachable database, and the reasons why other databases are unreachable."""
 
     def __init__(self, order: TrialOrder, tally: TaskTally, stack: ExitStack) -> None:
         self._databases = {each.name: each for each in order.databases}
@@ -124,7 +124,7 @@ class _Databases:
         self._stack = stack
 
     def persist(self, variant: Variant, rows: pa.Table) -> PersistResult:
-        """Write `rows` into a copy and undo it.  Raises `UntriedError`, and notes why."""
+        """Write `rows` into a copy and roll back.  Raise `UntriedError`, and record the reason."""
         name = TableName(*variant.target[:3])
         reason = self._out.get(name.database)
         if self._failures[name] >= _MAX_FAILURES:
@@ -136,14 +136,14 @@ class _Databases:
             raise
 
     def drop(self) -> None:
-        """Let go of all copies, and with them of every lock, before Kafka is waited for."""
+        """Drop all copies and their locks, before the task waits for Kafka."""
         for copies in self._copies.values():
             copies.drop()
 
     def _persist(
         self, name: TableName, variant: Variant, rows: pa.Table, reason: str | None
     ) -> PersistResult:
-        """Do so unless there is a `reason` not to."""
+        """Write as `persist` does, unless there is a `reason` not to try."""
         if reason:
             raise UntriedError(reason)
         copies: Copies | None = None
@@ -178,7 +178,7 @@ class _Databases:
 
 
 class _Task:
-    """Counts what both rules make of the events of some ranges."""
+    """Counts the outcomes of the events of some ranges under both rules."""
 
     def __init__(self, order: TrialOrder, tally: TaskTally, databases: _Databases) -> None:
         self._order = order
@@ -186,7 +186,7 @@ class _Task:
         self._databases = databases
 
     def count(self, read: Sequence[PartitionSlice]) -> None:
-        """Judge and count what was read together."""
+        """Evaluate and count the records of `read`."""
         wanted = [each for each in wanted_of(read) if len(each)]
         records = sum(map(len, read))
         self._tally.read += records
@@ -228,7 +228,7 @@ class _Task:
 
 
 def _count(outcomes: Outcomes, judged: Judged, places: Sequence[int]) -> None:
-    """Count what became of the events of one type."""
+    """Count the outcomes of the events of one type."""
     landed = len(places)
     for place in _noted(judged, places):
         landed -= 1
@@ -243,13 +243,13 @@ def _count(outcomes: Outcomes, judged: Judged, places: Sequence[int]) -> None:
 
 
 def _noted(judged: Judged, places: Collection[int]) -> Collection[int]:
-    """Return those of `places` that do not just land."""
+    """Return those of `indices` whose events are refused, parked or untried."""
     noted = judged.refused.keys() | judged.parked.keys() | judged.untried.keys()
     return [place for place in places if place in noted] if noted else ()
 
 
 def _newly(newly: Newly, judged: Judged, places: Sequence[int], sample: "partial[Sample]") -> None:
-    """Count events that newly fail or pass; `judged`: under the rules by which they fail."""
+    """Count events that newly fail or pass; `results`: the outcomes under the rules by which they fail."""
     newly.events += len(places)
     for place in places:
         count(newly.reasons, Counter(judged.reasons(place)))
@@ -258,7 +258,7 @@ def _newly(newly: Newly, judged: Judged, places: Sequence[int], sample: "partial
 
 
 def _gathered(pieces: Iterable[list[PartitionSlice]]) -> Iterator[list[PartitionSlice]]:
-    """Yield what several reads brought: of hundreds of event types each has more than a few rows then."""
+    """Yield the slices of several reads together, so that each of hundreds of event types has many rows."""
     gathered: list[PartitionSlice] = []
     for read in pieces:
         gathered += read
@@ -270,7 +270,7 @@ def _gathered(pieces: Iterable[list[PartitionSlice]]) -> Iterator[list[Partition
 
 
 def _read(reader: RangeReader, ranges: Sequence[Range], tally: TaskTally) -> Generator[list[PartitionSlice]]:
-    """Yield the records of `ranges`; a range that Kafka does not give any more is noted, the others go on."""
+    """Yield the records of `ranges`; record a range that Kafka no longer returns, and continue the others."""
     ends: dict[Partition, int] = {}
     try:
         yield from _noting(reader, ranges, ends)

@@ -1,9 +1,9 @@
-"""What Kafka answers to a fetch, as the payloads of the record batches that are committed.
+"""Extracts the payloads of the committed record batches from Kafka's response to a fetch.
 
-Kafka keeps a partition as record batches (KIP-98, message format 2) and sends them as they lie on its
-disk: whole batches, compressed as their producer left them, with markers of transactions between
-them and the last one cut off where the answer was full.  Here each batch's head is read and checked;
-`record_columns` reads what is in them.
+Kafka stores a partition as record batches (KIP-98, message format 2) and sends them unchanged from its
+disk: whole batches, compressed by their producer, with transaction markers between them, and the last
+batch truncated at the size limit.  This module reads and checks each batch's header; `record_columns`
+reads the records.
 """
 
 import struct
@@ -38,7 +38,7 @@ _MAX_RECORDS: Final = 1_000_000
 
 
 class LogBatch(NamedTuple):
-    """One record batch that is committed."""
+    """One committed record batch."""
 
     base_offset: int
     #: The offset behind its last record, or what compaction has left of it.
@@ -52,12 +52,12 @@ class LogBatch(NamedTuple):
 
     @property
     def weight(self) -> int:
-        """About the memory that its records take, in bytes."""
+        """Approximate memory of its records in bytes."""
         return len(self.payload) + RECORD_BYTES * self.records
 
 
 class Fetched(NamedTuple):
-    """What one fetch brought of one partition."""
+    """The result of one fetch for one partition."""
 
     batches: list[LogBatch]
     #: Where the next fetch goes on: behind all that was looked at, markers and aborted records too.
@@ -69,9 +69,9 @@ def committed(
 ) -> Fetched:
     """Return the committed batches of `data`, which was fetched from `offset`.
 
-    `aborted`: producer's id and first offset of each transaction in it that was aborted, as Kafka
-    tells them.  Batches behind those that fill `room` (by weight) are left for the next fetch.
-    Raises `CorruptBatchError`.
+    `aborted`: producer's id and first offset of each aborted transaction in `data`, as Kafka returns
+    them.  Batches after those that fill `room` (by weight) are left for the next fetch.
+    Raise `CorruptBatchError`.
     """
     transactions = _Aborted(aborted)
     batches: list[LogBatch] = []
@@ -97,7 +97,7 @@ def committed(
 
 
 class _Aborted:
-    """Producers that are within a transaction which was aborted, as the batches pass by in order."""
+    """The producers with a running aborted transaction, while the batches are read in order."""
 
     def __init__(self, aborted: Collection[tuple[int, int]]) -> None:
         self._to_come = sorted(((first, producer) for producer, first in aborted), reverse=True)
@@ -113,7 +113,7 @@ class _Aborted:
 
 
 def _whole_batches(data: bytes) -> Iterator[tuple[Sequence[int], memoryview]]:
-    """Each batch's head and its records as they were sent; a batch that was cut off is left out."""
+    """Yield each batch's header and its records as sent; exclude a truncated batch."""
     view, at, end = memoryview(data), 0, len(data)
     while at + _MIN_BYTES <= end:
         if data[at + _MAGIC_AT] != _MAGIC:

@@ -1,4 +1,4 @@
-"""A record's headers: those that are written as the gateway writes them at once, others one by one."""
+"""Reads records' headers: headers in the gateway's form all at once, others one by one."""
 
 from typing import Final
 
@@ -18,7 +18,7 @@ _SHORT: Final = frozenset(range(0, VARINT_BITS, 2))
 
 
 class _GatewayHeaders:
-    """First the usual context, then when the gateway received it, then at most two that are not ours."""
+    """Headers in the gateway's form: the usual context, the time of receipt, at most two foreign headers."""
 
     def __init__(self) -> None:
         context, received_at = wire.HEADER_CONTEXT.encode(), wire.HEADER_RECEIVED_AT.encode()
@@ -28,9 +28,9 @@ class _GatewayHeaders:
         self.longest = len(written) + 1
 
     def find(self, data: Bytes, starts: Ints, ends: Ints) -> tuple[np.ndarray, Ints, Ints]:
-        """Return which headers, from `starts` to before `ends`, are such, and where each received-at lies.
+        """Return which headers, from `starts` to before `ends`, have the form, and the bounds of received-at.
 
-        Where they are not, the place is empty.  `data` goes on for `longest` bytes behind each start.
+        The bounds of other headers are empty.  `data` has `longest` bytes after each start.
         """
         size = len(self._written)
         windows = np.lib.stride_tricks.sliding_window_view(data, size)
@@ -70,9 +70,9 @@ def _pass_over(data: Bytes, at: Ints, ends: Ints) -> tuple[Ints, np.ndarray]:
 
 
 def headers_of(written: bytes) -> Headers:
-    """Return what arrives of headers, from their number on; of two with one name the last counts.
+    """Return the parsed headers of `written`, which begins with their number; the last of a name counts.
 
-    More than `wire.MAX_HEADERS` of them nobody reads, whatever they are.  Raises `CorruptBatchError`.
+    More than `wire.MAX_HEADERS` headers are not read.  Raise `CorruptBatchError`.
     """
     try:
         count, at = read_varint(written, 0)

@@ -1,7 +1,7 @@
-"""Lands replayed events in the caller's transaction, by what lands live ones: each gets one verdict.
+"""Lands replayed events in the caller's transaction, with the code for live ones: each gets one outcome.
 
-`parked` never shrinks: what lands is counted as `replayed` beside it (the model's rule `parked_kept`),
-and what fails again is counted nowhere.
+The count `parked` never falls: landed events are counted as `replayed` in addition (the model's rule
+`parked_kept`), and events that fail again are not counted.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -72,7 +72,7 @@ def _land(
     judge: Judge,
     said: list[event_log.Piece] | None,
 ) -> dict[Key, Verdict]:
-    """Land `events` of one incarnation: the incarnations of a topic have the same offsets."""
+    """Land `events` of one topic generation: the generations of a topic have the same offsets."""
     topic_id = events[0].topic_id
     placed = place(conn, database.name, events, routes)
     verdicts = {
@@ -104,14 +104,14 @@ def _land(
 
 
 class _Replaying(Settlement):
-    """A settlement of what is parked already, counted beside that and under the table it was parked for."""
+    """A settlement of parked events, counted in addition to `parked` for their original table."""
 
     def __init__(self, work: SettlementContext) -> None:
         super().__init__(work, Holds())
         self._parked_for = ""
 
     def replay(self, target: Target, rows: pa.Table, destination: str) -> PersistResult:
-        """Land `rows`, which were parked for `destination`; what was refused counts where it lands."""
+        """Land `rows`, which were parked for `destination`; refused events count for their new table."""
         refused = wire.is_refused(destination)
         self._parked_for = str(target) if refused else destination.removeprefix(f"{target.database}.")
         return self._persist(target, rows, one_by_one=True)
@@ -157,5 +157,5 @@ def _verdicts(
 
 
 def parked_again(error: UserError, partition: Partition, offset: int, destination: str) -> Verdict:
-    """Return the verdict of an event that fails again."""
+    """Return the outcome of an event that fails again."""
     return Verdict(PARKED, parked_topic.reason(error, partition, offset, destination))

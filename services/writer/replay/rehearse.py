@@ -1,7 +1,7 @@
-"""Rehearses replays: lands rows of `onramp.rehearsals` by what lands replays, rolls back, and answers.
+"""Rehearses replays: lands rows of `onramp.rehearsals` as replays do, rolls back, and writes the outcomes.
 
-Nothing is committed but the answers.  A table whose owner has triggers on it is rehearsed only if that
-is asked for, because they may reach beyond the transaction; a landing table that is missing is not made.
+Only the outcomes are committed.  A table with its owner's triggers is rehearsed only on request, because
+triggers may have effects outside the transaction.  A missing landing table is not created.
 """
 
 import logging
@@ -73,7 +73,7 @@ class _RolledBackError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Page:
-    """Events that one job asks about."""
+    """Events that one job rehearses."""
 
     job: str
     with_triggers: bool
@@ -86,14 +86,14 @@ class Rehearsal:
     def __init__(
         self, database: Database, rate_limiter: RateLimiter | None = None, *, may_land: Callable[[], bool]
     ) -> None:
-        """`may_land`: asked before each page."""
+        """`may_land`: called before each page; False ends the run."""
         self._database = database
         self._rate_limiter = rate_limiter or RateLimiter({})
         self._may_land = may_land
         self._at_once = min(_AT_ONCE, self._rate_limiter.burst(database.name) or _AT_ONCE)
 
     def run(self, routes: Routes, pages: int | None = None) -> int:
-        """Answer all that is asked, or so many pages of it; return how many answers that were (blocking).
+        """Rehearse all staged rows, or `pages` pages; return the number of outcomes written (blocking).
 
         Raises `InfrastructureError` when the database fails.
         """
@@ -124,7 +124,7 @@ class Rehearsal:
         return _Page(job, with_triggers, [ParkedEvent.of(row[:9]) for row in rows])
 
     def _rehearse(self, page: _Page, routes: Routes) -> dict[Key, Verdict]:
-        """Return a verdict for each event; a table that takes no rows now is tried once."""
+        """Return an outcome for each event; a table that takes no rows now is tried once."""
         blocked: dict[str, str | None] = {}
         while True:
             try:
@@ -143,7 +143,7 @@ class Rehearsal:
             blocked[str(found.target)] = found.sqlstate
 
     def _roll_back(self, page: _Page, routes: Routes, blocked: dict[str, str | None]) -> dict[Key, Verdict]:
-        """Land the page and roll back; returns the verdicts."""
+        """Land the page, roll back, and return the outcomes."""
         verdicts: dict[Key, Verdict] = {}
         time.sleep(self._rate_limiter.delay(self._database.name))
         self._rate_limiter.consume(self._database.name, len(page.events))
@@ -165,7 +165,7 @@ class Rehearsal:
 
 
 def _untried(conn: connection, target: Target, *, with_triggers: bool) -> Verdict | None:
-    """Return the verdict on what cannot be tried in `target` without a trace."""
+    """Return the outcome of rows that cannot be tried in `target` without side effects, or None."""
     with conn.cursor() as cursor:
         cursor.execute(_TABLE, (target.schema, target.table))
         found = cursor.fetchone()

@@ -1,8 +1,8 @@
-"""Lands what is staged in one database: in the order of its keys, a page in a transaction.
+"""Lands the staged attempts of one database: in the order of their keys, one page per transaction.
 
 Invariant: the row, its totals, its row of `onramp.replayed` and the removal of the staged row are one
-transaction (the model's rule `one_commit`).  Nothing lands in a table that a hold is on.  One that takes
-no rows now is passed over until the next run: it gets no hold, because nothing live has met it.
+transaction (the model's rule `one_commit`).  Nothing lands in a table with a hold.  A table that takes no
+rows now is skipped until the next run.  It gets no hold, because no live event has failed there.
 """
 
 import logging
@@ -74,7 +74,7 @@ class Replay:
         self._page: Sequence[Staged] = ()
 
     def run(self, routes: Routes, between: Callable[[], None] = lambda: None) -> Counter[str]:
-        """Land what is staged and can land now; return how many attempts ended how (blocking).
+        """Land the staged attempts that can land now; return the ended ones by outcome (blocking).
 
         `between` is called after each page.  Raises `InfrastructureError` when the database fails.
         """
@@ -113,7 +113,7 @@ class Replay:
         return after
 
     def _land(self, take: _Take) -> Counter[str]:
-        """Land what `take` takes, in one transaction; return how it ended."""
+        """Land the rows of `take` in one transaction; return the ended attempts by outcome."""
         self._page = ()
         time.sleep(self._rate_limiter.delay(self._database.name))
         with event_log.of_commit(self._event_lines) as said, transaction(self._database, "driver") as conn:
@@ -141,7 +141,7 @@ class Replay:
         return ended
 
     def _land_one_by_one(self, page: Sequence[Staged]) -> None:
-        """Land the rows of a page that failed each by itself; park those that fail where others land."""
+        """Land each row of a failed page by itself; park the rows that fail where others land."""
         suspects = Suspects(self._database.name)
         for row in page:
             if suspects.table_of(row) not in self._passed_over and self._may_land():
@@ -182,6 +182,6 @@ class Replay:
 
 
 def _id_of(event: ParkedEvent) -> str | None:
-    """Return the event's own id; None: its bytes do not say one."""
+    """Return the event's own id, or None if it cannot be parsed."""
     found: str | None = read(pa.array([event.value], pa.binary())).columns.column("id")[0].as_py()
     return found

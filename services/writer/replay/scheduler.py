@@ -1,6 +1,6 @@
 """Schedules replays in the background, one run at a time for each database.
 
-A look each second says whether anything is staged: a batch asks nothing.
+A check every second, and not a batch, finds out whether attempts are staged.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ class _Replays:
 
 
 class Done(NamedTuple):
-    """What a run did: how many attempts ended how, and how many questions it answered."""
+    """The result of a run: ended attempts by outcome, and the number of rehearsals."""
 
     ended: Counter[str]
     answered: int
@@ -82,18 +82,18 @@ class ReplayScheduler:
         return lambda: not self._stopped and self._may_land(name)
 
     def mark_staged(self, name: str) -> None:
-        """Run replays of `name` soon: something is staged there."""
+        """Run the replays of `name` soon, because attempts are staged in it."""
         self._replays[name].due = True
 
     def take_ended(self) -> dict[str, Counter[str]]:
-        """Return, by database, how many attempts ended how since this was last asked."""
+        """Return, by database, the attempts ended since the last call, by outcome."""
         ended = {name: replays.ended for name, replays in self._replays.items() if replays.ended}
         for name in ended:
             self._replays[name].ended = Counter()
         return ended
 
     def tick(self, routes: Routes) -> Iterator[tuple[str, InfrastructureError]]:
-        """Start the runs that are due; yields the failed ones with their errors."""
+        """Start the runs that are due; yield the databases of failed runs with the errors."""
         for name, replays in self._replays.items():
             if replays.task is not None and replays.task.done():
                 task, replays.task = replays.task, None
@@ -110,7 +110,7 @@ class ReplayScheduler:
                 replays.task = asyncio.create_task(in_own_thread(_run, replays, routes))
 
     def _end(self, replays: _Replays, done: Done) -> None:
-        """Run again soon while a job is under way; else wait to be told that something is staged."""
+        """Run again soon while a job is in progress; else wait for `mark_staged`."""
         replays.ended += done.ended
         if done.ended or done.answered:
             replays.looked_for_until = monotonic() + _LOOKED_FOR_SECONDS
@@ -135,7 +135,7 @@ def _run(replays: _Replays, routes: Routes) -> Done:
 
 
 def land_and_answer(replay: Replay, rehearsal: Rehearsal, routes: Routes) -> Done:
-    """Land what is staged, and answer what is asked between its pages: nobody waits for a long replay's end.
+    """Land the staged attempts, and rehearse between the pages, so that no rehearsal waits for a long replay.
 
     Blocking.  Raises `InfrastructureError` when the database fails.
     """

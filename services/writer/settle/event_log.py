@@ -1,7 +1,7 @@
 """A line for every event and destination, up to a limit: ids and outcomes, never values.
 
-Written after the commit that makes them true; what is rolled back has no line.  Rows without a line cost
-no Python: they are chosen by their places, failures first, and each table has its fair share of lines.
+Lines are written after the commit; rolled-back events have none.  Rows without a line cost no Python
+objects: lines are chosen by row index, failures first, and each table has its fair share of them.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -37,15 +37,15 @@ class Piece(Protocol):
 
     @property
     def outcomes(self) -> Array:
-        """What became of each: places in `_OUTCOMES`."""
+        """Return the outcome of each event, as its index in `_OUTCOMES`."""
 
     def entries(self, places: Sequence[int]) -> Iterator[Entry]:
-        """Return what the lines of those at `places` say."""
+        """Return the fields of the lines of the events at `places`."""
 
 
 @dataclass(frozen=True)
 class Settled:
-    """Rows of a table.  Those at `late_rows` wait; all, when there is no `result`: database out, or held."""
+    """Rows of a table.  Rows at `late_rows` wait; without a `result` (outage or hold) all rows wait."""
 
     target: Target
     rows: pa.Table | pa.RecordBatch
@@ -56,7 +56,7 @@ class Settled:
 
     @cached_property
     def outcomes(self) -> Array:
-        """What became of each row."""
+        """Return the outcome of each row."""
         if self.result is None:
             return np.full(self.rows.num_rows, _WAITING)
         outcomes = np.where(self.result.mask, _LANDED, _DUPLICATE)
@@ -67,7 +67,7 @@ class Settled:
         return outcomes
 
     def entries(self, places: Sequence[int]) -> Iterator[Entry]:
-        """Return what the lines of the rows at `places` say."""
+        """Return the fields of the lines of the rows at `places`."""
         parked = {p.row_index: p.error.fault.code for p in self.result.parked} if self.result else {}
         where = {"step": self.step, "database": self.target.database, "table": str(self.target)}
         outcomes = self.outcomes[places].tolist()
@@ -90,7 +90,7 @@ class Settled:
 
 @dataclass(frozen=True)
 class Parked:
-    """Events, or single destinations of them, that no table was asked to take: which, and why."""
+    """Events, or single destinations of them, that were parked without a table's attempt."""
 
     #: Where each came from, its id if that could be read, and why it is parked.
     events: Sequence[tuple[Partition, int, str | None, OnrampError]]
@@ -101,11 +101,11 @@ class Parked:
 
     @property
     def outcomes(self) -> Array:
-        """All are parked."""
+        """Return the outcome of each event: parked."""
         return np.full(len(self.events), _PARKED)
 
     def entries(self, places: Sequence[int]) -> Iterator[Entry]:
-        """Return what the lines of the events at `places` say."""
+        """Return the fields of the lines of the events at `places`."""
         where: Entry = {"step": self.step}
         if self.target is not None:
             where |= {"database": self.target.database, "table": str(self.target)}
@@ -117,7 +117,7 @@ class Parked:
 
 @contextmanager
 def of_commit(per_second: int) -> Iterator[list[Piece]]:
-    """Write the lines of the pieces that the block collects, unless it fails: around a transaction."""
+    """Write the lines of the pieces that the block collects, unless it raises; wraps a transaction."""
     pieces: list[Piece] = []
     yield pieces
     write(per_second, pieces)
@@ -148,7 +148,7 @@ def _entries(pieces: Sequence[Piece], granted: Array) -> Iterator[Entry]:
 
 
 def _granted(lines: EventLines, counts: Array) -> Array:
-    """Return how many of `counts`, by piece and outcome, have a line."""
+    """Return the number of lines for each of `counts`, by piece and outcome."""
     wanted = counts.sum(axis=0)
     failures, others = lines.grant(int(wanted[_WAITING:].sum()), int(wanted[:_WAITING].sum()))
     parked = min(int(wanted[_PARKED]), failures)
@@ -160,7 +160,7 @@ def _granted(lines: EventLines, counts: Array) -> Array:
 
 
 def _shares(wanted: Array, most: int) -> Array:
-    """Share `most` fairly: who wants less than its share has it all, and leaves the rest to the others."""
+    """Return fair shares of `limit`: a demand below its share is met, and leaves the rest to the others."""
     if most >= wanted.sum():
         return wanted
     order = np.argsort(wanted, axis=None)
@@ -174,6 +174,6 @@ def _shares(wanted: Array, most: int) -> Array:
 
 
 def _places(outcomes: Array, most: Sequence[int]) -> list[int]:
-    """Return the places of so many of each outcome, evenly spread over them, in the order of the rows."""
+    """Return row indexes, in order: for each outcome as many as its limit, evenly spread over its rows."""
     found = [(np.flatnonzero(outcomes == n), m) for n, m in enumerate(most) if m]
     return sorted(place for of_one, m in found for place in of_one[spread(len(of_one), m)].tolist())

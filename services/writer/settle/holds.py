@@ -1,9 +1,9 @@
-"""Holds: what events of a healthy database wait for, a blocked table or a paused event type.
+"""Holds: the reasons for which events of a healthy database wait, a blocked table or a paused event type.
 
-A hold and the events behind it are in the database that they wait for and move in the
-ledger's transaction, so that an event is never both landed and waiting, never neither.
-While a hold is there, later events queue behind it; who ends one locks it first, and every
-task that looks at holds keeps them from ending until it commits.
+A hold and the events behind it are in the database that they wait for, and change in the ledger's
+transaction, so that each event is either landed or waiting.  While a hold exists, later events queue
+behind it.  A release locks a hold before it ends it, and every task that reads holds prevents their end
+until it commits.
 """
 
 from collections.abc import Iterable, Mapping
@@ -96,13 +96,13 @@ class Hold:
 
     @property
     def fault(self) -> Fault:
-        """Why events wait behind it."""
+        """Return the fault for which events wait behind the hold."""
         if self.kind == KIND_TYPE:
             return PAUSED
         return NOT_CONFIGURED if self.sqlstate == NOT_CONFIGURED.code else TABLE_BLOCKED
 
     def blocked_again(self, sqlstate: str | None, *, suspicious: bool) -> "Hold":
-        """The table did not take rows once more, for this reason; `suspicious`: it may be one row's fault."""
+        """Return the hold after one more failure of the table; `suspicious`: one row may be at fault."""
         timeouts = self.timeouts + 1 if suspicious else 0
         # What a person said meanwhile stays: only a new row gets this state.
         return replace(self, state=STATE_BLOCKED, sqlstate=sqlstate, timeouts=timeouts)
@@ -119,13 +119,13 @@ class GivenUp(NamedTuple):
 
 
 def blocked(target: Target, sqlstate: str | None, *, suspicious: bool) -> Hold:
-    """The hold of a table that did not take rows."""
+    """Return the hold of a table that did not take rows."""
     return Hold(KIND_TABLE, str(target), STATE_BLOCKED).blocked_again(sqlstate, suspicious=suspicious)
 
 
 @dataclass(slots=True)
 class Holds:
-    """The holds of one database, as a transaction sees and changes them."""
+    """The holds of one database, as a transaction reads and changes them."""
 
     tables: dict[str, Hold] = field(default_factory=dict)
     types: dict[str, Hold] = field(default_factory=dict)
@@ -135,20 +135,20 @@ class Holds:
     _more_watched: bool = False
 
     def put(self, hold: Hold) -> None:
-        """`hold` is new or has changed; `flush` writes it."""
+        """Put a new or changed `hold`, which `flush` writes."""
         self._more_watched |= hold.state == STATE_WATCHED and hold.name not in self.types
         self._unwatched.discard(hold.name)
         (self.tables if hold.kind == KIND_TABLE else self.types)[hold.name] = hold
         self._changed[hold.kind, hold.name] = hold
 
     def unwatch(self, name: str) -> None:
-        """The type has had no parked events lately: it is watched no more."""
+        """Stop watching a type that has had no parked events recently."""
         del self.types[name]
         self._changed.pop((KIND_TYPE, name), None)
         self._unwatched.add(name)
 
     def block(self, errors: Mapping[Target, BlockedError]) -> "Holds":
-        """Return these holds with those of the tables that were found blocked."""
+        """Return these holds, with those of the tables in `errors` added."""
         for target, e in errors.items():
             hold = self.tables.get(str(target))
             again = replace(hold, state=STATE_BLOCKED, sqlstate=e.sqlstate) if hold else None
@@ -156,20 +156,20 @@ class Holds:
         return self
 
     def paused_types(self) -> list[str]:
-        """Types whose events wait until a person resumes them, or are given up and not parked yet."""
+        """Return the types that an operator must resume, and the dead-lettered ones not parked yet."""
         return sorted(n for n, h in self.types.items() if h.state in (STATE_PAUSED, STATE_GIVEN_UP))
 
     def holding(self) -> list[Hold]:
-        """All but those that only watch."""
+        """Return all holds except watched types."""
         return [h for h in (*self.tables.values(), *self.types.values()) if h.state != STATE_WATCHED]
 
     def lets_all(self, target: Target) -> bool:
-        """Whether all rows of `target`, a landing table, may land."""
+        """Return whether all rows of `target`, a landing table, may land."""
         of_type = self.types.get(target.table)
         return str(target) not in self.tables and (of_type is None or of_type.state == STATE_WATCHED)
 
     def split(self, target: Target, rows: pa.Table) -> list[tuple[Hold | None, pa.Table]]:
-        """`rows` in parts: those that may land, with None, and those that wait, with their hold."""
+        """Return `rows` in parts: rows that may land, with None, and rows that wait, with their hold."""
         if hold := self.tables.get(str(target)):
             return [(hold, rows)]
         if all(h.state == STATE_WATCHED for h in self.types.values()):
@@ -184,7 +184,7 @@ class Holds:
         return [(None, rows.filter(pa.array(free))), *parts] if free.any() else parts
 
     def flush(self, conn: connection) -> None:
-        """Write what has changed, in one order for all: at the end, so that no other task waits long."""
+        """Write the changes, in one order for all tasks; at the end, so that no other task waits long."""
         rows = [
             (h.kind, h.name, h.state, h.sqlstate, h.timeouts, h.park_rate.seen, h.park_rate.parked)
             for _, h in sorted(self._changed.items())
@@ -199,7 +199,7 @@ class Holds:
 
 
 def by_type(target: Target, rows: pa.Table) -> "dict[str, np.ndarray[Any, np.dtype[np.bool_]]]":
-    """Which of `rows` are of which event type: its event name; a packet has none and goes by its table."""
+    """Return a mask of `rows` for each event type: the event name, or for packets the table."""
     if not target.typed:
         return {target.table: np.ones(rows.num_rows, dtype=bool)}
     names = rows.column("_event_name").to_pylist()
@@ -210,7 +210,7 @@ def by_type(target: Target, rows: pa.Table) -> "dict[str, np.ndarray[Any, np.dty
 
 
 def types_of(target: Target, pieces: Iterable[pa.RecordBatch]) -> set[str]:
-    """The event types of rows of `target`, as `by_type` tells them."""
+    """Return the event types of rows of `target`, as `by_type` does."""
     if not target.typed:
         return {target.table}
     names = {name for rows in pieces for name in pc.unique(rows.column("_event_name")).to_pylist()}
@@ -226,14 +226,14 @@ def look(conn: connection, rows: Mapping[Target, Iterable[pa.RecordBatch]]) -> H
 
 
 def peek(conn: connection) -> Holds:
-    """What holds in the database now."""
+    """Return the holds of the database, without a lock."""
     with conn.cursor() as cursor:
         cursor.execute(_HOLDING)
         return _as_holds(cursor.fetchall())
 
 
 def lock(conn: connection) -> Holds:
-    """What holds in the database, locked; psycopg2's error (55P03) while a task looks at it."""
+    """Return the holds of the database, locked.  Raises psycopg2's error (55P03) while a task shares them."""
     with conn.cursor() as cursor:
         cursor.execute(f"{_HOLDING} ORDER BY kind, name FOR UPDATE NOWAIT")
         return _as_holds(cursor.fetchall())
@@ -246,7 +246,7 @@ def end(conn: connection, hold: Hold) -> None:
 
 
 def dead_lettered(conn: connection) -> list[GivenUp]:
-    """What a person has given up."""
+    """Return the holds whose events an operator has dead-lettered."""
     with conn.cursor() as cursor:
         cursor.execute(_GIVEN_UP)
         return [GivenUp(*row) for row in cursor.fetchall()]
@@ -259,7 +259,7 @@ def go_on(conn: connection, hold: GivenUp) -> None:
 
 
 def park_rates_before(conn: connection, targets: Iterable[Target]) -> dict[Target, ParkRate]:
-    """Return what `park_rate_before` does for each of `targets`, by one query."""
+    """Return the result of `park_rate_before` for each of `targets`, with one query."""
     by_name = {str(target): target for target in targets}
     if not by_name:
         return {}
@@ -270,7 +270,7 @@ def park_rates_before(conn: connection, targets: Iterable[Target]) -> dict[Targe
 
 
 def park_rate_before(conn: connection, target: Target) -> ParkRate:
-    """The past of a type that is not watched yet: what landed in its table, and nothing parked."""
+    """Return the park rate of a type that is not watched yet: its table's landed events, and none parked."""
     with conn.cursor() as cursor:
         cursor.execute(_LANDED, (str(target),))
         row: tuple[Any, ...] = cursor.fetchone() or (0,)
@@ -286,7 +286,7 @@ def _as_holds(rows: Iterable[tuple[Any, ...]]) -> Holds:
 
 
 def described(holds: Iterable[Hold]) -> list[Mapping[str, str]]:
-    """`holds` for a person."""
+    """Return `holds` as JSON objects for /readyz."""
     return [
         {"kind": h.kind, "name": h.name, "state": h.state, "code": h.fault.code, "sqlstate": h.sqlstate or ""}
         for h in holds

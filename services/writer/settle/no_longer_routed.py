@@ -1,7 +1,7 @@
-"""Strays: events that waited for a database and that SORT does not route there any more.
+"""Events that waited for a database and that SORT no longer routes to it.
 
-A new version of the writer may read more strictly than the one that let them wait, and the ledger
-advances over them with their range: each is parked in the database that it waited for, in the same
+A new version of the writer may parse more strictly than the version that let the events wait.  The ledger
+advances over them with their range, so each is parked in the database that it waited for, in the same
 transaction.
 """
 
@@ -61,19 +61,19 @@ def strays(
 
 
 def park(stray_events: Iterable[Stray], settlement: Settlement, settled: Mapping[Partition, int]) -> None:
-    """Park those that are not `settled`: at that offset of their partition and after it."""
+    """Park the events that are not settled yet: those at or above their partition's offset in `settled`."""
     for stray in stray_events:
         if stray.offset >= settled[stray.partition]:
             settlement.park(stray.target, pa.Table.from_batches([stray.origin]), stray.error)
 
 
 def origins_of(arrivals: pa.RecordBatch) -> pa.RecordBatch:
-    """Where `arrivals` came from, in the words of a landing table: all that parking asks of a row."""
+    """Return the origins of `arrivals` in a landing table's columns, the only ones that parking needs."""
     return pa.RecordBatch.from_arrays([arrivals.column(c) for c in _ORIGIN.values()], names=list(_ORIGIN))
 
 
 def _tables(value: bytes | None, topic: str, database: str, routing: RouteLookup) -> list[Target]:
-    """The tables of `database` that the event names as far as it can be read, else its topic's."""
+    """Return the tables of `database` that the event names if it can be parsed, else its topic's table."""
     stray_events = [t for t in _named(_document(value), topic, routing) if t.database == database]
     return stray_events or [Target(database, landing.SCHEMA, topic.removeprefix(wire.EVENT_TOPIC_PREFIX))]
 

@@ -1,4 +1,4 @@
-"""What is kept of rows that a table does not take: the record of each, with its reason and its identity."""
+"""Builds the records of rows that a table does not take, each with its reason and identity."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -19,7 +19,7 @@ _METADATA: Final = ("_id", "_event_name", "_version")
 def parked_records(
     target: Target, topic_id: str, records: pa.Table, parked: Sequence[Parked], rows: pa.Table
 ) -> Iterator[ParkedRecord]:
-    """Yield the record of each of `parked`, which are among `rows`; all of the partition of `records`."""
+    """Yield the record of each of `parked`, which are among `rows` and in the partition of `records`."""
     destination = f"{target.database}.{target}"
     ordered = sorted(parked, key=lambda event: event.offset)
     (batch,) = records.sort_by("offset").combine_chunks().to_batches()
@@ -45,7 +45,7 @@ def _identities(records: pa.RecordBatch, parked: Sequence[Parked], rows: pa.Tabl
 
 
 def by_partition(result: PersistResult, late_rows: Collection[int]) -> Mapping[Partition, Sequence[Parked]]:
-    """Group what is parked by its partition, without `late_rows`, which wait."""
+    """Return the parked events by partition, without `late_rows`, which wait."""
     out: dict[Partition, list[Parked]] = defaultdict(list)
     for event in result.parked:
         if event.row_index not in late_rows:

@@ -1,7 +1,7 @@
 """The outcomes of one transaction in one database: each (event, table) gets exactly one.
 
-Rows land, are duplicates, are parked, or wait behind a hold.  `flush` writes the records of it in
-the same transaction (the model's rules `held_in_ledger` and `pause_kept`).
+Rows land, are duplicates, are parked, or wait behind a hold.  `flush` records the outcomes in the same
+transaction (the model's rules `held_in_ledger` and `pause_kept`).
 """
 
 import logging
@@ -67,7 +67,7 @@ _CHANGES: Final = f"{change_table.SCHEMA}."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettlementContext:
-    """What a settlement works with: its transaction, the topics' ids, and the records."""
+    """The context of a settlement: its transaction, the topics' ids, and the records."""
 
     conn: connection
     database: Database
@@ -83,7 +83,7 @@ class Settlement:
     """The outcomes of one transaction."""
 
     def __init__(self, work: SettlementContext, current: Holds, one_by_one: Collection[Target] = ()) -> None:
-        """`one_by_one`: tables whose rows met an unforeseen exception."""
+        """`one_by_one`: tables whose rows raised an unexpected exception."""
         self._context = work
         self._one_by_one = one_by_one
         self.holds = current
@@ -108,7 +108,7 @@ class Settlement:
         self._waiting: dict[tuple[Target, Partition], dict[int, tuple[str, str]]] = defaultdict(dict)
 
     def land_together(self, tables: Mapping[Target, Sequence[pa.RecordBatch]]) -> None:
-        """Land the rows of small tables at once, if all pass, and find all absent tables at once."""
+        """Land the rows of small tables in one step, if all pass, and find all absent tables in one step."""
         self._check_at_once()
         free = {t: p for t, p in tables.items() if t not in self._one_by_one and self.holds.lets_all(t)}
         context = self._context
@@ -143,14 +143,14 @@ class Settlement:
             self._park(target, part, result, set(late_rows))
 
     def release(self, target: Target, rows: pa.Table) -> None:
-        """Land or park `rows` that waited for `target`; they do not count for pausing their type."""
+        """Land or park `rows` that waited for `target`; the pause policy does not count them."""
         result = self._persist(target, rows, one_by_one=True)
         self._log(target, rows, result)
         self._park(target, rows, result, set())
         self._count_outcome(target, Outcome.WAITING, Counter({p: -n for p, n in result.rows.items()}))
 
     def park(self, target: Target, rows: pa.Table, error: UserError) -> PersistResult:
-        """Park `rows` without trying to land them; they need no columns but their origins."""
+        """Park `rows` without trying to land them; `rows` need only the columns of their origins."""
         result = all_parked(rows, error)
         self._park(encodings.spelled(self._context.conn, target), rows, result, set())
         if self._context.keeps_log:
@@ -236,7 +236,7 @@ class Settlement:
             self.settled.append(event_log.Settled(target, rows, result, late_rows))
 
     def _count_warnings(self, target: Target, result: PersistResult) -> None:
-        """Count warnings about `target`, for one of its partitions: a task has them all."""
+        """Count warnings about `target` for one of its partitions, because a task has all of them."""
         first = min(result.rows)
         topic_id = self._context.topic_ids[first]
         counts = {"unkeyed": result.unkeyed, "discarded_fields": result.discarded_fields}
@@ -245,7 +245,7 @@ class Settlement:
                 self._warning_counts[ledger.WarningKey(topic_id, first, str(target), warning)] += n
 
     def _apply_pause_policy(self, target: Target, rows: pa.Table, result: PersistResult) -> list[int]:
-        """Return the row indexes of parked rows that wait instead: their type paused before them."""
+        """Return the indexes of parked rows that wait instead, because their type paused before them."""
         policy = self._context.pause_policy
         if policy.share >= _NEVER or not (result.parked or self.holds.types):
             return []

@@ -2,8 +2,8 @@
 
 Invariant: a task has one transaction per database, which locks the ledger rows of its ranges,
 writes rows and outcomes, advances the ledger over all ranges, and commits (the model's rules
-`epoch`, `compare`, `all_advance` and `judged_alone`).  A task that Spark runs twice finds its
-ledger rows ahead, and skips.
+`epoch`, `compare`, `all_advance` and `judged_alone`).  If Spark runs a task twice, the second run finds
+the ledger rows ahead, and skips the ranges.
 """
 
 import time
@@ -52,9 +52,9 @@ _RACES: Final = 3
 def settle_share(
     order: WorkOrder, shares: Sequence[Sequence[Partition]], numbers: Iterator[int]
 ) -> list[TaskReport]:
-    """Read this task's share of the ranges of `order` and settle it; returns the task's report.
+    """Read this task's share of the ranges of `order`, settle it, and return the task's report.
 
-    `numbers`: which of `shares` are this task's.  They are read to their end: else Spark ends the
+    `numbers`: the indexes of this task's `shares`.  The iterator is read to its end: else Spark ends the
     worker, and with it its connections.
     """
     began = time.monotonic()
@@ -66,10 +66,10 @@ def settle_share(
 
 
 def settle(order: WorkOrder, records: Generator[list[PartitionSlice]]) -> list[TaskReport]:
-    """Settle every range of `order` that `records` are of; returns the report.
+    """Settle the ranges of `order` from their `records`, and return the report.
 
-    A database's failure rolls back that database's transaction and is reported, not raised: the
-    others land, and the driver decides whether to try again, divert or exit.
+    A database's failure rolls back that database's transaction and is reported, not raised.  The
+    others land, and the driver decides whether to retry, divert or exit.
     """
     task = Task(order)
     try:
@@ -88,7 +88,7 @@ def settle(order: WorkOrder, records: Generator[list[PartitionSlice]]) -> list[T
 
 @lru_cache(maxsize=1)
 def _reader_of(brokers: Brokers) -> RangeReader:
-    """This worker process's own, made after its fork."""
+    """Return the reader of this worker process, created after its fork."""
     return RangeReader(brokers)
 
 
@@ -118,7 +118,7 @@ class Task:
             self._keep_sorted(part, filtered, events)
 
     def sort_each(self, read: Sequence[PartitionSlice]) -> None:
-        """FILTER and SORT; parks each event that alone makes them raise an unforeseen exception."""
+        """FILTER and SORT; park each event that raises an unexpected exception alone."""
         for part, verdict in sort_one_by_one(self.filter_and_sort, read):
             self._keep_sorted(part, part, verdict)
 
@@ -153,13 +153,13 @@ class Task:
             )
 
     def park_unroutable(self) -> None:
-        """Publish events without a database to the topic before their offset settles (`acked`)."""
+        """Publish events without a database to the topic, before their offsets settle (`acked`)."""
         self._reach("writer.park")
         unroutable.park(self._order, self._unroutable)
         self._log([event_log.Parked([(p, u.offset, u.identity.id, u.error) for p, u in self._unroutable])])
 
     def divert(self) -> None:
-        """Divert the events of databases that are out to Kafka, and return when it has acknowledged them."""
+        """Divert the events of unreachable databases to Kafka, and wait for the acknowledgement."""
         for name in self._order.diverted:
             waiting = [
                 part.only(self._offsets_for(name, part))
@@ -194,8 +194,8 @@ class Task:
     def land(self, database: Database) -> None:
         """PERSIST the rows of `database` in one transaction, or none of them.
 
-        A table that takes no rows now fails the transaction: it starts again, and the table's
-        events wait.
+        A table that takes no rows now fails the transaction.  The transaction starts again, and the
+        table's events wait.
         """
         blocked: dict[Target, BlockedError] = {}
         one_by_one: set[Target] = set()
@@ -299,5 +299,5 @@ class Task:
 
 
 def _since(rows: pa.RecordBatch, offset: int) -> pa.RecordBatch:
-    """Return the rows at `offset` and after it: those that are not settled."""
+    """Return the rows at `offset` and after it, which are not settled."""
     return rows.slice(int(np.searchsorted(rows.column("_offset").to_numpy(), offset)))

@@ -77,7 +77,7 @@ START: Final = WaitingKey("00000000-0000-0000-0000-000000000000", -1, -1)
 
 @dataclass(frozen=True, slots=True)
 class WaitingTable:
-    """A table that events wait for, and whether as typed rows: packets may name a landing table too."""
+    """A table that events wait for, and whether as typed rows; packets may name a landing table too."""
 
     schema: str
     table: str
@@ -85,7 +85,7 @@ class WaitingTable:
 
     @property
     def destination(self) -> str:
-        """Its name, as targets and totals have it."""
+        """Return the table's name, as in targets and totals."""
         return f"{self.schema}.{self.table}"
 
 
@@ -100,12 +100,12 @@ class WaitingEvents:
 
     @property
     def last(self) -> WaitingKey:
-        """The key of the last event."""
+        """Return the key of the last event."""
         return WaitingKey(self.topic_id, self.partition.number, self.records.column("offset")[-1].as_py())
 
     @property
     def size(self) -> int:
-        """Bytes of the events."""
+        """Return the size of the events in bytes."""
         return int(pc.sum(pc.binary_length(self.records.column("value"))).as_py())
 
 
@@ -139,7 +139,7 @@ def add(
 
 
 def tables(conn: connection) -> dict[WaitingTable, frozenset[str]]:
-    """Return the tables that events wait for, each with their types; costs an index probe for each pair."""
+    """Return the tables that events wait for, with the events' types.  Costs an index probe for each pair."""
     with conn.cursor() as cursor:
         cursor.execute(_TABLES)
         return {WaitingTable(*row): frozenset(types) for *row, types in cursor.fetchall()}
@@ -148,9 +148,9 @@ def tables(conn: connection) -> dict[WaitingTable, frozenset[str]]:
 def take(
     conn: connection, table: WaitingTable, paused: Collection[str], limit: int, after: WaitingKey = START
 ) -> list[WaitingEvents]:
-    """The first events behind `after` that wait for `table` and are of no `paused` type.
+    """Return the first events behind `after` that wait for `table` and are of no `paused` type.
 
-    So many that all but the last have less than `MAX_BYTES`.
+    All returned events but the last together have less than `MAX_BYTES`.
     """
     with conn.cursor() as cursor:
         cursor.execute(_TAKE, (*_names(table), list(paused), *after, limit, MAX_BYTES))
@@ -172,7 +172,7 @@ def take_given_up(
 
 
 def is_full(batches: Collection[WaitingEvents], limit: int) -> bool:
-    """Whether `take` may have left something because of a bound."""
+    """Return whether `take` may have left events because of a bound."""
     return (
         sum(events.records.num_rows for events in batches) == limit
         or sum(events.size for events in batches) >= MAX_BYTES
@@ -180,14 +180,14 @@ def is_full(batches: Collection[WaitingEvents], limit: int) -> bool:
 
 
 def first(conn: connection, table: WaitingTable, paused: Collection[str], limit: int) -> list[WaitingKey]:
-    """Where the first events stand that wait for `table` and are of no `paused` type, however large."""
+    """Return the keys of the first events that wait for `table` and are of no `paused` type."""
     with conn.cursor() as cursor:
         cursor.execute(_FIRST, (*_names(table), list(paused), limit))
         return [WaitingKey(*row) for row in cursor.fetchall()]
 
 
 def retake(conn: connection, table: WaitingTable, key: WaitingKey) -> WaitingEvents | None:
-    """The event that stands `key`, locked; None: it waits no more."""
+    """Lock and return the event with `key`; None if it no longer waits."""
     with conn.cursor() as cursor:
         cursor.execute(_ONE, (*_names(table), *key))
         return next(_by_partition(cursor.fetchall()), None)
@@ -216,9 +216,9 @@ def _by_partition(rows_found: list[tuple[Any, ...]]) -> Iterator[WaitingEvents]:
 
 
 def apart_by_incarnation(batches: Collection[WaitingEvents]) -> list[list[WaitingEvents]]:
-    """`batches` in groups in which each partition is of one incarnation of its topic.
+    """Return `batches` in groups in which each partition has one topic generation.
 
-    The incarnations of a topic have the same partitions and the same offsets.
+    The generations of a topic have the same partitions and the same offsets.
     """
     groups: list[dict[Partition, WaitingEvents]] = []
     for events in batches:

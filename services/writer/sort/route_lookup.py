@@ -1,7 +1,7 @@
-"""Indexes routes for look-ups: once for each state of the registry, not for each slice of records.
+"""Indexes routes for look-ups: once per state of the registry, not once per slice of records.
 
-With a thousand event types the routes are thousands of entries and patterns, and a task
-sorts a slice for each of its partitions.  A worker caches the indexes from batch to batch.
+With a thousand event types the routes have thousands of entries and patterns, and a task
+sorts one slice per partition.  A worker caches the indexes from batch to batch.
 """
 
 import re
@@ -35,7 +35,7 @@ _lock: Final = threading.Lock()
 
 
 class RouteLookup:
-    """Answers where events go, and where packets may go, under `routes`."""
+    """Looks up the tables that events go to, and the tables that packets may address, under `routes`."""
 
     def __init__(self, routes: Routes) -> None:
         self.max_destinations: Final = routes.max_destinations
@@ -58,11 +58,11 @@ class RouteLookup:
         return next((s for s in self._sources if wire.is_change_topic(topic, s.name)), None)
 
     def database(self, name: str) -> RoutedDatabase | None:
-        """Return the configured database of this vanity."""
+        """Return the configured database with this vanity."""
         return self._databases.get(name)
 
     def tables_of(self, event_name: str) -> tuple[Target, ...]:
-        """Return the tables that events of this name go to, each once: by default its landing table."""
+        """Return the tables that events of this name go to, each once; by default the landing table."""
         if event_name not in self._routes:
             return (Target(self._default, landing.SCHEMA, event_name),)
         if event_name not in self._tables:
@@ -81,7 +81,7 @@ class RouteLookup:
         return target._replace(unknown_fields=self._contracts.of(target))
 
     def allows(self, topic: str, target: Target) -> bool:
-        """Whether a packet on `topic` may address `target`."""
+        """Return whether a packet on `topic` may address `target`."""
         if topic not in self._granted:
             self._granted[topic] = [tables for matches, tables in self._grants if matches(topic)]
         if granted := self._granted[topic]:
@@ -101,7 +101,7 @@ class _Tables:
 
 
 class _Contracts:
-    """Contracts in their order, those without a wildcard indexed by their table's name."""
+    """Contracts in order; contracts without a wildcard are indexed by their table's name."""
 
     def __init__(self, contracts: tuple[Contract, ...]) -> None:
         self._by_table: dict[str, list[tuple[int, _Tables, str]]] = defaultdict(list)
@@ -111,7 +111,7 @@ class _Contracts:
             entries.append((i, _Tables(contract), contract.unknown_fields))
 
     def of(self, target: Target) -> str:
-        """Return `freeze` or `discard`, for fields that `target` has no column for."""
+        """Return `freeze` or `discard`, the rule for fields without a column in `target`."""
         lists = (self._by_table.get(target.table, ()), self._others)
         first = [next(((i, rule) for i, t, rule in entries if t.cover(target)), None) for entries in lists]
         return min((f for f in first if f), default=(0, FREEZE))[1]
@@ -129,7 +129,7 @@ def lookup_for(routes: Routes) -> RouteLookup:
 
 
 def _matcher(pattern: str) -> _Matches:
-    """Return a test of names against the glob, whole and case-sensitive; fnmatch caches only 256 patterns."""
+    """Return a case-sensitive test of whole names against the glob; fnmatch caches only 256 patterns."""
     if _WILD & set(pattern):
         return re.compile(translate(pattern)).match
     return partial(eq, pattern)

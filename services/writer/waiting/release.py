@@ -1,10 +1,10 @@
 """Redelivers the events that wait behind holds of one database: by table, in order, then ends the hold.
 
-A blocked table is tried again and again; a paused event type waits until an operator resumes it.  What a
-person gave up is parked first.
+A blocked table is retried with a backoff; a paused event type waits until an operator resumes it.  Events
+that an operator has dead-lettered are parked first.
 Invariant: events land in the transaction that removes them from `onramp.waiting` (the model's rule
-`release_once`), so they land once, however often a release starts again.  A hold ends when nothing
-waits behind it, and as long as it is there later events queue behind (`hold_locked`, `queue_behind`).
+`release_once`), so they land once, however often a release starts again.  A hold ends when no event
+waits behind it.  Until then later events queue behind the hold (`hold_locked`, `queue_behind`).
 """
 
 import logging
@@ -66,7 +66,7 @@ class Release:
         self._said: list[event_log.Piece] = []
 
     def run(self, routes: Routes) -> list[Hold]:
-        """Land what can land now and return the holds that are left (blocking).
+        """Land the events that can land now and return the remaining holds (blocking).
 
         Raises `InfrastructureError` when the database fails.
         """
@@ -105,7 +105,7 @@ class Release:
             log.exception("what waits cannot be released, for a reason that nobody foresaw", extra=extra)
 
     def _drain(self, table: WaitingTable, paused: Sequence[str], hold: Hold | None, routes: Routes) -> None:
-        """Land what waits for `table` until nothing is left or it is blocked."""
+        """Land the events that wait for `table` until none is left or the table is blocked."""
         target = self._target(table, routes)
         try:
             if hold and hold.timeouts >= _TIMEOUTS_BEFORE_ONE_BY_ONE:
@@ -128,7 +128,7 @@ class Release:
             changed.flush(conn)
 
     def _land_all(self, table: WaitingTable, target: Target, paused: Sequence[str]) -> None:
-        """Land in steps, each behind the one before, until a step from the start finds nothing more."""
+        """Land in steps, each behind the last, until a step from the start finds no more events."""
         after = waiting_table.START
         while True:
             taken = self._land(table, target, paused, after)
@@ -163,7 +163,7 @@ class Release:
             self._park(table, target, suspect, blocked.sqlstate)
 
     def _land_one(self, table: WaitingTable, target: Target, key: WaitingKey) -> bool:
-        """Return whether the table took the event; one that is parked untried proves nothing."""
+        """Return whether the table took the event; an event that is parked untried does not count."""
         try:
             with self._paid_for() as conn:
                 taken = waiting_table.retake(conn, table, key)
@@ -196,14 +196,14 @@ class Release:
 
     @contextmanager
     def _paid_for(self) -> Iterator[connection]:
-        """Open a transaction when the rate limit lets the database take rows again."""
+        """Open a transaction as soon as the rate limit allows the database more rows."""
         time.sleep(self._rate_limiter.delay(self._database.name))
         with event_log.of_commit(self._event_lines) as said, transaction(self._database, "driver") as conn:
             self._said = said
             yield conn
 
     def _settle(self, conn: connection, target: Target, taken: Sequence[WaitingEvents]) -> int:
-        """Land or park the events; returns how many rows the table was asked to take."""
+        """Land or park the events; return the number of rows that were sent to the table."""
         rows, rejected = waiting_rows.rows(target, taken)
         self._rate_limiter.consume(self._database.name, rows.num_rows)
         settlement = Settlement(waiting_rows.context(conn, self._database, taken), Holds())
@@ -224,7 +224,7 @@ class Release:
         return Target(self._database.name, table.schema, table.table)
 
     def _end_holds(self) -> list[Hold]:
-        """End the holds that nothing waits behind; returns the others (`hold_locked`)."""
+        """End the holds without waiting events; return the others (`hold_locked`)."""
         try:
             with transaction(self._database, "driver") as conn:
                 locked = holds.lock(conn)
@@ -253,7 +253,7 @@ def _max_suspects(e: BlockedError) -> int:
 def _is_waited_for(
     hold: Hold, remaining: Sequence[Hold], waiting: Mapping[WaitingTable, frozenset[str]]
 ) -> bool:
-    """Whether an event waits behind `hold` alone of those `remaining`; an operator ends a paused type's."""
+    """Return whether an event waits behind `hold` alone of `remaining`; True for a paused type's hold."""
     if hold.state == holds.STATE_PAUSED:
         return True
     others = {h.name for h in remaining if h.kind != hold.kind}

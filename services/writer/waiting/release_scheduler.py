@@ -66,7 +66,7 @@ class ReleaseScheduler:
             releases.backoff.pause(0)
 
     def tick(self, available: Collection[str], routes: Routes) -> Iterator[tuple[str, InfrastructureError]]:
-        """Start due releases in databases that are `available`; yields the failed ones with their errors."""
+        """Start due releases in `available` databases; yield the databases that failed, with the errors."""
         for name, releases in self._releases.items():
             if releases.task is not None and releases.task.done():
                 task, releases.task = releases.task, None
@@ -82,7 +82,7 @@ class ReleaseScheduler:
                 releases.task = asyncio.create_task(in_own_thread(self._run, name, routes))
 
     async def wait_drained(self) -> None:
-        """Wait for releases that are almost done: then live traffic takes over."""
+        """Wait for releases that are almost done, so that live traffic takes over."""
         for releases in self._releases.values():
             if releases.task is not None and releases.release.almost_done:
                 await asyncio.wait({releases.task})
@@ -95,13 +95,13 @@ class ReleaseScheduler:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _run(self, name: str, routes: Routes) -> list[Hold]:
-        """Release, and relay what was parked by it; returns the holds that are left (blocking)."""
+        """Run a release, and relay the events that it parked; return the remaining holds (blocking)."""
         left = self._releases[name].release.run(routes)
         outbox.relay(self._databases[name], self._brokers)
         return left
 
     def _end_release(self, name: str, releases: _Releases, left: list[Hold]) -> None:
-        """Log holds that are new or over, and schedule the next release while any is left."""
+        """Log holds that started or ended, and schedule the next release while any is left."""
         before = {(h.kind, h.name): h for h in releases.holds}
         now = {(h.kind, h.name): h for h in left}
         for key, hold in now.items():
