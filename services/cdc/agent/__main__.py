@@ -1,4 +1,4 @@
-"""`python -m services.cdc.agent`: has Kafka Connect capture the sources that the registry names."""
+"""`python -m services.cdc.agent`: configures Kafka Connect for the sources that the registry names."""
 
 import signal
 import sys
@@ -15,7 +15,7 @@ from shared.settings import KafkaSettings, RegistrySettings
 
 
 def main() -> None:
-    """Watch until SIGTERM or SIGINT."""
+    """Run the agent until SIGTERM or SIGINT."""
     # uvicorn stops gracefully and then raises the signal again: that is a success, not a crash.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:

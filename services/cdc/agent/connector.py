@@ -1,4 +1,4 @@
-"""The configuration of a source's connector, each setting that is not the default with its reason."""
+"""The configuration of a source's connector, with the reason for each setting that is not the default."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -41,7 +41,7 @@ _TLS: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicSettings:
-    """How topics of changes are made."""
+    """The settings of the topics of changes."""
 
     replication: int
     min_insync: int
@@ -49,7 +49,7 @@ class TopicSettings:
 
     @property
     def config(self) -> dict[str, str]:
-        """Return what Kafka is told of each."""
+        """Return the settings of such a topic, by Kafka's names."""
         return {
             "cleanup.policy": "delete",
             "retention.ms": str(self.retention_ms),
@@ -61,7 +61,7 @@ class TopicSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rendering:
-    """What all sources' configurations have in common."""
+    """The part of the configuration that all sources share."""
 
     brokers: Brokers
     topics: TopicSettings
@@ -69,7 +69,7 @@ class Rendering:
     secrets: Path | None = None
 
     def config(self, name: str, source: Source, dsn: Mapping[str, str], seen: Seen) -> dict[str, str]:
-        """Return a connector's configuration; `dsn` has libpq's parameters of the source by name."""
+        """Return a connector's configuration; `dsn` has the source's libpq parameters by name."""
         return {
             **_reach(name, dsn),
             "database.password": self._password(source),
@@ -85,7 +85,7 @@ class Rendering:
         }
 
     def _password(self, source: Source) -> str:
-        """Return where Kafka Connect reads it: it is in no topic and no answer of its interface."""
+        """Return the reference to the password: neither topics nor REST answers have the value."""
         name = source.dsn_env + PASSWORD_SUFFIX
         return f"${{directory:{self.secrets.absolute()}:{name}}}" if self.secrets else f"${{env:{name}}}"
 
@@ -195,5 +195,5 @@ def _pattern(pattern: str) -> str:
 
 
 def literal(text: str) -> str:
-    """Return a text as a regular expression of Java; a comma as itself would end it."""
+    """Return a text as a Java regular expression; an unescaped comma would end it."""
     return "".join(c if c in _PLAIN else f"\\x{{{ord(c):x}}}" for c in text)

@@ -1,4 +1,4 @@
-"""The agent's flow: one look at one source, top to bottom."""
+"""The agent's flow: one reconciliation of one source, top to bottom."""
 
 import logging
 from dataclasses import dataclass, replace
@@ -36,7 +36,7 @@ _GB: Final = 1 << 30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reach:
-    """What a look reaches: the source, what is kept of it, Kafka Connect and its topics."""
+    """The connections of a reconciliation: the source, its stored state, Kafka Connect and its topics."""
 
     database: SourceDatabase
     kept: KeptDatabase

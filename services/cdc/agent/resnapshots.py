@@ -1,4 +1,4 @@
-"""Tables that must be read again, because their rows changed and no event says so, until they were."""
+"""Re-snapshots of tables whose rows changed without an event: their requests, until the rows have landed."""
 
 import logging
 from collections.abc import Callable, Iterable, Mapping

@@ -1,8 +1,8 @@
-"""Asks a source what its tables and its slot are, and drops the slot.
+"""Reads the tables and the slot of a source, and drops the slot.
 
-Owns psycopg2 for sources. One connection, which is opened again after an error, and on which nobody waits for
-a source that is silent. The source's password is in its DSN alone, and no message of the driver that could
-repeat it is passed on.
+Owns psycopg2 for sources. It has one connection, which is reopened after an error; a source that does not
+answer blocks no other. The source's password is in its DSN only, and driver messages that could repeat it are
+dropped.
 """
 
 import re
@@ -74,11 +74,11 @@ _ANSWER: Final = re.compile(r"^connection to server (?:at|on) .*? failed: (.*)",
 
 
 class SourceError(Exception):
-    """The source cannot be asked; the text says why, without its DSN."""
+    """A request to the source failed; the text gives the reason, without its DSN."""
 
 
 class _Known(NamedTuple):
-    """The tables at a look, what was left out of them, and the indicator of the catalogue then."""
+    """The tables at a poll, the excluded ones, and the indicator of the catalogue then."""
 
     indicator: str
     tables: tuple[Table, ...]
@@ -99,7 +99,7 @@ class SourceDatabase:
 
     @property
     def parameters(self) -> Mapping[str, str]:
-        """Return libpq's parameters of the DSN by name."""
+        """Return the DSN's libpq parameters by name."""
         with translated(self._source.dsn_env):
             return {key: str(value) for key, value in parse_dsn(self._dsn).items()}
 
@@ -131,7 +131,7 @@ class SourceDatabase:
             )
 
     def _compared(self, cursor: Any, asked: Mapping[str, Any]) -> "_Known":
-        """Return the tables: those of the look before while the indicator is the same."""
+        """Return the tables: those of the last poll while the indicator is unchanged."""
         # First: what changes between the two queries is compared at the next look.
         cursor.execute(INDICATOR, asked)
         (indicator,) = cursor.fetchone()
@@ -144,14 +144,14 @@ class SourceDatabase:
         return _Known(indicator, taken, left_out(tables, self._source), monotonic())
 
     def slot(self) -> Slot | None:
-        """Return the slot as it is now; None when there is none."""
+        """Return the slot, or None when it does not exist."""
         with self._asking() as cursor:
             cursor.execute(_SLOT, (names.slot(self._name),))
             slot = cursor.fetchone()
             return None if slot is None else _slot(slot)
 
     def has_rows(self, oid: int) -> bool:
-        """Whether a table has a row.  Of one that is gone it cannot be said: that is a `SourceError`."""
+        """Return whether a table has a row.  Raises `SourceError` for a dropped table."""
         with self._asking() as cursor:
             cursor.execute(
                 "SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
@@ -165,12 +165,12 @@ class SourceDatabase:
             return bool(cursor.fetchone()[0])
 
     def commit(self) -> None:
-        """Commit a message in the log: where nobody writes a connector that starts waits for a commit."""
+        """Commit a message in the log, which a starting connector needs in an idle source."""
         with self._asking() as cursor:
             cursor.execute(_COMMIT)
 
     def drop_slot(self) -> bool:
-        """End whoever reads the slot and drop it; whether it is gone: a reader takes a moment to end."""
+        """End the slot's reader and drop the slot; return whether it is gone: a reader ends with a delay."""
         slot = (names.slot(self._name),)
         with self._asking() as cursor:
             cursor.execute(_RELEASE, slot)
@@ -220,7 +220,7 @@ class SourceDatabase:
 
 
 def _lacking(wal_level: str, may_replicate: bool, closed: Iterable[str]) -> Iterator[str]:
-    """Yield what must be prepared before the source can be captured."""
+    """Yield the preparations that are missing before the source can be captured."""
     if wal_level != "logical":
         yield f"wal_level is {wal_level} and must be logical"
     if not may_replicate:
@@ -252,7 +252,7 @@ def translated(dsn_env: str) -> Iterator[None]:
 
 
 def _answer(error: psycopg2.Error) -> str:
-    """Return libpq's text of what a server answered.
+    """Return libpq's text of a server's answer.
 
     Other texts of libpq may repeat parts of a wrong DSN, its password among them.
     """
@@ -260,7 +260,7 @@ def _answer(error: psycopg2.Error) -> str:
 
 
 def _is_refusal(error: Exception) -> bool:
-    """Whether a server has refused the login; one that starts or stops has not."""
+    """Return whether the server refused the login; a server that starts or stops has not refused it."""
     text = _answer(error) if isinstance(error, psycopg2.OperationalError) else ""
     return text.startswith("FATAL") and "the database system is" not in text
 

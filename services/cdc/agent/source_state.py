@@ -1,4 +1,4 @@
-"""What the agent sees of a source and keeps of it, as values: its tables, its slot, and how it is."""
+"""Values of a source's observed and stored state: its tables, its slot and its status."""
 
 import re
 from collections import Counter, defaultdict
@@ -52,7 +52,7 @@ HIDDEN: Final = {
 
 
 class State(StrEnum):
-    """How a source is."""
+    """The status of a source."""
 
     #: Its changes flow.
     FLOWING = "flowing"
@@ -73,7 +73,7 @@ class State(StrEnum):
 
 
 class Column(NamedTuple):
-    """A column, its type as `format_type` has it."""
+    """A column, with its type as `format_type` returns it."""
 
     name: str
     type: str
@@ -122,7 +122,7 @@ class Table:
         return f"{self.schema}.{self.name}"
 
     def condition(self, token: UUID | None) -> dict[str, str] | None:
-        """Return the query of a snapshot that tells what it has seen by `token`; None without one."""
+        """Return the query of a snapshot that emits its marker with `token`; None without a token."""
         if token is None:
             return None
         columns = {column.name: column.generated for column in self.columns}
@@ -163,7 +163,7 @@ class Seen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """How a source is, for people."""
+    """The status of a source as operators see it."""
 
     state: State
     reason: str = ""
@@ -176,7 +176,7 @@ class Shown:
 
     @property
     def news(self) -> str:
-        """Return what the log says of it once: an amount that grows from look to look is no news."""
+        """Return the text that the log reports once: amounts that grow from poll to poll are left out."""
         return f"{self.state} {_AMOUNT.sub('', self.reason)}"
 
 
@@ -208,11 +208,11 @@ class Kept:
 
 
 def left_out(tables: Iterable[Table], source: Source) -> dict[str, str]:
-    """Return the tables that would fail the whole source, by full name, each with its reason.
+    """Return the excluded tables, which would fail the whole source, by full name, each with its reason.
 
-    Kafka takes `.` and `_` in topics for the same. Debezium refuses columns that differ by case, before it
-    looks whether the table is excluded. Its driver opens the cursors that a row names, which ends a snapshot.
-    Where it cannot say that a value was left alone, it says NULL.
+    Kafka treats `.` and `_` in topics as the same. Debezium rejects columns that differ by case before it
+    checks whether the table is excluded. Its driver opens the cursors that a row names, which ends a
+    snapshot. Debezium sends NULL where it cannot mark a value as unchanged.
     """
     found = {
         name: f"two tables of different schemas are told as {name}: rename one"

@@ -1,7 +1,7 @@
-"""What the agent keeps in the database that a source is published to: its state, and the tables' history.
+"""The agent's tables in the database that a source is published to: its state, and the tables' history.
 
-Owns psycopg2 for those databases. The modeler reads the history, `onramp.source_tables`; the tables in
-`onramp_agent` are the agent's alone.
+Owns psycopg2 for those databases. The merger reads the history, `onramp.source_tables`; the agent alone uses
+the tables in `onramp_agent`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -252,7 +252,7 @@ def connect(dsn: str) -> connection:
 
 
 def prepared(dsn: str) -> connection:
-    """Open a connection to a database whose schema of the agent is up to date."""
+    """Open a connection to a database whose agent schema is up to date."""
     conn = connect(dsn)
     try:
         migrate(conn, "that the source is published to")

@@ -1,4 +1,4 @@
-"""What is kept of snapshots that were asked for: where they may begin, what they have seen, their ends."""
+"""Requested snapshots in the published database: their starts, their markers and their ends."""
 
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
@@ -65,7 +65,7 @@ class Asked(NamedTuple):
 
 
 def has_end(cur: cursor, table: tuple[str, str, str], start: int) -> tuple[bool, int]:
-    """Whether a snapshot's last row of `table` landed at `start` or later, and where to look next."""
+    """Return whether a snapshot's last row landed from `start` on, and the next offset to search."""
     if not has_landed(cur, table):
         return False, start
     cur.execute(_END.format(sql.Identifier(change_table.SCHEMA, change_table.name_of(*table))), (start,))
@@ -85,17 +85,17 @@ def note_told(cur: cursor, source: str, told: Iterable[Told]) -> None:
 
 
 def had_rows(cur: cursor, source: str, token: str) -> bool | None:
-    """Whether the snapshot of a token has seen rows; None while it is not known what it has seen."""
+    """Return whether the snapshot of a token had rows; None until its marker is stored."""
     cur.execute(_HAD_ROWS, (source, token))
     (found,) = cur.fetchone() or (None,)
     return None if found is None else bool(found)
 
 
 def empty(cur: cursor, source: str, table: tuple[str, str], start: int, token: str) -> bool:
-    """Have the public table begin empty at `start` of its topic, and be made of the changes behind it.
+    """Empty the public table at `start` of its topic, and rebuild it from the changes after it.
 
-    Without those that the snapshot of `token` has seen, if that is not empty.  Returns whether it does: not
-    where those changes are trimmed from landing.
+    With a `token`, changes that its snapshot includes are skipped.  Returns False when those changes have
+    been trimmed from landing.
     """
     know(cur, (source, *table))
     names = {"source": source, "schema": table[0], "table": table[1], "start": start}
@@ -107,7 +107,7 @@ def empty(cur: cursor, source: str, table: tuple[str, str], start: int, token: s
 
 
 def begin_again(cur: cursor, source: str, ends: Mapping[tuple[str, str], End]) -> None:
-    """Have public tables begin empty at `ends`, by table: a first snapshot reads everything.
+    """Empty public tables at `ends`, by table: a first snapshot follows.
 
     They keep their rows until that snapshot, or the note of its end, has landed.
     """
@@ -119,11 +119,11 @@ def begin_again(cur: cursor, source: str, ends: Mapping[tuple[str, str], End]) -
 
 
 def note_snapshots_end(cur: cursor, source: str, ends: Mapping[tuple[str, str], End]) -> None:
-    """Note that a first snapshot is over: its rows are on the topics up to `ends`, by table."""
+    """Store the end of a first snapshot: its rows are on the topics up to `ends`, by table."""
     for table, end in ends.items():
         cur.execute(_SNAPSHOT_ENDED, (end.offset, source, *table))
 
 
 def forget(cur: cursor, source: str) -> None:
-    """Forget what was asked for: the source's next snapshot is a first one."""
+    """Delete the requests: the source's next snapshot is a first one."""
     cur.execute(_FORGET, (source,))

@@ -1,9 +1,8 @@
-"""What a snapshot has seen, told by the query that reads its table: as a message in the source's log.
+"""The marker of a snapshot: a message in the source's log that says which transactions its rows include.
 
-A blocking snapshot runs a query of ours where it is asked to.  Ours emits a message, which the connector
-sends to Kafka, as all messages of the log, once it goes on there.  What it says is of the very snapshot that
-the rows are of.  These have nothing that would tell one snapshot from another: what was asked for last before
-them is theirs.
+A blocking snapshot runs a query that the signal may set.  The agent's query emits a logical message, which
+the connector sends to Kafka once it continues with the log.  The message describes the same database snapshot
+as the rows.  The rows themselves carry no snapshot id: they belong to the last request before them.
 """
 
 import logging
@@ -47,10 +46,10 @@ class Told(NamedTuple):
 
 
 def takes(name: str) -> bool:
-    """Whether Debezium takes a condition for a table of this name.
+    """Return whether Debezium accepts a condition for a table of this name.
 
-    It reads the name as a regular expression of Java before it takes it as a name: of one that is none it
-    would not read the table.
+    Debezium reads the name as a Java regular expression before it compares it as a name. It would skip a
+    table whose name is not a valid expression.
     """
     return _TAKEN.fullmatch(name) is not None
 
@@ -58,9 +57,9 @@ def takes(name: str) -> bool:
 def condition(
     token: UUID, *, oid: int, schema: str, name: str, columns: Mapping[str, bool]
 ) -> dict[str, str]:
-    """Return by what a signal has a table be read so that its snapshot tells what it has seen.
+    """Return the condition of a signal that makes the table's snapshot emit its marker.
 
-    `columns`: all of them in their order, and whether each is generated.
+    `columns`: all columns in their order, and whether each is generated.
     """
     # With the database in front Debezium takes it for no table that it knows, and says nothing.
     table = f"{identifier(schema)}.{identifier(name)}"
@@ -77,9 +76,9 @@ def condition(
 
 
 def told(values: Iterable[bytes | None]) -> list[Told]:
-    """Return what records of a source's messages tell.
+    """Return the markers among a source's logical messages.
 
-    Everybody may emit messages there: what is not as ours are is passed over.
+    Any program may emit messages with that prefix: malformed ones are skipped.
     """
     found: list[Told] = []
     for value in values:

@@ -1,8 +1,8 @@
-"""Snapshots that were asked for and have failed: the connector warns, goes on with the log and tells nobody.
+"""Requested snapshots that have failed: the connector warns, continues with the log and sends no event.
 
-While it takes one the connector stands still in the log.  So one that has gone on since, and all of whose
-records have landed without the last row, does not take it any more.  Of several it takes one after the other,
-and goes on for a moment between two: when one comes the others wait from the beginning.
+A connector does not advance in the log during a snapshot.  A snapshot has failed if the connector has
+advanced since, and all of the topic's records have landed without the last row.  Several snapshots run one
+after the other, and the connector advances between two: when one lands, the waits of the others restart.
 """
 
 from collections import Counter

@@ -1,4 +1,4 @@
-"""What of a table changes when its rows change and no event says so: by that it is known to be read again."""
+"""The fingerprint of a table: catalogue values that differ after rows changed without an event."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -8,7 +8,7 @@ from typing import Any, Self
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowsStamp:
-    """What of a table changes when its rows change and nobody is told.
+    """Catalogue values of a table that differ after its rows changed without an event.
 
     Columns by number have the name, the type's oid, its modifier, and whether rows get a default.
     """
@@ -39,7 +39,7 @@ class RowsStamp:
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> Self:
-        """Return the stamp that is kept as `document`; a later release's has fields that are not known."""
+        """Return the fingerprint that is stored as `document`, without unknown fields of later releases."""
         told = ((each.name, document.get(each.name)) for each in fields(cls))
         given: dict[str, Any] = {
             name: tuple(value) if isinstance(value, list) else value
@@ -49,23 +49,23 @@ class RowsStamp:
         return cls(**given)
 
     def after(self, before: "RowsStamp | None") -> "RowsStamp":
-        """Return it with what is known of the columns that the table had at the look before."""
+        """Return the fingerprint with the dropped columns that are known from the last poll."""
         if before is None or before.oid != self.oid:
             return self
         names, had = ({column[0] for column in of.columns.values()} for of in (self, before))
         return replace(self, gone=tuple(sorted({*before.gone, *had} - names)))
 
     def document(self) -> dict[str, Any]:
-        """Return it to be kept."""
+        """Return the JSON document to store."""
         return asdict(self)
 
 
 def why_again(
     before: RowsStamp | None, now: RowsStamp, has_rows: Callable[[int], bool], *, had_rows: bool = False
 ) -> str:
-    """Return why a table must be read again, or nothing.
+    """Return why a table must be re-snapshotted, or an empty text.
 
-    `has_rows` says so of a table's oid: of one that is new and empty the stream has everything.
+    `has_rows`: whether the table of an oid has rows; for a new and empty table the stream is complete.
     `had_rows`: whether changes of a table of this name were captured before.
     """
     if before is None or before.oid != now.oid:
@@ -111,10 +111,11 @@ def _of_files(before: RowsStamp, now: RowsStamp) -> Iterator[str]:
 
 
 def _is_rewritten(before: RowsStamp, now: RowsStamp) -> bool:
-    """Whether its rows may be others by ALTER TABLE (USING with the same type, SET UNLOGGED and back).
+    """Return whether ALTER TABLE may have changed rows (USING with the same type, SET UNLOGGED and back).
 
-    TRUNCATE is in the log.  It keeps the TOAST table, as VACUUM FULL does, and makes the files of a table and
-    of its first index one after the other; ALTER TABLE makes another TOAST table, and a type between the two.
+    TRUNCATE is in the log.  It keeps the TOAST table, as VACUUM FULL does, and creates the files of a
+    table and of its first index in direct succession. ALTER TABLE creates another TOAST table, and a type
+    between the two.
     """
     if not before.file or before.file == now.file:
         return False

@@ -1,4 +1,4 @@
-"""Follows a slot from look to look: since when it has not moved, and whether somebody else reads it."""
+"""Tracks a slot from poll to poll: since when it has not moved, and whether another program reads it."""
 
 import re
 from collections.abc import Callable
@@ -18,7 +18,7 @@ _ACTIVE: Final = re.compile(r"is active for PID (\d+)")
 
 
 class SlotWatch:
-    """What is known of one slot."""
+    """The observations of one slot."""
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self.readers: Readers | None = None
@@ -34,9 +34,9 @@ class SlotWatch:
 
     @property
     def heartbeat_age(self) -> float | None:
-        """Return for how many seconds Kafka had no more of the source; None amid its first snapshot.
+        """Return the seconds since Kafka received changes of the source; None during its first snapshot.
 
-        An agent that begins counts from then.
+        A new agent counts from its own start.
         """
         if self._moved_at is None or self._streams_since is None:
             return None
@@ -44,14 +44,14 @@ class SlotWatch:
 
     @property
     def silence(self) -> list[str]:
-        """Return that Kafka has had no more of the source for long, if so, and where to look."""
+        """Return a reason when Kafka has received nothing of the source for long."""
         age = self.heartbeat_age
         if age is None or age <= _SILENT_SECONDS:
             return []
         return [f"no heartbeat for {age:.0f} s: if that stays, Kafka Connect's log says why"]
 
     def see(self, slot: Slot | None) -> None:
-        """Note when Kafka last had more of the source: heartbeats move the slot each second."""
+        """Note when the slot last moved: heartbeats move it each second."""
         if slot is not None and slot.confirmed_lsn != self._confirmed:
             self._moved_at = self._clock()
             self._confirmed = slot.confirmed_lsn
@@ -59,17 +59,18 @@ class SlotWatch:
             self._reader, self._reads_since = slot.reader, self._clock()
 
     def note_streams(self, *, streams: bool) -> None:
-        """Note whether the first snapshot is over: amid that there are no heartbeats."""
+        """Note whether the first snapshot is over: there are no heartbeats during it."""
         if not streams:
             self._streams_since = None
         elif self._streams_since is None:
             self._streams_since = self._clock()
 
     def is_lost(self, slot: Slot | None) -> bool:
-        """Whether a connector that reads may look for its place, and is to be helped now.
+        """Return whether a connector that reads may be searching for its position, and needs help now.
 
-        One that starts looks for a commit behind the last that it has sent, and sends no heartbeat before.
-        In a source to which nobody writes there is none: it would hold the WAL of its whole server.
+        A connector that starts searches for a commit behind the last one that it sent, and sends no
+        heartbeat before. An idle source has no such commit: the connector would retain the WAL of the
+        whole server.
         """
         now, moved = self._clock(), self._moved_at
         if slot is None or not slot.active or moved is None or now < moved + _LOST_SECONDS:
@@ -80,7 +81,7 @@ class SlotWatch:
         return True
 
     def note_reader(self, slot: Slot | None, kept: Readers) -> None:
-        """Note who reads the slot; `kept`: who did when an agent that is gone looked last."""
+        """Note the slot's reader; `stored`: the readers at the last poll of an earlier agent."""
         before = kept if self.readers is None else self.readers
         self.readers = Readers() if slot is None else before.after(slot, other=self._other)
 
@@ -120,5 +121,5 @@ class SlotWatch:
         )
 
     def forget(self) -> None:
-        """Begin again, as with a slot that is new."""
+        """Start again, as with a new slot."""
         self.readers = Readers()

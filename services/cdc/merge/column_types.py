@@ -1,8 +1,8 @@
-"""How each type of a source's column is written in a change, as SQL that makes a value of it again.
+"""The encoding of each column type in a change, as SQL that decodes it to a value.
 
-By Debezium's documentation of its Postgres connector with decimals as strings, times as adaptive
-microseconds and bytes as hex.  A type that it can only send as the bytes of its text is read so.  What
-cannot be made a value again is refused by name, never guessed.
+The encodings are those of Debezium's Postgres connector with decimals as strings, times as adaptive
+microseconds and bytes as hex.  A type that Debezium can only send as the bytes of its text is decoded as
+such. A type without a safe decoding is rejected by name.
 """
 
 import re
@@ -137,34 +137,34 @@ AMBIGUOUS: Final = " (ambiguous)"
 
 
 class UnsupportedTypeError(Exception):
-    """No value of this type can be made of its changes."""
+    """A type whose values cannot be decoded from changes."""
 
 
 def is_silent(declared: str) -> bool:
-    """Whether an update that leaves a large value of this type alone (TOAST) says no more than NULL."""
+    """Return whether an update has NULL for an unchanged large value (TOAST) of this type."""
     of = declared.removesuffix(_OF_A_DOMAIN)
     element = of.removesuffix("[]")
     return element != of and (of != declared or element.partition("(")[0] not in _TOLD_IN_ARRAYS)
 
 
 class ColumnType(NamedTuple):
-    """`declared`: the public column's type; `template`: how its value is made."""
+    """`declared`: the public column's type; `template`: the SQL that decodes its value."""
 
     declared: str
     template: str
 
     def value(self, of: sql.Composable, place: str | int) -> sql.Composable:
-        """Return SQL for the value at `place` in the JSON that `of` is SQL of; NULL for a null, none."""
+        """Return SQL for the value at `place` in the JSON expression `of`; NULL if null or missing."""
         at = sql.Literal(place)
         json, text = sql.SQL("({} -> {})").format(of, at), sql.SQL("({} ->> {})").format(of, at)
         return sql.SQL(self.template).format(j=json, t=text, type=sql.SQL(self.declared))
 
 
 def column_type(declared: str) -> ColumnType:
-    """Return how a source's column is published whose type `format_type` calls `declared`.
+    """Return the published column for a source's column whose type `format_type` calls `declared`.
 
-    A type of the source's own (an enumeration, a composite one) is published as text, and has what it is
-    behind its name (services/cdc/agent/source_sql.py).  Raises `UnsupportedTypeError`.
+    A type of the source's own (an enumeration or a composite) is published as text; its kind follows its
+    name (services/cdc/agent/source_sql.py).  Raises `UnsupportedTypeError`.
     """
     declared = declared.removesuffix(_OF_A_DOMAIN)
     if declared.endswith(AMBIGUOUS):

@@ -1,8 +1,8 @@
 """Merges staged changes into a table with a key: folded to one outcome for each key, then applied.
 
-An update leaves out large values that it did not touch: such a value is that of an earlier change of the same
-key in the stage, else the old row's.  A change of the key arrives as a delete and a create; where the create
-leaves out a value it is applied by itself, as the update that it was, so that the row keeps what it had.
+An update omits large values that it did not touch: the value is then that of an earlier staged change of the
+same key, else the old row's.  A change of the key arrives as a delete and a create. Where the create omits a
+value, the pair is applied by itself as an update, so that the row keeps its value.
 """
 
 from collections.abc import Iterator, Sequence
@@ -131,7 +131,7 @@ def merge(conn: connection, table: PublicTable, start: int, stop: int) -> None:
 
 
 def spans(pairs: Sequence[Pair], start: int, stop: int) -> Iterator[Span]:
-    """Cut `[start, stop)` at `pairs`; neighbours without a key in common are applied together."""
+    """Cut `[start, stop)` at `pairs`; neighbours without a common key are applied together."""
     group: list[Pair] = []
     keys: set[str] = set()
     for pair in pairs:
@@ -196,7 +196,7 @@ def _upsert(table: PublicTable) -> sql.Composed:
 
 
 def _sets(table: PublicTable) -> sql.Composable:
-    """Return SQL that sets all columns but those that were left out."""
+    """Return SQL that sets all columns but the omitted ones."""
     sets = []
     for name, value in table.values.items():
         if name in table.types:

@@ -1,7 +1,7 @@
-"""The modeler's flow for one table: what landed is merged into the public table, in one transaction.
+"""The merger's flow for one table: landed changes are merged into the public table, in one transaction.
 
-Invariant: the public table and `onramp.table_settings` move together or not at all, so a merge that is cut
-short, or that runs twice, is the same as one.
+Invariant: the public table and `onramp.table_settings` move together or not at all. So a merge that is
+interrupted or that runs twice has the same result as one.
 """
 
 from collections.abc import Callable, Mapping
@@ -51,7 +51,7 @@ _Step = Callable[[connection, Position], tuple[Advance | None, bool]]
 
 @dataclass(frozen=True, kw_only=True)
 class Merge:
-    """One table to merge: what is known of it, how it is published, and the topic that feeds it, if any."""
+    """One table to merge: its history, its public table, and the topic that feeds it, if any."""
 
     source: SourceTable
     table: PublicTable
@@ -119,7 +119,7 @@ class Merge:
         return to, batch.stop < landed.stop and not batch.is_waiting
 
     def _pass_over(self, conn: connection, position: Position) -> tuple[Advance | None, bool]:
-        """Replace all rows by their last replacement, whose columns and key the table gets before.
+        """Replace all rows by their last replacement, after the table got its columns and key.
 
         Readers wait meanwhile: the old rows may not fit the columns.
         """
@@ -156,7 +156,7 @@ class Merge:
     def _merge(
         self, conn: connection, landed: Landed, batch: Batch, changed_from: Shape | None = None
     ) -> Advance:
-        """Merge the stage; with `changed_from` the emptied table is changed as its source was."""
+        """Merge the stage; with `changed_from` the emptied table gets its source's columns."""
         position, landing = landed.position, landed.landing
         start, stop, log = landed.start, batch.stop, position.log_begins_at
         repeats = stage_sql.drop_repeats(conn, landing, start, position.mark, log) if batch.staged else 0
@@ -200,7 +200,7 @@ class Merge:
             cursor.execute(sql.SQL("DELETE FROM {}").format(self.table.identifier))
 
     def _misfit(self, conn: connection, error: psycopg2.Error, position: Position | None) -> str:
-        """Return which value does not fit, by column and receipt."""
+        """Return the column and receipt of the value that does not fit."""
         place = misfit_sql.Place(error.diag.column_name or "")
         start = position.next_offset if position else 0
         if position is not None and isinstance(error, psycopg2.DataError):
@@ -216,7 +216,7 @@ class Merge:
     def _apply(
         self, conn: connection, start: int, stop: int, carried: Mapping[str, Any] | None
     ) -> Mapping[str, Any] | None:
-        """Apply the stage; returns the row that its last change deleted, which the next may have again."""
+        """Apply the stage; return the row that its last change deleted, which the next change may restore."""
         stage_sql.fill_from_before(conn)
         if not self.table.key:
             placeholders.require_told(conn, self.table)
@@ -238,7 +238,7 @@ class Merge:
         return None if row is None else {"lsn": lsn, "commit": commit, "ord": ord_, "key": key, "row": row}
 
     def _put_back(self, conn: connection, carried: Mapping[str, Any], start: int) -> int:
-        """Undo the last delete where it was the first half of a new key; returns the offset to begin at."""
+        """Undo the last delete where it began a change of the key; return the offset to start from."""
         first = _one(conn, "ASC")
         if first is None:
             return start

@@ -1,8 +1,8 @@
-"""What stands in a change for a large value that its update left alone (TOAST), by the column's type.
+"""The placeholder in a change for a large value that its update left unchanged (TOAST), by column type.
 
-The log does not carry such a value, so Debezium has the text of `unavailable.value.placeholder` in its
-place, as a value of the column's own kind.  For most arrays it has none, and NULL is there instead, as for
-a value that is NULL now (`column_types.is_silent`): which it is shows the value before, if that is NULL too.
+The log does not carry such a value, so Debezium sends `unavailable.value.placeholder` instead, as a value of
+the column's type.  For most arrays it has no placeholder and sends NULL, as for a value that is NULL
+(`column_types.is_silent`). The two are the same only if the value before is NULL too.
 """
 
 from base64 import b64encode

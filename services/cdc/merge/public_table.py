@@ -1,4 +1,4 @@
-"""The SQL of one public table: its columns, each with how its value is made of a change, and its key."""
+"""The SQL of one public table: its columns, each with the SQL that decodes its value, and its key."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ _COMMITTED_VALUE: Final = sql.SQL("(timestamptz 'epoch' + f.ms * interval '1 mil
 
 @dataclass(frozen=True, kw_only=True)
 class Cleaning:
-    """What an operator wants of a table: rows for which `where` is true, without the columns `left_out`."""
+    """An operator's settings of a table: rows for which `where` is true, without the columns `left_out`."""
 
     where: str = ""
     left_out: frozenset[str] = frozenset()
@@ -48,12 +48,12 @@ class PublicTable:
 
     @property
     def identifier(self) -> sql.Identifier:
-        """Return its name, quoted."""
+        """Return the table's name, quoted."""
         return sql.Identifier(self.schema, self.name)
 
     @property
     def columns(self) -> Sequence[str]:
-        """Return the columns that are the source's."""
+        """Return the columns that come from the source."""
         return tuple(self.types)
 
     @cached_property
@@ -67,7 +67,7 @@ class PublicTable:
         return self.types[column].value(row, column)
 
     def same_key(self, row: str, json: sql.Composable) -> sql.Composable:
-        """Return the condition that the table's row `row` has the key of which `json` is SQL (an array)."""
+        """Return the condition that the table's row `row` has the key `json` (SQL for an array)."""
         return sql.SQL(" AND ").join(
             sql.SQL("{} = {}").format(
                 sql.Identifier(row, name),

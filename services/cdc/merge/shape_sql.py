@@ -1,7 +1,7 @@
-"""Makes public tables as the schema history has them, each change in a transaction of its own.
+"""Creates and alters public tables to match the schema history, each change in its own transaction.
 
-Nothing that people may look at is dropped: a column that the source has no more stays, and is null in new
-rows.  A table that somebody else made is not touched, and one that somebody changed is told before.
+No column with values is dropped: a column that the source no longer has stays, and is null in new rows.  A
+table that another program created is not touched. A table that another program changed is reported before.
 """
 
 from collections.abc import Iterator
@@ -42,7 +42,7 @@ def ensure(conn: connection, table: PublicTable, position: Position, *, begins_e
 
 
 def is_whole(conn: connection, table: PublicTable, made: Shape | None, now: Shape) -> bool:
-    """Whether the table is there, with these columns and this key, and that is kept."""
+    """Return whether the table exists with these columns and this key, and its shape is stored."""
     return (
         now.oid is not None
         and public_table_drift_sql.is_as_kept(table, made, now)
@@ -51,7 +51,7 @@ def is_whole(conn: connection, table: PublicTable, made: Shape | None, now: Shap
 
 
 def change(conn: connection, table: PublicTable, made: Shape | None, now: Shape) -> None:
-    """Make or change the table, and keep how it is then."""
+    """Create or alter the table, and store its shape."""
     is_ours = made is not None and (made.place, made.oid) == (now.place, now.oid)
     if now.oid is not None and not is_ours and not {name for name, _ in OWN} <= now.columns.keys():
         raise HeldError(

@@ -1,9 +1,9 @@
-"""Changes that come behind the rows of a snapshot which has seen them: their rows are there already.
+"""Skips changes that a snapshot already includes, where the table has no key.
 
-A table that is read again is read beside the stream, which goes on where it was: what was committed in
-between comes behind the rows, once more.  Where rows have a key it comes to the same.  Where they have none
-it would be twice: so such a snapshot carries a marker (services/cdc/change_detection/snapshot_marker.py), and
-changes before it are skipped.
+A re-snapshot runs in addition to the stream. Changes that were committed in between come again behind the
+snapshot's rows.  With a key, applying them again has no effect. Without one, rows would be doubled. Such a
+snapshot therefore carries a marker (services/cdc/change_detection/snapshot_marker.py), and changes that the
+marker includes are skipped.
 """
 
 from typing import Any, Final, NamedTuple
@@ -56,7 +56,7 @@ class Seen(NamedTuple):
 
 
 def known_to(conn: connection, name: TableName, landing: sql.Identifier, start: int, stop: int) -> int:
-    """Return up to where it is known what each snapshot in `[start, stop)` has seen."""
+    """Return the offset up to which all snapshots in `[start, stop)` have their marker."""
     bounds = {"source": name.source, "schema": name.schema, "table": name.table, "start": start, "stop": stop}
     with conn.cursor() as cursor:
         cursor.execute(_UNTOLD.format(landing=landing), bounds)
@@ -65,7 +65,7 @@ def known_to(conn: connection, name: TableName, landing: sql.Identifier, start: 
 
 
 def unknown(name: TableName) -> HeldError:
-    """Return why the table is suspended whose snapshot has landed, but not what that has seen."""
+    """Return why a table is suspended whose snapshot has landed without its marker."""
     return HeldError(
         "it has no key and was re-snapshotted, and the snapshot's marker has not come yet: the agent reads "
         f"it within seconds of the last row; if not, onramp sources resync {name.source}"
@@ -75,9 +75,10 @@ def unknown(name: TableName) -> HeldError:
 def pass_over(
     conn: connection, name: TableName, start: int, read_from: int | None, last: Seen | None
 ) -> Seen | None:
-    """Drop staged changes that the snapshot before them has seen; return it if more may follow.
+    """Drop staged changes that the snapshot before them includes; return its marker if more may follow.
 
-    `read_from`: where the last snapshot begins in the stage, if one does; `last`: that of the changes before.
+    `read_from`: the start of the last snapshot in the stage, if any; `last`: the marker of earlier
+    changes.
     """
     seen = last if read_from is None else _of(conn, name, read_from)
     if seen is None:
@@ -96,7 +97,7 @@ def is_told(conn: connection, name: TableName, read_from: int) -> bool:
 
 
 def _of(conn: connection, name: TableName, read_from: int) -> Seen | None:
-    """Return what the snapshot has seen; None of a first one: the stream begins just behind it."""
+    """Return the snapshot's marker; None for a first snapshot: the stream begins just behind it."""
     with conn.cursor() as cursor:
         cursor.execute(_TOLD, (*name, read_from))
         asked = cursor.fetchone()

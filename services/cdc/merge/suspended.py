@@ -1,4 +1,4 @@
-"""Why a table is held: what, why, and how to fix it."""
+"""The error of a suspended table: the failure, its cause, and the remedy."""
 
 
 class HeldError(Exception):

@@ -1,7 +1,7 @@
-"""The modeler of one database: looks what landed, and merges the tables that have news, several at a time.
+"""The merger of one database: polls landing, and merges the tables that have news, several at a time.
 
-A transaction that lands changes says so (NOTIFY); each second it looks anyway, because what is said is not
-kept.  A table that fails is held with its reason and tried again later; the others go on.
+A transaction that lands changes sends NOTIFY. The merger also polls each second, because notifications are
+not stored.  A table that fails is suspended with its reason and retried later; the others go on.
 """
 
 import logging
@@ -59,7 +59,7 @@ class Merger:
     def __init__(
         self, name: str, dsn: str, published: Callable[[], Published], settings: MergerSettings
     ) -> None:
-        """`published`: what the registry says now; `name`: the database's public one."""
+        """`published`: returns the registry's entries now; `name`: the database's public name."""
         self._name = name
         self._dsn = dsn
         self._published = published
@@ -78,11 +78,11 @@ class Merger:
         self._trim_at = 0.0
 
     def stop(self) -> None:
-        """Let it end after the merges that are under way."""
+        """Stop after the merges in progress."""
         self._stop.set()
 
     def run(self) -> None:
-        """Look and merge until stopped; a database that is out is tried again."""
+        """Poll and merge until stopped; an unreachable database is retried."""
         with ThreadPoolExecutor(self._settings.max_parallel_tables, f"merge-{self._name}") as pool:
             while not self._stop.is_set():
                 try:
@@ -99,7 +99,7 @@ class Merger:
             kept.close()
 
     def _kept(self, open_: Callable[[], connection]) -> KeptConnection:
-        """Return a connection on which no database that is silent is waited for."""
+        """Return a connection with timeouts, so that a frozen database blocks no thread."""
         return KeptConnection(f"database {self._name}", self._dsn, open_)
 
     def _connect(self) -> connection:
@@ -113,7 +113,7 @@ class Merger:
         return conn
 
     def _wait(self, conn: connection) -> None:
-        """Wait until something landed or a table is merged, at most until the next look."""
+        """Wait until changes have landed or a merge has ended, at most until the next poll."""
         deadline = time.monotonic() + self._settings.poll_seconds
         merging = bool(self._merging)
         while not self._stop.is_set() and (left := deadline - time.monotonic()) > 0:
@@ -170,7 +170,7 @@ class Merger:
         return tables
 
     def _is_due(self, name: TableName, model: Model, fed: list[Feed]) -> bool:
-        """Whether a table has news: nothing is asked of the database for one that has none."""
+        """Return whether a table has news, without a query for a table that has none."""
         if name not in self._retry_at:
             return True
         is_news = self._began_at[name] != (model.next_offset, fed)
@@ -186,7 +186,7 @@ class Merger:
         return True
 
     def _merge(self, table: SourceTable, model: Model, fed: Sequence[Feed], published: Published) -> bool:
-        """Merge until nothing is left; returns whether the table goes on."""
+        """Merge until nothing is left; return whether the table goes on."""
         kept = self._idle.pop() if self._idle else self._kept(self._connect)
         try:
             with kept.used() as conn:
@@ -246,7 +246,7 @@ class Merger:
             log.error("a table is held, others go on", extra={"table": str(name), "reason": reason})
 
     def _is_database_out(self, name: TableName, error: psycopg2.Error) -> bool:
-        """Hold the table for an error of its own; returns whether it goes on as soon as the database does."""
+        """Suspend the table for an error of its own; return whether it goes on when the database does."""
         if error.pgcode is None:
             return True
         reason = (
@@ -280,7 +280,7 @@ def _reason(error: psycopg2.Error | InfrastructureError) -> str:
 
 
 def is_readable(fileno: int, seconds: float) -> bool:
-    """Wait for something to read; `select.select` would refuse a process with a thousand open files."""
+    """Wait for readable data; `select.select` rejects a process with a thousand open files."""
     waiting = select.poll()
     waiting.register(fileno, select.POLLIN)
     return bool(waiting.poll(math.ceil(seconds * 1000)))

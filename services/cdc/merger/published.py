@@ -1,4 +1,4 @@
-"""What the registry says of publishing: which source goes where, and how its tables are cleaned."""
+"""The registry's settings of publishing: the schema of each source, and the cleaning of its tables."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -25,7 +25,7 @@ class Published:
     models: Mapping[str, Model]
 
     def takes(self, name: TableName) -> bool:
-        """Whether the table is published."""
+        """Return whether the table is published."""
         source = self.sources.get(name.source)
         return source is not None and source.takes(name.schema, name.table)
 
@@ -55,19 +55,19 @@ class Published:
         return Cleaning(where=model.where or "", left_out=frozenset(model.columns))
 
     def keeps_landing(self) -> Mapping[str, int]:
-        """Return for how many seconds what landed of each source is kept."""
+        """Return the retention of each source's landing, in seconds."""
         kept = {name: source.keep_landing for name, source in self.sources.items()}
         return {name: int(text[:-1]) * _UNITS[text[-1]] for name, text in kept.items()}
 
 
 def published(snapshot: Snapshot, database: str, default: str) -> Published:
-    """Return what is published to `database`."""
+    """Return the sources that are published to `database`."""
     here = {name: s for name, s in snapshot.sources.items() if (s.database or default) == database}
     return Published(sources=here, models=snapshot.models)
 
 
 def is_one_condition(where: str) -> bool:
-    """Whether the text is one condition, that cannot end the statement around it."""
+    """Return whether the text is one condition that cannot end the statement around it."""
     bare = _QUOTED.sub("''", where).replace("''", "")
     depth = 0
     for sign in bare:

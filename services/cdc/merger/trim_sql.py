@@ -1,4 +1,4 @@
-"""What is done to landing beside merging: trimming what is old, and replaying it all."""
+"""Trims old landed changes, and replays a table's landing."""
 
 import logging
 from collections.abc import Callable
@@ -39,7 +39,7 @@ _EXISTS: Final = "SELECT to_regclass(%s) IS NOT NULL"
 
 
 def trim(conn: connection, name: TableName, seconds: int) -> int:
-    """Delete merged changes that are older than `seconds`, step by step; returns how many."""
+    """Delete merged changes that are older than `seconds`, step by step; return how many."""
     landing = sql.Identifier(change_table.SCHEMA, change_table.name_of(*name))
 
     def step(cursor: cursor) -> int:
@@ -51,7 +51,7 @@ def trim(conn: connection, name: TableName, seconds: int) -> int:
 
 
 def trim_alone(conn: connection, name: TableName, seconds: int) -> None:
-    """Trim what landed of a table; what nobody foresaw of it stops no other.  Raises psycopg2's error."""
+    """Trim a table's landing; an unexpected error of one table stops no other.  Raises psycopg2's error."""
     try:
         if n := trim(conn, name, seconds):
             log.info("landed changes are trimmed", extra={"table": str(name), "changes": n})
@@ -63,7 +63,7 @@ def trim_alone(conn: connection, name: TableName, seconds: int) -> None:
 
 
 def trim_transactions(conn: connection, source: str, seconds: int) -> int:
-    """Delete what transactions older than `seconds` said of themselves; returns how many records."""
+    """Delete transaction records older than `seconds`; return how many."""
     landing = sql.Identifier(change_table.SCHEMA, change_table.transactions_of(source))
 
     def step(cursor: cursor) -> int:

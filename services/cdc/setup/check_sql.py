@@ -1,4 +1,4 @@
-"""Whether a source can be captured and how well: facts of its catalogue and, if asked, of its rows."""
+"""Checks whether a source can be captured: facts of its catalogue and, on request, of its rows."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -50,7 +50,7 @@ class Fact(NamedTuple):
 
 
 def facts(name: str, source: Source, dsn: str, *, rows: bool) -> Iterator[Fact]:
-    """Yield what holds and what does not; `rows` reads every table for values that would come out wrong.
+    """Yield the facts of a source; `rows` also reads every table for values that would change.
 
     Raises `SourceError`.
     """
@@ -79,7 +79,7 @@ def facts(name: str, source: Source, dsn: str, *, rows: bool) -> Iterator[Fact]:
 
 
 def role_of(dsn: str) -> str:
-    """Return the role that a DSN names; empty when it names none, or is none."""
+    """Return the role that a DSN names; empty when it names none, or is not a DSN."""
     try:
         return str(parse_dsn(dsn).get("user", ""))
     except psycopg2.Error:
@@ -87,7 +87,7 @@ def role_of(dsn: str) -> str:
 
 
 def of_types(table: Table) -> Iterator[Fact]:
-    """Yield a fact for each column whose type would, or may, hold the table once it is captured."""
+    """Yield a fact for each column whose type would, or may, suspend the table once it is captured."""
     for column in table.columns:
         try:
             column_type(column.type)
@@ -179,7 +179,7 @@ def _of_generated(table: Table, identity: str) -> Iterator[Fact]:
 
 
 def _of_rows(cursor: Any, table: Table) -> Iterator[Fact]:
-    """Yield a fact for each column that has values which would come out otherwise."""
+    """Yield a fact for each column with values that would change."""
     for column in table.columns:
         for condition, what in _doubtful(column.type):
             query = sql.SQL("SELECT EXISTS (SELECT FROM {} WHERE {})").format(

@@ -1,4 +1,4 @@
-"""Logs in to a source as its role, for people: a refusal comes with libpq's own text, but no password."""
+"""Logs in to a source as its role, for operators: a refusal has libpq's own text, but no password."""
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager

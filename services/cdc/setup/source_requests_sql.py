@@ -1,4 +1,4 @@
-"""What the agent keeps of sources, as people ask for it, and what they ask of the agent."""
+"""Queries for the stored state of sources, and operators' requests to the agent."""
 
 from typing import Any, Final, NamedTuple
 
@@ -66,7 +66,7 @@ _TRIMMED: Final = """
 
 
 class Progress(NamedTuple):
-    """How far a resync is; `landed` counts the changes of all tables, also those of before."""
+    """The progress of a resync; `landed` counts the changes of all tables, including earlier ones."""
 
     state: str
     reason: str
@@ -79,7 +79,7 @@ class Progress(NamedTuple):
 
     @property
     def is_over(self) -> bool:
-        """Whether everything was read again and merged; a suspended table is not waited for."""
+        """Return whether everything was re-snapshotted and merged; suspended tables are ignored."""
         return not self.is_pending and not self.behind
 
     @property
