@@ -1,4 +1,4 @@
-"""What the audit reports: violations by receipt, what it could not check, and the verdict."""
+"""The audit's report: violations by receipt, unchecked parts, and the outcome."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -35,7 +35,7 @@ class Table(NamedTuple):
 
     @property
     def destination(self) -> str:
-        """Return it as the totals name it, inside its database."""
+        """Return the name inside its database, as in the totals."""
         return f"{self.schema}.{self.name}"
 
     def __str__(self) -> str:
@@ -43,9 +43,9 @@ class Table(NamedTuple):
 
 
 class Replayed(NamedTuple):
-    """An event that was parked and landed later, or was there already; `to`: the table, if another's.
+    """A parked event that landed later, or was there already; `to`: the table, if it is another one.
 
-    `sha256`: of the bytes that landed, if they were edited; `job`: the replay's UUID, then.
+    `sha256` and `job` (the replay's UUID) are set if the landed bytes were edited.
     """
 
     offset: int
@@ -75,9 +75,9 @@ class Code(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One violation.  `offset` is None when it is about a partition or a count; no values in `detail`.
+    """One violation.  `offset` is None for a partition or a count; `detail` has no values.
 
-    `fix`: what puts it right, where that is one command.
+    `fix`: the command that fixes it, if one does.
     """
 
     code: Code
@@ -88,11 +88,11 @@ class Finding:
 
     @property
     def receipt(self) -> str:
-        """Return where it is: topic/partition/offset."""
+        """Return its position: topic/partition/offset."""
         return f"{self.source}" if self.offset is None else f"{self.source}/{self.offset}"
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it for JSON."""
+        """Return it as a JSON document."""
         return {
             "code": self.code.value,
             "topic": self.source.topic,
@@ -105,7 +105,7 @@ class Finding:
 
 @dataclass(slots=True)
 class Line:
-    """The books of one incarnation of a partition, up to the ledgers' `next_offset`."""
+    """The totals of one generation of a partition, up to the ledgers' `next_offset`."""
 
     topic_id: str
     topic: str
@@ -124,13 +124,13 @@ class Line:
 
     @property
     def accounted(self) -> int:
-        """Return how many (event, destination) have a verdict."""
+        """Return the number of (event, destination) pairs with an outcome."""
         first = sum(n for outcome, n in self.outcomes.items() if outcome not in OF_PARKED)
         return self.filtered + self.refused + first + self.waiting
 
     @property
     def read(self) -> int:
-        """Return how many events the writer has read, as far as that is known."""
+        """Return the number of events that the writer has read, as far as it is known."""
         return self.next_offset - self.baseline - (self.holes or 0) - (self.probes or 0)
 
 
@@ -166,12 +166,12 @@ class Report:
 
     @property
     def balanced(self) -> bool:
-        """Tell whether nothing is wrong, and all that was read could be judged."""
+        """Return whether there is no violation, and every event could be checked."""
         unchecked = self.unjudged or self.in_motion or self.leaderless or self.unreadable
         return not self.findings and not unchecked
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it for JSON."""
+        """Return it as a JSON document."""
         return {
             "balanced": self.balanced,
             "deep": self.deep,

@@ -1,4 +1,4 @@
-"""Reads Onramp's topics and the events' own, from outside of every consumer group.
+"""Reads Onramp's topics and event topics, without a consumer group.
 
 Owns aiokafka for the admin service.  Nothing is written, and no offset is committed.
 """
@@ -49,17 +49,17 @@ class LogRecord:
 
 
 class Poll(NamedTuple):
-    """Records, and the next offset of each partition: behind the last record, or behind holes."""
+    """Records, and the next offset of each partition: after the last record, or after holes."""
 
     records: list[LogRecord]
     next_offsets: dict[Source, int]
 
 
 class KafkaLogs:
-    """A view of one Kafka cluster, to be entered; one reading at a time.
+    """A reader of one Kafka cluster; a context manager with one read at a time.
 
     Every method raises `InfrastructureError` when Kafka cannot be reached.  A partition without a leader
-    is left out of what is read, for it would hold up all others, and is named in `leaderless`.
+    is excluded from reads, because it would block all others, and is listed in `leaderless`.
     """
 
     def __init__(self, brokers: Brokers) -> None:
@@ -99,12 +99,12 @@ class KafkaLogs:
         return {topic: sorted(leaders) for topic, leaders in (await self._leaders()).items()}
 
     async def topic_ids(self) -> dict[str, str]:
-        """Return Kafka's UUIDs of all topics: one that is made again has another."""
+        """Return Kafka's UUIDs of all topics; a recreated topic has a new one."""
         with self._translated():
             return dict(await self._admin.topic_ids())
 
     async def replicas(self) -> dict[str, dict[int, int]]:
-        """Return how many replicas each partition is to have, by topic."""
+        """Return the number of replicas of each partition, by topic."""
         with self._translated():
             topics = await self._admin.describe_topics()
         return {t["topic"]: {p["partition"]: len(p["replicas"]) for p in t["partitions"]} for t in topics}
@@ -229,7 +229,7 @@ class KafkaLogs:
             left = {p for p in left if await self._consumer.position(p) < ends[p]}
 
     async def _require_leaders(self, partitions: Iterable[TopicPartition]) -> None:
-        """Raise `InfrastructureError` when one of them has lost its leader: nothing comes from there."""
+        """Raise `InfrastructureError` if a partition has lost its leader and returns no records."""
         leaders = await self._leaders()
         lost = [Source(*p) for p in partitions if leaders.get(p.topic, {}).get(p.partition, -1) < 0]
         if lost:
@@ -246,7 +246,7 @@ class KafkaLogs:
                     yield _record(record)
 
     async def polls(self, since: Mapping[Source, int]) -> AsyncIterator[Poll]:
-        """Yield what each poll brings from `since` on, forever, also when that is nothing."""
+        """Yield each poll from `since` on, forever, also empty ones."""
         self._seek(since)
         while since:
             with self._translated():
@@ -272,7 +272,7 @@ class KafkaLogs:
 
 
 def no_leader(of: Iterable[Source]) -> str:
-    """Return why partitions cannot be read, and what helps."""
+    """Return why partitions cannot be read, and the fix."""
     names = ", ".join(map(str, sorted(of)))
     return f"no broker leads {names}: start the one that holds it, or move it to another"
 

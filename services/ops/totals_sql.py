@@ -1,7 +1,7 @@
-"""One consistent view of a database: ledger, totals, outbox and the rows with their receipts.
+"""One snapshot of a database: ledger, totals, outbox and the rows with their receipts.
 
 Owns psycopg2 for the admin service.  Everything is read in one read-only transaction at
-REPEATABLE READ, so a writer at work cannot make the books look wrong.
+REPEATABLE READ, so a running writer cannot make totals inconsistent.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -125,7 +125,7 @@ class Row(NamedTuple):
 
 
 class OutboxRow(NamedTuple):
-    """A parked event on its way to the topic, or one that waits; `destination` as the table has it."""
+    """A parked event on its way to the topic, or a waiting one; `destination` as in the table."""
 
     incarnation: Incarnation
     offset: int
@@ -134,7 +134,7 @@ class OutboxRow(NamedTuple):
 
 @dataclass(slots=True)
 class Snapshot:
-    """What one database says at one moment.  Valid inside `opened` only."""
+    """A snapshot of one database.  Valid inside `opened` only."""
 
     database: str
     conn: connection
@@ -191,15 +191,15 @@ class Snapshot:
         return self
 
     def counts(self, table: Table) -> dict[Source, int]:
-        """Count the rows of a table by where they say that they came from."""
+        """Count the rows of a table by the source in their receipts."""
         return {Source(t, p): n for t, p, n in self._all(_COUNTS, table)}
 
     def repeated(self, table: Table) -> list[tuple[Source, int, int]]:
-        """Return receipts (source, offset) that more than one row has, and how many rows."""
+        """Return receipts (source, offset) in more than one row, and the number of rows."""
         return [(Source(t, p), o, n) for t, p, o, n in self._all(_REPEATED, table)]
 
     def rows(self, table: Table, source: Source) -> Iterator[Row]:
-        """Yield the rows that came from `source`, by offset; the server sends a part at a time."""
+        """Yield the rows with receipts of `source`, by offset; the server sends them in parts."""
         name = f"onramp_{table.name}_{source}".replace("/", "_")[:60]
         with self.conn.cursor(name) as cursor:
             cursor.itersize = _AT_ONCE
@@ -214,11 +214,11 @@ class Snapshot:
             return {row[3]: self._row(table, row) for row in cursor.fetchall()}
 
     def exists(self, table: Table) -> bool:
-        """Tell whether the database has this table, and it keeps receipts that can be read."""
+        """Return whether the database has this table with readable receipts."""
         return table in self.tables
 
     def _reading(self, statement: str, table: Table) -> sql.Composed:
-        """Return a statement that takes parameters, so a name's % is doubled."""
+        """Return a statement with parameters, in which a name's % is doubled."""
         fields = self.tables.get(table)
         payload: sql.Composable = sql.SQL("payload::text")
         if fields is not None:
@@ -248,7 +248,7 @@ def _in(statement: str, table: Table) -> sql.Composed:
 def opened(database: str, dsn: str) -> Iterator[Snapshot]:
     """Open a snapshot of the database at `dsn`, and close it at the end.
 
-    Raises `InfrastructureError`: it cannot be reached, or no writer has ever prepared it.
+    Raises `InfrastructureError` if it cannot be reached, or no writer has prepared it.
     """
     try:
         conn = connect(dsn, name="onramp-audit", options=_OPTIONS)

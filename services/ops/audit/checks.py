@@ -1,6 +1,6 @@
-"""What must hold among ledgers, totals, outbox, markers and counted rows, and the findings where it does not.
+"""Checks of ledgers, totals, outbox, markers and counted rows against each other, and their findings.
 
-Everything here is arithmetic over the books; no Kafka, no Postgres.
+Everything here is arithmetic over collected data, without Kafka and Postgres.
 """
 
 from collections import Counter
@@ -16,7 +16,7 @@ _LANDED: Final = ("landed", "replayed")
 
 
 def line_of(books: Books, incarnation: Incarnation) -> Line:
-    """Return the books of one incarnation, as they are."""
+    """Return the totals of one generation."""
     none = books.without_destination(incarnation)
     names = [n for n, d in books.databases.items() if incarnation in d.ledger]
     line = Line(
@@ -34,7 +34,7 @@ def line_of(books: Books, incarnation: Incarnation) -> Line:
 
 
 def one_destination(books: Books, incarnation: Incarnation) -> bool:
-    """Tell whether all events of `incarnation` that have a destination have the same."""
+    """Return whether all events of `generation` with a destination have the same one."""
     destinations = {
         (name, destination)
         for name, d in books.databases.items()
@@ -47,7 +47,7 @@ def one_destination(books: Books, incarnation: Incarnation) -> bool:
 
 
 def check_markers(books: Books, incarnation: Incarnation) -> Iterable[Finding]:
-    """Yield undrained markers that do not count what the topic holds: their drain would halt."""
+    """Yield undrained markers whose count differs from the topic's: their drain would halt."""
     for database in books.databases:
         settled_to = books.databases[database].ledger.get(incarnation, 0)
         diverted = books.diverted.get((database, incarnation.source), ())
@@ -66,7 +66,7 @@ def check_markers(books: Books, incarnation: Incarnation) -> Iterable[Finding]:
 
 
 def check_rows(books: Books, report: Report) -> None:
-    """Compare rows with landed totals, and report receipts that several rows have."""
+    """Compare rows with landed totals, and report receipts in several rows."""
     for name, database in books.databases.items():
         landed: Counter[tuple[str, Source]] = Counter()
         for (incarnation, destination, outcome), n in database.totals.items():
@@ -89,7 +89,7 @@ def check_rows(books: Books, report: Report) -> None:
 
 
 def report_unread_tables(books: Books, report: Report) -> None:
-    """Name the tables with receipts that the audit's role may not read: what is in them is unchecked."""
+    """Report the tables with receipts that the audit's role may not read, and whose rows are unchecked."""
     for database in books.databases.values():
         for table in sorted(database.unreadable):
             report.unreadable.append(str(table))

@@ -1,7 +1,7 @@
-"""A writer that works while the books are read: what they say then is not of one moment.
+"""Detects a writer that works during the audit, so that the totals are of different times.
 
-Each database is read at a moment of its own, Kafka after them.  What a batch has brought to one
-of them and not to another, or not yet counted, is no violation, and no sum over it balances.
+Each database is read in its own snapshot, and Kafka after them.  A batch that has landed in one of
+them only, or is not counted yet, is not a violation, and its totals do not reconcile.
 """
 
 from services.ops.audit.ledgers import Books
@@ -9,7 +9,7 @@ from services.ops.findings import Incarnation
 
 
 def concurrent_writer(books: Books, incarnation: Incarnation) -> str | None:
-    """Return why the counts of this partition are not of one moment; None when they are."""
+    """Return why the counts of this partition are of different times, or None if they are consistent."""
     covered = {
         name: books.covered(name, incarnation)
         for name, database in books.databases.items()
@@ -30,7 +30,7 @@ def concurrent_writer(books: Books, incarnation: Incarnation) -> str | None:
 
 
 def in_progress(books: Books, incarnation: Incarnation, database: str) -> range:
-    """Return what another database has settled and `database` had not when it was read, and may yet."""
+    """Return the offsets that another database has settled and `database` had not when it was read."""
     if not _is_newest(books, incarnation):
         return range(0)
     committed = books.committed.get(incarnation.source, 0)

@@ -1,6 +1,6 @@
-"""The books: what the audit compares, as it was read, and what follows from it for a partition.
+"""The audit's collected data, and the values that follow from it for a partition.
 
-Everything here is arithmetic over what was read before; no Kafka, no Postgres.
+Everything here is arithmetic over collected data, without Kafka and Postgres.
 """
 
 from bisect import bisect_left
@@ -17,7 +17,7 @@ from services.ops.parked.records import Marker
 
 @dataclass(slots=True, kw_only=True)
 class DatabaseBooks:
-    """One database's part."""
+    """The data of one database."""
 
     ledger: Mapping[Incarnation, int]
     totals: Mapping[tuple[Incarnation, str, str], int]
@@ -41,7 +41,7 @@ class DatabaseBooks:
     _kept: dict[Source, set[tuple[int, str]]] = field(default_factory=lambda: defaultdict(set))
 
     def __post_init__(self) -> None:
-        """Sort by partition once: everything is asked for by partition."""
+        """Sort by partition once, because every query is by partition."""
         for (incarnation, destination, outcome), n in self.totals.items():
             self._counted[incarnation][destination, outcome] += n
         for incarnation, offset, destination in self.held:
@@ -54,7 +54,7 @@ class DatabaseBooks:
         return self._counted.get(incarnation, Counter())
 
     def held_of(self, incarnation: Incarnation) -> set[tuple[int, str]]:
-        """Return the (offset, destination) that wait in the database itself."""
+        """Return the (offset, destination) of events that wait in the database."""
         return self._held.get(incarnation, set())
 
     def kept_of(self, source: Source) -> set[tuple[int, str]]:
@@ -63,7 +63,7 @@ class DatabaseBooks:
 
 
 class ParkedEvent(NamedTuple):
-    """What the audit holds of a record on `onramp.user_errors`: neither its bytes nor its reason."""
+    """A record of `onramp.user_errors` without its bytes and reason."""
 
     source: Source
     offset: int
@@ -72,7 +72,7 @@ class ParkedEvent(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class Books:
-    """Everything that was read, at one moment per database, Kafka's after the databases'."""
+    """All collected data: one snapshot per database, then Kafka."""
 
     databases: Mapping[str, DatabaseBooks]
     settled: SettledLog
@@ -95,7 +95,7 @@ class Books:
     _parked_from: dict[Source, list[ParkedEvent]] = field(default_factory=lambda: defaultdict(list))
 
     def __post_init__(self) -> None:
-        """Order the incarnations of each partition as the writer met them; the last is today's."""
+        """Order the generations of each partition as the writer read them; the last is the current one."""
         for event in self.parked.values():
             self._parked_from[event.source].append(event)
         order = {incarnation: n for n, incarnation in enumerate(self.settled.baselines)}
@@ -109,7 +109,7 @@ class Books:
         }
 
     def newest(self) -> list[Incarnation]:
-        """Return today's incarnation of every partition that a ledger knows."""
+        """Return the current generation of every partition that a ledger knows."""
         return [Incarnation(ids[-1], source) for source, ids in sorted(self.topic_ids.items())]
 
     def incarnations_of(self, source: Source) -> list[Incarnation]:
@@ -117,39 +117,39 @@ class Books:
         return [Incarnation(i, source) for i in self.topic_ids.get(source, ())]
 
     def chain(self, source: Source) -> list[Incarnation]:
-        """Return the incarnations of the log that Kafka has today, the newest last."""
+        """Return the generations of Kafka's current log, the newest last."""
         ids = self.topic_ids[source]
         followed = self.settled.followed(ids[-1], source.partition)
         return [Incarnation(i, source) for i in followed if i in ids]
 
     def start(self, incarnation: Incarnation) -> int:
-        """Return the first offset of `incarnation`; 0 when none was ever written."""
+        """Return the first offset of `generation`, or 0 if none was written."""
         return min(self.baseline(incarnation).values(), default=0)
 
     def next_offset(self, incarnation: Incarnation) -> int:
-        """Return up to where every event is settled or waits, in the database that is furthest."""
+        """Return the offset below which every event is settled or waits, in the furthest database."""
         return max(self.covered(n, incarnation) for n, d in self.databases.items() if incarnation in d.ledger)
 
     def containing(self, source: Source, offset: int) -> list[Incarnation]:
-        """Return the incarnations that have settled an event at `offset`."""
+        """Return the generations with a settled event at `offset`."""
         known = self.incarnations_of(source)
         return [each for each in known if self.start(each) <= offset < self.next_offset(each)]
 
     def shares_offsets(self, source: Source) -> bool:
-        """Tell whether two incarnations of `source` have settled the same offsets."""
+        """Return whether two generations of `source` have settled the same offsets."""
         known = self.incarnations_of(source)
         return any(len(self.containing(source, self.start(each))) > 1 for each in known)
 
     def baseline(self, incarnation: Incarnation) -> Mapping[str, int]:
-        """Return first offsets by database; empty when none was ever written."""
+        """Return first offsets by database; empty if none was written."""
         return self.settled.baselines.get((incarnation.topic_id, incarnation.source.partition), {})
 
     def without_destination(self, incarnation: Incarnation) -> Totals:
-        """Return how many were filtered, unroutable and refused."""
+        """Return the numbers of filtered, unroutable and refused events."""
         return self.settled.totals.get((incarnation.topic_id, incarnation.source.partition), Totals())
 
     def waiting(self, database: str, incarnation: Incarnation) -> set[int]:
-        """Return the offsets that wait for `database`: diverted, closed by a marker, above its ledger."""
+        """Return the offsets that wait for `database`: diverted, closed by a marker, and above its ledger."""
         settled_to = self.databases[database].ledger.get(incarnation, 0)
         diverted = self.diverted.get((database, incarnation.source), ())
         offsets: set[int] = set()
@@ -159,11 +159,11 @@ class Books:
         return offsets
 
     def sorted_markers(self, database: str, incarnation: Incarnation) -> list[Marker]:
-        """Return the markers for `database`, by where their ranges start."""
+        """Return the markers for `database`, by the start of their ranges."""
         return sorted(self.markers.get((database, incarnation), ()), key=lambda m: m.start)
 
     def covered(self, database: str, incarnation: Incarnation) -> int:
-        """Return up to where every event is settled or waits in `database`."""
+        """Return the offset below which every event is settled or waits in `database`."""
         settled_to = self.databases[database].ledger.get(incarnation, 0)
         for m in self.sorted_markers(database, incarnation):
             if m.start <= settled_to:
@@ -171,7 +171,7 @@ class Books:
         return settled_to
 
     def parked_keys(self, incarnation: Incarnation, database: str | None, below: int) -> set[tuple[int, str]]:
-        """Return the (offset, destination) that are parked by `database`; None: by none.
+        """Return the (offset, destination) parked by `database`, or without a database if None.
 
         Without a database the destination is a pointer into the packet, empty for the whole event.
         """
@@ -190,7 +190,7 @@ class Books:
         return keys
 
     def is_shared(self, m: Marker) -> bool:
-        """Tell whether another incarnation has offsets of this range: waiting events name the topic alone."""
+        """Return whether another generation has offsets of this range: waiting events name only the topic."""
         others = (i for i in self.incarnations_of(m.source) if i.topic_id != m.topic_id)
         return any(self.start(other) < m.end and m.start < self.next_offset(other) for other in others)
 

@@ -1,4 +1,4 @@
-"""What the audit can say while a partition has no leader: what needs it is unchecked, the rest is judged."""
+"""Limits the audit to what it can check while a partition has no leader."""
 
 from services.ops.audit.ledgers import Books
 from services.ops.findings import Report
@@ -6,10 +6,10 @@ from shared.topics import OWN_TOPICS
 
 
 def report_leaderless(books: Books, report: Report) -> bool:
-    """Report what cannot be read.  False: some of it is Onramp's own topics, so no partition can be judged.
+    """Report unreadable partitions; return False if Onramp's own topics are among them.
 
-    What is parked or waits, and since when, would be missing where it is not: rows against their
-    totals are then all that databases prove by themselves.
+    Without these topics parked and waiting events would seem missing, so only rows can be compared with
+    their totals.
     """
     own = {topic.name for topic in OWN_TOPICS}
     for source in sorted(books.leaderless):

@@ -1,4 +1,4 @@
-"""The sums: what was read is what has a verdict, and what Kafka holds is what was counted."""
+"""Reconciles totals: read events have outcomes, and Kafka's records were counted."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from services.ops.findings import Code, Finding, Incarnation, Line
 
 @dataclass(frozen=True, slots=True)
 class Sums:
-    """One incarnation of a partition, and what its reading found (None: it was not read whole)."""
+    """The totals of one generation of a partition, and the result of reading it (None: not read whole)."""
 
     books: Books
     incarnation: Incarnation
@@ -19,7 +19,7 @@ class Sums:
     result: ReadingResult | None
 
     def unchecked(self) -> str | None:
-        """Return why these sums cannot be checked at all, if so."""
+        """Return why these totals cannot be checked, or None."""
         source, baseline = self.incarnation.source, self.books.baseline(self.incarnation)
         if not baseline:
             return f"{source}: no baseline was ever written, so its sums cannot be checked"
@@ -32,22 +32,22 @@ class Sums:
         return None
 
     def are_of_one_moment(self, in_motion: str | None) -> bool:
-        """Tell whether they can be believed: beside a writer, only if each receipt agrees.
+        """Return whether the totals are consistent: with a running writer, only if each receipt agrees.
 
-        `in_motion` is why a writer is thought to be at work, None when none is.  What has come
-        meanwhile can hide as many as were lost, and miss as many as were not.
+        `in_motion` is the sign of a running writer, or None.  Events that arrived meanwhile can hide as
+        many lost ones, and simulate as many missing ones.
         """
         return not in_motion or (self.result is not None and not any(self.findings()))
 
     def findings(self) -> Iterator[Finding]:
-        """Yield what does not add up."""
+        """Yield the totals that do not reconcile."""
         if self.result is not None:
             yield from self._against_receipts(self.result)
         elif not self._fit():
             yield self._unbalanced(self.line.read)
 
     def _fit(self) -> bool:
-        """Compare without receipts: an event may have several destinations, and has at least one verdict."""
+        """Compare without receipts: an event may have several destinations, and has at least one outcome."""
         if self.line.refused == self.line.unroutable and one_destination(self.books, self.incarnation):
             return self.line.accounted == self.line.read
         return self.line.accounted >= self.line.read

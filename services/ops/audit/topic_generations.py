@@ -1,8 +1,7 @@
-"""The incarnations of a partition: over which offsets each is judged, and what was lost between them.
+"""The generations of a partition: the offsets that each is checked over, and the losses between them.
 
-A log that lost events goes on as another incarnation when an operator accepts that (docs/adr, logs that
-go back), and `onramp.settled` says which follows which.  Of a topic that was recreated nothing is left
-to read.
+A log that lost events continues as another generation when an operator accepts the loss (docs/adr, logs
+that go back), and `onramp.settled` records the succession.  A recreated topic has no old records left.
 """
 
 from collections.abc import Iterator
@@ -14,7 +13,7 @@ from services.ops.findings import Code, Finding, Incarnation, Report, Source
 
 
 class ReadableRange(NamedTuple):
-    """What can be read again of an incarnation: the settled offsets `first` to `upto`."""
+    """The readable part of a generation: the settled offsets `first` to `upto`."""
 
     incarnation: Incarnation
     first: int
@@ -30,7 +29,7 @@ class ReadableRange(NamedTuple):
 
 
 def readable_ranges(books: Books) -> list[ReadableRange]:
-    """Return a range for each incarnation of the logs that Kafka has today, the first incarnation first."""
+    """Return a range for each generation of Kafka's current logs, the first generation first."""
     return [
         _readable_range(books, incarnation)
         for source in sorted(books.topic_ids)
@@ -58,14 +57,14 @@ def _readable_range(books: Books, incarnation: Incarnation) -> ReadableRange:
 
 
 def deleted(books: Books) -> Iterator[Finding]:
-    """Yield what Kafka deleted before it was settled, and nobody has accepted yet."""
+    """Yield ranges that Kafka deleted before they were settled, and that no operator has accepted."""
     for incarnation in books.newest():
         first = books.spans.get(incarnation.source, (0, 0))[0]
         yield from _between(incarnation.source, books.next_offset(incarnation), first, "")
 
 
 def dead_lettered(books: Books) -> Iterator[Finding]:
-    """Yield the same where the log went on as another incarnation: it is lost, whoever accepted that."""
+    """Yield the deleted ranges that an operator accepted: the log continued, and the events are lost."""
     for source in sorted(books.topic_ids):
         chain = books.chain(source)
         for incarnation, following in pairwise(chain):
@@ -81,7 +80,7 @@ def _between(source: Source, end: int, start: int, accepted: str) -> Iterator[Fi
 
 
 def report_unreadable(books: Books, report: Report) -> None:
-    """Count as unjudged what cannot be read again, because another incarnation has its offsets."""
+    """Count events as unchecked that cannot be read because another generation has their offsets."""
     for source in sorted(books.topic_ids):
         chain = books.chain(source)
         for incarnation in books.incarnations_of(source):

@@ -31,7 +31,7 @@ _SOME_TIME: Final = datetime(2026, 2, 3, 4, 5, 6, tzinfo=UTC)
 
 
 def cast_to(kind: object, options: Mapping[str, Any]) -> Cast:
-    """Return the cast.  Raises `UserError`: there is no such one."""
+    """Return the cast.  Raises `UserError` for an unknown one."""
     are_texts = all(isinstance(given, str) for given in (kind, *options.values()))
     if not are_texts or kind not in _OPTIONS or not options.keys() <= _OPTIONS[str(kind)]:
         raise UserError(
@@ -99,7 +99,7 @@ def _to_moment(options: Mapping[str, Any]) -> Cast:
 
 
 def _form(form: object) -> str | None:
-    """Return a `format` that reads what it writes.  Raises `UserError`."""
+    """Return a `format` that can parse its own output.  Raises `UserError`."""
     if form is None:
         return None
     try:

@@ -10,7 +10,7 @@ from shared.errors import BAD_JSON, DUPLICATE_KEY, UserError
 
 
 class Number:
-    """A number as it was written; two are equal if their values are."""
+    """A number with its original text; two numbers are equal if their values are."""
 
     __slots__ = ("text",)
 
@@ -37,7 +37,7 @@ class Number:
 def loads(body: bytes) -> Any:
     """Parse one JSON document.  Raises `UserError`.
 
-    Numbers of any size are taken, and halves of surrogate pairs: a fix may be what mends them.
+    Numbers of any size and lone surrogates are accepted: a fix may repair them.
     """
     try:
         return _DECODER.decode(body.decode())
@@ -46,7 +46,7 @@ def loads(body: bytes) -> Any:
 
 
 def dumps(document: object) -> bytes:
-    """Write a document of `loads`.  Raises `UserError`: a text in it is half of a surrogate pair."""
+    """Serialize a document of `loads`.  Raises `UserError` for a lone surrogate."""
     try:
         return orjson.dumps(document, default=_number)
     except (TypeError, RecursionError):

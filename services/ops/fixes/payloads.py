@@ -1,6 +1,6 @@
-"""The payload of an event's bytes: read alone, and put back alone.
+"""Extracts and replaces the payload in an event's bytes.
 
-All other members stay byte for byte: id, name, time and destinations cannot change, whatever an edit says.
+All other members remain byte for byte: an edit cannot change id, name, time or destinations.
 """
 
 from hashlib import sha256
@@ -20,7 +20,7 @@ _MEMBERS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 class Edited(NamedTuple):
-    """An event as it shall land, and the digest of those bytes."""
+    """An event's bytes to land, and their digest."""
 
     value: bytes
     sha256: bytes
@@ -42,7 +42,7 @@ def fixed(value: bytes, fix: Fix) -> Edited:
 
 
 def payload_of(value: bytes) -> bytes:
-    """Return the very bytes of an event's payload.  Raises `UserError`: it has none that is an object."""
+    """Return the bytes of an event's payload.  Raises `UserError` unless the payload is an object."""
     try:
         return bytes(_MEMBERS.decode(value)[_body_of(exact.loads(value))])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -62,7 +62,7 @@ def edited(value: bytes, payload: bytes) -> Edited:
 
 
 def _body_of(document: Any) -> str:
-    """Return the name of the member that an edit sees.  Raises `UserError`."""
+    """Return the name of the editable member.  Raises `UserError`."""
     found = [name for name in _BODIES if isinstance(document, dict) and isinstance(document.get(name), dict)]
     if len(found) != 1:
         raise _inapplicable("the event has no payload that is an object")
@@ -70,7 +70,7 @@ def _body_of(document: Any) -> str:
 
 
 def _with_body(value: bytes, body: str, edited: bytes, most: int = MAX_BYTES) -> Edited:
-    """Return the event with another payload, as it must be to be an event.  Raises `UserError`."""
+    """Return the event with another payload, if it is valid.  Raises `UserError`."""
     try:
         members = _MEMBERS.decode(value)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

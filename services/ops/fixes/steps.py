@@ -1,4 +1,4 @@
-"""A fix: steps that edit a payload, one after the other.  They are data; no code of anybody runs."""
+"""A fix: steps that edit a payload in sequence.  They are data; no user code runs."""
 
 from collections.abc import Mapping
 from copy import deepcopy
@@ -30,7 +30,7 @@ class Fix:
     """The steps of a fix."""
 
     def __init__(self, steps: object) -> None:
-        """Raises `UserError` BAD_FIX, which says what is wrong with which step."""
+        """Parse the steps.  Raises `UserError` BAD_FIX, which names the step and its error."""
         if isinstance(steps, Mapping):
             steps = [steps]
         if not isinstance(steps, list) or not steps:
@@ -49,16 +49,16 @@ class Fix:
             raise UserError(BAD_FIX, f"it has more than {_LONGEST:,} characters: send edited lines instead")
 
     def most(self, size: int) -> int:
-        """Return how many bytes it may make of an event of that size.
+        """Return the maximum bytes of an edited event of that size.
 
-        Copies of copies double it each time, and thousands of events are edited and staged at once.
+        Repeated copies would double the size each time, and thousands of events are edited at once.
         """
         return min(MAX_BYTES, 2 * (size + len(self.text)))
 
     def apply(self, payload: Any, most: int) -> None:
         """Edit `payload` in place.  Raises `UserError`, which names places and never values.
 
-        It never has more than `most` bytes, were it written.
+        The serialized payload never exceeds `most` bytes.
         """
         for change in self._changes:
             change(payload)
@@ -125,7 +125,7 @@ def _drop(place: Place, _: Mapping[str, Any]) -> Change:
 
 
 def _require_bounded(payload: Any, most: int) -> None:
-    """Raise `UserError` for what is more than it may be: each value is a byte at least."""
+    """Raise `UserError` for a payload beyond the limit: each value is at least one byte."""
     level, size = [payload], 0
     for _ in range(MAX_DEPTH):
         level = [each for parent in level for each in _children(parent)]
@@ -140,7 +140,7 @@ def _require_bounded(payload: Any, most: int) -> None:
 
 
 def _length(value: Any) -> int:
-    """Return how long what is written of a value by itself is, roughly: of what has none it is nothing."""
+    """Return the approximate serialized length of a value without its children."""
     if isinstance(value, str):
         return len(value)
     return len(value.text) if isinstance(value, exact.Number) else 0

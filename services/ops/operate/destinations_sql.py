@@ -1,7 +1,7 @@
-"""Whether events can land in a table: each fact that must hold, and the SQL that mends it.
+"""Checks whether events can land in a table: each fact that must hold, and the SQL that fixes it.
 
-Asked with the writer's own role, before the first event is parked for want of a right.  The table is
-described by the catalogue, in a reading of its own: nothing here changes anything.
+The check uses the writer's own role, before the first event is parked for a missing right.  It reads only
+the catalogue and changes nothing.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -62,7 +62,7 @@ _OWN_TYPES: Final = """
 
 
 class Fact(NamedTuple):
-    """Something that must hold for events to land: whether it does, and the SQL that makes it so."""
+    """A condition for events to land: whether it holds, and the SQL that establishes it."""
 
     holds: bool
     text: str
@@ -71,7 +71,7 @@ class Fact(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """A table, and what its events bring."""
+    """A destination table and the fields of its events."""
 
     schema: str
     table: str
@@ -106,7 +106,7 @@ class _Key(NamedTuple):
 
 
 def facts(conn: connection, wanted: Wanted) -> list[Fact]:
-    """Return the facts in their order: what fails at one is not asked of the next."""
+    """Return the facts in their order, up to the first one that prevents further checks."""
     with conn.cursor() as asking:
         return list(_facts(asking, wanted))
 
@@ -139,7 +139,7 @@ def _facts(asking: cursor, wanted: Wanted) -> Iterator[Fact]:
 
 
 def own_column_facts(conn: connection, wanted: Wanted) -> list[Fact]:
-    """Return of each of Onramp's own columns that the table would change its values without an error."""
+    """Return a failed fact for each of Onramp's columns whose type would silently change values."""
     with conn.cursor() as asking:
         table = _one(asking, _TABLE, wanted.schema, wanted.table)
         return list(_of_own_columns(asking, table[0], wanted)) if table else []
@@ -205,7 +205,7 @@ def _of_key(keys: list[_Key], columns: dict[str, _Column], wanted: Wanted, role:
 
 
 def key_fact(conn: connection, wanted: Wanted) -> Fact | None:
-    """Return that a repeat can be told in the table, or that it was said that it cannot; None: no table."""
+    """Return the fact that a key identifies repeats or `unkeyed` is set; None without a table."""
     with conn.cursor() as asking:
         table = _one(asking, _TABLE, wanted.schema, wanted.table)
         if not table or table[1] not in "rp":
@@ -218,10 +218,10 @@ def key_fact(conn: connection, wanted: Wanted) -> Fact | None:
 
 
 def _usable(keys: list[_Key], columns: dict[str, _Column], wanted: Wanted) -> list[_Key]:
-    """Return the keys that tell a repeat: it has no other value in any of a key's columns.
+    """Return the keys that identify a repeat: its values equal the event's in all columns of the key.
 
-    Another value comes from a default, where the event gives none, and from columns that say when and where
-    the event arrived.
+    Values differ in columns with a default that the event does not set, and in columns for the time and
+    position of arrival.
     """
     given = {field.name for field in wanted.columns if field.is_required} | OWN_NAMES
     changing = {c.name for c in columns.values() if c.has_default and c.name not in given} | _ARRIVAL

@@ -1,4 +1,4 @@
-"""Halted partitions, for an operator: why, since when, and the answer that lets one go on.
+"""Halted partitions, for an operator: reason, time, and the answer that resumes one.
 
 The writer reports them on `onramp.settled` and reads the answer there.  Owns aiokafka's producer for
 the admin service: the answer is all that it writes.
@@ -24,7 +24,7 @@ _ANSWER: Final = "word/"
 
 
 class Halt(NamedTuple):
-    """Why a partition (topic/number) is halted.  `answer`: the operator's decision, None without one."""
+    """The halt of a partition (topic/number).  `answer`: the operator's decision, or None."""
 
     partition: str
     reason: str
@@ -60,7 +60,7 @@ async def halts(brokers: Brokers) -> list[Halt]:
 
 
 async def answer(brokers: Brokers, partition: str, how: str) -> bool:
-    """Tell the writer what to do about the halt of `partition`; False: there is none.
+    """Send the writer the answer to the halt of `partition`; return False without a halt.
 
     Raises `InfrastructureError`.
     """

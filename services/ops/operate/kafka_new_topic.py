@@ -1,4 +1,4 @@
-"""Makes the topic of an event type as the gateway would, with what a person wants otherwise."""
+"""Creates an event type's topic as the gateway would, with an operator's deviations."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ _MAX_PARTITIONS: Final = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What a person asks for; None: as the gateway would make it."""
+    """The requested settings; None takes the gateway's."""
 
     topic: str
     partitions: int | None = None
@@ -30,10 +30,10 @@ class Wanted:
 
 
 def spec_of(wanted: Wanted, types: Mapping[str, EventType], kafka: KafkaSettings) -> NewTopic:
-    """Return what is to be made.
+    """Return the specification of the new topic.
 
     Raises:
-        ValueError: the gateway would use no such topic, or another; the message says what it takes.
+        ValueError: the gateway would not use such a topic; the message says which it accepts.
     """
     own = [t for name, t in types.items() if (t.topic or wire.topic_of(name)) == wanted.topic]
     name = wanted.topic.removeprefix(wire.EVENT_TOPIC_PREFIX)
@@ -57,7 +57,7 @@ def spec_of(wanted: Wanted, types: Mapping[str, EventType], kafka: KafkaSettings
 
 
 async def create(spec: NewTopic, kafka: KafkaSettings, *, is_dry: bool = False) -> str:
-    """Make the topic; dry, have Kafka say whether it would. Return why it refused, empty if it did not.
+    """Create the topic; dry, only validate it. Return Kafka's reason for a refusal, or an empty text.
 
     Raises `InfrastructureError`.
     """

@@ -1,4 +1,4 @@
-"""A parked event as the keeper keeps it: whatever a client may have written, its row can be stored."""
+"""A parked event as the ingester stores it: any client's record results in a valid row."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ _LONGEST: Final = 512
 
 
 class Place(NamedTuple):
-    """What a parked event is known by in the control database: a repeat has the same."""
+    """The identity of a parked event in the control database; a repeat has the same."""
 
     topic_id: str
     topic: str
@@ -86,7 +86,7 @@ def kept(record: LogRecord) -> KeptEvent | None:
 
 
 def place_of(event: ErrorEvent) -> Place | None:
-    """Return by what an event is kept; None: it cannot be Onramp's, and is not kept."""
+    """Return an event's identity, or None for a foreign event, which is not stored."""
     if not _fits(event):
         return None
     return Place(
@@ -99,7 +99,7 @@ def place_of(event: ErrorEvent) -> Place | None:
 
 
 def _fits(event: ErrorEvent) -> bool:
-    """Whether it can be Onramp's: offsets as Kafka has them, names as Kafka and Postgres take them."""
+    """Return whether offsets and names are valid in Kafka and Postgres, as in Onramp's events."""
     numbers = 0 <= event.source.partition <= _MAX_PARTITION and 0 <= event.offset <= _MAX_OFFSET
     return numbers and len(f"{event.source.topic}{event.destination}{event.code}".encode()) <= _LONGEST_KEY
 
@@ -117,5 +117,5 @@ def _optional(reason: Mapping[str, Any], name: str) -> str | None:
 
 
 def _stored(text: str) -> str:
-    """Return a text that Postgres stores: it has no NUL."""
+    """Return a text without NUL, which Postgres cannot store."""
     return text.replace("\0", "\\0")

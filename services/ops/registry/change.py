@@ -1,4 +1,4 @@
-"""One change of the registry: what differs, whether it may be, and the record that brings it into force."""
+"""One change of the registry: its differences, its checks, and the record that brings it into force."""
 
 import getpass
 from collections.abc import Iterator
@@ -38,7 +38,7 @@ class State(StrEnum):
 
 
 class Result(NamedTuple):
-    """How it ended, why, what differs, and what the schemas' changes break."""
+    """The result of a change: state, reason, differences, and schema findings."""
 
     state: State
     reason: str = ""
@@ -51,17 +51,17 @@ class Result(NamedTuple):
     kept: list[str] = []  # noqa: RUF012
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it for programs."""
+        """Return it as a JSON document."""
         found = [{"event_type": each.event_type, **each.finding._asdict()} for each in self.findings]
         return {**self._asdict(), "findings": found}
 
     def lines(self) -> list[str]:
-        """Return it for people."""
+        """Return it as lines for people."""
         return [*self.changes, *self.kept, *map(finding_line, self.findings), *self.ddl]
 
 
 class Wish(NamedTuple):
-    """Who wants a change, why, and how far to go."""
+    """The actor, reason and options of a change."""
 
     actor: str = ""
     reason: str = ""
@@ -72,7 +72,7 @@ class Wish(NamedTuple):
 
 
 def finding_line(change: SchemaChange) -> str:
-    """Return a finding as people read it."""
+    """Return a finding as a line for people."""
     kind, pointer, reason = change.finding
     line = f"line {change.line}: " if change.line else ""
     return f"{line}{change.event_type} {pointer or '/'}: {kind}: {reason}"
@@ -80,7 +80,7 @@ def finding_line(change: SchemaChange) -> str:
 
 @contextmanager
 def editing(kafka: KafkaSettings, named: RegistrySettings | None = None) -> Iterator[Editor]:
-    """Open the registry in Kafka to change it; the environment's unless named. Raises as `Editor` does."""
+    """Open the registry in Kafka for a change, by default the environment's. Raises as `Editor` does."""
     log = open_log(named or RegistrySettings(), kafka)
     try:
         yield Editor(log)
@@ -89,7 +89,7 @@ def editing(kafka: KafkaSettings, named: RegistrySettings | None = None) -> Iter
 
 
 def apply_file(editor: Editor, file: Path, wish: Wish, where: Places | None = None) -> Result:
-    """Bring what the file says into force, or say why not; tables are made in `where`.
+    """Bring the file into force, or return why not; tables are created in `where`.
 
     Raises `InfrastructureError`.
     """
@@ -165,7 +165,7 @@ def _named(snapshot: Snapshot) -> dict[str, Any]:
 
 
 def _wrong(after: Snapshot, differs: Difference) -> str:
-    """Return why services could not work with what differs; empty if they can."""
+    """Return why services cannot use the differing entries; empty if they can."""
     for name in differs.put.get("event_types", {}):
         try:
             compile_schema(after.event_types[name].checked_schema or {})
@@ -179,7 +179,7 @@ def _wrong(after: Snapshot, differs: Difference) -> str:
 
 
 def _not_configured(after: Snapshot, differs: Difference, where: Places) -> str:
-    """Return what of the change the writer's settings do not allow; empty if they allow all of it."""
+    """Return the part of the change that the writer's settings do not allow; empty if there is none."""
     put = differs.put
     changed = Snapshot(
         event_types={name: after.event_types[name] for name in put.get("event_types", {})},
@@ -197,7 +197,7 @@ def _not_configured(after: Snapshot, differs: Difference, where: Places) -> str:
 
 
 def _is_default(after: Snapshot, place: str) -> bool:
-    """Whether a place names no database, or a pattern of all."""
+    """Return whether a place names no database, or a pattern for all."""
     section, *rest = place.split(".")
     if section == "event_types":
         destination = after.event_types[rest[0]].destinations[int(rest[2])]

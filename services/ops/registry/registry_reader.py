@@ -1,4 +1,4 @@
-"""The registry as a service reads and changes it for others: what is in force, its history, editors."""
+"""Reads and edits the registry on behalf of a service's callers: state in force, history, editors."""
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -23,7 +23,7 @@ _TURN_SECONDS: Final = 10.0
 
 
 class Seen(NamedTuple):
-    """What is in force, and the offsets of the change sets that made it, in their order."""
+    """The registry in force, and the offsets of its change sets in their order."""
 
     tag: str
     offset: int
@@ -120,5 +120,5 @@ class RegistryDesk:
 
 
 def tag_of(chain: Chain) -> str:
-    """Return by what a state is known again: the last offset that counted, and of which log it is."""
+    """Return a state's tag: the last offset that counted, and its log."""
     return f"{chain.last}-{chain.last_digest[:4].hex()}"

@@ -1,6 +1,6 @@
-"""Whether all changes that a source's transactions made have landed: Debezium's END records say how many.
+"""Checks that all changes of a source's transactions have landed, by the counts of Debezium's END records.
 
-The books say that what came on a topic has landed; this says that all of it came.
+The totals prove that the changes on a topic have landed; this check proves that all of them were sent.
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ _OUTSTANDING: Final = {"parked": 1, "replayed": -1, "replayed_duplicate": -1}
 async def check_transactions(
     logs: KafkaLogs, snapshots: Mapping[str, Snapshot], report: Report, *, deep: bool | None, most: int
 ) -> None:
-    """Add what landing lacks to `report`; `deep` None: where about `most` changes or fewer have landed."""
+    """Add missing changes to `report`; `deep` None: only for up to about `most` landed changes."""
     for name, snapshot in snapshots.items():
         tables = transactions_sql.tables(snapshot.conn)
         if not tables:
@@ -36,7 +36,7 @@ async def check_transactions(
 
 
 class _Database:
-    """What landed in one database."""
+    """Checks one database."""
 
     def __init__(self, logs: KafkaLogs, snapshot: Snapshot, report: Report) -> None:
         self._logs = logs
@@ -65,7 +65,7 @@ class _Database:
                 )
 
     def _is_settled(self, table: SourceTable, spans: Mapping[Source, tuple[int, int]]) -> bool:
-        """Whether all that Kafka has of the table has landed."""
+        """Return whether all of the table's records on Kafka have landed."""
         newest: dict[Source, int] = {}
         for incarnation, next_offset in self._snapshot.ledger.items():
             newest[incarnation.source] = max(next_offset, newest.get(incarnation.source, 0))
