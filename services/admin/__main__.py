@@ -1,4 +1,4 @@
-"""`python -m services.admin`: keeps parked events, and serves them to operators."""
+"""`python -m services.admin`: stores parked events and serves them to operators."""
 
 import logging
 import os
@@ -81,7 +81,7 @@ def main() -> None:
 
 
 def _leave(ended_by: BaseException | None) -> None:
-    """End at once, with the same status: pyarrow would wait for a silent server of S3 first."""
+    """Exit at once with the same status: pyarrow would first wait for an unresponsive S3 server."""
     logging.shutdown()
     sys.stdout.flush()
     sys.stderr.flush()
@@ -93,7 +93,7 @@ def _leave(ended_by: BaseException | None) -> None:
 
 
 def _return_memory() -> None:
-    """Have what a slice, a segment or a job needed for a moment go back to the system."""
+    """Return freed memory of slices, segments and jobs to the system."""
     return_large_blocks()
     share_heaps(_HEAPS)
     # As pyarrow is imported: its own allocator keeps what it had.

@@ -1,4 +1,4 @@
-"""The routes of the admin service: what is asked of them, and which query answers it."""
+"""The routes of the admin service: their parameters, and the query that answers each."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -81,10 +81,10 @@ def api(
 
 
 class _Application(FastAPI):
-    """Its limit of bodies answers around every handler and middleware that is added."""
+    """The body limit wraps every handler and middleware that is added."""
 
     def build_middleware_stack(self) -> ASGIApp:
-        """Return the application with what is around it."""
+        """Return the application wrapped by the body limit."""
         return TooLarge(super().build_middleware_stack())
 
 
@@ -152,7 +152,7 @@ def _add_groups(app: FastAPI, dsn: str, segments: Segments | None, personal: vie
 
 
 def _tag_of(found: read_sql.Group) -> str:
-    """Return by what it is known again what was decided about a group."""
+    """Return the ETag of the decisions about a group."""
     decided = repr((found.state, found.assignee)).encode()
     return f"{found.id}-{sha256(decided).hexdigest()[:8]}"
 
@@ -211,7 +211,7 @@ def _add_acts(app: FastAPI, dsn: str) -> None:
 
 
 def _record_refusal(dsn: str, request: Request) -> None:
-    """Write down what a holder of a key was refused, or did not find."""
+    """Record in the audit log that an operator was refused something, or did not find it."""
     caller = caller_of(request)
     if caller is not LOCAL and caller.name:
         with transaction(dsn) as conn:
@@ -221,7 +221,7 @@ def _record_refusal(dsn: str, request: Request) -> None:
 
 
 def _printable(path: str) -> str:
-    """Return a path without what Postgres takes in no text, and as short as its index takes."""
+    """Return a path without NUL, cut to the length that a Postgres index accepts."""
     return "".join(c if c.isprintable() else "?" for c in path[:_LONGEST_PATH])
 
 
@@ -243,7 +243,7 @@ _ACTS: Final = _Listed("acts", read_sql.acts, lambda a: (a.id,), views.act)
 def _page(dsn: str, listed: _Listed, query: ListQuery, asking: Caller) -> dict[str, Any]:
     """Return one page of a list, and the cursor of the next one if there is one.
 
-    What its reader may see is one of the filters, so a cursor leads nobody who sees other events on.
+    The caller's rights are one of the filters, so a cursor is invalid for callers with other rights.
     """
     filters, limit = {**query.filters(), "only": asking.only}, query.limit
     with transaction(dsn) as conn:

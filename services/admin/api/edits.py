@@ -35,7 +35,7 @@ _LINES: Final = {
 
 
 def add_edits(app: FastAPI, dsn: str, segments: Segments | None) -> None:
-    """Add them."""
+    """Add the routes."""
 
     @app.post("/v1/download", response_class=StreamingResponse)
     def download(asked: DownloadRequest, asking: Asking) -> StreamingResponse:
@@ -87,7 +87,7 @@ def _keep(dsn: str, segments: Segments | None, file: BinaryIO, actor: str, askin
 
 
 def _lines(dsn: str, segments: Segments | None, events: Sequence[int]) -> Iterator[bytes]:
-    """Yield the lines of events, a page at a time; a file that ends early has fewer than it said."""
+    """Yield the lines of events, a page at a time; a truncated file has fewer lines than its header says."""
     try:
         with transaction(dsn) as conn:
             pages = list(edits_sql.pages(conn, events))

@@ -1,4 +1,4 @@
-"""The routes of jobs: a set is counted first, and what was counted is what is changed."""
+"""The routes of jobs: a set is counted first, and a job changes exactly the counted events."""
 
 from collections.abc import Callable, Mapping
 from hashlib import sha256
@@ -33,7 +33,7 @@ _RESULT: Final = ("outcome", "reason", "events")
 
 
 def add_jobs(app: FastAPI, dsn: str, databases: Mapping[str, str], registry: Callable[[], Snapshot]) -> None:
-    """Add them."""
+    """Add the routes."""
 
     @app.post("/v1/jobs", status_code=202)
     def start_job(
@@ -110,7 +110,7 @@ def _shown(dsn: str, number: int, asking: Caller) -> dict[str, Any]:
 
 
 def _set_of(asked: JobRequest) -> dict[str, Any]:
-    """Return the filters of the set that is asked for.  Raises `UserError`: there is none."""
+    """Return the filters of the requested set.  Raises `UserError` without a filter."""
     filters = asked.filters.model_dump(exclude_none=True)
     if not filters and asked.rehearsed is None:
         raise UserError(NO_FILTER, "filters: give at least one")

@@ -1,4 +1,4 @@
-"""What the admin service shows Prometheus: its keeper and its process.  Nothing of single events."""
+"""The admin service's Prometheus metrics: its ingester and its process.  Nothing of single events."""
 
 from typing import Final
 
@@ -12,7 +12,7 @@ _STATES: Final = ("starting", "keeping", "standby", "waiting")
 
 
 class AdminMetrics:
-    """Every metric is declared here once, and the docs are made of it."""
+    """Declares every metric once; the docs are generated from it."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()

@@ -1,4 +1,4 @@
-"""Errors of the API as RFC 9457 problem+json, made from the one error table; never a value that was sent."""
+"""Errors of the API as RFC 9457 problem+json, made from the error table; they never contain a sent value."""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -41,7 +41,7 @@ _BY_STATUS: Final = {404: NOT_STORED, 405: METHOD_NOT_ALLOWED, 413: BODY_TOO_LAR
 
 
 class RefusalError(UserError):
-    """An error whose answer says more, by names."""
+    """An error whose answer has further members."""
 
     def __init__(self, fault: Fault, detail: str, **more: Any) -> None:
         super().__init__(fault, detail)
@@ -49,7 +49,7 @@ class RefusalError(UserError):
 
 
 def answer_with_problems(app: FastAPI, on_refusal: OnRefusal) -> None:
-    """Have `app` answer every error as a problem, after `on_refusal` of what is not for its caller."""
+    """Make `app` answer every error as a problem; call `on_refusal` first for refusals."""
 
     def of_ours(request: Request, error: Exception) -> Response:
         assert isinstance(error, OnrampError)  # noqa: S101 - it is registered for it
@@ -67,7 +67,7 @@ def answer_with_problems(app: FastAPI, on_refusal: OnRefusal) -> None:
 
 
 def problem(fault: Fault, detail: str, status: int | None = None, **more: Any) -> JSONResponse:
-    """Return the answer that says what, why and how to fix it."""
+    """Return the problem document: title, detail and fix."""
     document = {
         "type": f"/errors/{fault.code}",
         "title": fault.title,
@@ -81,7 +81,7 @@ def problem(fault: Fault, detail: str, status: int | None = None, **more: Any) -
 
 
 def not_stored(what: str) -> UserError:
-    """Return the error of something that is not there."""
+    """Return the error for an object that does not exist."""
     return UserError(NOT_STORED, f"there is no {what} of this id")
 
 
@@ -101,7 +101,7 @@ def _of_starlette(request: Request, error: Exception) -> Response:
 
 
 def _methods(request: Request) -> set[str]:
-    """Return the methods that the routes of a path have, all of them: each route knows its own alone."""
+    """Return the methods of all routes of a path; each route knows only its own."""
     found: set[str] = set()
     for route in request.app.routes:
         if route.matches({**request.scope, "method": "OPTIONS"})[0] is not Match.NONE:

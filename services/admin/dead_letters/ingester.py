@@ -1,7 +1,7 @@
-"""The one keeper: reads `onramp.user_errors` as it grows, and keeps every event of it once.
+"""The dead-letter ingester: follows `onramp.user_errors`, and stores every event once.
 
-It reads from where the control database says that it was; what it reads twice is one event.  So a log that
-was cut or recreated is read again from its start, and nothing is kept twice.
+It starts at the offsets in the control database, and a repeated event is stored once.  So a log that was
+truncated or recreated is read from its start without duplicates.
 """
 
 import asyncio
@@ -158,7 +158,7 @@ def _set_aside(events: int) -> str:
 def _begin(
     session: KeeperSession, spans: Mapping[Source, tuple[int, int]], topic_ids: Mapping[str, str]
 ) -> dict[Source, int]:
-    """Return from where to read each partition, and note of which incarnation of its topic that is."""
+    """Return the start offset of each partition, and store the generation of its topic."""
     read_of = session.topic_ids()
     recreated = {source for source, read in read_of.items() if topic_ids.get(source.topic, read) != read}
     known = {source: at for source, at in session.next_offsets().items() if source not in recreated}
@@ -175,7 +175,7 @@ def _begin(
 
 
 def starts(spans: Mapping[Source, tuple[int, int]], known: Mapping[Source, int]) -> dict[Source, int]:
-    """Return from where to read each partition: where it was, or if that is not there, its start."""
+    """Return the start offset of each partition: the stored one, or the log's start if out of range."""
     found = {}
     for source, (first, end) in spans.items():
         at = known.get(source, first)

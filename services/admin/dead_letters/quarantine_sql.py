@@ -1,6 +1,6 @@
-"""Events that the control database refuses are set aside, whole and with why, and hold up no others.
+"""Quarantine of events that the control database refuses, with their SQLSTATE; other events continue.
 
-Nobody knows beforehand what that may be: a trigger, a constraint or an index that somebody has added there.
+The cause can be any trigger, constraint or index that an operator has added to the database.
 """
 
 import logging
@@ -43,9 +43,9 @@ _PLAIN: Final = (
 
 
 def keep(session: KeeperSession, events: Sequence[KeptEvent], next_offsets: Mapping[Source, int]) -> int:
-    """Keep `events` but for those that the database refuses; return how many were new.
+    """Store `events` and quarantine those that the database refuses; return how many were new.
 
-    Those are found by halves.  Raises `InfrastructureError`.
+    Refused events are found by bisection.  Raises `InfrastructureError`.
     """
     try:
         return session.keep(events, next_offsets)
@@ -62,7 +62,7 @@ def keep(session: KeeperSession, events: Sequence[KeptEvent], next_offsets: Mapp
 
 
 def try_again(session: KeeperSession) -> int:
-    """Keep what was set aside, if it can be kept by now; return how many events still cannot.
+    """Retry quarantined events; return how many remain quarantined.
 
     Raises `InfrastructureError`.
     """
@@ -80,7 +80,7 @@ def try_again(session: KeeperSession) -> int:
 
 
 def count(session: KeeperSession) -> int:
-    """Return how many events are set aside.  Raises `InfrastructureError`."""
+    """Return how many events are quarantined.  Raises `InfrastructureError`."""
     ((found,),) = _rows(session, "SELECT count(*) FROM onramp_admin.set_aside")
     return int(found)
 

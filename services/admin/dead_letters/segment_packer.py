@@ -1,6 +1,6 @@
-"""The one packer: moves bytes from the control database into segments, and removes those that are over.
+"""The packer: moves bytes from the control database into segments, and removes expired ones.
 
-It is no part of what keeps: while the folder of segments is away, bytes stay where they are.
+It is separate from the ingester: while the segment folder is unreachable, bytes stay in the database.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ _EXPIRE_SECONDS: Final = 3600.0
 
 
 class Packer(UntilStopped):
-    """Packs until it is stopped; without a folder there is nothing to do."""
+    """Packs until stopped; does nothing without a segment folder."""
 
     def __init__(self, dsn: str, segments: Segments | None) -> None:
         super().__init__()
@@ -29,7 +29,7 @@ class Packer(UntilStopped):
         self._segments = segments
 
     async def _go_on(self) -> None:
-        """Pack; tries again for as long as the folder or the database is out."""
+        """Pack; retry while the folder or the database is unreachable."""
         while self._segments and not self.stopped:
             try:
                 await self._work(self._segments)

@@ -1,7 +1,7 @@
-"""Rounds of looks: which events of which groups are asked about, and what the writer has answered.
+"""Rounds of group rehearsals: the events that are rehearsed, and the writer's answers.
 
-A round is written down before its events are asked about, and its answers with its end: whoever is killed in
-between leaves a round that the next one goes on with.  It is no job: nobody has started it, it changes
+A round is stored before its events are rehearsed, and its answers are stored with its end: a killed process
+leaves a round that the next one continues.  A round is not a job: no operator has started it, it changes
 nothing, and 10,000 groups would be as many jobs each hour.
 """
 
@@ -82,7 +82,7 @@ _WAITS: Final = f"""
 
 
 class _Asked(NamedTuple):
-    """One group of a round: the events that are asked about, and whether that is too long ago."""
+    """One group of a round: its rehearsed events, and whether their answers are overdue."""
 
     group: int
     round: str
@@ -92,7 +92,7 @@ class _Asked(NamedTuple):
 
 @dataclass(slots=True)
 class _Answers:
-    """What is known of events: answers, and why there are none."""
+    """Answers by event, and the reasons of missing ones."""
 
     found: dict[int, Found] = field(default_factory=dict)
     waits: dict[int, str] = field(default_factory=dict)
@@ -189,7 +189,7 @@ class LookSession:
 
 
 def _is_over(asked: _Asked, answers: _Answers) -> bool:
-    """Whether all its events are answered, or cannot be for now."""
+    """Return whether all its events have answers, or cannot have any for now."""
     return asked.is_late or all(n in answers.found or n in answers.waits for n in asked.events)
 
 
@@ -204,7 +204,7 @@ def _written(asked: _Asked, answers: _Answers) -> tuple[str, dict[str, Any]]:
 
 
 def _counted(found: Iterable[Found]) -> tuple[int, list[dict[str, Any]]]:
-    """Return how many would land, and what would come of the others."""
+    """Return how many would land, and the outcomes of the others."""
     results = Counter(result_of(each) for each in found)
     others = [(key, n) for key, n in results.most_common() if key[0] != results_sql.LANDED]
     why = [{"outcome": outcome, "reason": reason, "events": n} for (outcome, reason), n in others]

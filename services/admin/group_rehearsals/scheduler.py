@@ -1,7 +1,7 @@
-"""Looks at groups, round by round, until it is stopped; one service of several does.
+"""Rehearses open groups, round by round, until stopped; one replica of several does.
 
-It is bounded by the hour, and waits between rounds: the writer lands what it rehearses before it rolls back,
-so rehearsals cost a database what as many rows do.
+The rate is limited by the hour: the writer inserts the rows of a rehearsal and rolls back, so rehearsals
+cost a database as much as landing as many rows.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Runs the jobs, a batch at a time, until it is stopped; every copy of the service does."""
+"""Runs the jobs, a batch at a time, until stopped; every replica of the service does."""
 
 import asyncio
 import logging
@@ -20,7 +20,7 @@ _SUM_UP_AFTER: Final = 64
 
 
 class JobRunner(UntilStopped):
-    """Looks for a job's next batch, and does it."""
+    """Runs the next batch of a job."""
 
     def __init__(
         self,
@@ -30,7 +30,7 @@ class JobRunner(UntilStopped):
         segments: Segments | None = None,
         retired: Retired = frozenset,
     ) -> None:
-        """`registry` says what is personal, and so in no sample; `retired`: databases that are gone."""
+        """`registry` names personal fields, which samples hide; `retired`: databases that are gone."""
         super().__init__()
         self._dsn = dsn
         self._databases = databases
@@ -39,7 +39,7 @@ class JobRunner(UntilStopped):
         self._retired = retired
 
     async def _go_on(self) -> None:
-        """Work; while the database is out it is tried again."""
+        """Work; retry while the database is unreachable."""
         while not self.stopped:
             try:
                 await self._work()

@@ -1,4 +1,4 @@
-"""The routes of what follows from the registry: where events land, whether they can, who may send them."""
+"""Routes for questions about the registry: where events land, whether they can, who may send them."""
 
 from typing import Annotated, Any, Final
 
@@ -61,7 +61,7 @@ def add_looks(app: FastAPI, desk: RegistryDesk) -> None:
 
 
 def _facts(desk: RegistryDesk, place: Place, event_type: EventType) -> list[Fact]:
-    """Return the facts of one table; a database that does not answer is one, so the others are shown."""
+    """Return the facts of one table; an unreachable database is a failed fact, so other tables are shown."""
     try:
         return facts_of(desk.places, place, event_type)
     except InfrastructureError as e:

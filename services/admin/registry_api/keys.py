@@ -1,4 +1,4 @@
-"""The routes of senders' keys: each act is one change of the registry, and a secret is shown once."""
+"""The routes of senders' keys: each action is one change of the registry; a secret is shown once."""
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
@@ -36,7 +36,7 @@ from shared.registry.keys import new_key
 
 
 def add_keys(app: FastAPI, dsn: str, desk: RegistryDesk) -> None:
-    """Add them."""
+    """Add the routes."""
     changes = Changes(dsn, desk)
 
     @app.get("/v1/keys")
@@ -98,5 +98,5 @@ def _there(keys: Keys, name: str) -> Keys:
 
 
 def _shown(name: str, secret: str, result: Result) -> dict[str, Any]:
-    """Return what its holder is to be given; of a key that is not in force, no secret."""
+    """Return the document for the key's holder; without the secret if the key is not in force."""
     return {"name": name, "key": secret} if result.state is Ended.APPLIED else {"name": name}

@@ -1,4 +1,4 @@
-"""The routes of the events' topics: what there is, what newest records look like, and new ones."""
+"""The routes of the events' topics: list, sample, create and change."""
 
 import asyncio
 from bisect import bisect_right
@@ -37,7 +37,7 @@ from shared.registry import Snapshot
 
 
 def add_topics(app: FastAPI, dsn: str, desk: RegistryDesk) -> None:
-    """Add them."""
+    """Add the routes."""
 
     @app.get("/v1/topics")
     def list_topics(query: Annotated[TopicQuery, Query()], asking: Asking) -> dict[str, Any]:

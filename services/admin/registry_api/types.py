@@ -34,7 +34,7 @@ _BODY = "The event type, as under its name in `onramp.yaml`."
 
 
 def add_types(app: FastAPI, dsn: str, desk: RegistryDesk) -> None:
-    """Add them."""
+    """Add the routes."""
     changes = Changes(dsn, desk)
 
     @app.get("/v1/types", responses=UNCHANGED)

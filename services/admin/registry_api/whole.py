@@ -1,4 +1,4 @@
-"""The routes of the registry as a whole: what is in force, what is to be, and what was."""
+"""The routes of the registry as a whole: show, replace, and its history."""
 
 from bisect import bisect_left
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ _BODY: Final = "Sections as `GET` shows them; each replaces what is in force, an
 
 
 def add_whole(app: FastAPI, dsn: str, desk: RegistryDesk) -> None:
-    """Add them."""
+    """Add the routes."""
     changes = Changes(dsn, desk)
 
     @app.get("/v1/registry", responses=UNCHANGED)
@@ -102,7 +102,7 @@ def _without_hashes(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _with_hashes(document: Mapping[str, Any], before: Snapshot) -> dict[str, Any]:
-    """Return what was sent, with the hashes in force where none were sent."""
+    """Return the sent document, with the hashes in force where none were sent."""
     full = dict(document)
     for section in document.keys() & set(_WITH_HASHES):
         there, entries = getattr(before, section), document[section]

@@ -1,4 +1,4 @@
-"""What a folder or a bucket refuses by, and what to do about it; never the words of a library."""
+"""Translates errors of a folder or a bucket into causes and fixes, without library messages."""
 
 import os
 import re
@@ -31,9 +31,9 @@ _ADVICE: Final = {
 
 
 def refused(error: Exception) -> Exception:
-    """Return what to raise for what a folder or a bucket raised.
+    """Return the exception to raise for an error of a folder or a bucket.
 
-    `FileNotFoundError` of a file that is gone, else `InfrastructureError`; without the library's words.
+    `FileNotFoundError` for a missing file, else `InfrastructureError`; without the library's message.
     """
     if isinstance(error, FileNotFoundError) or _code(error) in _NO_FILE:
         return FileNotFoundError("the file is not there")
@@ -41,7 +41,7 @@ def refused(error: Exception) -> Exception:
 
 
 def unavailable(error: Exception) -> InfrastructureError:
-    """Return it without the words of a library, which may name credentials."""
+    """Return the error without the library's message, which may contain credentials."""
     number, code = getattr(error, "errno", None), _code(error)
     if isinstance(error, SilentError):
         said = f"{error}: {_REACH}"
@@ -56,7 +56,7 @@ def unavailable(error: Exception) -> InfrastructureError:
 
 
 def not_there(bucket: str) -> InfrastructureError:
-    """Return what is wrong when there is no such bucket, or, without a name, no folder."""
+    """Return the error for a missing bucket or, without a name, a missing folder."""
     what = _NO_BUCKET.format(bucket) if bucket else "the folder itself is not there: is it mounted?"
     return InfrastructureError(STORE_UNAVAILABLE, what)
 

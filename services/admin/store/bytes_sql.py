@@ -1,7 +1,7 @@
-"""The bytes of kept events, wherever they are: in the control database, or in a segment.
+"""The bytes of stored events, from the control database or a segment.
 
-Whoever needs the bytes of an event asks here.  They are compared with what was kept (sha256), so what comes
-back is what was parked, or the reason why it cannot.
+Every reader of an event's bytes uses this module.  It compares them with the stored sha256, so the result is
+the parked bytes, or the reason why they are unavailable.
 """
 
 from collections import defaultdict
@@ -45,11 +45,11 @@ _WHERE: Final = """
 
 @dataclass(slots=True)
 class Loaded:
-    """Bytes by event, and why others cannot be had.  A tombstone is in neither.
+    """Bytes by event, and errors by event.  A tombstone is in neither.
 
-    `times`: when each was received, if its record says so, and its record's own time.
-    `digests`: sha256 of bytes that are not as they were parked.  `later`: events that are asked for again,
-    because those before them have filled the memory that there is for it.
+    `times`: each event's time of receipt, if its record has it, and its record's timestamp.
+    `digests`: sha256 of edited bytes.  `later`: events to request again, because those before them have
+    used up the memory limit.
     """
 
     values: dict[int, bytes] = field(default_factory=dict)
@@ -59,7 +59,7 @@ class Loaded:
     later: set[int] = field(default_factory=set)
 
     def edit(self, edited: Callable[[int, bytes], Edited]) -> Self:
-        """Have these bytes as `edited` makes them, until they are many; raised `UserError`s are why not."""
+        """Replace these bytes by those of `edited`, up to the memory limit; store raised `UserError`s."""
         size = 0
         for number, value in sorted(self.values.items()):
             del self.values[number]
@@ -86,14 +86,14 @@ _Looked = tuple[Loaded, list[_Place]]
 
 
 def load(conn: connection, segments: Segments | None, events: Iterable[int]) -> Loaded:
-    """Return the bytes of `events`.  Raises `InfrastructureError`: the folder of segments is away."""
+    """Return the bytes of `events`.  Raises `InfrastructureError` if the segment folder is unreachable."""
     return _load(partial(_look, conn), partial(_read, segments), list(events))
 
 
 def shown(dsn: str, segments: Segments | None, events: Iterable[int]) -> Loaded:
-    """Return the bytes of `events` for a page; what a folder of segments that is away has is lost to it.
+    """Return the bytes of `events` for a page; those in an unreachable segment folder are errors.
 
-    No connection is in use while segments are read: a folder that hangs would keep all of them from others.
+    No connection is in use while segments are read: a hanging folder would exhaust the pool.
     """
 
     def look(ids: list[int]) -> _Looked:
@@ -111,7 +111,7 @@ def shown(dsn: str, segments: Segments | None, events: Iterable[int]) -> Loaded:
 
 
 def value(dsn: str, segments: Segments | None, event: int) -> bytes | None:
-    """Return an event's bytes; a tombstone has none.  Raises `OnrampError`: why they cannot be had."""
+    """Return an event's bytes; None for a tombstone.  Raises `OnrampError` if they are unavailable."""
     loaded = shown(dsn, segments, [event])
     if event in loaded.lost:
         raise loaded.lost[event]
@@ -174,7 +174,7 @@ def _times(reason: str, parked_at: datetime) -> tuple[datetime | None, datetime]
 
 
 def _time(told: object) -> datetime | None:
-    """Return a time of the record's reason; a year that no calendar has is none."""
+    """Return a time of the record's reason; None for an invalid year."""
     try:
         found = datetime.fromisoformat(str(told))
     except ValueError:

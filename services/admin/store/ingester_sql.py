@@ -1,7 +1,7 @@
-"""What the keeper writes: events, their bytes, their groups' counts and the offsets, one transaction each.
+"""The ingester's writes: events, their bytes, group counts and offsets, in one transaction per slice.
 
-The keeper's advisory lock is of the connection that it writes through: a keeper whose connection is lost
-has lost both at once, so two of them never write.
+The ingester's advisory lock belongs to its writing connection: a lost connection also loses the lock, so two
+ingesters never write at the same time.
 """
 
 from collections import Counter
@@ -243,7 +243,7 @@ def _become_keeper(conn: connection) -> list[tuple[Any, ...]] | None:
 
 
 def _copy_events(cur: cursor, new: Sequence[_InGroup]) -> bool:
-    """Copy events, none of which is there, to where they belong; False, and nothing is done, if one is."""
+    """Copy new events into their tables; return False, and change nothing, if one is stored already."""
     cur.execute("SAVEPOINT copied")
     cur.execute(_IDS, {"n": len(new)})
     ((first,),) = cur.fetchall()
@@ -256,7 +256,7 @@ def _copy_events(cur: cursor, new: Sequence[_InGroup]) -> bool:
 
 
 def _add_staged(cur: cursor, events: Sequence[_InGroup]) -> list[_InGroup]:
-    """Add those of `events` that are not there yet; return them."""
+    """Add the ones of `events` that are not stored yet; return them."""
     cur.execute(_STAGE)
     _copy(cur, (_COPY_STAGED, _COPY_STAGED_BYTES), events, 0)
     cur.execute(_ADD_STAGED)
@@ -286,7 +286,7 @@ def _move(cur: cursor, next_offsets: Mapping[Source, int]) -> None:
 
 
 def _values(cur: cursor, statement: str, rows: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    """Run `statement` for all `rows` at once; return what it returns."""
+    """Run `statement` for all `rows` at once; return its rows."""
     if not rows:
         return []
     execute_values(cur, statement, rows, page_size=len(rows))

@@ -1,8 +1,7 @@
-"""Works at jobs: what is done to a set of events, batch by batch.
+"""Executes jobs on sets of events, batch by batch.
 
-A batch and how far its job is are one transaction, so a service that is killed loses neither, and another
-one goes on.  An event changes only from the state that the job starts from: of two jobs that want the same
-event one gets it.
+A batch and its job's progress are one transaction, so a killed service loses neither, and another replica
+continues.  An event changes only from the job's initial state: of two jobs on the same event, one gets it.
 """
 
 import logging
@@ -100,7 +99,7 @@ _SUM_UP: Final = """
 
 @dataclass(frozen=True, slots=True)
 class JobSession:
-    """A connection that works at jobs.  Its methods raise `InfrastructureError`: then it is to be closed."""
+    """A connection that executes jobs.  Close it after a method has raised `InfrastructureError`."""
 
     conn: connection
     #: Of replays: destination databases by their names.
@@ -125,7 +124,7 @@ class JobSession:
         snapshot: Callable[[], Snapshot] = lambda: EMPTY,
         retired: Retired = frozenset,
     ) -> Self:
-        """Connect, and see that the schema is there."""
+        """Connect and prepare the schema."""
         conn = connect(dsn, statement_ms=_STATEMENT_MS)
         with translated(), conn:
             prepare(conn)
@@ -136,10 +135,10 @@ class JobSession:
         self.conn.close()
 
     def work(self) -> bool:
-        """Do the next batch of the job whose turn it is; False when there is none.
+        """Execute the next batch of the next due job; return False without one.
 
-        One that fails, or needs long to say that it waits, comes again after a while: the others go on.  A
-        connection that its step has lost is raised then.
+        A job that fails, or is slow to find that it waits, is postponed, and other jobs continue.  Raises if
+        the step has lost the connection.
         """
         began, job, failure = monotonic(), None, None
         try:
@@ -174,19 +173,19 @@ class JobSession:
         return None
 
     def _postpone(self, job: Job, why: str | None, seconds: float) -> None:
-        """Have a job wait, for that reason; without one only if it waits for another."""
+        """Postpone a job with this reason; without a reason only if it waits for another job."""
         with ExitStack() as opened:
             conn = opened.enter_context(closing(connect(self.dsn))) if self.conn.closed else self.conn
             with translated(), conn:
                 _execute(conn, _POSTPONE, {"job": job.id, "why": why, "seconds": seconds})
 
     def sum_up(self) -> None:
-        """Make one row of what was counted of each group and state."""
+        """Merge the counts of each group and state into one row."""
         with translated(), self.conn:
             _execute(self.conn, _SUM_UP, {"lock": _SUM_LOCK})
 
     def _loader(self, job: Job) -> Load:
-        """Return what loads events as they shall land: a rehearsal and its replay have the same."""
+        """Return the loader of the bytes to land, equal for a rehearsal and its replay."""
         loader = partial(load, self.conn, self.segments)
         if job.is_edited:
             return partial(edits_sql.with_edits, self.conn, job.events.filters["edits"], loader)
@@ -204,7 +203,7 @@ class JobSession:
         _execute(self.conn, _PROGRESS, progress | {"done_to": batch.last, "is_last": batch.is_last})
 
     def _replay(self, job: Job) -> None:
-        """See what became of marked events, stage or take back what is to be; then mark more."""
+        """Collect outcomes of marked events, stage or withdraw attempts, then mark more events."""
         cancelling = job.state == "cancelling"
         marked_behind = self._marked_behind.pop(job.id, 0)
         after = 0 if cancelling else marked_behind
@@ -240,14 +239,14 @@ class JobSession:
 
 
 def _pause(through: int, asked: int) -> float:
-    """Return how long to wait when so many of those that were `asked` about were through."""
+    """Return the seconds to wait, given how many of the `asked` events have an outcome."""
     if through * _SHARE < asked and asked > _FEW:
         return _MUCH_LATER
     return _SOON if through else _LATER
 
 
 def _why(failure: Exception) -> str:
-    """Return it without the words of a library, which may have values."""
+    """Return the cause without a library's message, which may have values."""
     if isinstance(failure, OnrampError):
         return failure.detail
     if isinstance(failure, psycopg2.Error):
@@ -257,12 +256,12 @@ def _why(failure: Exception) -> str:
 
 
 def _edited(loader: Load, fix: Fix, ids: list[int]) -> Loaded:
-    """Return events as the fix makes them; those that it does not fit are lost to this job."""
+    """Return events with the fix applied; those that it does not fit are errors of this job."""
     return loader(ids).edit(lambda _, value: fixed(value, fix))
 
 
 class _Batch(NamedTuple):
-    """How far a job went, how many events it looked at and changed, and whether there are no more."""
+    """A batch's last id, its numbers of inspected and changed events, and whether it was the last."""
 
     last: int
     looked_at: int
@@ -282,7 +281,7 @@ def _do_batch(conn: connection, job: Job, databases: Iterable[str], most: int = 
 
 
 def _most(of: Job) -> int:
-    """Return how many events a batch takes: of a slow job what it may change in a second."""
+    """Return a batch's number of events; for a job with a rate, those of one second."""
     return min(_BATCH, of.rate or _BATCH)
 
 
