@@ -1,4 +1,4 @@
-"""`onramp errors download`, and `--edited`: events as a file, edited with anything, and sent back."""
+"""`onramp errors download`, and `--edited`: events as a file, edited with any tool, and uploaded."""
 
 import getpass
 import os
@@ -44,10 +44,10 @@ def download(
     actor: ActorOption = "",
     admin: AdminOption = None,
 ) -> None:
-    """Write parked events into a file, one a line, to edit their payloads with anything and send them back.
+    """Write parked events into a file, one a line, to edit their payloads with any tool and upload them.
 
-    Of each line edit the payload alone, and leave out lines as you like. It needs the right to see values,
-    and who saw them and why is written down. The file is there when all of it is. Examples:
+    Edit only the payload of a line; lines can be removed. The verb needs the right to read values, and the
+    audit log records the operator and the reason. The file appears when it is complete. Examples:
 
     onramp errors download --group 3 --reason "prices to correct by hand" --out events.ndjson
 
@@ -71,7 +71,7 @@ def download(
 
 
 def edits_of(api: AdminApi, file: Path | None, actor: str) -> int | None:
-    """Send edited events back; return the number by which jobs know them."""
+    """Upload edited events; return the upload's number for jobs."""
     if file is None:
         return None
     try:

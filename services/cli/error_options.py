@@ -1,4 +1,4 @@
-"""The options that several verbs of `onramp errors` have: which events, and where to ask."""
+"""Shared options of `onramp errors` verbs: filters of events, and the service's address."""
 
 import json
 from pathlib import Path
@@ -68,7 +68,7 @@ ToOption = Annotated[
 
 
 def fix_of(given: str | None) -> orjson.Fragment | None:
-    """Return a fix as it was written: numbers in it keep all their digits."""
+    """Return a fix as it was written, with all digits of its numbers."""
     if given is None:
         return None
     try:

@@ -25,12 +25,12 @@ _FIX: Final = "correct it and save it again"
 
 
 class FollowedFile:
-    """Says what it does in lines, and never raises: whatever is wrong, the old state holds."""
+    """Applies the file and reports in lines; on any error it keeps the old state and does not raise."""
 
     def __init__(
         self, log: RegistryLog, file: Path, where: Where | None, say: Callable[[list[str]], None]
     ) -> None:
-        """`log` is the registry's, and closed by `close`; without `where` no table is made."""
+        """`log` is the registry's, and closed by `close`; without `where` no table is created."""
         self._log = log
         self._file = file
         self._where = where
@@ -41,7 +41,7 @@ class FollowedFile:
         self._said: list[str] = []
 
     def look(self) -> State | None:
-        """Apply the file if it has changed; return how that ended, None when there was nothing to do."""
+        """Apply the file if it has changed; return the resulting state, or None without a change."""
         stamp = stamp_of(self._file)
         if stamp is None:
             self._tell([f"{self._file} is not there: what it brought into force stays"])
@@ -58,7 +58,7 @@ class FollowedFile:
         return result.state
 
     def retry_refused(self) -> None:
-        """Have a file that was refused looked at again: what it lacked may be there now."""
+        """Retry a refused file: its missing objects may exist now."""
         if self._said:
             self._stamp = None
 
@@ -76,7 +76,7 @@ class FollowedFile:
         return result
 
     def _cut(self) -> str:
-        """Return why the file looks cut; empty if it does not."""
+        """Return why the file seems truncated; empty if it does not."""
         try:
             now = ending(self._file.read_text("utf-8"))
         except (OSError, UnicodeDecodeError):
@@ -98,7 +98,7 @@ class FollowedFile:
         ]
 
     def _tell(self, lines: list[str]) -> None:
-        """Say something once."""
+        """Print lines, unless they equal the last ones."""
         if lines and lines != self._said:
             self._say(lines)
         self._said = lines

@@ -1,4 +1,4 @@
-"""One run of `onramp top`: looks at both services, and shows what happened between two looks."""
+"""One run of `onramp top`: scrapes both services, and shows the figures between two scrapes."""
 
 import json
 import time
@@ -10,7 +10,7 @@ from services.cli.show.top import View, tables_of, view_of
 
 
 class TopRun:
-    """Looks at services by their names and addresses."""
+    """Scrapes services, given by name and address."""
 
     def __init__(self, services: Mapping[str, str], seconds: float) -> None:
         self._services = services
@@ -22,7 +22,7 @@ class TopRun:
         self._problems: list[str] = []
 
     def once(self, *, as_json: bool) -> Exit:
-        """Look twice, print what happened between, and return the exit code."""
+        """Scrape twice, print the figures, and return the exit code."""
         from rich.console import Console
 
         self._have_all_shown()
@@ -37,7 +37,7 @@ class TopRun:
         return Exit.UNAVAILABLE if self._problems else Exit.OK
 
     def stay(self) -> Exit:
-        """Show it until Ctrl-C."""
+        """Show the figures until Ctrl-C."""
         from rich.live import Live
 
         self._have_all_shown()
@@ -50,13 +50,13 @@ class TopRun:
             return Exit.OK
 
     def _have_all_shown(self) -> None:
-        """Look once for nothing: a series is at 0 on its first page, and its past would look like a burst."""
+        """Scrape once in advance: a new series starts at 0, and its past would appear as a burst."""
         for name in self._services:
             self._look(name)
         self._problems = []
 
     def _next(self) -> View:
-        """Look at each, after the pause when it is not the first time, and compare with the look before."""
+        """Scrape each service, after a pause except for the first time, and compare with the last scrape."""
         if self._answered or self._problems:
             time.sleep(self._seconds)
         self._problems = []

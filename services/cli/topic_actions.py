@@ -1,4 +1,4 @@
-"""Acts on topics: Kafka keeps no reason of a change, so one that is given goes where those over HTTP go."""
+"""Logs changes of topics: Kafka stores no reason, so a given one goes into the audit log, as over HTTP."""
 
 import getpass
 from collections.abc import Callable, Iterator

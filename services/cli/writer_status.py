@@ -1,4 +1,4 @@
-"""What the running writer says of itself: its /readyz, and of its /metrics what waits on Kafka."""
+"""The running writer's status: its /readyz, and the waiting events of its /metrics."""
 
 import http.client
 import json

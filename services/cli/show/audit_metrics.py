@@ -32,7 +32,7 @@ class AuditMetrics:
         )
 
     def show(self, report: "Report", ended: float) -> None:
-        """Take the report of an audit that `ended` then."""
+        """Set the metrics from a report of an audit that `ended` then."""
         self.findings.set(len(report.findings))
         tables_and_partitions = len(report.leaderless) + len(report.unreadable)
         self.unchecked.set(report.unjudged + report.in_motion + tables_and_partitions)
@@ -40,7 +40,7 @@ class AuditMetrics:
 
 
 def write(report: "Report", file: Path) -> None:
-    """Replace `file` as a whole: who reads it meanwhile has the old one or the new one.  Raises `OSError`."""
+    """Replace `file` atomically: a reader sees the old one or the new one.  Raises `OSError`."""
     metrics = AuditMetrics()
     metrics.show(report, time.time())
     write_to_textfile(str(file), metrics.registry)

@@ -10,7 +10,7 @@ _MAX_FINDINGS: Final = 100
 
 
 def lines_of(report: "Report", *, verbose: bool = False) -> Iterator[str]:
-    """Yield the report's lines, the result first; partitions when `verbose`, or when a total is off."""
+    """Yield the report's lines, the result first; partitions if `verbose`, or if a total differs."""
     how = f"{report.receipts:,} receipts read again" if report.deep else "by totals alone"
     yield f"{_result(report)} ({how})."
     if verbose or not report.balanced:

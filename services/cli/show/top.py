@@ -1,4 +1,4 @@
-"""What `onramp top` shows: types and databases, in and out a second, from two looks at both services."""
+"""Output of `onramp top`: rates of types and databases, from two scrapes of both services."""
 
 import time
 from collections.abc import Sequence
@@ -61,7 +61,7 @@ class View:
 
 
 def view_of(before: Look, now: Look) -> View:
-    """Compare two looks at the pages of both services together."""
+    """Return the figures between two scrapes of both services."""
     types, databases = _types(before, now), _databases(before, now)
     return View(
         in_per_second=sum(each.in_per_second for each in types),
@@ -101,7 +101,7 @@ def _types(before: Look, now: Look) -> list[TypeLine]:
 
 
 def _by_type(topics: dict[str, float]) -> dict[str, float]:
-    """Name topics by their event types, where they have the usual names."""
+    """Return values by event type instead of by topic, for topics with default names."""
     return {topic.removeprefix(wire.topic_of("")): value for topic, value in topics.items()}
 
 
@@ -128,7 +128,7 @@ def _states(now: Look) -> dict[str, str]:
 
 
 def tables_of(view: View, problems: list[str]) -> "Group":
-    """Return it for a terminal."""
+    """Return the view as tables for a terminal."""
     from rich.console import Group
     from rich.text import Text
 

@@ -1,4 +1,4 @@
-"""What waits as `onramp errors waiting` prints it: holds, databases, and what is not settled."""
+"""Output of `onramp errors waiting`: holds, databases, and unsettled offsets."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -8,7 +8,7 @@ Entry = Mapping[str, Any]
 
 
 def print_waiting(document: Mapping[str, Sequence[Entry]], *, as_json: bool) -> None:
-    """Print a line for each hold, each database that does not land, and each topic with a backlog."""
+    """Print a line for each hold, each database that is not landing, and each topic with a backlog."""
     if as_json:
         print(json.dumps(document))
         return

@@ -1,4 +1,4 @@
-"""`onramp access explain`: whether a key may send an event, and which line of the registry says so."""
+"""`onramp access explain`: whether a key may send an event, and the deciding line of the registry."""
 
 import json
 from typing import Annotated

@@ -15,7 +15,7 @@ app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 
 class How(StrEnum):
-    """What the writer is to do."""
+    """The writer's action."""
 
     recheck = "recheck"
     refill = "refill"
@@ -152,7 +152,7 @@ def retire(
 
 
 def _configured(url: str) -> list[str]:
-    """Return the databases that the running writer knows; none when it does not answer, which is printed."""
+    """Return the databases of the running writer; print an error and return none if it does not answer."""
     from services.cli.writer_status import WriterStatus
     from stack.errors import UnavailableError
 
@@ -164,7 +164,7 @@ def _configured(url: str) -> list[str]:
 
 
 def _state(name: str, dsn: str) -> dict[str, str] | None:
-    """Return the state of a database; None when it cannot be reached, which is printed."""
+    """Return the state of a database; print an error and return None if it cannot be reached."""
     from services.ops.operate.halts_sql import halt_of
     from shared.errors import InfrastructureError
 

@@ -1,4 +1,4 @@
-"""`onramp errors`: parked events with their reasons, as the admin service keeps them; the topics' ends."""
+"""`onramp errors`: parked events with their reasons, from the admin service and the topics' ends."""
 
 import asyncio
 import getpass
@@ -49,7 +49,7 @@ app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 
 class Kind(StrEnum):
-    """What events need: an operator, or time."""
+    """Kinds of events: parked ones need an operator, waiting ones time."""
 
     parked = "parked"
     waiting = "waiting"
@@ -244,7 +244,7 @@ app.command()(download)
 
 
 def _number_of(api: AdminApi, key: str) -> int:
-    """Return the number of the event with this key; of a topic that was recreated the last one's."""
+    """Return the number of the event with this key; the newest one if the topic was recreated."""
     topic, partition, offset, destination = [*key.split("/", 3), *[""] * 3][:4]
     found: list[dict[str, Any]] = []
     if partition.isdecimal() and offset.isdecimal():
@@ -274,7 +274,7 @@ async def _tail(where: Where, printer: Printer, *, count: int, kind: str, follow
 
 
 def _ledgers(where: Where) -> "dict[str, dict[Source, int]]":
-    """Return how far each database is; one that does not answer is left out, and that is said."""
+    """Return the ledger of each database; print an error for each unreachable one, and skip it."""
     from services.ops.operate.ledgers_sql import ledger_of
     from shared.errors import InfrastructureError
 

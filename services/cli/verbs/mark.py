@@ -1,4 +1,4 @@
-"""`onramp errors mark`: what is decided about a group of parked events."""
+"""`onramp errors mark`: an operator's decision about a group of parked events."""
 
 import getpass
 from enum import StrEnum
@@ -14,7 +14,7 @@ from services.cli.show.parked_groups import print_group
 
 
 class GroupState(StrEnum):
-    """What can be decided about a group."""
+    """States of a group that an operator can set."""
 
     open = "open"
     acknowledged = "acknowledged"
@@ -34,7 +34,7 @@ def mark(
     admin: AdminOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Say that a group of parked events is acknowledged, ignored, resolved or open, or whose it is.
+    """Mark a group of parked events as acknowledged, ignored, resolved or open, or assign it.
 
     A resolved group that gets another event is open again; an ignored one stays ignored. Examples:
 

@@ -83,7 +83,7 @@ def send(
 
 
 def _client(url: str, key: str | None, batch: int, wait: float, receipts: Receipts) -> "Onramp":
-    """Return a client that keeps the lines' order and gives up an event after `wait` seconds."""
+    """Return a client that preserves the lines' order and abandons an event after `wait` seconds."""
     from clients.python.onramp_client import Onramp
 
     try:
@@ -112,7 +112,7 @@ def _sent(client: "Onramp", batches: Iterator[Batch], receipts: Receipts, url: s
 
 
 def _send(client: "Onramp", batches: Iterator[Batch], receipts: Receipts) -> None:
-    """Send the very bytes that came in, until all are settled or one is given up."""
+    """Send the original bytes, until all events have answers or one is abandoned."""
     try:
         for batch in batches:
             client.send_many_bytes(batch, block_seconds=_UNTIL_ONE_IS_GIVEN_UP)

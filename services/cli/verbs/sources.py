@@ -1,4 +1,4 @@
-"""`onramp sources`: databases whose changes become tables: how they are, and what prepares and heals them."""
+"""`onramp sources`: databases whose changes become tables: their state, setup and repair."""
 
 import json
 from pathlib import Path

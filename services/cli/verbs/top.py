@@ -1,4 +1,4 @@
-"""`onramp top`: what flows, waits and hurts, live, from both services' /metrics."""
+"""`onramp top`: live rates, backlogs and errors, from both services' /metrics."""
 
 import sys
 from typing import Annotated
@@ -37,7 +37,7 @@ def top(
 
     onramp top --once --json
 
-    onramp top --gateway http://gateway.example:8080 --writer http://writer.example:8081
+    onramp top --gateway http://gateway.example:8082 --writer http://writer.example:8081
     """
     from services.cli.top_run import TopRun
     from stack.addresses import known

@@ -144,7 +144,7 @@ def create(
 
 
 def _refused(wanted: "kafka_new_topic.Wanted", where: Where, *, is_dry: bool) -> str:
-    """Have a topic made; return why it was not."""
+    """Create a topic; return the reason of a refusal."""
     from services.ops.operate import kafka_new_topic
 
     try:
@@ -192,7 +192,7 @@ def alter(
 
 
 def newest_values(where: Where, topic: str, last: int) -> list[bytes]:
-    """Return what a topic's newest records hold. Raises `InfrastructureError`; exits without the topic."""
+    """Return the values of a topic's newest records. Raises `InfrastructureError`; exits if it is missing."""
     return [record.value for record in _newest(where, topic, last)[1] if record.value is not None]
 
 

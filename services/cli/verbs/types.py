@@ -1,4 +1,4 @@
-"""`onramp types`: paused types and blocked tables, resuming a type, schemas found and compared."""
+"""`onramp types`: paused types and blocked tables, resuming a type, inferring and comparing schemas."""
 
 import getpass
 import json
@@ -246,7 +246,7 @@ def _give_up(where: Where, name: str, reason: str, *, yes: bool) -> list[str]:
 
 
 def _confirm(holds: "list[Held]") -> None:
-    """Ask whether what waits behind `holds` is to be parked; without a yes the verb ends."""
+    """Ask for confirmation to park the events behind `holds`; end the verb without a yes."""
     for hold in holds:
         print(_line(hold))
     if not typer.confirm("Park what waits there?"):
@@ -261,7 +261,7 @@ def _lines(file: Path) -> Iterator[object]:
 
 
 def _records(where: Where, topic: str, last: int) -> Iterator[object]:
-    """Yield the events among a topic's newest records: whatever is none of them is no sample."""
+    """Yield the events among a topic's newest records; other records are not samples."""
     with exits_when_unavailable():
         values = newest_values(where, topic, last)
     for value in values:
@@ -274,7 +274,7 @@ def _records(where: Where, topic: str, last: int) -> Iterator[object]:
 
 
 def _payload_of(document: object, name: str) -> object:
-    """Return the payload of a line; None when it is an event of another name."""
+    """Return the payload of a line, or None for an event of another name."""
     if not isinstance(document, dict) or not {"metadata", "event_name", "payload"} <= document.keys():
         return document
     return document["payload"] if document["event_name"] == name else None
