@@ -1,8 +1,8 @@
-"""The error table: every way an event can fail, whose fault it is and how to fix it.
+"""The error table: every failure of an event, its cause and its fix.
 
-``docs/errors.md`` and the gateway's ``/errors/<code>`` pages are generated from it.  A
-fault's kind decides what becomes of the event: *rejected* by the gateway (nothing was produced), *parked*
-(the event or its sender is at fault: an operator must act) or *waiting* (we or the
+``docs/errors.md`` and the gateway's ``/errors/<code>`` pages are generated from it. The
+kind of a fault decides the event's outcome: *rejected* by the gateway (nothing was produced), *parked*
+(the event or its sender is at fault: an operator must act) or *waiting* (Onramp or the
 infrastructure are at fault: it lands later by itself).
 """
 
@@ -17,7 +17,7 @@ from shared.steps import Step
 
 
 class Kind(StrEnum):
-    """Whose fault it is, and so what becomes of the event."""
+    """The kind of a fault, which decides the event's outcome."""
 
     REJECTED = "rejected"
     PARKED = "parked"
@@ -41,17 +41,17 @@ class Fault:
 
     @property
     def level(self) -> int:
-        """Return the log level: WARNING for a client's fault, ERROR for ours."""
+        """Return the log level: WARNING for a client's fault, ERROR for an internal one."""
         return logging.ERROR if self.kind is Kind.WAITING or self.retry else logging.WARNING
 
 
 class OnrampError(Exception):
-    """An event or request failed for a reason that the error table knows.
+    """An event or request failed for a reason in the error table.
 
-    `detail` says what happened without any payload value; `pointer` is the JSON Pointer
+    `detail` describes the failure without payload values; `pointer` is the JSON Pointer
     (RFC 6901) of the place at fault, empty for the whole document.  `step` and `accepted`
-    are the table's unless `at` or `surely` sets them.  `sqlstate`, `column` and `constraint` are
-    what a database said, if one did (`of_database`).
+    come from the table unless `at` or `surely` sets them. `sqlstate`, `column` and `constraint` come
+    from the database's error, if any (`of_database`).
     """
 
     sqlstate: str | None = None
@@ -67,17 +67,17 @@ class OnrampError(Exception):
         self.accepted = fault.accepted
 
     def at(self, step: Step) -> Self:
-        """Set the step at which it failed, and return it: one fault can happen at more than one step."""
+        """Set the step of the failure and return self: a fault can happen at more than one step."""
         self.step = step
         return self
 
     def surely(self, *, accepted: bool) -> Self:
-        """Set whether the event is on Kafka, and return it: the caller may know when the table does not."""
+        """Set whether the event is on Kafka and return self: the caller may know more than the table."""
         self.accepted = accepted
         return self
 
     def of_database(self, sqlstate: str | None, column: str | None, constraint: str | None) -> Self:
-        """Set what a database said, and return it; names alone, never a value."""
+        """Set the names in a database's error, never values, and return self."""
         self.sqlstate, self.column, self.constraint = sqlstate or None, column or None, constraint or None
         return self
 
@@ -99,7 +99,7 @@ class UserError(OnrampError):
 
 
 class InfrastructureError(OnrampError):
-    """We or the infrastructure are at fault: the same bytes may succeed later."""
+    """Onramp or the infrastructure is at fault: the same bytes may succeed later."""
 
 
 def _rejected(code: str, status: int, step: Step, title: str, fix: str) -> Fault:

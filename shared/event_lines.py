@@ -1,7 +1,7 @@
-"""A line for every event, up to so many a second and process; beyond that a sample and how many are left out.
+"""Logs a line per event up to a rate per process; above it a sample and the number of omitted lines.
 
 `logging` costs 35 µs a line, more than the event itself, so these lines are written without it
-(docs/adr/0044-event-lines.md).  Lines about failures win: they may borrow those of the next second.
+(docs/adr/0044-event-lines.md).  Lines about failures have priority: they may borrow from the next second.
 """
 
 import atexit
@@ -24,7 +24,7 @@ _UNWRITTEN: Final = "unwritten"
 
 
 class EventLines:
-    """The lines about events of one process; any of its threads may write some."""
+    """The event lines of one process; any of its threads may write."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class EventLines:
         atexit.register(self.tell_left_out, is_last=True)
 
     def grant(self, failures: int, others: int = 0) -> tuple[int, int]:
-        """Return how many lines are to be written now: of events that failed, and of the others."""
+        """Return the number of lines to write now, for failed events and for others."""
         with self._lock:
             now = self._clock()
             level = min(self._level + (now - self._at) * self._per_second, self._per_second)
@@ -60,7 +60,7 @@ class EventLines:
         return of_failures, of_others
 
     def write(self, message: str, entries: Iterable[Entry]) -> None:
-        """Write a line for each of `entries`: as many as were granted."""
+        """Write a line for each of `entries`, as many as were granted."""
         if unwritten := self._lines(message, entries):
             self.leave_out({_UNWRITTEN: unwritten})
 
@@ -69,7 +69,7 @@ class EventLines:
         return self._write([logs.line(head | entry) for entry in entries])
 
     def leave_out(self, counts: Mapping[str, int]) -> None:
-        """Count events without a line, by outcome; within a second a line tells how many there were."""
+        """Count events without a line, by outcome; a summary line follows within a second."""
         with self._lock:
             is_told = bool(self._left_out)
             for outcome, n in counts.items():
@@ -100,7 +100,7 @@ class EventLines:
 
 @cache
 def of_process(service: str, logger: str, per_second: int) -> EventLines:
-    """Return the lines of this process, of all its threads together."""
+    """Return the event lines of this process, shared by all its threads."""
     return EventLines(service, logger, per_second)
 
 
@@ -110,5 +110,5 @@ def wanted(per_second: int, level: str) -> int:
 
 
 def spread(count: int, most: int) -> list[int]:
-    """Return the places of `most` of `count`, evenly spread."""
+    """Return the indexes of at most `limit` of `count` items, evenly spread."""
     return [n * count // most for n in range(most)] if most < count else list(range(count))

@@ -1,7 +1,9 @@
-"""What processes cost their machine, as metrics: CPU, memory, open files, and delays of an event loop.
+"""Metrics of processes: CPU, memory, open files, and delays of the event loop.
 
-Linux' /proc is read; elsewhere there are no such series, rather than wrong ones.  Processes of one kind (the
-gateway's workers, Spark's) are shown together: with a label for each, every restart would begin new series.
+They come from Linux' /proc; other systems have no such series, rather than wrong ones. Processes of one kind
+(the
+gateway's workers, Spark's) are shown together: with a label per process, every restart would begin new
+series.
 """
 
 import asyncio
@@ -29,7 +31,7 @@ _PARENT, _USER, _SYSTEM, _STARTED, _RESIDENT = 1, 11, 12, 19, 21
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """What one process uses."""
+    """The resource usage of a process."""
 
     started: float
     #: The same in the kernel's ticks, which no clock that is set moves.
@@ -41,7 +43,7 @@ class Usage:
 
 
 class ProcessMetrics:
-    """The metrics of some kinds of processes of one service."""
+    """The metrics of a service's processes by kind."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         kind = ["process"]
@@ -106,11 +108,11 @@ class ProcessMetrics:
         self._lock = threading.Lock()
 
     def show_build(self, spark: str = "") -> None:
-        """Show which release this is."""
+        """Show the running release."""
         self.build.labels(VERSION, platform.python_version(), spark).set(1)
 
     def show(self, kind: str, pids: Iterable[int], proc: Path = _PROC) -> None:
-        """Show what the processes of a kind use; nothing where that cannot be read."""
+        """Show the usage of a kind's processes; nothing if it cannot be read."""
         pids = list(pids)
         found = {pid: used for pid in pids if (used := usage(pid, proc))}
         with self._lock:
@@ -135,7 +137,7 @@ class ProcessMetrics:
         self.count.labels(kind).set(len(found))
 
     async def watch(self, kind: str) -> None:
-        """Show this process and the delays of its event loop for ever."""
+        """Show this process and the delays of its event loop until cancelled."""
         await asyncio.gather(self._watch_process(kind), self._watch_loop(kind))
 
     async def _watch_process(self, kind: str) -> None:
@@ -153,7 +155,7 @@ class ProcessMetrics:
 
 
 def usage(pid: int, proc: Path = _PROC) -> Usage | None:
-    """Return what a process uses; None if it is gone, another user's, or this is no Linux."""
+    """Return a process's usage; None if it has ended, belongs to another user, or the system is not Linux."""
     try:
         fields = _stat(pid, proc)
         ticks = os.sysconf("SC_CLK_TCK")
@@ -170,7 +172,7 @@ def usage(pid: int, proc: Path = _PROC) -> Usage | None:
 
 
 def descendants(pid: int, proc: Path = _PROC) -> set[int]:
-    """Return the processes that a process has started, and those that they have."""
+    """Return the descendants of a process."""
     parents: dict[int, int] = {}
     for each in proc.glob("[0-9]*"):
         try:

@@ -1,9 +1,9 @@
-"""Parses strict JSON: what two parsers could read differently is rejected.
+"""Parses strict JSON: a document that two parsers could read differently is rejected.
 
 orjson is the parser; it already rejects NaN, infinities, lone surrogates, invalid UTF-8
 and a byte order mark.  It keeps the last of two equal keys and turns a 23-digit integer
-into a float without an error, so those two are looked for in the bytes first.  That check may
-suspect too much and costs a third of the parse: only a document that it suspects is parsed again,
+into a float without an error, so the bytes are checked for these two first. The check may
+give false positives and costs a third of the parse: only a suspected document is parsed again,
 exactly, by the standard library.
 """
 
@@ -36,9 +36,9 @@ _SPACE: Final = b" \t\r\n"
 
 
 def loads(body: bytes) -> object:
-    """Parse `body`, one JSON document.  Raises `UserError` with the reason why it is rejected.
+    """Parse `body`, one JSON document. Raises `UserError` with the reason of the rejection.
 
-    Depth is not checked here but by `check_depth`, because a batch is one document and
+    `check_depth` checks the depth separately, because a batch is one document and
     the limit is per event.
     """
     try:
@@ -55,8 +55,8 @@ def loads(body: bytes) -> object:
 def check_depth(body: bytes, document: object) -> None:
     """Raise `UserError` (TOO_DEEP) for a document nested deeper than `MAX_DEPTH`.
 
-    `body` are the bytes that `document` was parsed from: when they have no more opening brackets
-    than the limit, nothing can be too deep, and the document is not walked.
+    `body` are the bytes that `document` was parsed from: if they have no more opening brackets
+    than the limit, the document cannot be too deep and is not walked.
     """
     if body.count(b"{") + body.count(b"[") <= MAX_DEPTH:
         return
@@ -81,10 +81,10 @@ def _children(container: _Container) -> Iterable[object]:
 
 
 def _is_strict(body: bytes, document: object) -> bool:
-    """Whether no key is repeated and no integer out of range, for certain.
+    """Return whether certainly no key is repeated and no integer is out of range.
 
-    Every key that was read is followed by `":` in the bytes, so more such marks in `body`
-    than in the parsed document written out again mean that a key may have been dropped.
+    Every parsed key is followed by `":` in the bytes, so more such marks in `body`
+    than in the reserialized document mean that a key may have been dropped.
     """
     if has_many_digits(body) or has_misleading_escape(body):
         return False
@@ -95,12 +95,12 @@ def _is_strict(body: bytes, document: object) -> bool:
 
 
 def has_many_digits(body: bytes) -> bool:
-    """Whether `body` has as many digits in a row as an integer out of range."""
+    """Return whether `body` has as many consecutive digits as an integer out of range."""
     return _MANY_DIGITS in body.translate(_DIGITS)
 
 
 def has_misleading_escape(body: bytes) -> bool:
-    """Whether an escape of `body` becomes a quote or a colon when it is written out again."""
+    """Return whether an escape of `body` becomes a quote or a colon when reserialized."""
     return b"\\" in body and any(escape in body for escape in _ESCAPES)
 
 

@@ -1,7 +1,7 @@
-"""Formats exceptions for the log: where they were raised and their types, without their messages.
+"""Formats exceptions for the log: tracebacks and types, without their messages.
 
-Messages quote data: a parser's the text, a database driver's the row.  Only the errors of our own
-table are known to contain no values.
+Messages quote data: a parser's message the text, a database driver's the row. Only errors of the error
+table contain no values.
 """
 
 import re

@@ -1,7 +1,7 @@
-"""Finds the JSON Schema of samples: what all of them have, and nothing that one of them breaks.
+"""Infers a JSON Schema from samples: the properties common to all of them.
 
-It is a draft for a person, so it is small: types, required fields, and the three formats that mean another
-type of column.  Bounds and lists of values are guesses that break on the next event; none is made.
+It is a draft for a person, so it is small: types, required fields, and the three formats that imply another
+column type. It has no bounds or lists of values, because such guesses break on the next event.
 """
 
 import re
@@ -42,7 +42,7 @@ _FORMATS: Final[Mapping[str, Callable[[str], object]]] = {
 
 
 class Samples:
-    """What the values at one place of all samples have in common."""
+    """The common properties of the values at one place of all samples."""
 
     def __init__(self) -> None:
         self._kinds: set[str] = set()
@@ -54,7 +54,7 @@ class Samples:
         self._elements: Samples | None = None
 
     def add(self, value: Any) -> None:
-        """Take one more sample into account."""
+        """Add a sample."""
         self._kinds.add(kind_of(value) if not isinstance(value, float) else "fraction")
         if isinstance(value, str):
             self._formats = {name for name in self._formats if _FORMATS[name](value)}
@@ -76,7 +76,7 @@ class Samples:
             self._seen[name] = self._seen.get(name, 0) + 1
 
     def schema(self) -> dict[str, Any]:
-        """Return the schema; `{}` when there was nothing."""
+        """Return the schema; `{}` without samples."""
         kinds = {"number" if kind == "fraction" else kind for kind in self._kinds}
         names = sorted(kinds - ({"integer"} if "number" in kinds else set()), key=lambda n: (n == "null", n))
         if not names:

@@ -1,8 +1,8 @@
-"""What checking one event against a JSON Schema can cost, before an event is checked.
+"""Computes the maximum cost of checking an event against a JSON Schema.
 
-A validator evaluates each subschema as often as it is referred to. A chain of 34 definitions that each refer
-to the next one twice is 2 KB long and needs 2^34 evaluations of one value, and in that time the gateway
-answers nobody. The unit here is one evaluation of a keyword: 5 to 20 ns with jsonschema-rs 0.60, measured.
+A validator evaluates each subschema as often as it is referenced. A chain of 34 definitions that each refer
+to the next one twice is 2 KB long and needs 2^34 evaluations of one value, during which the gateway
+answers no request. The unit is one evaluation of a keyword: 5 to 20 ns with jsonschema-rs 0.60, measured.
 """
 
 import re
@@ -50,11 +50,11 @@ Places = dict[str, Counter[int]]
 
 
 class TooCostlyError(ValueError):
-    """One value of an event could need more evaluations than are allowed."""
+    """A value of an event could need more evaluations than allowed."""
 
 
 class SchemaCost:
-    """The cost of one schema; a document is not changed afterwards."""
+    """The cost of a schema, whose document must not change afterwards."""
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
         """Compute it; takes time in proportion to the schema's size.
@@ -82,12 +82,12 @@ class SchemaCost:
 
     @property
     def max_bytes_for_all_faults(self) -> int:
-        """Return the size of the largest event of which all faults are found: each is an object in memory."""
+        """Return the size of the largest event with all faults listed: each is an object in memory."""
         faults = self._whole + self._per_value + self._missing
         return _MAX_FAULTS * _VALUE_BYTES // (faults + 1)
 
     def _at(self, node: int, levels: int) -> int:
-        """Return the most evaluations of a value that is so many levels below where `node` applies."""
+        """Return the maximum evaluations of a value this number of levels below the place of `node`."""
         known = self._known.get((node, levels))
         if known is not None:
             return known
@@ -110,7 +110,7 @@ class SchemaCost:
         return sum(times * self._at(each, levels) for each, times in members.items())
 
     def _closure(self, node: int, above: tuple[int, ...] = ()) -> tuple[int, Places]:
-        """Return what evaluating `node` costs at its own place, and what applies to members of that value."""
+        """Return the cost of evaluating `node` at its own place, and the subschemas of its members."""
         known = self._closures.get(node)
         if known is not None:
             return known
@@ -133,7 +133,7 @@ class SchemaCost:
         return self._closures[node]
 
     def _in_place(self, schema: Node) -> Iterator[Node | None]:
-        """Yield the subschemas that apply to the same value; None for one of another document."""
+        """Yield the subschemas that apply to the same value; None for one in another document."""
         for key in _IN_PLACE_LISTS:
             yield from (each for each in _list(schema.get(key)) if isinstance(each, Mapping))
         for key in _IN_PLACE:
@@ -163,7 +163,7 @@ class SchemaCost:
             yield None
 
     def _index(self, schema: Any) -> None:
-        """Note every object of a document, and those that have a name for references."""
+        """Index every object of a document, and those with a name for references."""
         left = [schema]
         while left:
             each = left.pop()
@@ -212,9 +212,9 @@ def _members(schema: Node) -> Places:
 
 
 def _pattern_cost(pattern: str) -> int:
-    """Return what a pattern costs for each character of an event, 0 for usual ones.
+    """Return the cost of a pattern per character of an event; 0 for usual patterns.
 
-    A text of `[ab]*a[ab]{1000}c` is in a thousand states at once: 14 µs a character, measured.
+    A text of `[ab]*a[ab]{1000}c` is in a thousand states at once: 14 µs per character, measured.
     """
     states, unbounded = _states(pattern)
     ends_soon = pattern.startswith("^") and not unbounded
@@ -225,7 +225,7 @@ _TOKEN: Final = re.compile(r"\\.|\[(?:\\.|[^\]\\])*\]|\{(\d+)(?:(,)(\d*))?\}|.",
 
 
 def _states(pattern: str) -> tuple[int, bool]:
-    """Return about how many states a pattern has, repetitions written out, and whether one has no bound."""
+    """Return the approximate number of states, repetitions expanded, and whether one is unbounded."""
     groups, last, unbounded = [0], 0, False
     for token in _TOKEN.finditer(pattern):
         text, least, comma, most = token[0], token[1], token[2], token[3]

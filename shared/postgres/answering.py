@@ -1,7 +1,7 @@
-"""Opens connections that no silent server holds, and remembers who was silent.
+"""Opens connections that a silent server cannot block, and tracks silent servers.
 
-A server that was silent is asked beside all work whether it is back; until then nobody waits for it again.
-So who works for many databases in turn spends its time on those that answer.
+A silent server is probed in the background until it answers; until then no caller waits for it again.
+So a caller that serves many databases in turn spends its time on those that answer.
 """
 
 import os
@@ -30,12 +30,12 @@ _LOCK: Final = threading.Lock()
 
 
 class KeptConnection:
-    """A connection that its owner keeps from use to use: opened by the first, watched in each."""
+    """A connection that its owner keeps between uses: opened by the first, watched in each."""
 
     def __init__(
         self, name: str, dsn: str, open_: Callable[[], connection], patience_s: float = PATIENCE_S
     ) -> None:
-        """`name`: what messages call the server; `open_` opens a connection to `dsn`."""
+        """`name`: the server's name in messages; `open_` opens a connection to `dsn`."""
         self._name = name
         self._dsn = dsn
         self._open = open_
@@ -44,10 +44,10 @@ class KeptConnection:
 
     @contextmanager
     def used(self) -> Iterator[connection]:
-        """Lend it to the block; what is not committed there stays so.
+        """Lend the connection to the block, which must commit.
 
-        Raises `InfrastructureError` (it does not answer) when its server gives no sign of life for the
-        patience, and at once while it is known not to; other errors as they are.
+        Raises `InfrastructureError` (no answer) if its server gives no sign of life for the
+        patience, and at once while the server is known to be silent; other errors unchanged.
         """
         if SILENCES.lasts(self._dsn):
             self.close()
@@ -66,7 +66,7 @@ class KeptConnection:
         raise silent(self._name, self._patience_s)
 
     def close(self) -> None:
-        """Close it; the next use opens another one."""
+        """Close the connection; the next use opens another one."""
         if self._conn is not None:
             self._conn.close()
             self._conn = None
@@ -83,13 +83,13 @@ class KeptConnection:
 def answering(
     name: str, dsn: str, open_: Callable[[], connection], patience_s: float = PATIENCE_S
 ) -> Iterator[connection]:
-    """Lend the connection that `open_` opens to one block, and close it.  Raises as `used` does."""
+    """Lend the connection that `open_` opens to one block, and close it. Raises like `used`."""
     with closing(KeptConnection(name, dsn, open_, patience_s)) as kept, kept.used() as conn:
         yield conn
 
 
 def opened(open_: Callable[[], connection], watch: Watch, use: Use) -> connection | None:
-    """Connect in a thread, because libpq would wait for a silent server; None when `use` is cut before."""
+    """Connect in a thread, because libpq would wait for a silent server; None if `use` is cut before."""
     future: Future[connection] = Future()
     threading.Thread(target=_opening, args=(future, open_), daemon=True).start()
     while not use.silent.is_set():
@@ -102,14 +102,14 @@ def opened(open_: Callable[[], connection], watch: Watch, use: Use) -> connectio
 
 
 def own_watch() -> Watch:
-    """Return the watch of this process: threads do not live on in a forked one."""
+    """Return the watch of this process: a forked process does not inherit threads."""
     with _LOCK:
         pid = os.getpid()
         return _WATCHES.get(pid) or _WATCHES.setdefault(pid, Watch())
 
 
 def silent(name: str, patience_s: float) -> InfrastructureError:
-    """Return what is raised for a server that gave no sign of life."""
+    """Return the error for a server that gave no sign of life."""
     return InfrastructureError(
         DATABASE_UNAVAILABLE,
         f"{name} does not answer: in {patience_s:g} s its server did not even say that it is there",

@@ -1,14 +1,14 @@
-"""Deadlines on our side of a connection: a database that answers nothing is out, a busy one is not.
+"""Client-side deadlines of connections: a database that does not answer is down, a busy one is not.
 
-A server that is stopped accepts what is sent and answers nothing; none of its own timeouts runs,
+A stopped server accepts data and answers nothing; none of its own timeouts runs,
 and libpq waits without limit.  So a connection in use is watched: bytes that move on it are a sign
-of life, and when none do, the server is probed on another connection, more than once.  A server
-that answers is alive, however long its statement, its COPY or its lock takes.  One that does not is
-silent: the connections to it are shut down, and the calls that wait on them fail as when a
-connection is lost.
+of life. Without any, the server is probed on another connection, more than once. A server
+that answers is alive, however long its statement, COPY or lock takes. A server that does not is
+silent: the connections to it are shut down, and the calls that wait on them fail as if the
+connection were lost.
 
 Time is counted in turns of the watch and not by the clock: a process that was stopped itself
-must not take its databases for dead.
+must not treat its databases as dead.
 """
 
 import os
@@ -38,7 +38,7 @@ _NOTHING: Final = Moved()
 
 @dataclass(eq=False)
 class Use:
-    """One use of a connection, or of one that is being opened; `patience_s`: seconds until it is cut."""
+    """A use of a connection, open or being opened; `patience_s`: seconds until it is cut."""
 
     address: Address | None
     patience_s: float
@@ -51,7 +51,7 @@ class Use:
 
     @property
     def turn_s(self) -> float:
-        """Seconds between two looks at it."""
+        """Return the seconds between two checks of it."""
         return min(self.patience_s / _TURNS, _LONGEST_TURN_SECONDS)
 
     def look(self) -> bool:
@@ -64,7 +64,7 @@ class Use:
         return before.given != self._moved.given
 
     def attach(self, own: socket.socket) -> None:
-        """Watch the connection of `own` from now on."""
+        """Start watching the connection of `own`."""
         if self.own is not None:  # the connection before was broken
             self.own.close()
         self.own, self.address = own, peer_of(own)
@@ -73,7 +73,7 @@ class Use:
             self.cut()
 
     def wait(self, turn_s: float) -> None:
-        """Count one turn without a sign of life; cut the connection when the patience is over."""
+        """Count a turn without a sign of life; cut the connection when the patience is over."""
         self.quiet_s += min(turn_s, self.turn_s)
         if self.quiet_s >= self.patience_s:
             self.cut()
@@ -88,7 +88,7 @@ class Use:
 
 @dataclass(eq=False)
 class _Server:
-    """The uses of one server address, and the probes that were sent there."""
+    """The uses of one server address, and the probes sent to it."""
 
     uses: set[Use] = field(default_factory=set)
     questions: list[Question] = field(default_factory=list)
@@ -135,7 +135,7 @@ class Watch:
 
     @contextmanager
     def used(self, dsn: str, patience_s: float) -> Iterator[Use]:
-        """Watch the block: after `patience_s` seconds without an answer the calls that wait in it fail."""
+        """Watch the block: after `patience_s` seconds without an answer its waiting calls fail."""
         use = Use(address_of(dsn), patience_s)
         with self._changed:
             self._enter(use)
@@ -148,7 +148,7 @@ class Watch:
                     use.own.close()
 
     def attach(self, use: Use, conn: connection) -> None:
-        """Watch `conn` for `use` from now on."""
+        """Start watching `conn` for `use`."""
         own = socket.socket(fileno=os.dup(conn.fileno()))
         with self._changed:
             self._leave(use)

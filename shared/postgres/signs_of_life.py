@@ -1,8 +1,8 @@
-"""Signs of life of a server: bytes that move on a connection to it, and its answer to a probe beside it.
+"""Signs of life of a server: bytes that move on a connection, and its answer to a separate probe.
 
 The probe is the GSSENCRequest of Postgres' protocol ("do you encrypt by GSSAPI?"), which needs no
-role and no slot of `max_connections`.  It is not the SSLRequest: a server that answers yes to that
-one logs every client that then disconnects.
+role and no slot of `max_connections`. The probe is not the SSLRequest: a server that answers yes to that
+one logs every client that disconnects then.
 """
 
 import fcntl
@@ -27,14 +27,14 @@ _REFUSED: Final = (ConnectionRefusedError, ConnectionResetError, BrokenPipeError
 
 
 class Address(NamedTuple):
-    """Where a server is probed: the other end of a socket, or a host name that is still to be resolved."""
+    """The address of probes: the other end of a socket, or a host name to resolve."""
 
     family: int
     sockaddr: Any
 
 
 def address_of(dsn: str) -> Address | None:
-    """Return the server address of `dsn`; None where only libpq knows it: then `peer_of` tells it later."""
+    """Return the server address of `dsn`; None if only libpq knows it, and `peer_of` returns it later."""
     options = parse_dsn(dsn)
     if options.get("service") or os.environ.get("PGSERVICE"):
         return None
@@ -49,16 +49,16 @@ def address_of(dsn: str) -> Address | None:
 
 
 def peer_of(own: socket.socket) -> Address | None:
-    """Return the other end of `own`, whatever its name resolves to by now; None when it is disconnected."""
+    """Return the other end of `own`, independent of current name resolution; None if disconnected."""
     with suppress(OSError):
         return Address(own.family, own.getpeername())
     return None
 
 
 class Moved(NamedTuple):
-    """Bytes of a connection: `taken` by the server's system, `given` by the server.
+    """Byte counts of a connection: `taken` by the server's system, `given` by the server.
 
-    The kernel of a stopped server still takes what its buffer has room for, so only `given`
+    The kernel of a stopped server still accepts data into its buffer, so only `given`
     proves that the process is alive.
     """
 
@@ -67,7 +67,7 @@ class Moved(NamedTuple):
 
 
 def moved(own: socket.socket) -> Moved:
-    """Return the counters of `own`; always zero where the system does not have them."""
+    """Return the counters of `own`; always zero on systems without them."""
     with suppress(OSError):
         if own.family == socket.AF_UNIX:
             return Moved(_bytes(own, termios.TIOCOUTQ), _bytes(own, termios.FIONREAD))

@@ -1,9 +1,10 @@
-"""The rules of the registry's log: which of its records count, and what they make.
+"""The rules of the registry's log: which records count, and the registry that they result in.
 
-Any client may write to the log, two at once, and what was written stays.  So every reader decides alike, from
-the records alone and in their order: a record counts if it follows the last one that counted and fits
-by the rules of its format.  That needs no lock, leader or transaction: of two writers who followed the
-same record the first counts, and the other sees so when it reads back.
+Any client may write to the log, also concurrently, and records are permanent. So every reader decides the
+same, from
+the records alone and in order: a record counts if it follows the last one that counted and is valid
+by the rules of its format. That needs no lock, leader or transaction: if two writers followed the
+same record, the first counts, and the other detects this when it reads back.
 """
 
 from collections.abc import Mapping
@@ -40,7 +41,7 @@ def _of_names(delete: Mapping[str, tuple[str, ...]]) -> Mapping[str, tuple[str, 
 
 
 class ChangeSet(BaseModel):
-    """One record: all of it comes into force, or nothing."""
+    """A record, which takes effect as a whole or not at all."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -56,7 +57,7 @@ class ChangeSet(BaseModel):
 
 
 class _WrongSectionError(Exception):
-    """Entries of a section are wrong; their places are told without it."""
+    """Entries of a section are invalid; their places are relative to the section."""
 
     def __init__(self, section: str, error: ValidationError) -> None:
         super().__init__(section)
@@ -65,7 +66,7 @@ class _WrongSectionError(Exception):
 
 
 class Ruling(StrEnum):
-    """What a record is to its readers."""
+    """The status of a record for its readers."""
 
     COUNTED = "counted"
     #: It follows another record than the last that counted, or does not fit what that one made.
@@ -77,7 +78,7 @@ class Ruling(StrEnum):
 
 
 class Verdict(NamedTuple):
-    """A ruling, its reason without values, and the change set if it could be read."""
+    """A ruling, its reason without values, and the change set if it is readable."""
 
     ruling: Ruling
     reason: str = ""
@@ -85,7 +86,7 @@ class Verdict(NamedTuple):
 
 
 class Chain:
-    """What the records up to `end` made, of which `last` was the last that counted."""
+    """The registry after the records up to `end`; `last` is the last record that counted."""
 
     def __init__(self) -> None:
         self.last = NOTHING
@@ -103,7 +104,7 @@ class Chain:
         self._of_files: dict[str, dict[str, Any]] = {}
 
     def take(self, offset: int, value: bytes | None) -> Verdict:
-        """Judge the record at `offset`, and take it over if it counts.  Records come in their order."""
+        """Evaluate the record at `offset`, and apply it if it counts. Called in the order of records."""
         self.end = offset + 1
         verdict = self.judge(value or b"")
         if verdict.ruling is Ruling.COUNTED and verdict.change is not None:
@@ -114,11 +115,11 @@ class Chain:
         return verdict
 
     def snapshot(self) -> Snapshot:
-        """Return what is in force.  Thousands of types take a tenth of a second."""
+        """Return the registry in effect; takes a tenth of a second for thousands of types."""
         return Snapshot(**self._sections)
 
     def document(self) -> dict[str, Any]:
-        """Return what is in force as people write it."""
+        """Return the registry in effect in the format of the file."""
         return {section: written(value) for section, value in self._sections.items()}
 
     def said_by_files(self) -> dict[str, dict[str, Any]]:
@@ -145,7 +146,7 @@ class Chain:
         return Verdict(Ruling.VOID if void else Ruling.COUNTED, void, change)
 
     def _why_void(self, change: ChangeSet) -> str:
-        """Return why a change set does not fit; empty if it does."""
+        """Return why a change set is invalid here; empty if it is valid."""
         if change.after != self.last:
             return f"it follows {change.after}, and the last that counted is {self.last}"
         if absent := self._absent(change):
@@ -153,7 +154,7 @@ class Chain:
         return self._clash(change)
 
     def _clash(self, change: ChangeSet) -> str:
-        """Return why sources and models would not fit together; a rule of all readers, not of one service."""
+        """Return why sources and models would conflict; a rule of all readers, not of one service."""
         if not any(change.delete.get(n) or n in change.put.model_fields_set for n in ("sources", "models")):
             return ""
         sources, models = (
@@ -171,7 +172,7 @@ class Chain:
         return ""
 
     def _absent(self, change: ChangeSet) -> str:
-        """Return the first place that the change set deletes and that is not there."""
+        """Return the first place that the change set deletes although it is missing."""
         for section, names in change.delete.items():
             there = self._sections.get(section, {})
             for name in names:
@@ -180,7 +181,7 @@ class Chain:
         return ""
 
     def _change(self, change: ChangeSet) -> None:
-        """Take over a change set that fits: deletions first."""
+        """Apply a valid change set: deletions first."""
         for section, names in change.delete.items():
             for name in names:
                 self._sections[section].pop(name, None)
@@ -206,10 +207,10 @@ def _document_of(value: bytes) -> object:
 
 
 def _with_read_sections(document: dict[str, Any]) -> dict[str, Any]:
-    """Return the change set with the entries of its large sections read, some at a time.
+    """Return the change set with the entries of its large sections parsed, some at a time.
 
-    A record of 12 MB whose 500,000 names are all wrong would else cost every reader 3 s, a reason of 46 MB
-    and a gigabyte: now it is refused by the first that are wrong.  Raises `_WrongSectionError`.
+    A record of 12 MB with 500,000 invalid names would otherwise cost every reader 3 s, a reason of 46 MB
+    and a gigabyte: now it is refused by the first invalid ones. Raises `_WrongSectionError`.
     """
     put = document.get("put")
     if not isinstance(put, dict):
@@ -244,12 +245,12 @@ def _reason(error: Exception) -> str:
 
 
 def digest_of(value: bytes | None) -> bytes:
-    """Return by what a record is known again."""
+    """Return the digest that identifies a record."""
     return sha256(value or b"").digest()
 
 
 def written(value: Any) -> Any:
-    """Return a part of the registry as plain JSON: what was said and nothing that was not."""
+    """Return a part of the registry as plain JSON, without default values."""
     if isinstance(value, BaseModel):
         return value.model_dump(mode="json", by_alias=True, exclude_unset=True)
     if isinstance(value, Mapping):

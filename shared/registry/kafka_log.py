@@ -1,8 +1,8 @@
-"""The registry's log on Kafka: the topic `onramp.registry`, one partition that is kept for ever.
+"""The registry's log on Kafka: the topic `onramp.registry`, one partition with unlimited retention.
 
-It is read outside of transactions: one that a foreign client leaves open would stop all readers, and
-read so every reader sees the same records at any time.  aiokafka lives on an event loop, and registries
-are read in threads, so the log has a loop in a thread of its own.
+It is read without transaction isolation: an open transaction of a foreign client would stop all readers, and
+this way every reader sees the same records at any time. aiokafka runs on an event loop, and registries
+are read in threads, so the log has its own loop in a thread.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 
 class KafkaLog:
-    """A log that is reached when it is first asked, and again after each error."""
+    """A log that connects at its first use, and again after each error."""
 
     def __init__(self, settings: KafkaSettings, spec: TopicSpec = REGISTRY_TOPIC) -> None:
         self._settings = settings
@@ -50,7 +50,7 @@ class KafkaLog:
         self._asked: Future[Any] | None = None
 
     def span(self) -> Span:
-        """Return what there is to read. Raises `InfrastructureError`."""
+        """Return the readable offsets. Raises `InfrastructureError`."""
         return self._run(self._span())
 
     def read(self, first: int, end: int) -> list[Record]:
@@ -62,7 +62,7 @@ class KafkaLog:
         return self._run(self._append(value))
 
     def close(self) -> None:
-        """Give up what is asked, close connections and end the thread."""
+        """Cancel the running request, close connections and end the thread."""
         if (asked := self._asked) is not None:
             asked.cancel()
         loop, self._loop = self._loop, None
@@ -160,7 +160,7 @@ class KafkaLog:
             await admin.close()
 
     async def _require_topic(self, admin: AIOKafkaAdminClient) -> None:
-        """Make the topic if it is missing and may be made; raise `InfrastructureError` for an unsafe one."""
+        """Create the topic if it is missing and allowed; raise `InfrastructureError` for an unsafe one."""
         if not await self._partitions(admin):
             if not self._settings.create_topics:
                 raise InfrastructureError(OWN_TOPIC_MISSING, self._creation_advice())
@@ -176,7 +176,7 @@ class KafkaLog:
         await self._require_kept(admin)
 
     async def _partitions(self, admin: AIOKafkaAdminClient) -> int:
-        """Return how many partitions the topic has, 0 without one; asking does not make it."""
+        """Return the topic's number of partitions, 0 if it is missing; the request does not create it."""
         topics = await admin.describe_topics()
         return next((len(t["partitions"]) for t in topics if t["topic"] == self._spec.name), 0)
 
