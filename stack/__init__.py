@@ -1,5 +1,5 @@
 """The embedded stack: Kafka and Postgres on this machine, for a laptop, tests and demos.
 
-Nothing in `services/` imports this package except the command line: in production the
-broker and the databases are somebody else's, and the services only get addresses.
+Of `services/`, only the command line imports this package: in production the broker and the databases are
+external, and the services only get addresses.
 """

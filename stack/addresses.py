@@ -1,4 +1,4 @@
-"""Where the stack of a data folder listens: other ports than the usual ones, when those were taken."""
+"""The addresses of the stack of a data folder, which may differ from the usual ports."""
 
 import json
 from dataclasses import asdict, dataclass
@@ -8,7 +8,7 @@ from typing import Final
 from stack.ports import LOOPBACK
 
 _FILE: Final = "addresses.json"
-#: The ports that are taken when they are free.
+#: The ports that are used when they are free.
 KAFKA_PORT: Final = 9092
 POSTGRES_PORT: Final = 55432
 GATEWAY_PORT: Final = 8080
@@ -28,17 +28,17 @@ class Addresses:
 
 
 def note(folder: Path, addresses: Addresses) -> None:
-    """Keep them in the data folder for whoever looks while the stack runs."""
+    """Store the addresses in the data folder, for other commands while the stack runs."""
     (folder / _FILE).write_text(json.dumps(asdict(addresses)), "utf-8")
 
 
 def known(folder: Path) -> Addresses:
-    """Return where the stack of `folder` runs, or was when it was killed; the usual ones when none does."""
+    """Return the addresses of the stack of `folder`, or of one that was killed; else the usual ports."""
     return noted(folder) or Addresses()
 
 
 def noted(folder: Path) -> Addresses | None:
-    """Return the same; None when no stack runs."""
+    """Return the addresses, or None when no stack runs."""
     try:
         return Addresses(**json.loads((folder / _FILE).read_text("utf-8")))
     except FileNotFoundError:
@@ -46,5 +46,5 @@ def noted(folder: Path) -> Addresses | None:
 
 
 def forget(folder: Path) -> None:
-    """The stack has stopped."""
+    """Remove the addresses of a stopped stack."""
     (folder / _FILE).unlink(missing_ok=True)

@@ -1,6 +1,6 @@
 """The writer's code as one archive that ``spark-submit`` ships to a cluster (``make bundle``).
 
-What it imports from the package index is not in it: the cluster's Python has that, see
+The archive excludes dependencies from the package index: the cluster's Python has them, see
 docs/production.md.
 """
 
@@ -17,12 +17,12 @@ _CODE: Final = (
     "services/writer/**/*.sql",
     "shared/**/*.py",
 )
-#: The oldest time that a zip can hold: equal code makes an equal archive.
+#: The earliest time that a zip can store: equal code makes an equal archive.
 _EPOCH: Final = (1980, 1, 1, 0, 0, 0)
 
 
 def bundle(file: Path = BUNDLE) -> Path:
-    """Write the archive and return where it is."""
+    """Write the archive and return its path."""
     file.parent.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         for path in sorted({path for pattern in _CODE for path in ROOT.glob(pattern)}):

@@ -1,4 +1,4 @@
-"""Where downloads are kept between runs and projects: one folder per user."""
+"""The cache of downloads, shared by runs and projects: one folder per user."""
 
 import fcntl
 import hashlib
@@ -24,9 +24,9 @@ def cache_dir(*parts: str) -> Path:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold the lock file exclusively: of several processes one works and the others wait.
+    """Hold the lock file exclusively: one of several processes works and the others wait.
 
-    The kernel lets go of it when its holder dies, so a stale lock cannot exist.
+    The kernel releases the lock when its holder dies, so a stale lock cannot exist.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a", encoding="utf-8") as file:
@@ -35,7 +35,7 @@ def locked(path: Path) -> Iterator[None]:
 
 
 def sha256_of(path: Path) -> str | None:
-    """Return the checksum of a file, None if there is none."""
+    """Return the checksum of a file, or None if it does not exist."""
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()

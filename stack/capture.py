@@ -1,4 +1,4 @@
-"""What captures sources on this machine: Kafka Connect, the agent and the modeler."""
+"""The processes that capture sources on this machine: Kafka Connect, the agent and the merger."""
 
 import os
 import sys
@@ -19,7 +19,7 @@ _HEALTHY_SECONDS: Final = 60.0
 
 
 class Capture:
-    """The three of them, started in the order in which they need each other; ready is not yet in sync."""
+    """The three processes, started in the order of their dependencies; ready does not mean in sync."""
 
     def __init__(
         self, data_dir: Path, bootstrap: str, variables: Iterable[str], *, env: Mapping[str, str]
@@ -57,11 +57,11 @@ class Capture:
 
     @property
     def children(self) -> list[Child]:
-        """Their processes."""
+        """The processes of all three."""
         return [child for part in (self._connect, self._agent, self._modeler) for child in part.children]
 
     def start(self) -> None:
-        """Start them."""
+        """Start the processes."""
         private_folder(self._secrets)
         for variable in self._variables:
             self._keep(variable)
@@ -75,7 +75,7 @@ class Capture:
         self._modeler.start(self._logs, self._env)
 
     def add(self, variables: Iterable[str]) -> None:
-        """Store the DSNs of sources that were added meanwhile, unless they were given since."""
+        """Store the DSNs of sources that were added since; DSNs that were given explicitly have priority."""
         for variable in variables:
             if not SourceDsns(self._secrets, env={}).find(variable):
                 self._keep(variable)
@@ -85,28 +85,28 @@ class Capture:
             source_secrets.keep(self._data_dir, variable, dsn)
 
     def wait_ready(self) -> None:
-        """Wait until Kafka Connect takes connectors and the agent answers.
+        """Wait until Kafka Connect accepts connectors and the agent answers.
 
         Raises:
-            StackError: one ended or the time ran out; with the end of its log.
+            StackError: a process ended or the time ran out; with the end of its log.
         """
         self._connect.wait_ready()
         self._agent.wait_healthy()
 
     def check(self) -> None:
-        """Raise if one has ended by itself."""
+        """Raise if a process has ended by itself."""
         for part in (self._connect, self._agent, self._modeler):
             part.check()
 
     def stop(self) -> None:
-        """Stop them, those first that others do not need."""
+        """Stop the processes in the reverse order of their dependencies."""
         for part in (self._modeler, self._agent, self._connect):
             if part.children:
                 part.stop()
 
 
 class _Program(PartProcess):
-    """A service of ours that nobody waits for."""
+    """A service process with a health port."""
 
     def __init__(self, name: str, module: str, *, port: int = 0) -> None:
         super().__init__(f"the {name}")
@@ -115,14 +115,14 @@ class _Program(PartProcess):
         self.port = port
 
     def start(self, logs: Path, env: Mapping[str, str]) -> None:
-        """Start it."""
+        """Start the process."""
         variables = {"PYTHONPATH": str(services.ROOT), "PYTHONUNBUFFERED": "1", **env}
         argv = [sys.executable, "-m", self._module]
         log = logs / f"{self._short}.log"
         self._run(Command(name=self._short, argv=argv, log=log, env=variables, cwd=services.ROOT))
 
     def wait_healthy(self) -> None:
-        """Wait until it answers."""
+        """Wait until the process answers."""
         wait_for(
             lambda: answers_ok(self.port, "/healthz"),
             self._started(),

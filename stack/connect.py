@@ -25,7 +25,7 @@ _LOG4J: Final = Path(__file__).with_name("connect_log4j2.properties")
 
 
 class Connect(PartProcess):
-    """A Connect worker; its REST interface is on loopback alone, for it takes any configuration."""
+    """A Connect worker; its REST interface is on loopback only, because it accepts any configuration."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class Connect(PartProcess):
         self._port = self._port or free_port()
         settings = self._settings()
         (self._dir / "worker.properties").write_text(
-            # Java's escapes are JSON's, and what it reads is Latin 1.
+            # Java's escapes are those of JSON, and Java reads Latin 1.
             "".join(f"{key}={json.dumps(str(value))[1:-1]}\n" for key, value in settings.items()),
             "utf-8",
         )
@@ -114,7 +114,7 @@ class Connect(PartProcess):
             "config.storage.replication.factor": self._replication,
             "offset.storage.replication.factor": self._replication,
             "status.storage.replication.factor": self._replication,
-            # The default of 25 is made for thousands of connectors; each is files and memory of the broker.
+            # The default of 25 is made for thousands of connectors; each costs the broker files and memory.
             "offset.storage.partitions": 1,
             "status.storage.partitions": 1,
             "key.converter": "org.apache.kafka.connect.json.JsonConverter",
@@ -125,14 +125,15 @@ class Connect(PartProcess):
             "config.providers.env.class": f"{_PROVIDERS}.EnvVarConfigProvider",
             "config.providers.env.param.allowlist.pattern": f"ONRAMP_SOURCE_.*|{CONNECT_ENV}",
             **self._of_files(),
-            # One worker: whoever is gone comes back as itself, and waiting for it costs five minutes.
+            # With one worker a restarted process is the same member: waiting for it would cost five minutes.
             "scheduled.rebalance.max.delay.ms": 0,
-            # How much is sent again after a crash.
+            # The amount that is sent again after a crash.
             "offset.flush.interval.ms": 1000,
-            # Every connector is on the class path and says so itself: no scan of 70 jars at the start.
+            # Each connector on the class path declares itself: the start scans no 70 jars.
             "plugin.discovery": "service_load",
             "task.shutdown.graceful.timeout.ms": 5000,
-            # Of the worker itself, and of connectors' producers; their admins have the worker's own.
+            # For the worker itself and for connectors' producers; their admin clients use the worker's
+            # settings.
             **{
                 f"{client}{key}": value
                 for client in ("", "producer.")
@@ -154,7 +155,7 @@ class Connect(PartProcess):
         }
 
     def _secrets(self) -> dict[str, str]:
-        """Return the variables with passwords, each as it is now."""
+        """Return the variables with passwords, at their current values."""
         file = self._security.password_file
         return self._passwords | ({CONNECT_ENV: read_secret(file)} if file else {})
 
@@ -164,7 +165,7 @@ class Connect(PartProcess):
             f"-Xmx{self._heap_mb}m",
             # One stream of small records: a parallel collector's threads and tables cost more than pauses.
             "-XX:+UseSerialGC",
-            # A worker out of memory must end, not linger half alive.
+            # A worker without memory must end, not remain half alive.
             "-XX:+ExitOnOutOfMemoryError",
             f"-Dlog4j2.configurationFile={_LOG4J}",
             "-cp",

@@ -20,7 +20,7 @@ class DataLock:
 
     @property
     def is_held(self) -> bool:
-        """Whether this process holds it."""
+        """Return whether this process holds the lock."""
         return self._lock is not None
 
     def take(self) -> None:
@@ -47,11 +47,11 @@ class DataLock:
         lock.truncate(0)
         lock.write(str(os.getpid()))
         lock.flush()
-        # The guard holds it too: free only when everything that was started has ended.
+        # The guard holds the lock too: it is free only when every started process has ended.
         GUARD.hold(lock.fileno())
 
     def release(self) -> None:
-        """Release the lock. The guard has the file open as well, and lives on with us: so it is unlocked."""
+        """Release the lock explicitly, because the guard still has the file open."""
         if self._lock is not None:
             fcntl.flock(self._lock, fcntl.LOCK_UN)
             self._lock.close()

@@ -1,7 +1,7 @@
 """Programs from Debian's packages, unpacked into the cache: nothing is installed and no root is needed.
 
-apt downloads them from wherever this machine's lists point and verifies what it gets; of the versions
-that were looked at, the checksum is compared once more.
+apt downloads the packages from the configured sources and verifies them. For tested versions, the checksum is
+compared once more.
 """
 
 import shutil
@@ -19,7 +19,7 @@ _FAILED: Final = "The Debian package {name} could not be fetched: {why}."
 
 
 def unpacked(name: str) -> Path | None:
-    """Return the folder in which a package was unpacked before, None if it was not."""
+    """Return the folder of a package that was unpacked before, or None."""
     folder = cache_dir("debian") / name
     return folder if folder.is_dir() else None
 
@@ -59,7 +59,7 @@ def _download(name: str, scratch: Path, fix: str) -> Path:
     try:
         _run(name, ["apt-get", "download", name], scratch, fix)
     except UnavailableError:
-        # An image without lists, or with old ones: lists of our own need no root.
+        # An image may have no package lists or old ones: lists in a folder of our own need no root.
         own = ["apt-get", "-o", f"Dir::State={scratch}/state", "-o", f"Dir::Cache={scratch}/cache"]
         own += ["-o", "Dir::State::status=/var/lib/dpkg/status"]
         (scratch / "state/lists/partial").mkdir(parents=True)

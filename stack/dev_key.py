@@ -1,7 +1,7 @@
-"""The development keys of a data folder, so that the services of `onramp up` ask for keys, too.
+"""The development keys of a data folder, so that the services of `onramp up` require keys, too.
 
-One is a producer's and one an operator's. They are good only for the gateway and the admin service that
-`onramp up` starts; the production profile, and an admin service beyond this machine, refuse such keys.
+One key is for a producer and one for an operator. They are valid only for the gateway and the admin service
+that `onramp up` starts; the production profile, and an admin service beyond this machine, refuse such keys.
 """
 
 from pathlib import Path
@@ -14,22 +14,22 @@ OPERATOR_FILE_NAME = "operator.key"
 
 
 def dev_key(data_dir: Path) -> str:
-    """Return the producer's key of this data folder, made when missing and readable by its owner only."""
+    """Return the producer's key of this data folder; create it when missing, readable by its owner only."""
     return secret(data_dir / FILE_NAME, lambda: new_key("dev")[0])
 
 
 def operator_key(data_dir: Path) -> str:
-    """Return the operator's key of this data folder, made when missing and readable by its owner only."""
+    """Return the operator's key of this data folder; create it when missing, readable by its owner only."""
     return secret(data_dir / OPERATOR_FILE_NAME, lambda: new_key("operator")[0])
 
 
 def known_dev_key(data_dir: Path) -> str | None:
-    """Return the producer's key of this data folder; None if there is none that this account may read."""
+    """Return the producer's key of this data folder, or None if this account can read none."""
     return _known(data_dir / FILE_NAME)
 
 
 def known_operator_key(data_dir: Path) -> str | None:
-    """Return the operator's key of this data folder; None if there is none that this account may read."""
+    """Return the operator's key of this data folder, or None if this account can read none."""
     return _known(data_dir / OPERATOR_FILE_NAME)
 
 

@@ -28,4 +28,4 @@ class StackError(Exception):
 
 
 class UnavailableError(StackError):
-    """Something that is needed is not there: nothing of ours has failed."""
+    """A requirement is missing: no part of Onramp has failed."""

@@ -1,4 +1,4 @@
-"""A gateway that gave no verdict in time, as an error for people."""
+"""The error of a gateway that gave no verdict in time."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from stack.errors import UnavailableError
 
 
 def unavailable(gateway: str, answer: dict[str, Any]) -> UnavailableError:
-    """Return the error for the last `answer` about an event that was given up."""
+    """Return the error for the last `answer` about an event that is no longer retried."""
     detail = answer.get("detail") or "it did not answer in time"
     problem = f"it answered {answer['status']}: {detail}" if "status" in answer else detail
     return UnavailableError(

@@ -1,10 +1,9 @@
-"""The guard: ends our children when we could not do it ourselves.
+"""The guard: ends child processes when their starter could not.
 
-Whoever starts children (`onramp up`, a test run) may be ended by SIGKILL or a closed
-terminal, and Kafka, Postgres and Spark would go on forever. The guard is a small process
-that only waits: its standard input is a pipe that the starter holds open. As long as the
-starter lives, lines tell the guard whom to watch; when the pipe closes, whoever is still
-watched is asked to stop, last started first, and ended after a grace.
+A starter (`onramp up`, a test run) may be ended by SIGKILL or a closed terminal, and Kafka, Postgres and
+Spark would go on forever. The guard is a small process that only waits: its standard input is a pipe that the
+starter holds open. Lines on the pipe name the processes to watch. When the pipe closes, the guard asks each
+watched process to stop, last started first, and ends it after a grace period.
 
 Lines: `+ PID SIGNAL GRACE_SECONDS` watches, `- PID` no longer watches.
 """
@@ -21,8 +20,8 @@ Watched = dict[int, tuple[psutil.Process, int, float]]
 
 
 def main() -> None:
-    """Watch until the pipe closes, then end whoever is left."""
-    # A Ctrl-C reaches the whole terminal; the starter decides what it means.
+    """Watch until the pipe closes, then end the remaining processes."""
+    # Ctrl-C reaches the whole terminal; the starter decides its effect.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     watched: Watched = {}
@@ -38,7 +37,7 @@ def _note(watched: Watched, words: list[str]) -> None:
             try:
                 watched[int(pid)] = (psutil.Process(int(pid)), int(ask_with), float(grace))
             except psutil.NoSuchProcess:
-                return  # It ended before we looked; its starter will notice and say so.
+                return  # The process ended first; its starter reports that.
         case ["-", pid]:
             watched.pop(int(pid), None)
         case _:
@@ -47,7 +46,7 @@ def _note(watched: Watched, words: list[str]) -> None:
 
 def _end(process: psutil.Process, ask_with: int, grace: float) -> None:
     family = family_of(process)
-    with suppress(psutil.NoSuchProcess):  # Gone already: whom it started goes now.
+    with suppress(psutil.NoSuchProcess):  # The process has ended: its descendants are ended now.
         process.send_signal(ask_with)
         wait_all({process}, grace)
     family |= family_of(process)

@@ -1,4 +1,4 @@
-"""How a starter of children speaks to its guard (see `stack/guard.py` for why there is one)."""
+"""The client of the guard (see `stack/guard.py` for its purpose)."""
 
 import atexit
 import os
@@ -12,31 +12,31 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 class Guard:
-    """The guard of this process: started with the first child, told of each, sent home last."""
+    """The guard of this process: started with the first child, and stopped last."""
 
     def __init__(self) -> None:
-        """Nothing runs until there is somebody to watch."""
+        """The guard starts with the first child."""
         self._process: subprocess.Popen[str] | None = None
         self._lock = threading.Lock()
         self._held: list[int] = []
 
     def hold(self, file: int) -> None:
-        """Have the guard keep this open file too, so that its lock lasts as long as our children.
+        """Have the guard keep this open file too, so that its lock lasts as long as the children.
 
-        Only before the first child is watched; later it has no effect.
+        Calls after the first child have no effect.
         """
         self._held.append(file)
 
     def watch(self, pid: int, ask_with: int, grace_seconds: float) -> None:
-        """From now on end this child, should this process vanish."""
+        """Have the guard end this child if this process dies."""
         self._say(f"+ {pid} {ask_with} {grace_seconds}")
 
     def unwatch(self, pid: int) -> None:
-        """The child has ended and been waited for; its id may be somebody else's soon."""
+        """Stop watching a child that has ended: its id may be reused soon."""
         self._say(f"- {pid}")
 
     def close(self) -> None:
-        """Close the pipe and wait until the guard has ended who was left, and itself."""
+        """Close the pipe and wait until the guard has ended the remaining children, and itself."""
         with self._lock:
             process, self._process = self._process, None
             self._held.clear()
@@ -50,7 +50,7 @@ class Guard:
                 self._process = self._start()
             if self._process.stdin is None:
                 raise AssertionError("the guard was started without a pipe")
-            # The guard is the second line of defence: without it everything else goes on.
+            # The guard is a second line of defence: everything else works without it.
             with suppress(BrokenPipeError):
                 self._process.stdin.write(line + "\n")
                 self._process.stdin.flush()

@@ -1,8 +1,7 @@
-"""Ctrl-C and SIGTERM, at a moment when nothing can be left behind.
+"""Raises Ctrl-C and SIGTERM at a safe moment.
 
-An exception out of a signal handler may fall between a process being started and its id
-being noted, and then nobody would ever stop it. So a signal is remembered, and raised
-only while the main thread waits for something.
+An exception out of a signal handler may fall between the start of a process and the note of its id, and the
+process would never be stopped. So a signal is stored, and raised only while the main thread waits.
 """
 
 import signal
@@ -14,11 +13,11 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Stopped(BaseException):
-    """Somebody asked us to stop. No error, so that no handler of errors swallows it."""
+    """A request to stop. It is no Exception, so that no handler of errors swallows it."""
 
 
 class Interrupts:
-    """Whether we were asked to stop, and whether that may be raised right now."""
+    """A stored request to stop, and whether it may be raised now."""
 
     def __init__(self) -> None:
         """Signals are not touched before `listen`."""
@@ -28,7 +27,7 @@ class Interrupts:
     @contextmanager
     def listen(self) -> Iterator[None]:
         """Take over the signals that mean stop; give them back at the end."""
-        # A hang-up that is ignored (nohup) stays ignored: that is what it was asked for.
+        # A hang-up that is ignored (nohup) stays ignored, as requested.
         wanted = [each for each in _SIGNALS if each is not signal.SIGHUP or not _ignored(each)]
         before = {each: signal.signal(each, self._note) for each in wanted}
         try:
@@ -39,7 +38,7 @@ class Interrupts:
 
     @contextmanager
     def allowed(self) -> Iterator[None]:
-        """Raise `Stopped` in here, also when the signal came before."""
+        """Raise `Stopped` inside the context, also for an earlier signal."""
         self._waiting += 1
         try:
             if self._asked:
@@ -49,7 +48,7 @@ class Interrupts:
             self._waiting -= 1
 
     def _note(self, _number: int, _frame: FrameType | None) -> None:
-        # Once only: while everything is being stopped a second Ctrl-C must not stop that.
+        # Raised only once: a second Ctrl-C must not interrupt the shutdown.
         if self._asked:
             return
         self._asked = True

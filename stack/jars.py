@@ -1,8 +1,8 @@
 """The jars of the broker, by exact coordinates and checksum.
 
-`jars.lock` names every jar with its SHA-256. What is missing in the cache is
-downloaded by coordinates from wherever this machine's Maven set-up points; nothing is
-used whose checksum differs. No network is needed once the cache is filled.
+`jars.lock` names every jar with its SHA-256. Jars that the cache lacks are downloaded by coordinates from the
+Maven repository of this machine's settings; a jar with another checksum is never used. No network is needed
+once the cache is filled.
 """
 
 import shutil
@@ -58,7 +58,7 @@ def ensure_jars(
     folder: Path | None = None,
     progress: Progress | None = None,
 ) -> list[Path]:
-    """Return the paths of one set's jars, downloading what the cache does not hold.
+    """Return the paths of one set's jars, downloading those that the cache lacks.
 
     Safe when several processes do it at once: one downloads, the others wait for it.
 
@@ -69,19 +69,19 @@ def ensure_jars(
     folder = folder or cache_dir("jars")
     if missing := _missing(jars, folder):
         with locked(folder / ".lock"):
-            # Asked again: another process may have downloaded them while we waited.
+            # Checked again: another process may have downloaded them meanwhile.
             missing = _missing(jars, folder)
             _download_all(missing, folder, progress)
     return [folder / jar.file_name for jar in jars]
 
 
 def missing_jars(name: str) -> list[Jar]:
-    """Return the jars of one set that the cache does not hold."""
+    """Return the jars of one set that the cache lacks."""
     return _missing(read_lock(name), cache_dir("jars"))
 
 
 def _missing(jars: list[Jar], folder: Path) -> list[Jar]:
-    """Return the jars that are not there as locked; a damaged file counts as not there."""
+    """Return the jars that are missing or have another checksum."""
     return [jar for jar in jars if sha256_of(folder / jar.file_name) != jar.sha256]
 
 
@@ -129,6 +129,6 @@ def fetch(coordinates: str, scratch: Path) -> Path:
     try:
         return Path(download.resolve())
     except (OSError, RuntimeError):
-        # A half-written file would be taken for the artifact at the next attempt.
+        # The next attempt would mistake a half-written file for the artifact.
         shutil.rmtree(scratch.joinpath(*group.split("."), artifact, version), ignore_errors=True)
         raise

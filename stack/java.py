@@ -71,7 +71,7 @@ def _candidates() -> list[Path]:
 
 
 def _major_version(executable: Path) -> int | None:
-    """Ask the executable itself: folder names and release files lie."""
+    """Return the version that the executable reports: folder names and release files can be wrong."""
     try:
         answer = subprocess.run(
             [str(executable), "-version"], capture_output=True, text=True, timeout=30, check=True

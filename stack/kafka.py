@@ -81,9 +81,9 @@ class Kafka:
 
     @property
     def promise(self) -> dict[str, str]:
-        """What our services must be told, so that their topics stand on all of these brokers."""
+        """The settings of our services that spread their topics over all of these brokers."""
         if self._brokers == 1:
-            return {}  # The settings' own defaults fit, and an operator's choice stays.
+            return {}  # The settings' own defaults fit, and an operator's choice has priority.
         return {
             "ONRAMP_KAFKA_REPLICATION": str(self._brokers),
             "ONRAMP_KAFKA_MIN_INSYNC": str(self._brokers - 1),
@@ -137,8 +137,8 @@ class Kafka:
 
     def stop(self) -> None:
         """Stop the brokers; the data and the ports stay for the next `start`."""
-        # All are asked before one is waited for: the last of a cluster could not hand over
-        # its partitions to anybody and would wait for its full grace.
+        # All brokers are asked to stop before the first wait: the last one of a cluster could not hand over
+        # its partitions and would wait for its full grace.
         for child in self._children:
             child.ask_to_stop()
         for child in self._children:
@@ -157,7 +157,7 @@ class Kafka:
     def _lay_out(self) -> list[Node]:
         brokers = len(list(self._data_dir.glob("broker-*")))
         if brokers not in (0, self._brokers):
-            # The quorum's own log names its voters: other brokers would wait for a majority forever.
+            # The quorum's log names its voters: other brokers would wait for a majority forever.
             raise StackError(
                 f"{self._data_dir} holds a Kafka of {brokers} broker(s), asked for are {self._brokers}.",
                 fix="Ask for as many as it holds, or use another folder with --data-dir.",
@@ -182,10 +182,10 @@ class Kafka:
         ]
 
     def _cluster_id(self) -> str:
-        """Return the cluster's id, made up at the first start: data of another is refused."""
+        """Return the cluster's id, which the first start creates: data of another cluster is refused."""
         path = self._data_dir / "cluster-id"
         if not path.exists():
-            # As Kafka writes a UUID: 22 characters. It refuses those that start with a dash.
+            # In Kafka's format of a UUID: 22 characters. Kafka refuses a leading dash.
             made_up = "-"
             while made_up.startswith("-"):
                 made_up = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
@@ -202,7 +202,7 @@ class Kafka:
             # The broker's own scripts use these: short pauses matter more than throughput.
             "-XX:+UseG1GC",
             "-XX:MaxGCPauseMillis=20",
-            # A broker out of memory must end, not linger half alive.
+            # A broker without memory must end, not remain half alive.
             "-XX:+ExitOnOutOfMemoryError",
             f"-Dlog4j2.configurationFile={log4j}",
             "-cp",

@@ -23,24 +23,24 @@ class Listener:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """Where one broker listens and keeps its data; it is its own controller as well."""
+    """The ports and data folder of one broker, which is its own controller as well."""
 
     id: int
     port: int
     controller_port: int
     folder: Path
     listeners: tuple[Listener, ...] = ()
-    #: Settings of this cluster alone.
+    #: Settings of this cluster only.
     more: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def settings_file(self) -> Path:
-        """The broker's properties file, written again at each start because ports may change."""
+        """The path of the broker's properties file, written at each start because ports may change."""
         return self.folder / "server.properties"
 
     @property
     def log_dir(self) -> Path:
-        """Where the topics' data is."""
+        """The folder of the topics' data."""
         return self.folder / "data"
 
 
@@ -61,7 +61,7 @@ def settings_of(node: Node, nodes: list[Node]) -> str:
         "advertised.listeners": advertised,
         "listener.security.protocol.map": f"{protocols},CONTROLLER:PLAINTEXT",
         "log.dirs": node.log_dir,
-        # Topics are created by Onramp with explicit settings, never by a stray question.
+        # Onramp creates topics with explicit settings; a metadata request must not create one.
         "auto.create.topics.enable": "false",
         "default.replication.factor": replicas,
         "min.insync.replicas": in_sync,
@@ -76,7 +76,7 @@ def settings_of(node: Node, nodes: list[Node]) -> str:
         "share.coordinator.state.topic.num.partitions": 1,
         "share.coordinator.state.topic.replication.factor": replicas,
         "share.coordinator.state.topic.min.isr": in_sync,
-        # A week, as Kafka's own default, but not without bound on somebody's laptop.
+        # A week, as Kafka's default, but with a size limit for a laptop.
         "log.retention.hours": 168,
         "log.retention.bytes": 2 * 1024**3,
         "log.segment.bytes": 256 * 1024**2,
@@ -96,10 +96,10 @@ def settings_of(node: Node, nodes: list[Node]) -> str:
 
 
 def format_node(node: Node, java: Java, class_path: str, cluster: str) -> None:
-    """Prepare the data folder for this cluster, unless it is already.
+    """Format the data folder for this cluster, unless it is formatted.
 
     Raises:
-        StackError: the broker's tool failed; with what it printed.
+        StackError: the broker's tool failed; with its output.
     """
     if (node.log_dir / "meta.properties").exists():
         return

@@ -1,8 +1,7 @@
-"""The demo's own books: which events it was told are accepted, and which are rows.
+"""Counts the demo's events: accepted ones, and those that are rows.
 
-Counting rows before and after would call it success when one event is lost and another
-one's row is counted for it. So the accepted ids go into a temporary table and are joined
-with the landing table, id by id.
+Comparing the number of rows before and after would miss a lost event when another row is added. So the
+accepted ids go into a temporary table and are joined with the landing table, id by id.
 """
 
 import io
@@ -17,10 +16,10 @@ _FLUSH_AT = 10_000
 
 
 class Books:
-    """Accepted events of one event type, and what became of them in Postgres."""
+    """Accepted events of one event type, and their rows in Postgres."""
 
     def __init__(self, dsn: str, event_name: str) -> None:
-        """Connect, and make the temporary table.
+        """Connect, and create the temporary table.
 
         Raises:
             psycopg2.OperationalError: the database cannot be reached.
@@ -45,7 +44,7 @@ class Books:
         self._connection.close()
 
     def note(self, event_id: str, receipt: dict[str, Any]) -> None:
-        """Note one accepted event and where Kafka holds it."""
+        """Note one accepted event and its Kafka offset."""
         partition = (str(receipt["topic"]), int(receipt["partition"]))
         self._ends[partition] = max(self._ends.get(partition, 0), int(receipt["offset"]) + 1)
         self._ids.write(event_id + "\n")  # The id's alphabet needs no escape in COPY.
@@ -71,12 +70,12 @@ class Books:
     def landed(self, since: datetime) -> tuple[int, int]:
         """Return how many accepted events are rows: those received since then, and earlier ones.
 
-        An earlier one is a row that the same event became in an earlier run.
+        An earlier one is a row of the same event from an earlier run.
         """
         self._flush()
         if not self._exists("events", self._table.strings[1]):
             return 0, 0
-        # Receipt times have milliseconds, our clock has more: a rounded one is not earlier.
+        # Receipt times have milliseconds, this clock has more digits: a rounded time is not earlier.
         since -= timedelta(milliseconds=1)
         query = sql.SQL(
             "SELECT count(*) FILTER (WHERE row._received_at >= %s),"
@@ -87,7 +86,7 @@ class Books:
         return int(now), int(earlier)
 
     def ask(self, query: str) -> list[tuple[Any, ...]]:
-        """Run a query of the demo's."""
+        """Run one of the demo's queries."""
         return self._ask(sql.SQL(query))
 
     def _exists(self, schema: str, table: str) -> bool:

@@ -1,4 +1,4 @@
-"""The sources that the registry in Kafka names, followed for `onramp up`, which captures them."""
+"""Follows the sources that the registry in Kafka names, for `onramp up`, which captures them."""
 
 from collections.abc import Mapping
 from time import monotonic
@@ -13,21 +13,21 @@ _SECONDS: Final = 1.0
 
 
 class NamedSources:
-    """Follows the registry; nothing is read before `news`."""
+    """Follows the registry; reading starts with `news`."""
 
     def __init__(self, bootstrap: str) -> None:
-        """`bootstrap`: the brokers that have the registry."""
+        """`bootstrap`: the brokers that have the registry's topic."""
         self._registry = LogRegistry(open_log(RegistrySettings(), KafkaSettings(bootstrap=bootstrap)))
         self._read_at = float("-inf")
         self._known: Mapping[str, Source] = {}
 
     @property
     def all(self) -> Mapping[str, Source]:
-        """The sources by name, as they were read last."""
+        """The sources by name, as of the last read."""
         return self._known
 
     def news(self) -> dict[str, Source]:
-        """Return the sources that are named since the last call; the log is read once a second at most."""
+        """Return the sources that were named since the last call; the log is read once a second at most."""
         if monotonic() < self._read_at + _SECONDS:
             return {}
         self._registry.refresh()
@@ -38,5 +38,5 @@ class NamedSources:
         return {name: source for name, source in self._known.items() if name not in before}
 
     def close(self) -> None:
-        """Let go of the log."""
+        """Close the log."""
         self._registry.close()

@@ -1,4 +1,4 @@
-"""Parts without which events land as before: one that ends by itself is told once, and ends nobody else."""
+"""Parts that landing does not need: the end of one is reported once, and stops no other part."""
 
 from stack.errors import StackError
 from stack.part_process import Part
@@ -6,7 +6,7 @@ from stack.report import Report
 
 
 class Beside:
-    """Watches such parts; what else looks at the stack leaves them out (`in`)."""
+    """Watches the optional parts; other checks of the stack skip them (`in`)."""
 
     def __init__(self, report: Report) -> None:
         self._report = report
@@ -17,12 +17,12 @@ class Beside:
         return any(part is each for each in self._parts.values())
 
     def add(self, name: str, part: Part) -> Part:
-        """Watch `part`, which people know as `name`; return it."""
+        """Watch `part` under the display name `name`; return it."""
         self._parts[name] = part
         return part
 
     def look(self) -> None:
-        """Tell of each part that has ended since the last look, with the end of its log."""
+        """Report each part that has ended since the last poll, with the end of its log."""
         for name in self._parts.keys() - self._ended:
             try:
                 self._parts[name].check()

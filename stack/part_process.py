@@ -1,4 +1,4 @@
-"""What each part of the stack can be asked and told, and how a part that is one process does it."""
+"""The interface of a part of the stack, and its implementation for a part with one process."""
 
 import http.client
 from typing import Final, Protocol
@@ -12,30 +12,30 @@ _HTTP_OK: Final = 200
 
 
 class Part(Protocol):
-    """Anything that is started, waited for, watched and stopped."""
+    """A part that is started, waited for, watched and stopped."""
 
     def start(self) -> None:
-        """Start it."""
+        """Start the part."""
 
     def wait_ready(self) -> None:
-        """Wait until it really works."""
+        """Wait until the part is ready."""
 
     def check(self) -> None:
-        """Raise if it has ended by itself."""
+        """Raise if the part has ended by itself."""
 
     def stop(self) -> None:
-        """Stop it and everything it started."""
+        """Stop the part and every process that it started."""
 
     @property
     def children(self) -> list[Child]:
-        """Its processes, once it has been started."""
+        """The part's processes, once it has been started."""
 
 
 class PartProcess:
     """One process whose command is known only when the part starts: its port is chosen then."""
 
     def __init__(self, name: str) -> None:
-        """Name the part as people know it; nothing runs before `_run`."""
+        """Set the part's display name; nothing runs before `_run`."""
         self._name = name
         self._child: Child | None = None
 
@@ -59,12 +59,12 @@ class PartProcess:
             self._child.check()
 
     def stop(self) -> None:
-        """Stop it (open connections are closed); data and port stay."""
+        """Stop the part (open connections are closed); data and port stay."""
         if self._child is not None:
             self._child.stop()
 
     def kill(self) -> None:
-        """End it at once, as a crash would."""
+        """End the part at once, as a crash would."""
         self._started().kill()
 
     def _run(self, command: Command) -> None:
@@ -78,12 +78,12 @@ class PartProcess:
 
 
 def answers_ok(port: int, path: str) -> bool:
-    """Ask once whether `path` on this machine's `port` answers 200."""
+    """Return whether one request of `path` on this machine's `port` is answered with 200."""
     connection = http.client.HTTPConnection(LOOPBACK, port, timeout=_PROBE_SECONDS)
     try:
         connection.request("GET", path)
         return connection.getresponse().status == _HTTP_OK
     except (OSError, http.client.HTTPException):
-        return False  # Not listening yet, or busy: the caller asks again.
+        return False  # The port is not open yet, or the process is busy: the caller retries.
     finally:
         connection.close()

@@ -1,4 +1,4 @@
-"""What `onramp up` is asked to start, and where."""
+"""The plan of `onramp up`: the parts to start, and their addresses."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from stack.addresses import ADMIN_PORT, GATEWAY_PORT, KAFKA_PORT, POSTGRES_PORT,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What to start and where; the usual ports are wishes, a taken one is replaced."""
+    """The parts to start and their addresses; a usual port that is in use is replaced."""
 
     data_dir: Path
     bootstrap: str | None = None

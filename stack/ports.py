@@ -16,10 +16,10 @@ _CHANCE = SystemRandom()
 
 
 def is_free(port: int) -> bool:
-    """Tell whether a server could listen on this port of loopback right now.
+    """Return whether a server could listen on this port of loopback now.
 
-    The wildcard address is tried too: a server of somebody else's that listens on all
-    interfaces would otherwise share the port number with ours, and confuse people.
+    The wildcard address is tried too: a foreign server that listens on all interfaces would otherwise
+    share the port number with ours.
     """
     for host in (LOOPBACK, "0.0.0.0"):  # noqa: S104 - bound for an instant, never listened on
         with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
@@ -35,9 +35,8 @@ def is_free(port: int) -> bool:
 def free_ports(count: int) -> list[int]:
     """Return that many different free ports.
 
-    Not those that the system would choose: its own choice is from the range of outgoing
-    connections, where another program's connection can take the port before our server
-    binds it.
+    They are not from the system's range of outgoing connections: another program's connection could take
+    such a port before our server binds it.
     """
     chosen: list[int] = []
     for port in _CHANCE.sample(_SERVERS, len(_SERVERS)):
@@ -54,26 +53,26 @@ def free_port() -> int:
 
 
 class Usual:
-    """The usual ports, of which each is one stack's: of several that start at once, others take other ports.
+    """The usual ports, each reserved for one stack: stacks that start at once get different ports.
 
-    A port is bound seconds after it was chosen, and would be free for all of them until then.
+    A port is bound seconds after it was chosen, and would appear free to all of them until then.
     """
 
     def __init__(self) -> None:
         self._held = ExitStack()
 
     def pick(self, usual: int) -> int:
-        """Return the usual port if it is free and no other stack of this user has it, else another one."""
+        """Return the usual port if it is free and not reserved by another stack, else another one."""
         return usual if is_free(usual) and self._hold(usual) else free_port()
 
     def close(self) -> None:
-        """Leave the ports to others."""
+        """Release the ports."""
         self._held.close()
 
     def _hold(self, port: int) -> bool:
         file = (cache_dir("ports") / str(port)).open("a", encoding="utf-8")
         try:
-            # The kernel lets go of it when its holder dies.
+            # The kernel releases the lock when its holder dies.
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             file.close()

@@ -1,9 +1,8 @@
 """An embedded PostgreSQL on this machine, from the binaries of a Python wheel.
 
-The wheel's own server object ties its lifetime to the interpreter's exit, listens on a
-Unix socket without a password and changes the permissions of the folders above it. Here
-the server is an ordinary child instead: it listens on loopback with a password, keeps its
-data where it is told, and stops when it is told.
+The wheel's own server object ties its lifetime to the interpreter's exit, listens on a Unix socket without a
+password and changes the permissions of the folders above it. Here the server is an ordinary child instead: it
+listens on loopback with a password, keeps its data in the given folder, and stops on request.
 """
 
 import importlib.util
@@ -32,9 +31,9 @@ _SETTINGS = {
     "log_timezone": "UTC",
     "max_connections": "100",
     "shared_buffers": "128MB",
-    # Loading writes a lot: fewer checkpoints, still below what a laptop notices.
+    # Loading writes a lot: fewer checkpoints, within the disk space of a laptop.
     "max_wal_size": "2GB",
-    # The database may be a source of changes, and its WAL cannot say what they were otherwise.
+    # The database may be a source, which needs logical WAL.
     "wal_level": "logical",
     "logging_collector": "off",
     "log_min_messages": "warning",
@@ -200,7 +199,7 @@ def binaries() -> Path:
 
 
 def without_password(dsn: str) -> str:
-    """Return a DSN fit for a screen: the password that somebody gave us stays theirs."""
+    """Return a DSN without its password, fit for a screen."""
     from psycopg2.extensions import make_dsn, parse_dsn  # noqa: PLC0415 - needs the `local` extra
 
     parts = {key: value for key, value in parse_dsn(dsn).items() if key != "password"}

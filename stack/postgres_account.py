@@ -1,10 +1,9 @@
-"""Under which account the embedded Postgres runs: it refuses to run as root.
+"""The account of the embedded Postgres, which refuses to run as root.
 
-For everybody else it runs as they are. For root (containers, CI) it runs as an account
-that has no rights of its own, and that account must reach two folders: the binaries and
-the data. Where a folder above them is closed to others (`/root` usually is), opening it
-for good would be a surprise; instead the server is started with the one capability that
-lets it pass closed folders.
+For other users it runs under their own account. For root (containers, CI) it runs as an account without
+rights, which must reach two folders: the binaries and the data. A folder above them may be closed to others
+(`/root` usually is), and opening it for good would be a surprise. Instead the server is started with the one
+capability that lets it pass closed folders.
 """
 
 import os
@@ -30,7 +29,7 @@ class PopenArguments(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """Whom to run as: nothing set means the account that we have already."""
+    """The account to run as: nothing set means the current account."""
 
     uid: int | None = None
     gid: int | None = None
@@ -47,7 +46,7 @@ def account_for(folders: Sequence[Path]) -> Account:
     """Return the account that can run Postgres with these folders.
 
     Raises:
-        UnavailableError: we are root and no other account can be made to reach them.
+        UnavailableError: the user is root, and no other account can reach them.
     """
     if os.geteuid() != 0:
         return Account()
@@ -104,6 +103,6 @@ def _unprivileged() -> tuple[int, int]:
 
 
 def _reachable(folder: Path) -> bool:
-    """Tell whether anybody may pass through every folder above this one, and this one."""
+    """Return whether all users may pass through this folder and every folder above it."""
     resolved = folder.resolve()
     return all(each.stat().st_mode & stat.S_IXOTH for each in (resolved, *resolved.parents))

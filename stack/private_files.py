@@ -1,7 +1,7 @@
-"""What nobody else on this machine may see: the data folder, and the secrets in it.
+"""Private files: the data folder, and the secrets in it.
 
-Keys, the database's password and the logs of a laptop's stack lie there. A secret is written
-beside its place and moved there whole: a crash or a full disk leaves none, never an empty one.
+Keys, the database's password and the logs of a laptop's stack are there. A secret is written to a temporary
+file and moved into place: a crash or a full disk never leaves an empty one.
 """
 
 import os
@@ -37,7 +37,7 @@ def private_folder(folder: Path) -> None:
 
 
 def secret(file: Path, make: Callable[[], str]) -> str:
-    """Return the secret in the file, for its owner alone to read; made when there is none or an empty one."""
+    """Return the secret in the file, readable by its owner only; create it when missing or empty."""
     text = file.read_text("utf-8").strip() if file.exists() else ""
     if not text:
         text = make()
@@ -47,7 +47,7 @@ def secret(file: Path, make: Callable[[], str]) -> str:
 
 
 def store(file: Path, text: str) -> None:
-    """Write a secret whole, for its owner alone to read."""
+    """Write a secret completely, readable by its owner only."""
     beside = file.with_name(f"{file.name}.{os.getpid()}")
     beside.unlink(missing_ok=True)
     descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _FILE)

@@ -1,6 +1,6 @@
 """The last probe: an event goes in at the gateway and must come out as a row.
 
-Its type is reserved and stands outside all counts.
+Its type is reserved and excluded from all counts.
 """
 
 import uuid
@@ -41,7 +41,7 @@ def post_probe(gateway: str, api_key: str, give_up: Callable[[], bool]) -> str:
 
 
 def has_landed(dsn: str, event_id: str) -> Callable[[], bool]:
-    """Return the question whether the probe's row is there, to be asked until it is."""
+    """Return a check whether the probe's row exists."""
 
     def ask() -> bool:
         connection = psycopg2.connect(dsn, application_name="onramp-probe")
@@ -50,7 +50,7 @@ def has_landed(dsn: str, event_id: str) -> Callable[[], bool]:
                 cursor.execute("SELECT to_regclass(%s)", (f"events.{PROBE_EVENT}",))
                 row = cursor.fetchone()
                 if row is None or row[0] is None:
-                    return False  # The table is made on first sight of the event.
+                    return False  # The writer creates the table with the first event.
                 cursor.execute(f"SELECT 1 FROM events.{PROBE_EVENT} WHERE _id = %s", (event_id,))  # noqa: S608 - our own constant
                 return cursor.fetchone() is not None
         finally:

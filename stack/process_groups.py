@@ -1,4 +1,4 @@
-"""Who belongs to a process: found by id and start time, never by name."""
+"""The processes of a part: found by id and start time, never by name."""
 
 import os
 import time
@@ -10,19 +10,19 @@ _POLL_SECONDS = 0.02
 
 
 def family_of(root: psutil.Process) -> set[psutil.Process]:
-    """Return the process, its descendants, and whoever is in the session it leads.
+    """Return the process, its descendants, and the members of the session that it leads.
 
-    Two ways because each misses some: Postgres' servers leave the session, Spark's Python
-    workers may outlive the parent that would name them as children.
+    Both searches are needed: Postgres' servers leave the session, and Spark's Python workers may outlive
+    the parent that would name them as children.
     """
     family: set[psutil.Process] = set()
     try:
         if root.is_running():
             family = {root, *root.children(recursive=True)}
         elif psutil.pid_exists(root.pid):
-            return family  # The id is a stranger's by now, and so is any session of that id.
+            return family  # The id has been reused by another process, and so may a session of that id.
     except psutil.NoSuchProcess:
-        pass  # It ended meanwhile and may have left others behind: the session tells.
+        pass  # The process has ended and may have left others in its session.
     return family | _session_of(root.pid)
 
 
@@ -48,7 +48,7 @@ def kill_all(family: set[psutil.Process]) -> None:
 
 
 def wait_all(family: set[psutil.Process], seconds: float = 10) -> bool:
-    """Wait until these processes have ended, at most so many seconds; tell whether they have."""
+    """Wait until these processes have ended, for at most so many seconds; return whether they have."""
     deadline = time.monotonic() + seconds
     while any(is_alive(process) for process in family):
         if time.monotonic() > deadline:
@@ -58,10 +58,10 @@ def wait_all(family: set[psutil.Process], seconds: float = 10) -> bool:
 
 
 def is_alive(process: psutil.Process) -> bool:
-    """Tell whether a process still runs.
+    """Return whether a process still runs.
 
-    One that has ended and that its parent has not asked about counts as ended: orphans'
-    new parent may be slow to ask, and there is nothing left to wait for.
+    A zombie counts as ended: the new parent of orphans may collect it late, and there is nothing left to
+    wait for.
     """
     try:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE

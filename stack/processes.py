@@ -1,9 +1,9 @@
 """Child processes that start, are watched and stop as a whole family.
 
-A part of the stack is more than one process: Spark has a JVM and Python workers, Postgres
-a process per connection, and some of these leave their parent's process group. So a child
-gets its own session and a log file, and stopping it means: ask it, wait, then end everything
-that descends from it or belongs to its session. Always by process id, never by name.
+A part of the stack is more than one process: Spark has a JVM and Python workers, Postgres a process per
+connection, and some of these leave their parent's process group. So a child gets its own session and a log
+file. Stopping it means a stop signal, a grace period, and the end of all its descendants and all processes of
+its session. Processes are always found by id, never by name.
 """
 
 import os
@@ -27,7 +27,7 @@ _POLL_SECONDS = 0.02
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """What to run, and under which name to report it."""
+    """A command, and the name for its reports."""
 
     name: str
     argv: Sequence[str]
@@ -40,7 +40,7 @@ class Command:
 
 
 class Child:
-    """One started command with everything that it starts in turn."""
+    """A started command with all its descendants."""
 
     def __init__(self, command: Command) -> None:
         """Describe the child; nothing runs before `start`."""
@@ -51,7 +51,7 @@ class Child:
 
     @property
     def name(self) -> str:
-        """The part's name, as people know it."""
+        """The part's display name."""
         return self.command.name
 
     @property
@@ -98,7 +98,7 @@ class Child:
 
     @property
     def exit_code(self) -> int | None:
-        """The exit code (negative: the signal that ended it), None while it runs."""
+        """The exit code (negative: the signal that ended it), or None while it runs."""
         return None if self._process is None else self._process.poll()
 
     def tail(self, lines: int = TAIL_LINES) -> str:
@@ -132,27 +132,27 @@ class Child:
         family = family_of(self._itself)
         if self.running:
             self.ask_to_stop()
-            with suppress(subprocess.TimeoutExpired):  # Whatever it was doing, it had its grace.
+            with suppress(subprocess.TimeoutExpired):  # The grace period is over.
                 self._process.wait(self.command.grace_seconds)
         self._end(family)
 
     def kill(self) -> None:
-        """End the child and its family at once, as a crash would: no one gets to clean up."""
+        """End the child and its family at once, as a crash would, without cleanup."""
         self._end(set())
 
     def _end(self, family: set[psutil.Process]) -> None:
         if self._process is None or self._itself is None:
             return
-        # Looked up again: it may have started others while it was asked to stop.
+        # Searched again: the child may have started others during its shutdown.
         family |= family_of(self._itself)
         kill_all(family)
-        self._process.wait()  # First, or whoever waits before us takes the exit code.
+        self._process.wait()  # Collected first, or another waiting thread takes the exit code.
         wait_all(family - {self._itself})
         GUARD.unwatch(self._process.pid)
 
 
 def wait_for(condition: Callable[[], bool], child: Child, seconds: float, *, waiting_for: str) -> None:
-    """Wait until the condition holds, looking after the child meanwhile.
+    """Wait until the condition holds, and watch the child meanwhile.
 
     Raises:
         StackError: the child ended, or the time ran out; with the end of its log.
@@ -170,7 +170,7 @@ def wait_for(condition: Callable[[], bool], child: Child, seconds: float, *, wai
 
 
 def describe_exit(code: int) -> str:
-    """Say in words how a process ended."""
+    """Return in words how a process ended."""
     if code < 0:
         try:
             name = signal.Signals(-code).name
@@ -181,7 +181,7 @@ def describe_exit(code: int) -> str:
 
 
 def tail_of(log: Path, lines: int = TAIL_LINES) -> str:
-    """Return the last lines of a log file, the empty string if there is none."""
+    """Return the last lines of a log file, or an empty text if there is none."""
     try:
         with log.open("rb") as file:
             file.seek(0, os.SEEK_END)

@@ -21,7 +21,7 @@ from stack.processes import Command, wait_for
 READY_SECONDS: Final = 60.0
 RULES: Final = Path(__file__).resolve().parent.parent / "deploy/prometheus/rules"
 PORT: Final = 9090
-#: What the rules and dashboards of deploy/ know the services by.
+#: The job names of the services in the rules and dashboards of deploy/.
 JOB_GATEWAY: Final = "onramp-gateway"
 JOB_WRITER: Final = "onramp-writer"
 JOB_AGENT: Final = "onramp-agent"
@@ -113,11 +113,11 @@ class Prometheus(PartProcess):
 
     @property
     def url(self) -> str:
-        """Its address, once it has been started."""
+        """The server's address, once it has been started."""
         return f"http://{LOOPBACK}:{self._port}"
 
     def start(self) -> None:
-        """Write its configuration and start it."""
+        """Write the configuration and start the server."""
         self._dir.mkdir(parents=True, exist_ok=True)
         self._port = self._port or free_port()
         # JSON is YAML too, and quotes every path as it must be.
@@ -125,7 +125,7 @@ class Prometheus(PartProcess):
         self._run(self._command())
 
     def wait_ready(self) -> None:
-        """Wait until it says that it is ready.
+        """Wait until the server reports that it is ready.
 
         Raises:
             StackError: it ended or the time ran out; with the end of its log.
@@ -156,13 +156,13 @@ class Prometheus(PartProcess):
         ]
         web = self._program.parent.parent / "share/prometheus/web"
         if web.is_dir() and web.parts[:2] != ("/", "usr"):
-            # Debian's own looks for its pages below /usr, where nothing was installed.
+            # Debian's build reads its pages below /usr, where nothing was installed.
             argv.append(f"--web.local-assets={web}")
         return Command(name="prometheus", argv=argv, log=self._dir / "prometheus.log", cwd=self._dir)
 
 
 def main() -> int:
-    """Fetch it if it is not there, and print where it is."""
+    """Fetch Prometheus if it is missing, and print its path."""
     try:
         print(ensure_programs().prometheus)
     except UnavailableError as error:

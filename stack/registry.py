@@ -1,4 +1,4 @@
-"""A registry of one's own, for benches and tests on brokers that others use too."""
+"""A separate registry for benches and tests on shared brokers."""
 
 import secrets
 from typing import Any
@@ -12,7 +12,7 @@ from shared.settings import KafkaSettings, RegistrySettings
 
 
 class OwnRegistry:
-    """A topic of its own, which the services follow that are started with `env`."""
+    """A separate registry topic, which services follow when they are started with `env`."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class OwnRegistry:
         return {"ONRAMP_REGISTRY_TOPIC": self.topic}
 
     def open(self) -> KafkaLog:
-        """Return its log; who opens it closes it."""
+        """Return the registry's log; the caller closes it."""
         return open_log(self.settings, self._kafka)
 
     def put(self, document: Any) -> int | None:

@@ -1,24 +1,24 @@
-"""What is told to whoever waits for the stack: steps that take time, and remarks."""
+"""Reports of progress: steps that take time, and warnings."""
 
 from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
 
 class Report(Protocol):
-    """Where progress goes: a terminal, plain lines, or nowhere."""
+    """The interface of a report: a terminal, plain lines, or none."""
 
     def step(self, text: str) -> AbstractContextManager[None]:
-        """Something that takes time starts; it is done when the context ends."""
+        """Report a step; it is done when the context ends."""
 
     def progress(self, text: str) -> None:
-        """How far the current step is; comes often, may be dropped."""
+        """Report the progress of the current step; frequent calls may be dropped."""
 
     def note(self, text: str) -> None:
-        """Something worth a line of its own."""
+        """Report a line of its own."""
 
 
 class Silent:
-    """A report that nobody reads."""
+    """A report that discards everything."""
 
     def step(self, text: str) -> AbstractContextManager[None]:  # noqa: ARG002 - see Report
         """Do nothing."""

@@ -1,7 +1,6 @@
-"""Starting the gateway and the writer as child processes, the way production starts them.
+"""Starts the gateway and the writer as child processes, the way production starts them.
 
-Addresses go in by environment variables and nothing else; ready is what the service's own
-`/readyz` says.
+Addresses are given by environment variables only; a service is ready when its own `/readyz` says so.
 """
 
 import sys
@@ -36,7 +35,7 @@ class Service:
 
     @property
     def children(self) -> list[Child]:
-        """The service's process; what it started in turn is its family."""
+        """The service's process; its descendants are its family."""
         return [self.child]
 
     @property
@@ -106,7 +105,7 @@ def writer(
         "ONRAMP_KAFKA_BOOTSTRAP": bootstrap,
         "ONRAMP_WRITER_DSN": dsn,
         "ONRAMP_WRITER_HTTP_PORT": str(port),
-        # Spark looks at JAVA_HOME first, and it may name a Java that Spark cannot use.
+        # Spark reads JAVA_HOME first, which may name a Java that Spark cannot use.
         "JAVA_HOME": str(find_java().home),
         "SPARK_LOCAL_IP": LOOPBACK,
         **(env or {}),

@@ -25,7 +25,7 @@ DATABASE: Final = "nycflights13"
 SCHEMA: Final = "app"
 DSN_ENV: Final = f"{ENV_PREFIX}NYC"
 TABLES: Final = ("flights", "airlines", "airports", "planes", "weather")
-#: As `onramp sources sql` names it.
+#: The publication's name in `onramp sources sql`.
 PUBLICATION: Final = f"onramp_{NAME}"
 ENTRY: Final = {"dsn_env": DSN_ENV, "schemas": [SCHEMA], "publish": NAME}
 _DDL: Final = """
@@ -67,7 +67,7 @@ def make(server: Postgres | None, bootstrap: str) -> None:
 
 
 def dsn(server: Postgres | None) -> str:
-    """Return the source's address; empty where the embedded server is not there or another one is named."""
+    """Return the source's address; empty without the embedded server, or when another source has the name."""
     return "" if server is None or DSN_ENV in os.environ else server.dsn_of(DATABASE)
 
 

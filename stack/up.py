@@ -1,8 +1,8 @@
-"""The whole stack: what is started in which order, and stopped in the reverse of it.
+"""The whole stack: its parts are started in order of dependencies, and stopped in reverse order.
 
-Order: Kafka and Postgres know nobody; the gateway needs Kafka; the writer needs both; Prometheus looks
-at all that run. On the way down the one who looks goes first, then the gateway, so that nothing new
-arrives, then the writer, then what they stood on.
+Kafka and Postgres have no dependencies; the gateway needs Kafka; the writer needs both; Prometheus scrapes
+all of them. Prometheus stops first, then the gateway, so that no new events arrive, then the writer, then
+Kafka and Postgres.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -70,17 +70,17 @@ class Stack:
 
     @property
     def data_dir(self) -> Path:
-        """Where data, logs and the development key are."""
+        """The folder of data, logs and the development key."""
         return self._plan.data_dir
 
     @property
     def processes(self) -> dict[str, int]:
-        """The process ids of what runs, by name; each is the head of a family."""
+        """The process ids of running parts, by name; each is the head of a family."""
         return {child.name: child.pid for _, part in self._parts for child in part.children}
 
     @property
     def owns_postgres(self) -> bool:
-        """Whether the database is the embedded one, not one that we were given."""
+        """Whether the database is the embedded one."""
         return self._plan.dsn is None
 
     def start(self) -> None:
@@ -141,14 +141,14 @@ class Stack:
         return new
 
     def check(self) -> None:
-        """Raise if a part that others need has ended by itself; the message shows its log's end."""
+        """Raise if a required part has ended by itself; the message shows the end of its log."""
         self._beside.look()
         for _, part in self._parts:
             if part not in self._beside:
                 part.check()
 
     def crash(self) -> StackError | None:
-        """Return the crash of a part, if there is one: it explains what else went wrong."""
+        """Return the crash of a part, if there is one: it explains the other failure."""
         try:
             self.check()
         except StackError as error:
@@ -156,7 +156,7 @@ class Stack:
         return None
 
     def stop(self) -> None:
-        """Stop what was started, in reverse order. A part that fails to stop stops nobody else's stop."""
+        """Stop the started parts in reverse order, also after one that fails to stop."""
         failures: list[Exception] = []
         if self._named is not None:
             self._named.close()
@@ -226,7 +226,7 @@ class Stack:
             wait_for(landed, writer.child, PROBE_SECONDS, waiting_for=f"the event {probe} has no row")
 
     def _start_admin(self) -> None:
-        """Start the admin service; nothing waits for it."""
+        """Start the admin service; no other part waits for it."""
         plan = self._plan
         admin = services.admin(
             bootstrap=self.bootstrap,
@@ -245,7 +245,7 @@ class Stack:
         self.admin = admin.url
 
     def _start_capture(self) -> None:
-        """Start what captures sources; events land without it, so one that fails ends nothing else."""
+        """Start the capture of sources; landing does not need it, so a failure ends no other part."""
         variables = {source.dsn_env for source in self.sources.values()}
         with self._report.step("Starting Kafka Connect, the agent and the modeler for sources"):
             env = {"ONRAMP_WRITER_DSN": self.dsn, **self._shared_env, **self._plan.writer_env}
@@ -277,7 +277,7 @@ class Stack:
                 part.wait_ready()
 
     def _launch(self, name: str, part: Part) -> Part:
-        """Start a part; noted first, because one that fails half-way must be stopped too."""
+        """Start a part, after noting it: a part whose start fails half-way must be stopped too."""
         self._parts.append((name, part))
         part.start()
         return part
@@ -290,6 +290,6 @@ class Stack:
 
     @contextmanager
     def _step(self, title: str) -> Iterator[None]:
-        """Report a step that a signal may end; outside of these a signal waits."""
+        """Report a step that a signal may end; outside of such steps a signal is stored."""
         with self._report.step(title), self._interrupts.allowed():
             yield
