@@ -1,4 +1,4 @@
-"""Send events to an Onramp gateway and lose none; the standard library is all it needs.
+"""Send events to an Onramp gateway without loss; it needs only the standard library.
 
 from onramp_client import Onramp
 

@@ -1,4 +1,4 @@
-"""The client for asyncio: the same threads send, and no call blocks the loop."""
+"""The asyncio client: the same threads send, and no call blocks the loop."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable
@@ -30,7 +30,7 @@ class AsyncOnramp:
 
         Raises:
             RuntimeError: no loop is running.
-            ValueError: the URL is no http or https one.
+            ValueError: the URL is not an http or https URL.
         """
         self._telling = _InLoop(on_settled)
         self._onramp = Onramp(url, key, telling=self._telling, **options)
@@ -48,7 +48,7 @@ class AsyncOnramp:
 
     @property
     def tally(self) -> Tally:
-        """Return the counts of the events by outcome."""
+        """Return the number of events by outcome."""
         return self._onramp.tally
 
     async def send(self, event_name: str, payload: dict[str, Any], **given: Unpack[Given]) -> str:
@@ -69,8 +69,8 @@ class AsyncOnramp:
 
         Raises:
             ValueError, TypeError: a payload is not JSON, and none was taken; or the client is closed.
-            OSError: the spool cannot be written; those before were taken.  Events with ids of
-                their own may all be sent again.
+            OSError: the spool cannot be written; earlier events were taken. Events with ids of
+                the caller may all be sent again.
         """
         many = [each async for chunk in _chunks(list(events)) for each in self._onramp.made(chunk)]
         async with self._lock:
@@ -79,7 +79,7 @@ class AsyncOnramp:
         return [event_id for event_id, _ in many]
 
     async def deliver(self, event_name: str, payload: dict[str, Any], **given: Unpack[Given]) -> Delivery:
-        """Send an event, as `send` does; wait for its outcome and the gateway's receipt or problem."""
+        """Send an event like `send`; return its outcome and the gateway's receipt or problem."""
         event_id = given["id"] = given.get("id") or new_id()
         delivery = self._telling.promise(event_id)
         await self.send(event_name, payload, **given)
@@ -111,7 +111,7 @@ class AsyncOnramp:
 
 
 async def _chunks(many: list[_T]) -> AsyncIterator[list[_T]]:
-    """Yield a few at a time; between them other tasks of the loop run."""
+    """Yield items a few at a time, so that other tasks of the loop run in between."""
     for start in range(0, len(many), _CHUNK):
         yield many[start : start + _CHUNK]
         await asyncio.sleep(0)
@@ -126,7 +126,7 @@ class _InLoop(Telling):
         self._promises: dict[str, asyncio.Future[Delivery]] = {}
 
     def promise(self, event_id: str) -> "asyncio.Future[Delivery]":
-        """Return a future of that event's outcome; the same id is the same event."""
+        """Return a future of the event's outcome; an equal id is the same event."""
         return self._promises.setdefault(event_id, self._loop.create_future())
 
     def tell(self, verdicts: list[Verdict]) -> int:

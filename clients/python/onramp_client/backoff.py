@@ -1,4 +1,4 @@
-"""The client's one backoff: the wait before a batch is sent again."""
+"""The client's backoff: the wait before a batch is sent again."""
 
 import random
 import re
@@ -14,7 +14,7 @@ _SECONDS: Final = re.compile(r"[0-9]+", re.ASCII)
 
 
 def retry_after(headers: Mapping[str, str], now: float) -> float:
-    """Return the seconds that an answer asks to wait; headers are in lower case, `now` is Unix time."""
+    """Return the seconds of a Retry-After header; header names are in lower case, `now` is Unix time."""
     asked = headers.get("retry-after", "").strip()
     if _SECONDS.fullmatch(asked):
         return min(float(asked), MAX_RETRY_AFTER)
@@ -27,9 +27,9 @@ def retry_after(headers: Mapping[str, str], now: float) -> float:
 
 
 def retry_delay(asked: float, attempt: int, first: float) -> float:
-    """Return the seconds until the next attempt: what was asked, and on top a backoff with full jitter.
+    """Return the seconds until the next attempt: `requested` plus a backoff with full jitter.
 
-    Without jitter a thousand clients would come back at the same time.
+    Without jitter a thousand clients would retry at the same time.
     """
     backoff = min(first * 2 ** min(attempt, _MAX_DOUBLINGS), _MAX_BACKOFF)
     return asked + random.uniform(0, backoff)  # noqa: S311 - no secret

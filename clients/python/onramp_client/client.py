@@ -1,4 +1,4 @@
-"""The client: queues events at once, and sends them from threads until each of them has its verdict."""
+"""The client: queues events at once, and sends them from threads until each has a verdict."""
 
 import contextlib
 import threading
@@ -23,7 +23,7 @@ _OUTCOMES_WITHOUT_PROBLEM = (ACCEPTED, KEPT)
 
 
 class Onramp(Sending):
-    """A queue in front of a gateway.  Thread-safe, and safe to fork; close it at the end."""
+    """A queue in front of a gateway. Thread-safe and fork-safe; must be closed at the end."""
 
     def __init__(
         self,
@@ -46,31 +46,31 @@ class Onramp(Sending):
         on_settled: OnSettled | None = None,
         telling: Telling | None = None,
     ) -> None:
-        """Start nothing before the first event, except to send what an earlier process left in the spool.
+        """Start no thread before the first event, except to send the spool of an earlier process.
 
         Args:
             url: the gateway's address; it may have a path before /v1/events.
             key: the API key.
-            version: `metadata.version` of events that do not say their own.
-            batch: most events in one request.
-            batch_bytes: most bytes in one request, before gzip; a single event may have more.
-            linger_seconds: longest time that an event waits for others, to share a request with them.
-            queue_size: most events that are not settled; `send` raises `QueueFullError` beyond.
-            queue_bytes: most bytes that are not settled.
-            connections: most requests at a time; with one, events that need no retry keep their order.
-            timeout_seconds: longest wait for one answer; above the gateway's deadline.
-            give_up_seconds: how long an event is sent again before it counts as unknown.  With a
-                spool nothing is given up.
-            backoff_seconds: longest pause before the first retry; it doubles with each.
-            gzip_over: bodies larger than this are compressed; None: none.
-            spool: a folder where events are kept until they are settled, beyond the process's end.
-            spool_bytes: most bytes of this process's file there.
+            version: `metadata.version` of events without their own.
+            batch: maximum events in one request.
+            batch_bytes: maximum bytes in one request, before gzip; a single event may have more.
+            linger_seconds: maximum time that an event waits for others, to share a request.
+            queue_size: maximum unsettled events; `send` raises `QueueFullError` above it.
+            queue_bytes: maximum unsettled bytes.
+            connections: maximum concurrent requests; with one, events without a retry keep their order.
+            timeout_seconds: maximum wait for one answer; above the gateway's deadline.
+            give_up_seconds: seconds of retries before an event counts as unknown. With a
+                spool no event is given up.
+            backoff_seconds: maximum pause before the first retry; it doubles with each.
+            gzip_over: minimum bytes of a body to compress; None: never.
+            spool: a folder that stores events until they are settled, beyond the process's end.
+            spool_bytes: maximum bytes of this process's file there.
             on_settled: called in a sending thread with an event's id, its outcome (accepted,
-                rejected, unknown, kept) and the gateway's receipt or problem.
-            telling: instead of `on_settled`: called with all verdicts of one answer at once.
+                rejected, unknown, spooled) and the gateway's receipt or problem.
+            callbacks: replaces `on_settled`: called with all verdicts of one answer at once.
 
         Raises:
-            ValueError: the URL is no http or https one.
+            ValueError: the URL is not an http or https URL.
         """
         super().__init__(version)
         self._give_up_seconds = float("inf") if spool else give_up_seconds
@@ -107,7 +107,7 @@ class Onramp(Sending):
         self.close()
 
     def send_many_bytes(self, events: Iterable[tuple[str, bytes]], *, block_seconds: float = 0.0) -> None:
-        """Queue ids and the bytes of their envelopes, each one line of JSON; raises as `send_many` does."""
+        """Queue ids and the bytes of their envelopes, each one line of JSON; raises like `send_many`."""
         envelopes = list(events)
         with self._changed:
             until = (now := time.monotonic()) + block_seconds
@@ -154,15 +154,15 @@ class Onramp(Sending):
     # --- the state, which the child of a fork starts again -------------------------------------
 
     def hold(self) -> None:
-        """Keep the state as it is; called before a fork."""
+        """Lock the state; called before a fork."""
         self._changed.acquire()
 
     def release(self) -> None:
-        """Go on; called in the parent after a fork."""
+        """Unlock the state; called in the parent after a fork."""
         self._changed.release()
 
     def reset_in_child(self) -> None:
-        """Start again without the parent's events, threads and connections; called in the child."""
+        """Reset to no events, threads and connections; called in the child."""
         self._transport.forget()
         self._spool.forget()
         self._reset()
@@ -177,7 +177,7 @@ class Onramp(Sending):
         self._closed = False
 
     def _wait_for_room(self, size: int, until: float) -> float:
-        """Wait until there is room for `size` bytes, at most `until`; return the time then."""
+        """Wait until there is room for `size` bytes, at most until `until`; return the current time."""
         if not self._changed.wait_for(lambda: self._is_free_for(size), max(0.0, until - time.monotonic())):
             raise QueueFullError(f"{self._outbox.pending:,} events wait for the gateway; {self._spool.usage}")
         return time.monotonic()
@@ -216,7 +216,7 @@ class Onramp(Sending):
         return UNKNOWN if event.ticket is None else KEPT
 
     def _replay(self) -> None:
-        """Queue what ended processes left in the spool, one of its files at a time."""
+        """Queue events of ended processes in the spool, one file at a time."""
         with self._changed:
             if self._has_stopped:
                 return
@@ -244,7 +244,7 @@ class Onramp(Sending):
                 self._settle(outbox, result.settled)
 
     def _next_batch(self, outbox: Outbox) -> Batch | None:
-        """Wait for a batch; None ends the thread, also after a fork gave the client another outbox."""
+        """Wait for a batch; None ends the thread, also after a fork replaced the client's outbox."""
         with self._changed:
             while outbox is self._outbox and not (self._closed and not outbox.pending):
                 now = time.monotonic()

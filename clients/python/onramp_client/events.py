@@ -1,4 +1,4 @@
-"""Events and their outcomes.  An event is made once, so that every retry of it has the same bytes."""
+"""Events and their outcomes. An event is serialized once, so that every retry has the same bytes."""
 
 import json
 import uuid
@@ -17,9 +17,9 @@ _MAX_PROBLEMS: Final = 10
 
 
 class QueueFullError(Exception):
-    """More events are waiting than the bounds allow: the gateway is slower than the sender, or away.
+    """More events are waiting than the limits allow: the gateway is slower than the sender, or unreachable.
 
-    `taken` has the ids of the events that `send_many` still queued: the first ones of its list.
+    `taken` has the ids of the events that `send_many` did queue: the first ones of its list.
     """
 
     def __init__(self, message: str, taken: Sequence[str] = ()) -> None:
@@ -28,7 +28,7 @@ class QueueFullError(Exception):
 
 
 class Given(TypedDict, total=False):
-    """Optional parts of an event; what is missing or None has a default."""
+    """Optional parts of an event; a missing or None part has a default."""
 
     #: Default: a random one.  Give one of your own if you may send the event again: the same id lands once.
     id: str | None
@@ -47,7 +47,7 @@ class NewEvent(Given):
 
 @dataclass(slots=True, eq=False)
 class Event:
-    """One event on its way; `ticket` identifies it in the spool, if there is one."""
+    """A queued event; `ticket` identifies it in the spool, if there is one."""
 
     id: str
     body: bytes
@@ -77,7 +77,7 @@ class Tally:
     problems: list[dict[str, Any]] = field(default_factory=list)
 
     def count(self, outcome: str, events: int) -> None:
-        """Add to the count of an outcome."""
+        """Count events of an outcome."""
         setattr(self, outcome, getattr(self, outcome) + events)
 
     def tell(self, problem: dict[str, Any]) -> None:

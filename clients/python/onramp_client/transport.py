@@ -1,4 +1,4 @@
-"""Sends one batch to the gateway: a request, its answer, and what that means for each of its events."""
+"""Sends a batch to the gateway: a request, its answer, and the result for each event."""
 
 import gzip
 import http.client
@@ -36,7 +36,7 @@ class SendResult:
 
 
 class Transport:
-    """Sends batches; every thread has a connection of its own."""
+    """Sends batches; every thread has its own connection."""
 
     def __init__(
         self,
@@ -60,25 +60,25 @@ class Transport:
         self._logged: set[object] = set()
 
     def connect(self) -> Connection:
-        """Return a connection for one thread, which connects when it is first used."""
+        """Return a connection for one thread, which connects at its first use."""
         connection = Connection(self._target, self._timeout_seconds)
         self._connections.add(connection)
         return connection
 
     def abort(self) -> None:
-        """End all waiting for answers."""
+        """Abort all waiting for answers."""
         for connection in list(self._connections):
             connection.abort()
 
     def forget(self) -> None:
-        """Drop all connections without ending them: after a fork they are the parent's."""
+        """Drop all connections without ending them: after a fork they belong to the parent."""
         for connection in list(self._connections):
             connection.forget()
         self._connections = weakref.WeakSet()
         self._lock = threading.Lock()
 
     def send(self, connection: Connection, batch: Batch) -> SendResult:
-        """Send a batch once, without those of its events whose time is over."""
+        """Send a batch once, without expired events."""
         now = time.monotonic()
         late = [event for event in batch.events if batch.attempts and event.give_up_at <= now]
         result = SendResult([(event, UNKNOWN, batch.problem) for event in late])
@@ -106,7 +106,7 @@ class Transport:
     def _request(
         self, connection: Connection, events: list[Event], body: bytes
     ) -> tuple[Judgement, float, int]:
-        """Return the judgement, the seconds that the answer asks to wait, and its status (0: no answer)."""
+        """Return the evaluation, the requested seconds of wait, and the status (0: no answer)."""
         try:
             answer = self._post(connection, body)
             judgement = judge(events, answer)
@@ -133,7 +133,7 @@ class Transport:
         return {"detail": detail}
 
     def _log_once(self, kind: object, detail: str, answer: Answer | None = None) -> None:
-        """Log each kind of trouble once, until events get through again."""
+        """Log each kind of problem once, until events are delivered again."""
         with self._lock:
             if kind in self._logged:
                 return

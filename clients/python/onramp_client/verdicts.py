@@ -1,7 +1,7 @@
-"""Reads from an answer what becomes of each event of a batch: settled, or sent again, whole or in halves.
+"""Evaluates an answer for each event of a batch: settled, or sent again, whole or in halves.
 
-Only the gateway's own documents settle an event: a receipt, or a problem that says that the
-event is surely not on Kafka.  After any other answer, a proxy's for instance, events are sent again.
+Only the gateway's documents settle an event: a receipt, or a problem that says that the
+event is certainly not on Kafka. After any other answer, e.g. of a proxy, events are sent again.
 """
 
 import json
@@ -28,7 +28,7 @@ _PROBLEMS: Final = "/errors/"
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An HTTP answer; the headers' names are in lower case."""
+    """An HTTP answer; header names are in lower case."""
 
     status: int
     headers: Mapping[str, str]
@@ -61,7 +61,7 @@ def judge(events: list[Event], answer: Answer) -> Judgement:
 
 
 def unsent(events: list[Event], problem: dict[str, Any]) -> Judgement:
-    """Send halves after a connection broke while the body was sent: a smaller one may get through."""
+    """Return the halves of a batch whose connection broke while the body was sent: a smaller one may pass."""
     return Judgement(again=_halves(events), problem=problem)
 
 
@@ -92,7 +92,7 @@ def _verdict(event: Event, result: Any) -> Verdict | None:
 
 
 def _rejected(events: list[Event], problem: dict[str, Any]) -> Judgement:
-    """Settle an event that was rejected alone; send halves of others: one of them may be at fault."""
+    """Settle an event that was rejected alone; split a rejected batch, of which one event may be at fault."""
     if len(events) == 1:
         return Judgement(settled=[(events[0], REJECTED, problem)], problem=problem)
     return Judgement(again=_halves(events), at_once=True, problem=problem)
@@ -108,7 +108,7 @@ def _is_final(answer: Answer, document: dict[str, Any]) -> bool:
 
 
 def _is_problem(document: dict[str, Any]) -> bool:
-    """Return whether the gateway itself says that the event is surely not on Kafka."""
+    """Return whether the gateway itself says that the event is certainly not on Kafka."""
     return document.get("accepted") is False and str(document.get("type")).startswith(_PROBLEMS)
 
 
@@ -123,7 +123,7 @@ def _document(answer: Answer) -> dict[str, Any]:
 
 
 def _foreign(answer: Answer) -> dict[str, Any]:
-    """Return a problem for an answer that is not the gateway's, without its text: it may be a page."""
+    """Return a problem for an answer that is not from the gateway, without its text, which may be a page."""
     kind = answer.headers.get("content-type", "nothing")[:100]
     return {"status": answer.status, "detail": f"no answer of the gateway's: {answer.status} with {kind}"}
 
