@@ -1,4 +1,4 @@
-"""Packets for tables that do not exist, beside `make bench-latency`: what their neighbours wait for them."""
+"""Packets for missing tables during `make bench-latency`, to measure the delay of other packets."""
 
 from collections.abc import Iterator
 from itertools import count

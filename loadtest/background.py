@@ -1,4 +1,4 @@
-"""Something that is looked at again and again while a block lasts."""
+"""Calls a function repeatedly from a thread while a block runs."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def repeatedly(seconds: float, look: Callable[[], None]) -> Iterator[None]:
-    """Call `look` from a thread of its own, so many seconds after the last time, until the block ends."""
+    """Call `poll` from a thread of its own, so many seconds after the last call, until the block ends."""
     stop = threading.Event()
 
     def watch() -> None:

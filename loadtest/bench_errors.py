@@ -1,4 +1,4 @@
-"""``make bench-errors``: a million parked events in 2,000 groups, kept, looked at, discarded, replayed.
+"""``make bench-errors``: a million parked events in 2,000 groups: stored, read, discarded, replayed.
 
 Records as the writer parks them are put on `onramp.user_errors` of an embedded stack, whose admin service
 keeps them.  Then pages are asked over the socket, all are discarded and restored, a tenth is replayed as it
@@ -36,7 +36,7 @@ from loadtest.target import Target, embedded
 from shared import wire
 from stack.part_process import answers_ok
 
-#: Of a whole run; a smaller one is a trial and not kept.
+#: The size of a whole run; a smaller one is a trial and is not stored.
 WHOLE: Final = 1_000_000
 _NAMES: Final = 10
 _CODE: Final = "data_rejected"
@@ -167,7 +167,7 @@ def _live(target: Target, *, rate: float, seconds: float, names: int) -> list[An
 
 
 def keep(target: Target, asked: Asked, args: argparse.Namespace) -> dict[str, Any]:
-    """Park, and see how fast it is kept: from the first fifth to the last."""
+    """Park events, and measure how fast they are stored, from the first fifth to the last."""
     before = asked.ask("/readyz")["kept"]
     parking = threading.Thread(target=park, args=(target, args.events, args.groups, args.size))
     parking.start()
@@ -288,7 +288,7 @@ def measure(target: Target, args: argparse.Namespace) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Run and print JSON; a whole run is kept."""
+    """Run and print JSON; a whole run is stored."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -48,7 +48,7 @@ from stack.registry import OwnRegistry
 BATCHES: Final = Scenario("batches of 500", "array", 500, 8)
 _PATIENCE_SECONDS: Final = 30.0
 _LOOK_SECONDS: Final = 0.005
-#: Both services look twice a second.
+#: Both services poll twice a second.
 _LOOKS_SECONDS: Final = 0.5
 _STRIDE_SECONDS: Final = 0.137
 _WARM_SECONDS: Final = 2.0
@@ -56,12 +56,12 @@ _RATE: Final = 200
 #: Of a line of the open loop: due, answered, name, topic, partition, offset.
 _WITH_RECEIPT: Final = 6
 _UNAUTHENTICATED: Final = 401
-#: A change every so often: each is a look of its own.
+#: Seconds between two changes, so that each needs a poll of its own.
 _CHANGE_SECONDS: Final = 0.6
 
 
 class Parts(NamedTuple):
-    """What every case stands on."""
+    """The processes of every case."""
 
     kafka: Kafka
     postgres: Postgres
@@ -85,7 +85,7 @@ def in_force(on: Parts, args: argparse.Namespace) -> dict[str, Any]:
         watched = stack.enter_context(closing(Watched(registry)))
         client = stack.enter_context(httpx2.Client(timeout=_PATIENCE_SECONDS))
         for n in range(args.changes):
-            time.sleep(n * _STRIDE_SECONDS % _LOOKS_SECONDS)  # whenever in the time between two looks
+            time.sleep(n * _STRIDE_SECONDS % _LOOKS_SECONDS)  # at different times between two polls
             secret, holder = _holder(f"key-{n}")
             changed = watched.change({f"key-{n}": holder})
             waits = {

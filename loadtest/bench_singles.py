@@ -1,4 +1,4 @@
-"""What a single event costs the gateway at a steady rate, for settings (or trees) in turn.
+"""Measures the gateway's cost of a single event at a steady rate, for settings (or trees) in turn.
 
 ``python -m loadtest.bench_singles --variant LINGER_MS=0 --variant LINGER_MS=5``: the gateways of all
 variants are up at once on the same Kafka and every round loads each in turn, so that what the machine

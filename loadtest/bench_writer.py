@@ -204,7 +204,7 @@ class Memory:
 
     def look(self) -> None:
         """Look now."""
-        with suppress(psutil.Error):  # a worker that ends while it is looked at
+        with suppress(psutil.Error):  # a worker that ends during the poll
             self.most = max(self.most, cost(self._service.pid).pss, key=lambda pss: sum(pss.values()))
 
 

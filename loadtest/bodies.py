@@ -1,4 +1,4 @@
-"""What goes over the wire, written once; of each request only the numbers are written again.
+"""The bodies of requests, rendered once; only the numbers of each request are rendered again.
 
 Every packet has a number of nine digits: its id ends in it and its data or payload holds it
 as `i`, so that 15 bytes suffice for a packet that can be told from all others.
@@ -25,7 +25,7 @@ _FASTEST: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """What one run's packets are called; each run has names of its own."""
+    """The names of one run's packets; each run has its own."""
 
     run: str
     database: str = "onramp"

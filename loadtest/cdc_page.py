@@ -1,4 +1,4 @@
-"""The page that is made of `make bench-cdc`'s kept results: no figure is typed by hand."""
+"""Renders the page of `make bench-cdc`'s stored results: no figure is typed by hand."""
 
 import json
 from pathlib import Path
@@ -35,7 +35,7 @@ _AIMS: Final = {
 
 
 def page(results: dict[str, dict[str, Any]]) -> str:
-    """Return the page of all kept results, by their parts."""
+    """Return the page of all stored results, by their parts."""
     known = [(part, results[part]) for part in _AIMS if part in results]
     return "\n".join([_HEAD, *(_section(part, result) for part, result in known)])
 

@@ -165,7 +165,7 @@ def crash(on: CdcStack, args: argparse.Namespace) -> dict[str, Any]:
 
 
 def dead(on: CdcStack, args: argparse.Namespace) -> dict[str, Any]:
-    """Two sources, of which one's server is dead: how soon the other's commits are public, beside before."""
+    """Two sources, one with a dead server: how soon the other one's commits are public, against before."""
     tables = {source: on.make_table(source, "dead") for source in (STEADY, AWAY)}
     found: dict[str, Any] = {"rate": args.rate}
     for n, name in enumerate(("before", "meanwhile")):
@@ -183,7 +183,7 @@ def dead(on: CdcStack, args: argparse.Namespace) -> dict[str, Any]:
 
 
 def source(on: CdcStack, args: argparse.Namespace) -> dict[str, Any]:
-    """What the agent costs a source's server while nobody alters tables, by their number."""
+    """Measure the agent's cost at a source's server without schema changes, by the number of tables."""
     shares = {
         f"percent_of_a_core_{n}_tables": _share_of_a_core(on, n, args.looks) for n in args.looked_tables
     }
@@ -191,7 +191,7 @@ def source(on: CdcStack, args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _share_of_a_core(on: CdcStack, tables: int, looks: int) -> float:
-    """Return the CPU seconds of the agent's session in percent of the seconds in which it looked."""
+    """Return the CPU seconds of the agent's session in percent of the seconds in which it polled."""
     name = f"looked_{tables}"
     on.home.create_database(name)
     dsn = on.home.dsn_of(name)

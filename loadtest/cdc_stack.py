@@ -1,4 +1,4 @@
-"""What the bench of sources stands on: two servers, three sources, Kafka Connect, the writer, the modeler.
+"""The stack of the bench of sources: two servers, three sources, Kafka Connect, the writer, the merger.
 
 `steady` and `third` are databases of the server that has the warehouse too; `away` is one of a server of its
 own, which may die.  `large` is registered by its part alone.
@@ -94,7 +94,7 @@ class CdcStack:
         return self.server(source).dsn_of(f"source_{source}")
 
     def child(self, name: str) -> Child:
-        """Return a process of what captures: connect, agent or modeler."""
+        """Return a process of what captures: connect, agent or merger."""
         (child,) = (c for c in self.capture.children if c.name == name)
         return child
 

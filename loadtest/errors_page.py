@@ -1,4 +1,4 @@
-"""The page that is made of `make bench-errors`' kept result: no figure is typed by hand."""
+"""Renders the page of `make bench-errors`' stored result: no figure is typed by hand."""
 
 import json
 from pathlib import Path
@@ -52,7 +52,7 @@ def page(result: dict[str, Any]) -> str:
 
 
 def write(folder: Path = RESULTS) -> None:
-    """Write the page beside its result."""
+    """Write the page into the folder of its result."""
     result = json.loads((folder / RESULT).read_text("utf-8"))
     (folder / _PAGE).write_text(page(result), "utf-8")
 

@@ -16,7 +16,7 @@ _ONCE: Final = 0.25
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One figure of one bench: a value for each round, never the best alone."""
+    """A figure of a bench: a value for each round, never only the best."""
 
     name: str
     unit: str

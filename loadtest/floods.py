@@ -22,10 +22,10 @@ from stack.kafka import Kafka
 from stack.ports import LOOPBACK
 
 MIB: Final = 2**20
-#: What the process may have beside its budget.
+#: Bytes that the process may have in addition to its budget.
 BESIDE: Final = 100 * MIB
 _HEAD: Final = b"POST /v1/events HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-#: Few bytes on the wire and a large answer: each event's fault is told.
+#: Few bytes on the wire and a large answer, which reports each event's error.
 _FAULTS: Final = gzip.compress(b"[" + b"{}," * 1_999 + b"{}]")
 #: 9 KB on the wire, and 9 MB inflated.
 _GIANT: Final = gzip.compress(b"[" + (b" " * 4500 + b"{},") * 1_999 + b"{}]")
@@ -41,7 +41,7 @@ class _Client:
         self._writer = writer
 
     async def say(self, piece: bytes) -> None:
-        with suppress(ConnectionError):  # a refusal may come before all is said
+        with suppress(ConnectionError):  # a refusal may come before everything is sent
             self._writer.write(piece)
             await self._writer.drain()
 

@@ -1,4 +1,4 @@
-"""The page that is made of the gateway's kept results: no figure is typed by hand."""
+"""Renders the page of the gateway's stored results: no figure is typed by hand."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -98,7 +98,7 @@ def of(folder: Path) -> str:
 
 
 def write(folder: Path = RESULTS) -> None:
-    """Write the page beside its results."""
+    """Write the page into the folder of its results."""
     (folder / _PAGE).write_text(of(folder), "utf-8")
 
 

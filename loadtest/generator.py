@@ -1,4 +1,4 @@
-"""What all of locust's users share: the schedule, the bodies, the numbers and the history.
+"""The state that locust's users share: the schedule, the bodies, the numbers and the history.
 
 The load is an open model: when a request is due is decided before the run and waits for no
 answer.  A user takes the next start, waits for its moment and sends.  When all users are
@@ -23,7 +23,7 @@ from loadtest.shapes import Shape, Step
 
 #: Where the runner has written what this generator is to do.
 ORDER: Final = "ONRAMP_LOAD_ORDER"
-#: The file beside the order that asks for an early end.
+#: The file in the order's folder that requests an early end.
 STOP: Final = "stop"
 _FLUSH_SECONDS: Final = 0.02
 _LEASED_REQUESTS: Final = 200
@@ -33,7 +33,7 @@ _BEFORE_THE_FIRST: Final = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """What a generator is to do and where."""
+    """The order of a generator: its load and its target."""
 
     shape: Shape
     names: Names
@@ -45,7 +45,7 @@ class Order:
     ca_file: str = ""
 
     def write(self, file: Path) -> None:
-        """Keep it for the generator; it holds a key, so nobody else may read it."""
+        """Store the order for the generator, readable by its owner only: it has a key."""
         shape = {f: getattr(self.shape, f) for f in self.shape.__slots__}
         shape["steps"] = [[s.seconds, s.rate] for s in self.shape.steps]
         rest = {f: getattr(self, f) for f in self.__slots__ if f not in ("shape", "names")}
@@ -71,7 +71,7 @@ class Load:
     """One run, as seen from inside of locust."""
 
     def __init__(self, order: Order, stop: Path) -> None:
-        """Connect to whoever writes the history.  When the file `stop` is there, no more is sent."""
+        """Connect to the writer of the history.  Sending ends when the file `stop` exists."""
         self.order = order
         self.bodies = Bodies(order.shape, order.names)
         self.busy = 0

@@ -1,4 +1,4 @@
-"""The page that is made of `python -m loadtest.bench_growth`'s kept results: no figure is typed by hand."""
+"""Renders the page of `python -m loadtest.bench_growth`'s stored results: no figure is typed by hand."""
 
 import json
 from pathlib import Path
@@ -21,7 +21,7 @@ _ABOUT: Final = {"case", "at", "load_average_before", "load_average_after", "mac
 
 
 def page(results: dict[str, dict[str, Any]]) -> str:
-    """Return the page of all kept results, by their names."""
+    """Return the page of all stored results, by their names."""
     return "\n".join([_HEAD, *(_section(name, result) for name, result in sorted(results.items()))])
 
 
@@ -39,7 +39,7 @@ def _section(name: str, result: dict[str, Any]) -> str:
 
 
 def write(folder: Path = RESULTS) -> None:
-    """Write the page beside its results."""
+    """Write the page into the folder of its results."""
     results = {p.stem: json.loads(p.read_text("utf-8")) for p in folder.glob("growth-*.json")}
     (folder / _PAGE).write_text(page(results), "utf-8")
 

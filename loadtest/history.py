@@ -1,4 +1,4 @@
-"""What the generator did, written down and fsynced by a process outside of it.
+"""The generator's history, which another process writes and fsyncs.
 
 The generator may send only numbers that it has leased, and a lease is on the disk before it
 is granted.  So whatever happens to the generator: a number without a lease was never sent,
@@ -35,7 +35,7 @@ _READ: Final = 1 << 20
 
 
 class Recorder:
-    """Runs beside the generator, in another process, and owns the file."""
+    """Runs in another process than the generator, and owns the file."""
 
     def __init__(self, file: Path, first: int) -> None:
         """Nothing is opened before it is entered.  Numbers are leased from `first` on."""
@@ -142,7 +142,7 @@ class Reporter:
         self._lock = threading.Lock()
 
     def numbers(self, count: int) -> int:
-        """Return the first of `count` numbers in a row that nobody else has; they count as sent."""
+        """Return the first of `count` consecutive numbers of one client; they count as sent."""
         with self._lock:
             if self._end - self._next < count:
                 self._give_back()

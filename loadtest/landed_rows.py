@@ -1,4 +1,4 @@
-"""What is in Postgres of a run: the number of every row, and which record of Kafka it was.
+"""The rows of a run in Postgres: the number of every row, and its record on Kafka.
 
 Rows come as binary COPY of three bigints, so that tens of millions are read in a minute.
 """

@@ -65,7 +65,7 @@ class _Http(_Open, FastHttpUser):
     abstract = True
     network_timeout = 30.0
     connection_timeout = 10.0
-    insecure = False  # An API key goes to nobody who only says that he is the gateway.
+    insecure = False  # The API key must not go to an impostor of the gateway.
     ssl_context_factory = staticmethod(_trusting)
 
     def on_start(self) -> None:
@@ -94,7 +94,7 @@ class _Http(_Open, FastHttpUser):
 def _note_answer(
     answer: ResponseContextManager, first: int, times: tuple[float, float, float], size: int
 ) -> None:
-    """What an answer says of its packets.  Only a definite refusal is one; silence is unknown."""
+    """Return the outcomes of an answer's packets.  Only a definite refusal is one; no answer is unknown."""
     status = answer.status_code
     if status == _ACCEPTED:
         LOAD.note(OK, first, SHAPE.batch, times, wire=size)
@@ -164,7 +164,7 @@ class Packet(_Open):
     _producers: ClassVar[list[Producer]] = []
 
     def on_start(self) -> None:
-        """A producer of its own, and somebody who asks it for acknowledgements."""
+        """A producer of its own, and a thread that polls its acknowledgements."""
         settings = {
             **way_to(LOAD.order.bootstrap),
             "acks": "all",

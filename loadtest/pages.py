@@ -290,7 +290,7 @@ def _page(parts: Iterable[str]) -> str:
 
 
 def write(folder: Path = RESULTS) -> None:
-    """Write the pages; results that are kept elsewhere get theirs there, and change no document."""
+    """Write the pages; results that are stored elsewhere get theirs there, and change no document."""
     runs = results(folder)
     (folder / "README.md").write_text(results_page(runs), "utf-8")
     if folder.resolve() == RESULTS:

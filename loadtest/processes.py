@@ -1,4 +1,4 @@
-"""What a process tree costs: CPU seconds by kind, and memory as PSS (shared pages counted once)."""
+"""The cost of a process tree: CPU seconds by kind, and memory as PSS (shared pages counted once)."""
 
 from collections import defaultdict
 from collections.abc import Iterable

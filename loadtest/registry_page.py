@@ -1,4 +1,4 @@
-"""The page that is made of `python -m loadtest.bench_registry`'s kept results: no figure is typed by hand."""
+"""Renders the page of `python -m loadtest.bench_registry`'s stored results: no figure is typed by hand."""
 
 import json
 from pathlib import Path
@@ -29,7 +29,7 @@ _AIMS: Final = {
 
 
 def page(results: dict[str, dict[str, Any]]) -> str:
-    """Return the page of all kept results, by their cases."""
+    """Return the page of all stored results, by their cases."""
     known = [(case, results[case]) for case in _AIMS if case in results]
     return "\n".join([_HEAD, *(_section(case, result) for case, result in known)])
 
@@ -41,7 +41,7 @@ def _section(case: str, result: dict[str, Any]) -> str:
 
 
 def write(folder: Path = RESULTS) -> None:
-    """Write the page beside its results."""
+    """Write the page into the folder of its results."""
     results = {
         file.stem.removeprefix("registry-"): json.loads(file.read_text("utf-8"))
         for file in folder.glob("registry-*.json")

@@ -1,4 +1,4 @@
-"""What a run leaves behind: a JSON file, a chart, and lines for whoever watched it."""
+"""The report of a run: a JSON file, a chart, and lines for the terminal."""
 
 import argparse
 import json
@@ -155,7 +155,7 @@ def name_of(shape: Shape, args: argparse.Namespace) -> str:
 
 
 def keep(result: dict[str, Any], out: Path) -> None:
-    """Write the JSON file, a key a line, and the chart beside it."""
+    """Write the JSON file, one key per line, and the chart into the same folder."""
     out.mkdir(parents=True, exist_ok=True)
     lines = ",\n".join(f"{json.dumps(key)}: {json.dumps(value)}" for key, value in result.items())
     (out / f"{result['file']}.json").write_text(f"{{\n{lines}\n}}\n", "utf-8")

@@ -223,7 +223,7 @@ def _group(brokers: int, group: list[Shape], args: argparse.Namespace) -> list[d
 
 
 def run_and_report(target: Target, shape: Shape, args: argparse.Namespace, *, keep: bool) -> dict[str, Any]:
-    """Run and, if it is to be kept, write and print what came of it."""
+    """Run; write the report if it is to be stored, and print it."""
     print(f"{shape.name}: {shape.seconds:g} s …", flush=True)
     result = run(target, shape, args)
     if keep:

@@ -1,4 +1,4 @@
-"""What is offered: how many packets a second at which moment, how large, in which form.
+"""Load shapes: packets per second over time, their size and their form.
 
 A packet's size is the bytes of its `data` (through Kafka) or `payload` (through HTTP); the
 bytes on the wire, envelope and headers included, are printed beside it.
@@ -56,7 +56,7 @@ class Shape:
 
     @property
     def seconds(self) -> float:
-        """How long it is offered."""
+        """The duration of the load."""
         return sum(step.seconds for step in self.steps)
 
     def rate_at(self, second: float) -> float:

@@ -1,4 +1,4 @@
-"""How long rows stood still: the longest time in which some were waited for and none landed."""
+"""Stalls: the longest time in which rows were due and none landed."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What is put under load: an embedded stack of its own, or whatever is at a URL.
+"""The target of the load: an embedded stack of its own, or the gateway at a URL.
 
 With Kafka's address and a database's DSN a run is verified and measured to the row; a URL
 alone is loaded and its answers are measured.
@@ -29,7 +29,7 @@ _DATA: Final = ROOT / ".onramp" / "load"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """Where to send, and where to look for what became of it."""
+    """The gateway's address, and the database where its rows land."""
 
     url: str
     api_key: str = ""
@@ -50,7 +50,7 @@ class Target:
 
     @property
     def verifiable(self) -> bool:
-        """Whether there is somewhere to look."""
+        """Whether the target has a database to verify."""
         return bool(self.bootstrap and self.dsn)
 
     @property
@@ -133,7 +133,7 @@ def _remove(folder: Path) -> None:
 
 @contextmanager
 def elsewhere(args: argparse.Namespace) -> Iterator[Target]:
-    """What the command line names."""
+    """The target that the command line names."""
     host, _, port = (args.syslog or "").rpartition(":")
     yield Target(
         url=args.url,

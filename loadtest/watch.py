@@ -80,7 +80,7 @@ class Watch:
 
     @property
     def settled(self) -> int:
-        """How many offsets the ledger has passed."""
+        """The number of offsets that the ledger has passed."""
         return sum(line[-1][1] for line in self.seen.values() if line)
 
     def wait_for_lag_zero(self, patience: float) -> int:

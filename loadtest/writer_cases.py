@@ -1,4 +1,4 @@
-"""What the writer's bench lands: the records of a case, and the table that they go to."""
+"""The cases of the writer's bench: the records of each, and the table where they land."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -63,7 +63,7 @@ class Case:
 
     @property
     def ddl(self) -> str:
-        """What has to be there before; empty where the writer makes it."""
+        """The SQL that prepares the table; empty where the writer creates it."""
         return _TABLES.get(self.form, "")
 
     def registry(self, bootstrap: str) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""The page and the plot that are made of `make bench-writer`'s kept results.
+"""Renders the page and the plot of `make bench-writer`'s stored results.
 
 Like the pages of the load: no figure is typed by hand.
 """
@@ -12,7 +12,7 @@ from loadtest.pages import RESULTS
 
 #: The warm window starts when this share of the events is settled.
 WARM_FROM: Final = 0.2
-#: Below so many events the JVM is cold for most of a run: a trial, not kept.
+#: Below so many events the JVM is cold for most of a run: a trial, which is not stored.
 MIN_EVENTS: Final = 1_000_000
 _PAGE: Final = "writer.md"
 _PLOT: Final = "writer-scale.png"
@@ -59,7 +59,7 @@ def name_of(result: dict[str, Any]) -> str:
 
 
 def results(folder: Path = RESULTS) -> list[dict[str, Any]]:
-    """Return the kept results, in the order of their files' names."""
+    """Return the stored results, in the order of their files' names."""
     return [json.loads(file.read_text("utf-8")) for file in sorted(folder.glob("writer-*.json"))]
 
 
