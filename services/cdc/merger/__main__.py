@@ -3,8 +3,8 @@
 import signal
 import sys
 
+from services.cdc.databases import WriterDatabases
 from services.cdc.merger.app import MergerProcess
-from services.cdc.merger.databases import WriterDatabases
 from services.cdc.merger.settings import MergerSettings
 from shared.logs import set_up
 from shared.read_settings import WrongSettingsError, read_settings, warn_of_unknown

@@ -3,7 +3,7 @@
 import threading
 from typing import Final
 
-from services.cdc.merger.databases import WriterDatabases
+from services.cdc.databases import WriterDatabases
 from services.cdc.merger.merger import Merger
 from services.cdc.merger.published import Published, published
 from services.cdc.merger.settings import MergerSettings
