@@ -237,7 +237,7 @@ MUTANTS: Final = (
     Mutant(
         "advancing ranges of which no record arrives",
         "services/writer/driver/batch.py",
-        "            failed = await _settle_unseen(parts, order, reports)\n",
+        "            failed = await _settle_empty(parts, order, reports)\n",
         "            pass\n",
         "tests/faults/test_settling_rules.py::test_a_range_without_a_single_record_is_advanced",
     ),
@@ -388,7 +388,7 @@ MUTANTS: Final = (
     Mutant(
         "standing by",
         "services/writer/driver/standby.py",
-        "if not asking.done() or asking.result():",
+        "if not request.done() or request.result():",
         "if True:",
         "tests/faults/test_standby.py",
     ),

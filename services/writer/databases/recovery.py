@@ -263,7 +263,7 @@ class Databases(DatabaseStates):
         """Note that a database did not answer a reading, of which nothing depends."""
         self._doubted.add(name)
 
-    async def look_again(self) -> None:
+    async def compare_doubted(self) -> None:
         """Ask those that did not answer a reading for their ledgers: an idle writer sees that one is out."""
         doubted, self._doubted = self._doubted, set()
         positions = dict(self.positions)

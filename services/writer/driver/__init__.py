@@ -1,1 +1,1 @@
-"""The driver: constructs the parts, turns the loop; `batch.py` is one batch, top to bottom."""
+"""The driver: constructs the parts and runs the loop; `batch.py` is one batch, top to bottom."""

@@ -1,7 +1,7 @@
-"""The writer's process: starts a session, again after each outage, and stops in reverse order.
+"""The writer's process: starts a session, restarts it after each outage, and stops in reverse order.
 
-Whatever can be out for a while (Kafka, a database) is retried here, with a growing backoff; a
-writer that was fenced by a newer one exits.
+Outages of Kafka and of databases are retried here, with a growing backoff; a writer that a newer
+writer has fenced exits.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from aiokafka.errors import KafkaError
 
 from services.writer.driver.collector import StatsCollector
 from services.writer.driver.loop import Loop, wait
-from services.writer.driver.routes_from_registry import RegistryLooks
+from services.writer.driver.routes_from_registry import RegistryRefresher
 from services.writer.driver.spark import PYSPARK, Spark
 from services.writer.driver.spark_watch import SparkWatch
 from services.writer.driver.standby import stand_by
@@ -44,7 +44,7 @@ class WriterProcess:
         self._kafka = kafka
         self._configured = configured(settings)
         self._registry = open_registry(registry, kafka)
-        self._looks = RegistryLooks(self._registry)
+        self._refresher = RegistryRefresher(self._registry)
         self._status = Status(settings.new_counter_seconds)
         self._successor = Successor(settings, kafka, self._configured, self._status)
         self._stop = asyncio.Event()
@@ -52,7 +52,7 @@ class WriterProcess:
         self._epoch: int | None = None
 
     async def run(self) -> int:
-        """Run until SIGTERM or SIGINT, or until it must end (`ends`); returns the exit code."""
+        """Run until SIGTERM, SIGINT or an error that ends the writer (`ends`); return the exit code."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop.set)
@@ -62,13 +62,13 @@ class WriterProcess:
             self._status.metrics.process.show_build(PYSPARK)
             measuring = asyncio.create_task(self._status.metrics.process.watch("driver"))
             stack.callback(measuring.cancel)
-            # Spark is stopped first: a job that still runs must not outlive the driver.
+            # Spark stops first: a running job must not outlive the driver.
             spark = await asyncio.to_thread(Spark, self._settings)
             stack.push_async_callback(asyncio.to_thread, spark.stop)
             watch = SparkWatch(spark, self._status.metrics, self._settings.metrics_seconds)
             watch.start()
             stack.callback(watch.stop)
-            # While Kafka and the databases are asked what is there.
+            # Spark warms up while Kafka and the databases are read.
             warming = asyncio.create_task(_warm_up(spark))
             stack.callback(warming.cancel)
             work = asyncio.create_task(self._work(spark))
@@ -88,19 +88,19 @@ class WriterProcess:
             ) from None
 
     async def _until_stopped(self, work: "asyncio.Task[int]", spark: Spark) -> None:
-        """Wait for the work to end; `stop_margin_seconds` after SIGTERM its batch is cancelled."""
+        """Wait for the work to end; cancel its batch `stop_margin_seconds` after SIGTERM."""
         stop = asyncio.create_task(self._stop.wait())
         await asyncio.wait({work, stop}, return_when=asyncio.FIRST_COMPLETED)
         stop.cancel()
         if not work.done():
             await asyncio.wait({work}, timeout=self._settings.stop_margin_seconds)
         if not work.done():
-            log.warning("the batch did not end in time and is cancelled: it rolls back")
+            log.warning("cancelling the batch, which did not end in time and rolls back")
             spark.cancel()
             work.cancel()
 
     async def _work(self, spark: Spark) -> int:
-        """Run sessions, one after the other, until stopped or fenced; returns the exit code."""
+        """Run sessions, one after the other, until stopped or fenced; return the exit code."""
         while not self._stop.is_set():
             try:
                 await self._session(spark)
@@ -114,11 +114,9 @@ class WriterProcess:
                 if self._stop.is_set():
                     return EXIT_STOPPED
                 if not await asyncio.to_thread(spark.is_alive):
-                    log.exception(
-                        "Spark's JVM is gone: the writer ends, whoever supervises it starts another"
-                    )
+                    log.exception("Spark's JVM has ended: the writer exits, and its supervisor restarts it")
                     return EXIT_FAILED
-                log.exception("the batch failed for a reason that the writer does not know")
+                log.exception("the batch failed with an unexpected error")
                 await self._back_off("internal", type(e).__name__)
         return EXIT_STOPPED
 
@@ -129,12 +127,12 @@ class WriterProcess:
             self._status.update_kafka(reachable=False)
         seconds = self._backoff.fail()
         log.warning(
-            "the writer waits", extra={"code": code, "reason": detail, "again_in_s": round(seconds, 1)}
+            "the writer waits", extra={"code": code, "reason": detail, "retry_in_s": round(seconds, 1)}
         )
         await wait(self._stop, seconds)
 
     async def _session(self, spark: Spark) -> None:
-        """Take over and run the loop, until stopped or until something fails."""
+        """Take over and run the loop, until the writer is stopped or an error ends the session."""
         async with AsyncExitStack() as stack:
             cluster = Cluster(self._kafka, self._settings.topics)
             stack.push_async_callback(cluster.stop)
@@ -161,16 +159,16 @@ class WriterProcess:
                 parts,
                 settings=self._settings,
                 configured=self._configured,
-                looks=self._looks,
+                refresher=self._refresher,
                 collector=collector,
                 stop=self._stop,
                 on_turn=self._backoff.succeed,
             ).run()
 
     async def _registry_read(self) -> bool:
-        """Wait until the registry was read; return False when the writer was stopped before."""
+        """Return True when the registry is read, or False when the writer was stopped before."""
         while not self._stop.is_set():
-            await self._looks.look(_REGISTRY_SECONDS)
+            await self._refresher.refresh(_REGISTRY_SECONDS)
             if self._registry.is_read:
                 return True
             self._status.update_trouble(REGISTRY_UNREAD.code, REGISTRY_UNREAD.title)
@@ -180,8 +178,8 @@ class WriterProcess:
     async def _next_epoch(self, cluster: Cluster) -> int:
         """Take the next epoch and return it.  Raises `InfrastructureError` (FENCED).
 
-        A zombie that wakes up with its transaction lost must not fence its healthy successor, so
-        no epoch is taken once a newer writer has started.
+        A zombie that wakes up without its transaction must not fence its healthy successor, so
+        this writer takes no epoch after a newer writer has started.
         """
         newest = -1 if self._epoch is None else await cluster.newest_epoch(self._epoch)
         if self._epoch is not None and newest > self._epoch:
@@ -190,7 +188,7 @@ class WriterProcess:
 
 
 async def _warm_up(spark: Spark) -> None:
-    """Warm Spark up; a failure is told by the first batch, if it has not passed by then."""
+    """Warm Spark up.  A lasting failure makes the first batch fail, which reports it."""
     try:
         await asyncio.to_thread(spark.warm_up)
     except Exception as e:  # noqa: BLE001 - nothing depends on it

@@ -27,7 +27,7 @@ from shared.errors import InfrastructureError
 
 log = logging.getLogger(__name__)
 
-#: Kafka answers within these seconds, or the parts of a failed batch are not tried.
+#: Seconds for Kafka to answer; after that the parts of a failed batch are not tried.
 _KAFKA_SECONDS: Final = 8.0
 
 
@@ -36,10 +36,10 @@ async def write_batch(parts: Parts, ranges: Sequence[Range], routes: Routes) -> 
 
     Invariant: the plan is recorded before the first transaction (`plan_pinned`), the markers follow
     the acknowledged records (`records_first`), and the group's offsets follow both (`settle_first`).
-    So whoever repeats the batch repeats the same ranges under the same routes.
+    So a writer that repeats the batch repeats the same ranges under the same routes.
 
     Raises `InfrastructureError` when the batch must be repeated: the same ranges are planned again,
-    and those that a database has settled are skipped (`compare`).
+    and ranges that a database has settled are skipped (`compare`).
     """
     await _plan(parts, ranges, routes)
     try:
@@ -47,8 +47,8 @@ async def write_batch(parts: Parts, ranges: Sequence[Range], routes: Routes) -> 
     except Exception as e:
         if is_foreseen(e) or not await asyncio.to_thread(parts.spark.is_alive):
             raise
-        log.error(  # noqa: TRY400 - its text may have values of events
-            "a batch failed for one of its records, as it seems, and is done again in halves",
+        log.error(  # noqa: TRY400 - the error's text may contain values of events
+            "a batch failed, probably for one of its records; repeating it in halves",
             extra={"reason": describe(e)},
         )
         await _write_apart(parts, ranges, routes)
@@ -65,7 +65,7 @@ async def _write(parts: Parts, ranges: Sequence[Range], routes: Routes) -> None:
 
 
 async def _write_apart(parts: Parts, ranges: Sequence[Range], routes: Routes) -> None:
-    """Settle as much of `ranges` as possible, and set the partitions aside that fail."""
+    """Settle as much of `ranges` as possible, and quarantine the partitions that fail."""
 
     async def settle_again(part: Sequence[Range]) -> None:
         async with asyncio.timeout(_KAFKA_SECONDS):
@@ -74,7 +74,7 @@ async def _write_apart(parts: Parts, ranges: Sequence[Range], routes: Routes) ->
 
     async def settle_piece(part: Sequence[Range]) -> None:
         async with asyncio.timeout(_KAFKA_SECONDS):
-            await _plan(parts, part, routes)  # a successor must repeat this very piece
+            await _plan(parts, part, routes)  # a successor must repeat exactly this piece
         await _write(parts, part, routes)
 
     faults = await in_halves(ranges, settle_again)
@@ -87,9 +87,9 @@ async def _write_apart(parts: Parts, ranges: Sequence[Range], routes: Routes) ->
 
 
 def _set_aside(parts: Parts, ranges: Sequence[Range], faults: Sequence[Fault]) -> None:
-    """Set aside the partitions of `faults`.
+    """Quarantine the partitions of `faults`.
 
-    Raises the first error when no range passed and it is new: a new session is tried first.
+    Raises the first error when no range passed and the error is new: a new session is tried first.
     """
     passed = any(parts.partitions.positions[r.partition].next_offset > r.start for r in ranges)
     settle_again = all(parts.strikes.knows(f.range) for f in faults)
@@ -103,7 +103,7 @@ def _set_aside(parts: Parts, ranges: Sequence[Range], faults: Sequence[Fault]) -
 
 @phase("plan")
 async def _plan(parts: Parts, ranges: Sequence[Range], routes: Routes) -> None:
-    """Record the plan before the ranges' first transaction, then check that no newer writer is there.
+    """Record the plan before the ranges' first transaction, then check that no newer writer exists.
 
     The model's rules `plan_pinned` and `plan_checked`.
     """
@@ -112,10 +112,10 @@ async def _plan(parts: Parts, ranges: Sequence[Range], routes: Routes) -> None:
 
 
 async def _land(parts: Parts, ranges: Sequence[Range], routes: Routes) -> tuple[WorkOrder, list[TaskReport]]:
-    """Land in the databases that are up and divert for the others, again until none fails.
+    """Land in the databases that are up and divert for the others; repeat until no database fails.
 
     Returns the last order and its reports.  Parked events are relayed after each attempt, because
-    the next one skips what this one settled.  Raises `InfrastructureError` when no database is up.
+    the next attempt skips settled ranges.  Raises `InfrastructureError` when no database is up.
     """
     overrun = parts.rate_limiter.overrun(ranges)
     while True:
@@ -134,7 +134,7 @@ async def _land(parts: Parts, ranges: Sequence[Range], routes: Routes) -> tuple[
         await _relay_parked(parts, order, reports)
         failed = {report.database: report.error for report in reports if report.error}
         if not failed:
-            failed = await _settle_unseen(parts, order, reports)
+            failed = await _settle_empty(parts, order, reports)
         for name, error in failed.items():
             if not name:
                 raise error
@@ -144,13 +144,13 @@ async def _land(parts: Parts, ranges: Sequence[Range], routes: Routes) -> tuple[
 
 
 @phase("advance")
-async def _settle_unseen(
+async def _settle_empty(
     _: Parts, order: WorkOrder, reports: Sequence[TaskReport]
 ) -> dict[str, InfrastructureError]:
-    """Advance ranges without any record (transaction markers, compaction); returns errors by database."""
-    seen = {report.range_of for report in reports}
-    unseen = [r for p, r in order.ranges.items() if p not in seen]
-    return await failures(order.landing if unseen else (), lambda d: _advance(order, d, unseen))
+    """Advance ranges without any record (transaction markers, compaction); return errors by database."""
+    with_records = {report.range_of for report in reports}
+    empty = [r for p, r in order.ranges.items() if p not in with_records]
+    return await failures(order.landing if empty else (), lambda d: _advance(order, d, empty))
 
 
 def _advance(order: WorkOrder, database: Database, ranges: Sequence[Range]) -> None:
@@ -174,7 +174,7 @@ async def _settle(parts: Parts, order: WorkOrder, reports: Sequence[TaskReport])
         )
     ]
     topics = {report.topic for report in reports if report.filtered or report.unroutable or report.refused}
-    parts.status.update_undecided(undecided(parts, topics))  # else what begins now would seem to be old
+    parts.status.update_undecided(undecided(parts, topics))  # else new totals would count as old ones
     await parts.partitions.record(entries)
     parts.status.update_undecided(undecided(parts, topics))
 

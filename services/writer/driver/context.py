@@ -1,4 +1,4 @@
-"""The parts of a writer that a batch uses, and the steps that resolving a halt shares with it."""
+"""The parts of a writer that a batch uses, and the steps that a batch and resolving a halt share."""
 
 import time
 from collections import Counter
@@ -56,9 +56,9 @@ class Parts:
         diverted: tuple[str, ...] = (),
         elsewhere: tuple[str, ...] = (),
     ) -> WorkOrder:
-        """Make an order that lands `ranges` in `landing` and diverts them for the databases `diverted`.
+        """Return an order that lands `ranges` in `landing` and diverts them for the databases `diverted`.
 
-        Events for the databases `elsewhere` are ignored; an event for any other one is an error.
+        Events for the databases `elsewhere` are ignored; an event for any other database is an error.
         """
         return WorkOrder(
             epoch=self.epoch,
@@ -74,7 +74,7 @@ class Parts:
 
 
 def undecided(parts: Parts, topics: Collection[str] | None = None) -> dict[tuple[Step, str, str], int]:
-    """Return the totals that no database counts, of the topics' current incarnations; 0 where none is."""
+    """Return the totals that no database counts, of the topics' current generations; 0 if none."""
     counts: Counter[tuple[Step, str, str]] = Counter()
     for p, position in parts.databases.positions.items():
         if topics is None or p.topic in topics:
@@ -89,7 +89,7 @@ F = TypeVar("F", bound=Callable[..., Awaitable[Any]])
 
 
 def phase(name: str) -> Callable[[F], F]:
-    """Decorate a step so that its time counts as phase `name` of the batch."""
+    """Return a decorator that counts a step's time as phase `name` of the batch."""
 
     def timed(step: F) -> F:
         async def run(parts: Parts, *arguments: Any) -> Any:
@@ -102,7 +102,7 @@ def phase(name: str) -> Callable[[F], F]:
 
 
 async def check_fenced(parts: Parts) -> None:
-    """Ask Kafka for the newest epoch.  Raises `InfrastructureError` (FENCED) when it is not ours."""
+    """Raise `InfrastructureError` (FENCED) when Kafka has the epoch of a newer writer.  One request."""
     newest = await parts.cluster.newest_epoch(parts.epoch)
     if newest > parts.epoch:
         raise InfrastructureError(FENCED, f"writer {newest} is the newest, this is {parts.epoch}")
@@ -110,7 +110,7 @@ async def check_fenced(parts: Parts) -> None:
 
 @phase("mark")
 async def mark(parts: Parts, order: WorkOrder, reports: Sequence[TaskReport]) -> None:
-    """Close every diverted range, empty ones included, now that Kafka has acknowledged its records.
+    """Close every diverted range, empty ranges included, after Kafka has acknowledged its records.
 
     The model's rules `records_first` and `empty_marker`.
     """
@@ -120,7 +120,7 @@ async def mark(parts: Parts, order: WorkOrder, reports: Sequence[TaskReport]) ->
 
 @phase("mark")
 async def mark_each(parts: Parts, order: WorkOrder, reports: Sequence[TaskReport]) -> None:
-    """Close them by a marker for each range: it comes behind the markers that it replaces."""
+    """Close each diverted range by a marker of its own, behind the markers that it replaces."""
     failpoints.reach("writer.between_divert_and_marker")
     await _close(parts, _markers(order, reports))
 

@@ -1,6 +1,6 @@
 """The driver's partitions: which exist, the next offset of each, and the ranges to plan next.
 
-A partition is adopted once: its start is the group's offset (else the first one that Kafka still
+A partition is adopted once: its start is the group's offset (or the first offset that Kafka still
 has), the databases' baselines are recorded, and the ledgers are claimed.
 """
 
@@ -62,19 +62,19 @@ class PartitionTracker:
         self.positions = databases.positions
         self.halted: dict[Partition, str] = {}
         self._cuts = LogCuts(cluster, plan_log, self._highest_known)
-        #: Positions of halted partitions that an operator may let go on, and those of them that were cut.
+        #: Positions of halted partitions that an operator may resume, and of those whose log was cut.
         self._resumable: dict[Partition, Position] = {}
         self._cut: dict[Partition, Position] = {}
         self._decisions = PartitionDecisions(cluster, plan_log, self.record)
         self._retry_at: dict[Partition, float] = {}
         self._grown = GrownTopics()
         self.seconds = EventSeconds()
-        #: New partitions of which no leader told the first offset.
+        #: New partitions whose leader has not answered with a first offset.
         self._leaderless: set[Partition] = set()
         self._index_version = 0
 
     async def discover(self, topics: Collection[str], sources: Collection[str] = ()) -> None:
-        """Adopt new partitions, also of `topics` and `sources`, which the registry names; drop those gone."""
+        """Adopt new partitions, also of the registry's `topics` and `sources`; drop deleted ones."""
         existing = await self._cluster.partitions(topics, sources)
         ids = await self.drop_recreated_topics()
         self._retry_set_aside()
@@ -83,15 +83,15 @@ class PartitionTracker:
         await self._resume_accepted(ids)
         self._grown.update(existing)
         new = existing - self.positions.keys() - self.halted.keys()
-        if self._databases.unconfigured:  # before anything is diverted for one that the registry names now
+        if self._databases.unconfigured:  # before any event is diverted for a database new in the registry
             await self._record_baselines(self.positions)
         if not new:
             return
         if new != self._leaderless:
-            # Added to the client's metadata first: leaders are known of those topics only.
+            # Added to the client's metadata first: the client knows the leaders of those topics only.
             await self._cluster.assign(self.positions.keys() | self._resumable.keys() | new)
         begins = await self._cluster.beginning_offsets(new)
-        self._leaderless = new - begins.keys()  # asked again: without a first offset there is no start
+        self._leaderless = new - begins.keys()  # requested again: without a first offset there is no start
         starts = {p: self._start(p, ids[p.topic], begin) for p, begin in begins.items() if p.topic in ids}
         positions = {p: start for p, start in starts.items() if self._is_adoptable(p, start, begins[p])}
         await self._record_baselines(positions)
@@ -101,13 +101,13 @@ class PartitionTracker:
         await self._databases.adopt(positions)
 
     def next_offsets(self) -> dict[Partition, int]:
-        """Return where each partition is settled to; of a halted one, where it would go on."""
+        """Return the next offset of each partition; for a halted one, the offset at which it would resume."""
         set_aside = {p: self._group[p].offset for p in self._retry_at if p in self._group}
         known = {p: position.next_offset for p, position in (self._resumable | self.positions).items()}
         return set_aside | known
 
     async def drop_recreated_topics(self) -> dict[str, str]:
-        """Halt partitions of deleted or recreated topics, whose positions mean nothing; returns all ids."""
+        """Halt partitions of deleted or recreated topics, whose positions are invalid; return topic ids."""
         ids = await self._cluster.topic_ids()
         for p, position in list(self.positions.items()):
             if p.topic not in ids:
@@ -117,7 +117,7 @@ class PartitionTracker:
         return ids
 
     async def _halt_deleted(self) -> None:
-        """Halt partitions of which retention or `kafka-delete-records` took unsettled events."""
+        """Halt partitions in which retention or `kafka-delete-records` deleted unsettled events."""
         for p, begin in (
             (await self._cluster.beginning_offsets(self.positions)).items() if self.positions else ()
         ):
@@ -129,7 +129,7 @@ class PartitionTracker:
         return self._plan_log.halts.incarnation_id(ids[p.topic], p.number) if p.topic in ids else None
 
     def _start(self, p: Partition, topic_id: str, begin: int) -> Position:
-        """Return where `p` starts: at the group's offset if it names this incarnation (`group_signed`)."""
+        """Return the start of `p`: the group's offset if it names this topic generation (`group_signed`)."""
         start = self._plan_log.halts.start_offset(topic_id, p.number, begin)
         position = Position(self._plan_log.halts.incarnation_id(topic_id, p.number), start)
         committed = self._group.get(p)
@@ -145,7 +145,7 @@ class PartitionTracker:
         self._halt(p, reason, fix)
 
     def _is_adoptable(self, p: Partition, position: Position, begin: int) -> bool:
-        """Return whether `p` may be read; halts it when that would skip or lose events or mix up topics."""
+        """Return whether `p` may be read; halt it if reading would skip or lose events or mix up topics."""
         known = (position.topic_id, p.number) in self._plan_log.baselines
         if p in self._group and not known:
             self._halt(p, halt_reasons.RECREATED, halt_reasons.FROM_ITS_START)
@@ -165,7 +165,7 @@ class PartitionTracker:
         return False
 
     def set_aside(self, p: Partition, reason: str, fix: str, retry_at: float) -> None:
-        """Plan nothing of `p` before `retry_at` (monotonic seconds); its position stays."""
+        """Quarantine `p` until `retry_at` (monotonic seconds); its position stays."""
         self._group[p] = Committed(self.positions[p].next_offset, self._cluster.incarnations.get(p, ""))
         self._drop(p, reason, fix)
         self._retry_at[p] = retry_at
@@ -186,7 +186,7 @@ class PartitionTracker:
         await self.record(self._plan_log.baseline_entries(first_offsets, names))
 
     async def record(self, entries: Iterable[Entry]) -> None:
-        """Append `entries` to `onramp.settled`, and to our copy of it once Kafka has acknowledged them."""
+        """Append `entries` to `onramp.settled`, and to the local copy after Kafka's acknowledgement."""
         entries = list(entries)
         await self._cluster.append([Record(wire.SETTLED, key.encode(), value) for key, value in entries])
         for key, value in entries:
@@ -195,14 +195,14 @@ class PartitionTracker:
     async def plan(self, limit: int, routes: Routes) -> Planned:
         """Return the next ranges, at most `limit` offsets in all, and their routes.  A few requests to Kafka.
 
-        Invariant: a range that a dead writer planned comes first, unchanged and with the routes of
-        its plan (the model's `plan_pinned`); a batch has one snapshot of the routes.
+        Invariant: ranges that a dead writer planned come first, unchanged and with the routes of
+        their plan (the model's `plan_pinned`); a batch has one snapshot of the routes.
         """
         if not self.positions:
             return [], routes
         tips = await self._cluster.tips(self.positions.keys())
         if any(p not in tips or tips[p].offset != s.next_offset for p, s in self.positions.items()):
-            await self.drop_recreated_topics()  # after reading the ends: they are of incarnations we know
+            await self.drop_recreated_topics()  # after the ends: they belong to known topic generations
         ends = await self._ends(tips)
         backlog = {p: (s.next_offset, ends[p]) for p, s in self.positions.items() if p in ends}
         if unfinished := self._unfinished.plan(self.positions, ends):
@@ -221,7 +221,7 @@ class PartitionTracker:
         return [Range(self.positions[p].topic_id, p, *span) for p, span in sorted(shares.items())]
 
     async def _ends(self, tips: dict[Partition, Tip]) -> dict[Partition, int]:
-        """Return the offset that each partition may be planned to: its end, or where its log was cut."""
+        """Return the offset that each partition may be planned to: its end, or the offset of a log cut."""
         if self._index_version != self._index.version:
             self._index_version = self._index.version
             self._cuts.recheck_all()
@@ -237,7 +237,7 @@ class PartitionTracker:
         return {p: min(tip.offset, cuts.get(p, tip.offset)) for p, tip in tips.items() if p in self.positions}
 
     async def _resume_restored(self, ids: Mapping[str, str]) -> None:
-        """Read on where a cut log has again what was settled; that needs no operator."""
+        """Resume partitions whose cut log has all settled offsets again; this needs no operator."""
         known = self._resumable
         self._resumable = {p: s for p, s in known.items() if self._incarnation_id(p, ids) == s.topic_id}
         self._cut = {p: s for p, s in self._cut.items() if p in self._resumable}
@@ -249,20 +249,20 @@ class PartitionTracker:
             await self.record(self._plan_log.halts.end_entries(p))
             del self._cut[p], self._resumable[p], self.halted[p]
             log.warning(
-                "a halted partition's log is again what was settled: it goes on",
+                "resuming a halted partition, whose log has all settled offsets again",
                 extra={"topic": p.topic, "partition": p.number},
             )
 
     async def _resume_accepted(self, ids: Mapping[str, str]) -> None:
-        """Go on with what Kafka has where an operator has accepted the loss (the model's `another_life`)."""
+        """Resume partitions whose loss an operator has accepted (the model's rule `another_life`)."""
         for p in await self._decisions.accepted({p: self.halted[p] for p in self._resumable}):
             position = self._resumable[p]
             begins = await self._cluster.beginning_offsets([p])
             tips = await self._cluster.tips([p], patient=False)
             cuts = await self._cuts.find_cuts({p: position}, tips)
             if p not in begins or p not in tips or (p in self._cut and p not in cuts):
-                continue  # where to go on is not known now
-            # A better replica may lead now: what it has above our position is not settled yet.
+                continue  # the offset at which to resume is unknown now
+            # A more complete replica may lead now: its records above the position are not settled yet.
             intact_to = min(cuts.get(p, position.next_offset), position.next_offset)
             accepted = accepted_incarnation(self._epoch, max(intact_to, begins[p]))
             halts, first_offsets = self._plan_log.halts, {(accepted.incarnation, p.number): accepted.start}
@@ -274,7 +274,7 @@ class PartitionTracker:
             self._cut.pop(p, None)
             del self._resumable[p], self.halted[p]
             log.error(
-                "a halted partition goes on with what Kafka has, because an operator accepted it",
+                "resuming a halted partition with the records that Kafka has, as an operator decided",
                 extra={"topic": p.topic, "partition": p.number, "from": accepted.start},
             )
 
@@ -288,11 +288,11 @@ class PartitionTracker:
         return max(position.next_offset, diverted, *planned, 0)
 
     def advance(self, ranges: Sequence[Range]) -> None:
-        """Move on behind `ranges`, which are settled or diverted."""
+        """Move the positions to the ends of `ranges`, which are settled or diverted."""
         for r in ranges:
             self.positions[r.partition] = Position(r.topic_id, r.end)
 
 
 def _signature(position: Position, topic_id: str) -> str:
-    """Return what the group's offset is signed with: an accepted incarnation's id, else nothing."""
+    """Return the signature of the group's offset: the id of an accepted topic generation, else empty."""
     return position.topic_id if position.topic_id != topic_id else ""

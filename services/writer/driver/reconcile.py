@@ -1,7 +1,7 @@
-"""Reconciles between two batches, under any load, what others may have changed.
+"""Reconciles, between two batches and under any load, state that other programs may have changed.
 
-That is: the group's offsets, outboxes that are not empty, ledgers that somebody restored, the settings of
-Onramp's own topics, and databases that somebody has retired.
+That is: the group's offsets, outboxes that are not empty, restored ledgers, the settings of Onramp's own
+topics, and databases that an operator has retired.
 """
 
 import logging
@@ -19,9 +19,9 @@ _RECOMMIT_SECONDS: Final = 24 * 3600.0
 
 
 class Reconciler:
-    """Called between two batches, when every position is settled; works every `seconds`.
+    """Called between two batches, when every position is settled; reconciles every `seconds`.
 
-    A database that did not answer the collector is looked at by the next call.
+    The next call checks each database that did not answer the collector.
     """
 
     def __init__(self, parts: Parts, seconds: float) -> None:
@@ -30,11 +30,11 @@ class Reconciler:
         self._recommit_all = Every(_RECOMMIT_SECONDS)
 
     async def tick(self) -> None:
-        """When due: commit rewound offsets again, relay outboxes, compare ledgers, check topics, retire.
+        """Commit rewound offsets, relay outboxes, compare ledgers, check topics and retire, when due.
 
         The model's rules `recommit` and `idle_compare`.  Raises `InfrastructureError` (FENCED).
         """
-        await self._parts.databases.look_again()
+        await self._parts.databases.compare_doubted()
         if not self._every.is_due():
             return
         await check_fenced(self._parts)
@@ -47,14 +47,14 @@ class Reconciler:
         self._every.restart()
 
     async def _check_own_topics(self) -> None:
-        """Show and log what is wrong and go on: stopping would save nothing that expires."""
+        """Show and log unsafe settings and continue: stopping would not save a record that expires."""
         warnings = await self._parts.cluster.own_topics.look()
         if warnings is None:
             return
         self._parts.status.warning = "; ".join(warnings)
         for warning in warnings:
             log.error(
-                "a topic of Onramp's own loses what it keeps",
+                "a topic of Onramp's own may lose records",
                 extra={"code": OWN_TOPIC_UNSAFE.code, "reason": warning},
             )
 

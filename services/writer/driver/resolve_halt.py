@@ -1,9 +1,9 @@
-"""Resolves a halted database as the operator decided: refill or skip what is missing.
+"""Resolves a halted database as the operator decided: refill or skip the missing events.
 
 A refill diverts the missing events again from their own topics, and they drain (the model's rule
 `refill_first`).  A drain skips ranges that the database has settled, so a refill that starts twice,
-or refills too much, lands nothing twice.  A skip moves the ledger to where the waiting events start;
-where Kafka has lost waiting events, a new marker counts those that are left, and they drain.
+or refills too much, lands no event twice.  A skip moves the ledger to the start of the waiting events.
+If Kafka has lost waiting events, a new marker counts the remaining ones, and they drain.
 """
 
 import asyncio
@@ -22,10 +22,10 @@ from shared.errors import LEDGER_GAP, InfrastructureError
 
 
 async def resolve(parts: Parts, name: str, how: str, routes: Routes, max_offsets: int) -> None:
-    """Refill (at most `max_offsets` offsets of a partition at once) or skip what is missing in `name`.
+    """Refill (at most `max_offsets` offsets of a partition at once) or skip the events missing in `name`.
 
-    When it fails, the operator's decision is read again and it starts again.  Raises
-    `InfrastructureError` (FENCED) when a newer writer is there.
+    After a failure the operator's decision is read and carried out again.  Raises
+    `InfrastructureError` (FENCED) when a newer writer exists.
     """
     try:
         await _resolve(parts, name, how, routes, max_offsets)
@@ -50,12 +50,13 @@ async def _check_not_deleted(parts: Parts, gaps: list[Gap]) -> None:
         if p not in begins:
             raise InfrastructureError(
                 LEDGER_GAP,
-                f"{p}: no leader says whether Kafka still has {start}: say it again when its broker is back",
+                f"{p}: cannot check whether Kafka still has offset {start}: no leader answers; repeat the "
+                "decision when the broker is back",
             )
         if start < begins[p]:
             raise InfrastructureError(
                 LEDGER_GAP,
-                f"{p}: Kafka has deleted [{start}, {begins[p]}): bring the data back, or do without",
+                f"{p}: Kafka has deleted offsets [{start}, {begins[p]}): restore the data, or skip them",
             )
 
 
@@ -74,9 +75,9 @@ async def _refill(parts: Parts, name: str, gaps: list[Gap], max_offsets: int, ro
 
 
 def _pieces(gaps: list[Gap], max_offsets: int, sizes: ByteSizes) -> Iterator[Range]:
-    """Yield `gaps` in ranges as large as a batch may be, by the sizes that earlier ones had.
+    """Yield `gaps` as ranges that fit into a batch, estimated by the sizes of earlier ranges.
 
-    A marker is replaced whole: it is as large as the batch that it closed.
+    A marker's range is replaced whole: it is as large as the batch that the marker closed.
     """
     for gap in gaps:
         if gap.marked:

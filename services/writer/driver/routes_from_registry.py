@@ -1,4 +1,4 @@
-"""Looks at the registry, and makes the routes that a batch is sorted by from its destinations."""
+"""Refreshes the registry, and builds the routes of a batch from the registry's destinations."""
 
 import asyncio
 import logging
@@ -27,7 +27,7 @@ def routes_of(snapshot: Snapshot, databases: Sequence[Database]) -> Routes:
         places=tuple(RoutedDatabase(d.name, d.dbname, d.schemas) for d in databases),
         grants=tuple(_grant(grant, snapshot) for grant in snapshot.grants),
         event_routes=tuple(_route(name, destination, default) for name, _, destination in routed),
-        # The first that covers a table wins: an event type's own, then the file's in its order.
+        # The first contract that covers a table wins: an event type's own, then those of the file in order.
         contracts=(
             *_contracts(routed, default),
             *(Contract(c.unknown_fields, c.database, c.db_schema, c.table) for c in snapshot.contracts),
@@ -37,7 +37,7 @@ def routes_of(snapshot: Snapshot, databases: Sequence[Database]) -> Routes:
 
 
 class CurrentRoutes:
-    """The routes of the current registry, made once for each snapshot."""
+    """The routes of the current registry, built once for each snapshot."""
 
     def __init__(self, databases: Sequence[Database]) -> None:
         self._databases = databases
@@ -50,25 +50,25 @@ class CurrentRoutes:
         return self._cached[1]
 
 
-class RegistryLooks:
-    """Looks at the registry in a thread, one look after the other.
+class RegistryRefresher:
+    """Refreshes the registry in a thread, one refresh after the other.
 
-    A look takes as long as Kafka lets it wait for the leader of `onramp.registry`; events go on meanwhile,
-    under the last snapshot.
+    A refresh takes as long as Kafka waits for the leader of `onramp.registry`; meanwhile events are
+    settled under the last snapshot.
     """
 
     def __init__(self, registry: Registry) -> None:
         self.registry = registry
-        self._looking: asyncio.Task[bool] | None = None
+        self._refreshing: asyncio.Task[bool] | None = None
 
-    async def look(self, seconds: float) -> None:
-        """Begin a look and wait for it, `seconds` at most; one that is late already is not waited for."""
-        if self._looking is None:
-            self._looking = asyncio.create_task(asyncio.to_thread(self.registry.refresh))
-            await asyncio.wait({self._looking}, timeout=seconds)
-        if self._looking.done():
-            looked, self._looking = self._looking, None
-            if error := looked.exception():
+    async def refresh(self, seconds: float) -> None:
+        """Start a refresh and wait for it, `seconds` at most.  Return at once while one is overdue."""
+        if self._refreshing is None:
+            self._refreshing = asyncio.create_task(asyncio.to_thread(self.registry.refresh))
+            await asyncio.wait({self._refreshing}, timeout=seconds)
+        if self._refreshing.done():
+            ended, self._refreshing = self._refreshing, None
+            if error := ended.exception():
                 log.error("the registry could not be read; the previous one stays in use", exc_info=error)
 
 
@@ -78,9 +78,9 @@ def topics_of(snapshot: Snapshot) -> set[str]:
 
 
 def unusable(snapshot: Snapshot, databases: Sequence[Database]) -> dict[str, str]:
-    """Return what the settings of this writer do not allow, by its place in the registry, with the reason.
+    """Return the places in the registry that this writer's settings do not allow, with the reasons.
 
-    Only the events of that place wait, or are refused: the rest of the snapshot is in force.
+    Only the events of those places wait or are refused: the rest of the snapshot is in force.
     """
     known = {d.name: d.schemas for d in databases}
     return unknown_places(snapshot, known, databases[0].name)

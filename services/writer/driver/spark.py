@@ -1,7 +1,7 @@
 """Spark: the context with the settings that a micro-batch needs, and one job per batch.
 
-Owns pyspark.  Spark decides nothing: ranges come from the driver's loop, truth is in the
-ledgers.  The settings' reasons and figures are in docs/adr (a loop of batch reads).
+Owns pyspark.  Spark makes no decisions: the driver's loop gives the ranges, and the ledgers are the
+source of truth.  The settings' reasons and figures are in docs/adr (a loop of batch reads).
 """
 
 import functools
@@ -29,11 +29,11 @@ from services.writer.settle.work_order import TaskReport, WorkOrder
 
 #: Spark's release.
 PYSPARK: Final[str] = pyspark.__version__
-#: Set by spark-submit, whose JVM is there before us.
+#: Set by spark-submit, whose JVM starts before this process.
 _SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
-#: A task's share is of at least so many topics, if their ranges are to stay together: it stays even.
+#: Minimum number of topics of a task's share if the ranges of each stay together, so that shares stay even.
 _SMALL_TOPICS: Final = 8
-#: Where workers find `services` and `shared`, whatever folder they are started in.
+#: The folder in which workers find `services` and `shared`, independent of their working folder.
 _ROOT: Final = Path(writer.__path__[0]).resolve().parents[1]
 
 T = TypeVar("T")
@@ -46,17 +46,17 @@ class Spark:
         """Start the context: a JVM, which takes seconds."""
         self._context = _context(settings)
         self._context.setLogLevel("ERROR")
-        #: By number of tasks, a task's number for each of them.
+        #: For each number of tasks, an RDD with one task number for each task.
         self._numbers: dict[int, RDD[int]] = {}
 
     def warm_up(self) -> None:
-        """Run a job that does nothing: the first batch finds workers, and what the JVM loads for a job."""
+        """Run an empty job, so that the first batch finds running workers and loaded JVM classes."""
         self._tasks(self.slots).mapPartitions(list).collect()
 
     def run(self, order: WorkOrder) -> list[TaskReport]:
         """Settle `order` in one job and return its tasks' reports.  Blocks; raises Spark's errors."""
         slots = self.slots
-        # Workers of other slots may hold what they had: where not all fit, none is kept.
+        # Workers of other slots may still have connections: if not all fit, no worker keeps its own.
         needed = connection_budget.most_connections(slots)
         landing = tuple(replace(d, keep=(d.max_connections or needed) >= needed) for d in order.landing)
         order = replace(order, landing=landing)
@@ -65,9 +65,9 @@ class Spark:
         return self.collect(functools.partial(settle_share, order, shares(ranges, tasks)), tasks)
 
     def collect(self, work: Callable[[Iterable[int]], Iterable[T]], tasks: int) -> list[T]:
-        """Run `work` in so many tasks, each with its number, and return what they make.
+        """Run `work` in `tasks` tasks, each with its number, and return their results.
 
-        A partial of a module's function travels as a name and its data.  Raises Spark's errors.
+        A partial of a module's function is sent as a name and its data.  Raises Spark's errors.
         """
         return self._tasks(tasks).mapPartitions(work).collect()
 
@@ -77,18 +77,18 @@ class Spark:
 
     @property
     def slots(self) -> int:
-        """Tasks at a time: in a cluster it changes while executors come and go."""
+        """The number of tasks that run at a time; it changes as a cluster's executors join and leave."""
         return int(self._context.defaultParallelism)
 
     def is_alive(self) -> bool:
-        """Whether the JVM still answers."""
+        """Return whether the JVM still answers."""
         try:
-            return not self._context._jsc.sc().isStopped()  # noqa: SLF001 - no public door
+            return not self._context._jsc.sc().isStopped()  # noqa: SLF001 - there is no public method
         except (Py4JError, OSError):
             return False
 
     def usage(self) -> JvmUsage | None:
-        """Return what the JVM uses; None when it does not answer any more.  Blocks while it hangs."""
+        """Return the JVM's usage; None when it no longer answers.  Blocks while the JVM hangs."""
         try:
             jvm: Any = self._context._jvm  # noqa: SLF001 - as above
             beans = jvm.java.lang.management.ManagementFactory
@@ -107,22 +107,22 @@ class Spark:
             return None
 
     def stop(self) -> None:
-        """Stop the context and its JVM, if it is still there."""
+        """Stop the context and its JVM, if the JVM still runs."""
         if self.is_alive():
             self._context.stop()
 
     def _tasks(self, count: int) -> "RDD[int]":
-        """So many tasks, each with its number."""
+        """Return an RDD of `count` tasks, each with its number."""
         if count not in self._numbers:
             self._numbers[count] = self._context.parallelize(list(range(count)), count)
         return self._numbers[count]
 
 
 def shares(ranges: Iterable[Range], tasks: int) -> list[list[Partition]]:
-    """The partitions of `ranges` for each of so many `tasks`, with about as many events each.
+    """Return the partitions of `ranges` for each of `tasks` tasks, with about the same number of events.
 
-    A range is never divided: its ledger row is one task's.  A small topic's ranges stay together, so that
-    its table is written once.
+    A range is never divided: its ledger row belongs to one task.  A small topic's ranges stay together,
+    so that its table is written once.
     """
     dealt: list[list[Partition]] = [[] for _ in range(tasks)]
     heap = [(0, number) for number in range(tasks)]
@@ -134,7 +134,7 @@ def shares(ranges: Iterable[Range], tasks: int) -> list[list[Partition]]:
 
 
 def _undivided(ranges: Sequence[Range], tasks: int) -> Iterator[list[Range]]:
-    """Yield `ranges` by topic; those of a topic that is no small part of a task's share, each by itself."""
+    """Yield the ranges of each small topic together, and each range of a larger topic by itself."""
     by_topic: dict[str, list[Range]] = defaultdict(list)
     for r in ranges:
         by_topic[r.partition.topic].append(r)
@@ -147,7 +147,7 @@ def _undivided(ranges: Sequence[Range], tasks: int) -> Iterator[list[Range]]:
 
 
 def _context(settings: WriterSettings) -> SparkContext:
-    """The context; under spark-submit, whoever submits has the word on where it runs and with what."""
+    """Return a new context; under spark-submit, the submission decides on master and resources."""
     submitted = _SUBMITTED in os.environ
     conf = SparkConf().setAppName("onramp-writer")
     if not submitted:
@@ -161,7 +161,7 @@ def _context(settings: WriterSettings) -> SparkContext:
 
 
 def _local(settings: WriterSettings) -> dict[str, str]:
-    """What a JVM of our own is started with."""
+    """Return the settings of a JVM that this process starts itself."""
     return {
         "spark.driver.memory": settings.driver_memory,
         "spark.driver.host": "127.0.0.1",
@@ -172,15 +172,15 @@ def _local(settings: WriterSettings) -> dict[str, str]:
     }
 
 
-#: Nothing runs in the JVM but schedules: a compiler that takes its time and a collector with threads cost
-#: more than they bring (docs/adr, tasks read Kafka).
+#: The JVM only schedules: an optimising compiler and a multi-threaded collector cost more than they save
+#: (docs/adr, tasks read Kafka).
 _JVM_OPTIONS: Final = (
     "-XX:+UseSerialGC",
     "-XX:TieredStopAtLevel=1",
     f"-Dlog4j2.configurationFile={Path(__file__).with_name('spark_log4j2.properties').as_uri()}",
 )
-#: A batch's columns are given back by the megabyte: a sixth of a worker's CPU was the kernel's, which took
-#: their pages and cleared others.  One allocator, Arrow's too, and it keeps so many bytes.
+#: A batch frees its columns by the megabyte.  A sixth of a worker's CPU was kernel time, to unmap their pages
+#: and to clear new ones.  With one allocator, also for Arrow, this much memory is retained instead.
 _WORKER_MEMORY: Final = {
     "ARROW_DEFAULT_MEMORY_POOL": "system",
     "MALLOC_TRIM_THRESHOLD_": str(64 << 20),
@@ -193,7 +193,7 @@ _CONFIGURATION: Final = {
     # Small writes on loopback TCP run into delayed acknowledgements: 40 ms each way.
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.python.worker.reuse": "true",
-    # An order travels with the function; up to here it needs no broadcast.
+    # An order is sent with the function; up to this size it needs no broadcast.
     "spark.broadcast.UDFCompressionThreshold": str(16 << 20),
     **{f"spark.executorEnv.{name}": value for name, value in _WORKER_MEMORY.items()},
 }

@@ -1,4 +1,4 @@
-"""Asks Spark's JVM what it uses, in a thread of its own: a JVM that hangs or dies holds up nothing else."""
+"""Polls the usage of Spark's JVM in a thread of its own: a JVM that hangs or dies delays nothing else."""
 
 import logging
 import os
@@ -12,38 +12,38 @@ log = logging.getLogger(__name__)
 
 
 class SparkWatch:
-    """Shows every `seconds` what Spark and its processes on this machine use."""
+    """Shows every `seconds` the usage of Spark and its processes on this machine."""
 
     def __init__(self, spark: Spark, metrics: Metrics, seconds: float) -> None:
         self._spark = spark
         self._metrics = metrics
         self._seconds = seconds
         self._stopped = threading.Event()
-        # A daemon: who waits for a JVM that hangs must not keep the writer.
+        # A daemon thread: waiting for a JVM that hangs must not keep the writer alive.
         self._thread = threading.Thread(target=self._run, name="spark-watch", daemon=True)
 
     def start(self) -> None:
-        """Begin to ask."""
+        """Start polling."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Ask no more; a question that is open may stay so."""
+        """Stop polling; a request that the JVM has not answered may stay open."""
         self._stopped.set()
 
     def _run(self) -> None:
         while not self._stopped.is_set():
             try:
-                self._look()
+                self._poll()
             except Exception:
                 if self._stopped.is_set():
-                    return  # Spark was stopped while it was asked
-                log.exception("what Spark uses could not be read for a reason that the writer does not know")
+                    return  # Spark was stopped during the request
+                log.exception("the usage of Spark could not be read because of an unexpected error")
             self._stopped.wait(self._seconds)
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         used = self._spark.usage()
         if used is None or self._stopped.is_set():
-            return  # it is gone, and the writer ends for that elsewhere
+            return  # the JVM has ended; the writer process handles that
         self._metrics.spark.show(used)
         self._metrics.process.show("jvm", {used.pid})
         # Under spark-submit the driver is a child of the JVM.

@@ -1,4 +1,4 @@
-"""Takes over from the writers before: reads their logs and makes the parts of a new session."""
+"""Takes over from earlier writers: reads their logs and builds the parts of a new session."""
 
 from collections.abc import Mapping, Sequence
 from uuid import uuid4
@@ -29,7 +29,7 @@ from shared.settings import KafkaSettings
 
 
 class Successor:
-    """Makes the parts of a writer that takes over, for each of its sessions."""
+    """Builds the parts of a writer that takes over, for each of its sessions."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class Successor:
             settings.pause_share, settings.pause_window, settings.pause_min_events
         )
         self._strikes = Strikes()
-        #: However often a session begins again, it is one process: plans say which.
+        #: The id of this process, which plans record; all its sessions share it.
         self._process = uuid4().hex
 
     async def take_over(

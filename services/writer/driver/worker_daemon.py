@@ -1,11 +1,11 @@
-"""What Spark's Python workers are forked from: PySpark's daemon, with all that a task needs imported.
+"""The daemon that forks Spark's Python workers: PySpark's own, with all modules of a task imported.
 
-A worker imports what its first task names, a second or two for each; here it is done once, before the
-forks, while the JVM still starts.  What is imported is shared by the workers' memory, and the collector
-that PySpark runs after each task (40 ms over all modules, which never become garbage) does not see it.
+A worker would import the modules of its first task, which takes a second or two for each worker.  The daemon
+imports them once, before the forks, while the JVM still starts.  The workers share the modules' memory, and
+the collection that PySpark runs after each task (40 ms over all modules) skips them.
 
-PySpark prints the traceback of a worker that fails over many lines, with the exception's words; here it is
-one line of the log, without them.
+PySpark prints the traceback of a failed worker over many lines, with the exception's text.  The daemon logs
+it as one line, without the text.
 """
 
 import gc
@@ -15,7 +15,7 @@ import sys
 from types import SimpleNamespace
 from typing import Any
 
-# A thread would be lost in the forks: NumPy's algebra, which nobody here uses, has some.
+# A fork loses threads: NumPy's linear algebra, which the writer does not use, would start some.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from pyspark import daemon, util
@@ -36,12 +36,12 @@ def run() -> None:
 
 
 def _log_tracebacks() -> None:
-    """Have PySpark's modules log where they print: a module's own `print` goes before the builtin one."""
+    """Make PySpark's modules log instead of print: a module's own `print` hides the builtin one."""
     logged: list[BaseException | None] = [None]
 
     def log_failure(*_: Any, **__: Any) -> None:
         error = sys.exc_info()[1]
-        if error is None or error is not logged[0]:  # some are printed in two pieces
+        if error is None or error is not logged[0]:  # PySpark prints some errors in two pieces
             logged[0] = error
             log.error("Spark's Python worker failed", exc_info=error, extra={"error": type(error).__name__})
 
