@@ -334,7 +334,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "the removal of what is given up in the transaction that parks it",
-        "services/writer/waiting/give_up.py",
+        "services/writer/waiting/dead_letter.py",
         "                    settlement.flush()\n",
         "                    settlement.flush()\n                    conn.commit()\n",
         (
@@ -356,7 +356,7 @@ MUTANTS: Final = (
     Mutant(
         "that what is given up does not land before it is parked",
         "services/writer/waiting/release.py",
-        "                continue  # somebody gave it up just now\n",
+        "                continue  # an operator dead-lettered it just now\n",
         "                pass\n",
         "tests/integration/writer/test_given_up.py::test_who_gives_up_more_meanwhile_is_heard",
     ),

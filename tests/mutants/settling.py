@@ -380,7 +380,7 @@ MUTANTS: Final = (
         "services/writer/databases/retire.py",
         '        failpoints.reach("writer.before_retired")\n',
         (
-            "        await self._record(self._plan_log.retirements.done_entries(name, word, upto))\n"
+            "        await self._record(self._plan_log.retirements.done_entries(name, request, upto))\n"
             '        failpoints.reach("writer.before_retired")\n'
         ),
         "tests/faults/test_retired.py::test_who_dies_before_it_is_said_parks_the_same_events_again",

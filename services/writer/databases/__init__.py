@@ -1,1 +1,1 @@
-"""What comes back: databases that were out, diverted ranges, rows behind holds, halted ledgers."""
+"""The states of the databases and their recovery: claims, drains, halts, and retired databases."""

@@ -1,7 +1,7 @@
 """Claims the driver's partitions in the databases' ledgers, and compares the ledgers with its positions.
 
-A ledger that is behind the writer's position, without markers that cover the difference, is a gap:
-no healthy history ends like that.
+A ledger behind the writer's position, without markers that cover the difference, is a gap.  No
+healthy history ends with a gap.
 """
 
 from collections.abc import Iterable, Mapping
@@ -27,12 +27,12 @@ class Claims:
         self._epoch = epoch
 
     def claim(self, database: Database, positions: Mapping[Partition, Position]) -> None:
-        """Put this writer's epoch on the ledger rows of `positions` and of undrained markers, and compare.
+        """Set this writer's epoch on the ledger rows of `positions` and undrained markers, and compare.
 
         A missing row is created at its recorded baseline (the model's rule `baseline_kept`).  Raises
         `InfrastructureError`: FENCED, or LEDGER_GAP when a ledger is behind and markers do not cover it.
         """
-        # Markers of a topic that was deleted since are claimed too: their events land all the same.
+        # Markers of a deleted topic are claimed too: their events still land.
         starts = self._starts(
             database.name, by_incarnation(positions).keys() | self._index.incarnations(database.name)
         )
@@ -44,18 +44,18 @@ class Claims:
         self._check_gaps(database.name, next_offsets, positions)
 
     def compare(self, database: Database, positions: Mapping[Partition, Position]) -> None:
-        """Check that the ledger did not go back while idle.  Raises `InfrastructureError` (LEDGER_GAP)."""
+        """Check that the idle ledger has not gone back.  Raises `InfrastructureError` (LEDGER_GAP)."""
         with transaction(database, "driver") as conn:
             next_offsets = ledger.read(conn, by_incarnation(positions), self._epoch)
         self._check_gaps(database.name, next_offsets, positions)
 
     def gaps(self, database: Database, positions: Mapping[Partition, Position]) -> list[Gap]:
-        """Return what is missing in `database`, partition by partition."""
+        """Return the offsets missing in `database`, by partition."""
         ends = by_incarnation(positions)
         return halts.gaps(database, self._starts(database.name, ends), ends, self._index, self._epoch)
 
     def _starts(self, name: str, incarnations: Iterable[Incarnation]) -> dict[Incarnation, int]:
-        """Return where missing ledger rows start: at their recorded baselines."""
+        """Return the starts of missing ledger rows: their recorded baselines."""
         return {
             incarnation: self._plan_log.baselines[incarnation.topic_id, incarnation.partition.number][name]
             for incarnation in incarnations
@@ -69,6 +69,6 @@ class Claims:
                 raise InfrastructureError(
                     LEDGER_GAP,
                     f"{incarnation.partition}: the ledger of {name} stands at "
-                    f"{next_offsets.get(incarnation)}, the writer at {next_offset}, "
-                    "and what waits does not lead there: was it restored from a dump?",
+                    f"{next_offsets.get(incarnation)}, the writer at {next_offset}, and no waiting events "
+                    "cover the difference: was the database restored from a dump?",
                 )

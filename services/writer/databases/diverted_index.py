@@ -1,4 +1,4 @@
-"""The diverted-range index: undrained markers of `onramp.system_errors`, never their events."""
+"""The diverted-range index: the undrained markers of `onramp.system_errors`, without their events."""
 
 import threading
 from bisect import bisect_left
@@ -12,7 +12,7 @@ from services.writer.park.diverted_topic import EmptyRanges, RangeMarker
 
 
 class DivertedRange(NamedTuple):
-    """A range marker, its position on the topic, and when it got there (Unix seconds)."""
+    """A range marker, its position on the topic, and the time of its record (Unix seconds)."""
 
     marker: RangeMarker
     metadata: RecordMetadata
@@ -21,23 +21,23 @@ class DivertedRange(NamedTuple):
 
 @dataclass(slots=True)
 class _PartitionRanges:
-    """The undrained ranges of one incarnation of a partition, sorted by their starts."""
+    """The undrained ranges of a partition in one topic generation, sorted by their starts."""
 
     waiting: list[DivertedRange] = field(default_factory=list)
-    #: Ranges without events, whose order on the topic does not matter: adjacent ones are joined.
+    #: Ranges without events.  Their order on the topic does not matter: adjacent ranges are joined.
     empty: list[DivertedRange] = field(default_factory=list)
     events: int = 0
-    #: Since when the oldest event waits (Unix seconds); None: there is none, or it must be computed.
+    #: The time from which the oldest event waits (Unix seconds); None: no event, or not computed yet.
     since: float | None = None
 
     def add(self, new: DivertedRange) -> None:
-        """Add a marker in place of those that it covers."""
+        """Add a marker in place of the markers that it covers."""
         i = bisect_left(self.waiting, new.marker.range.start, key=_start)
         end = bisect_left(self.waiting, new.marker.range.end, lo=i, key=_start)
         inside = self.waiting[i:end]
-        kept = [w for w in inside if not _covers(new.marker.range, w.marker.range)]
-        self.waiting[i:end] = [new, *kept] if kept else [new]
-        self._subtract(inside, kept)
+        retained = [w for w in inside if not _covers(new.marker.range, w.marker.range)]
+        self.waiting[i:end] = [new, *retained] if retained else [new]
+        self._subtract(inside, retained)
         self.events += new.marker.count
 
     def add_empty(self, new: DivertedRange) -> None:
@@ -51,7 +51,7 @@ class _PartitionRanges:
         self.empty.insert(i, new)
 
     def leading_empty(self) -> Iterator[RangeMarker]:
-        """Yield empty ranges, as far as the first range that has a marker of its own."""
+        """Yield empty ranges up to the first range that has a marker of its own."""
         first = self.waiting[0].marker.range.start if self.waiting else None
         for marker in (w.marker for w in self.empty):
             if first is None or marker.range.end <= first:
@@ -68,35 +68,35 @@ class _PartitionRanges:
         self._subtract(_remove_settled(self.waiting, end))
         _remove_settled(self.empty, end)
 
-    def _subtract(self, before: Sequence[DivertedRange], kept: Sequence[DivertedRange] = ()) -> None:
-        self.events -= sum(w.marker.count for w in before) - sum(w.marker.count for w in kept)
+    def _subtract(self, before: Sequence[DivertedRange], retained: Sequence[DivertedRange] = ()) -> None:
+        self.events -= sum(w.marker.count for w in before) - sum(w.marker.count for w in retained)
         self.since = None
 
     def oldest(self) -> float | None:
-        """Return since when the oldest event waits (Unix seconds); None: none waits."""
+        """Return the time from which the oldest event waits (Unix seconds); None if no event waits."""
         if self.since is None and self.events:
             self.since = min(w.since for w in self.waiting if w.marker.count)
         return self.since
 
 
 class DivertedIndex:
-    """Undrained markers by database and incarnation of a partition.
+    """Undrained markers by database, partition and topic generation.
 
-    The loop adds while a thread that claims a database removes: each call takes the lock.  An outage
-    of an hour leaves hundreds of thousands of markers, so what the loop calls on each turn costs time
-    by partitions, not by markers.  Ranges without events are one range of each partition, however
-    many batches they are of.
+    The loop adds markers while a thread that claims a database removes some: each call takes the lock.
+    An outage of an hour leaves hundreds of thousands of markers, so a method that the loop calls on each
+    turn costs time by partitions, not by markers.  Ranges without events are joined to one range of each
+    partition, across batches.
     """
 
     def __init__(self) -> None:
         self._partitions: dict[str, dict[Incarnation, _PartitionRanges]] = {}
-        #: The highest next offset seen in any ledger, and how often one was higher than all before.
+        #: The highest next offset read from any ledger, and the number of times that it rose.
         self._ledgers: dict[Incarnation, int] = {}
         self.version = 0
         self._lock = threading.Lock()
 
     def add(self, marker: RangeMarker | EmptyRanges, metadata: RecordMetadata, since: float) -> None:
-        """Add a diverted range.  A marker replaces its repeats and those that it covers."""
+        """Add a diverted range.  A marker replaces its repeats and the markers that it covers."""
         with self._lock:
             partitions = self._partitions.setdefault(marker.database, {})
             if isinstance(marker, RangeMarker):
@@ -132,9 +132,9 @@ class DivertedIndex:
     def next(self, database: str) -> list[DivertedRange]:
         """Return the ranges of `database` that can drain in one pass over the topic.
 
-        Invariant (`drain_sorted`): of each partition the ranges drain in the order of their offsets,
-        so a pass has the first ones as far as their markers are on the topic in that order.  A range
-        that was diverted again, or that fills a gap, has its marker behind later ones.
+        Invariant (`drain_sorted`): the ranges of a partition drain in the order of their offsets, so a
+        pass has the first ranges whose markers are on the topic in that order.  A range that was
+        diverted again, or that fills a gap, has its marker behind the markers of later ranges.
         """
         with self._lock:
             return [w for ranges_of in self._of(database) for w in _in_order(ranges_of.waiting)]
@@ -142,7 +142,7 @@ class DivertedIndex:
     def leading_empty(
         self, database: str, of: Collection[Incarnation] | None = None
     ) -> list[list[RangeMarker]]:
-        """Return empty ranges before the first range with events: of all partitions, or `of` these."""
+        """Return empty ranges before the first range with events, of all partitions or of those in `of`."""
         with self._lock:
             partitions = self._partitions.get(database, {})
             found = [
@@ -153,7 +153,7 @@ class DivertedIndex:
         return [of_it for of_it in found if of_it]
 
     def incarnations(self, database: str) -> set[Incarnation]:
-        """Return the incarnations of partitions that have undrained markers for `database`."""
+        """Return the partitions, by topic generation, that have undrained markers for `database`."""
         with self._lock:
             return {
                 incarnation
@@ -162,15 +162,15 @@ class DivertedIndex:
             }
 
     def highest_known(self, incarnation: Incarnation) -> int:
-        """Return the highest offset that a ledger of `incarnation` was seen at or a marker ends at."""
+        """Return the highest next offset of a ledger, or end of a marker, known for `incarnation`."""
         with self._lock:
             return self._highest_known(incarnation)
 
     def missing(self, database: str, incarnation: Incarnation, settled_to: int, end: int) -> tuple[int, int]:
-        """Return the first offsets between the ledger's `settled_to` and `end` without a marker.
+        """Return the first range between the ledger's `settled_to` and `end` without a marker.
 
-        When markers cover all and the database is halted nevertheless, it is the first marker's
-        range: its events are not complete.  Empty ranges have no events to miss.
+        If markers cover all offsets and the database is halted nevertheless, return the first marker's
+        range: its events are not complete.  Empty ranges have no events that could be missing.
         """
         ranges = self._ranges(database, incarnation)
         if _reached(ranges, settled_to) >= end:
@@ -185,7 +185,7 @@ class DivertedIndex:
         return settled_to, min([end, *starts])
 
     def remove_settled(self, database: str, ledger: Mapping[Incarnation, int]) -> None:
-        """Remove the markers that the ledger has reached the end of."""
+        """Remove the markers whose ends the ledger has reached."""
         with self._lock:
             for incarnation, at in ledger.items():
                 self.version += at > self._highest_known(incarnation)
@@ -195,25 +195,25 @@ class DivertedIndex:
                 partitions[incarnation].remove_settled(ledger[incarnation])
 
     def events(self, database: str) -> int:
-        """Return how many diverted events wait for `database`."""
+        """Return the number of diverted events that wait for `database`."""
         with self._lock:
             return sum(ranges_of.events for ranges_of in self._of(database))
 
     def lowest_needed(self) -> dict[int, int]:
-        """Return by partition of the topic the lowest offset that any undrained marker needs."""
+        """Return, by partition of the topic, the lowest offset that any undrained marker needs."""
         with self._lock:
             return lowest(
                 w for name in self._partitions for ranges_of in self._of(name) for w in ranges_of.all()
             )
 
     def oldest(self, database: str) -> float | None:
-        """Return since when the oldest event for `database` waits (Unix seconds); None: none waits."""
+        """Return the time from which the oldest event for `database` waits (Unix seconds), or None."""
         with self._lock:
             since = [ranges_of.oldest() for ranges_of in self._of(database)]
         return min((s for s in since if s is not None), default=None)
 
     def covers(self, database: str, incarnation: Incarnation, settled_to: int, end: int) -> bool:
-        """Whether markers lead without a gap from the ledger's `settled_to` to `end`."""
+        """Return whether markers cover the offsets from the ledger's `settled_to` to `end`."""
         return _reached(self._ranges(database, incarnation), settled_to) >= end
 
     def _of(self, database: str) -> Iterable[_PartitionRanges]:
@@ -237,7 +237,7 @@ class DivertedIndex:
 
 
 def lowest(waiting: Iterable[DivertedRange]) -> dict[int, int]:
-    """Return by partition of the topic the lowest offset that any of `waiting` needs: events or marker."""
+    """Return, by partition of the topic, the lowest offset of the events and markers of `waiting`."""
     lowest_offsets: dict[int, int] = {}
     for w in waiting:
         first = min(w.marker.first, w.metadata.offset) if w.marker.count else w.metadata.offset
@@ -250,7 +250,7 @@ def _start(waiting: DivertedRange) -> int:
 
 
 def _in_order(ranges_of: Iterable[DivertedRange]) -> Iterator[DivertedRange]:
-    """The first of `ranges_of`, as far as each stands on the topic behind the one before it."""
+    """Yield the first of `ranges_of`, while each marker is on the topic behind the one before it."""
     last = -1
     for w in ranges_of:
         if w.metadata.offset <= last:
@@ -264,17 +264,17 @@ def _has_waiting(ranges_of: _PartitionRanges) -> bool:
 
 
 def _remove_settled(waiting: list[DivertedRange], end: int) -> list[DivertedRange]:
-    """Take from the head of `waiting` what ends at `end` or before it."""
+    """Remove and return the ranges at the head of `waiting` that end at `end` or before it."""
     settled = 0
     while settled < len(waiting) and waiting[settled].marker.range.end <= end:
         settled += 1
-    gone = waiting[:settled]
+    removed = waiting[:settled]
     del waiting[:settled]
-    return gone
+    return removed
 
 
 def _are_adjacent(first: DivertedRange, second: DivertedRange) -> bool:
-    """Whether `second` goes on where `first` ends: by the same routes, for the audit asks for them."""
+    """Return whether `second` continues `first` under the same routes, which the audit distinguishes."""
     one, other = first.marker, second.marker
     return (
         other.range.start <= one.range.end

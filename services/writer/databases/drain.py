@@ -1,9 +1,9 @@
 """The drainer: lands diverted ranges in a database that is up again, range by range, in order.
 
-It is part of the writer and uses its epoch (the model's rule `drain_epoch`).  A marker's range goes
-through the same task as a batch's: lock, compare, write and advance in one transaction; a settled
-prefix is skipped and a gap halts (`drain_locked`, `drain_prefix`, `drain_gap`).  Over ranges without
-events the ledger advances for all partitions at once.
+The drainer is part of the writer and uses its epoch (the model's rule `drain_epoch`).  A marker's range
+runs through the same task as a batch's range: lock, compare, write and advance in one transaction.  A
+settled prefix is skipped, and a gap halts (`drain_locked`, `drain_prefix`, `drain_gap`).  Over ranges
+without events the ledger advances for all partitions at once.
 """
 
 import logging
@@ -41,7 +41,7 @@ Events = dict[int, Event]
 
 
 class Drainer:
-    """Drains databases; each call is for one of them."""
+    """Drains databases; each call drains one database."""
 
     def __init__(
         self,
@@ -65,9 +65,9 @@ class Drainer:
         self._event_lines = event_lines
 
     async def drain(self, database: Database, routes: Mapping[str, Routes]) -> int:
-        """Land every diverted range of `database`; returns how many there were.
+        """Land every diverted range of `database`; return the number of ranges.
 
-        Raises `InfrastructureError` at the first range that cannot land; those before it have landed.
+        Raises `InfrastructureError` at the first range that cannot land; earlier ranges have landed.
         """
         drained = 0
         while self._index.has_waiting(database.name):
@@ -76,7 +76,7 @@ class Drainer:
         return drained
 
     async def incomplete_markers(self, database: Database, routes: Mapping[str, Routes]) -> list[RangeMarker]:
-        """Return the markers of `database` that cannot drain, each with the count of events that are left."""
+        """Return the markers of `database` that cannot drain, each with the number of remaining events."""
         waiting = self._index.next(database.name)
         incomplete = {w.marker.range: replace(w.marker, count=0) for w in waiting}
         async for marker, events in self.ranges(database.name, waiting):
@@ -87,7 +87,7 @@ class Drainer:
         for w in waiting:
             if incomplete_one := incomplete.get(w.marker.range):
                 log.error(
-                    "what waits cannot drain; what Kafka still has of it is to land",
+                    "a diverted range has lost events; the remaining events will land",
                     extra={
                         "database": database.name,
                         "range": str(incomplete_one.range),
@@ -104,7 +104,7 @@ class Drainer:
         drained = 0
         async for marker, events in self.ranges(database.name, waiting):
             known = _routes_of(database, marker, events, routes)
-            # Empty ranges that were added meanwhile too: batches go on beside this.
+            # Includes empty ranges that were added meanwhile: batches are written during a drain.
             await self._advance_empty(database, [marker.range.incarnation])
             for piece, its_events in pieces(marker.range, events, self._rate_limiter.burst(database.name)):
                 await self._rate_limiter.wait(database.name)
@@ -116,12 +116,12 @@ class Drainer:
             drained += 1
         if drained < len(waiting):
             raise InfrastructureError(
-                LEDGER_GAP, f"{database.name}: markers that were on {wire.SYSTEM_ERRORS} are there no more"
+                LEDGER_GAP, f"{database.name}: markers are missing that were on {wire.SYSTEM_ERRORS}"
             )
         return drained
 
     async def _advance_empty(self, database: Database, of: Collection[Incarnation] | None = None) -> int:
-        """Settle leading ranges without events, of all partitions together; returns how many."""
+        """Settle leading ranges without events, of all partitions together; return their number."""
         moved = 0
         for digest, ranges in grouped(self._index.leading_empty(database.name, of)):
             await in_own_thread(self._advance, database, ranges, digest)
@@ -143,7 +143,7 @@ class Drainer:
         """Read the topic and yield each marker of `waiting` with its events, in the order of the topic."""
         if not waiting:
             return
-        wanted = {w.metadata: w.marker for w in waiting}
+        pending = {w.metadata: w.marker for w in waiting}
         events: dict[Partition, dict[int, tuple[int, Event]]] = defaultdict(dict)
         async for record in self._cluster.log(wire.SYSTEM_ERRORS, lowest(waiting)):
             headers = dict(record.headers)
@@ -156,26 +156,26 @@ class Drainer:
                 source = Partition(head.topic, head.partition)
                 event = (head, record.value, headers.get(wire.HEADER_RECEIVED_AT))
                 events[source][head.offset] = record.offset, event
-            elif marker := wanted.pop(RecordMetadata(record.partition, record.offset), None):
-                mark_held = events[marker.range.partition]
+            elif marker := pending.pop(RecordMetadata(record.partition, record.offset), None):
+                arrived = events[marker.range.partition]
                 yield (
                     marker,
-                    {o: e for o, (position, e) in mark_held.items() if _is_counted_by(marker, o, position)},
+                    {o: e for o, (position, e) in arrived.items() if _is_counted_by(marker, o, position)},
                 )
-                events[marker.range.partition] = {o: e for o, e in mark_held.items() if o >= marker.range.end}
-            if not wanted:
+                events[marker.range.partition] = {o: e for o, e in arrived.items() if o >= marker.range.end}
+            if not pending:
                 return
 
     def _land_or_wait(
         self, database: Database, piece: Range, events: Events, routes: Routes
     ) -> list[TaskReport]:
-        """Land `piece`; an unforeseen exception becomes this database's `InfrastructureError`."""
+        """Land `piece`; an unexpected exception becomes this database's `InfrastructureError`."""
         try:
             return self._land(database, piece, events, routes)
         except (OnrampError, MemoryError):
             raise
         except Exception as e:
-            log.exception("what waits cannot drain for a reason that the writer does not know")
+            log.exception("a diverted range cannot drain because of an unexpected error")
             raise InfrastructureError(INTERNAL_WRITER, f"{piece} cannot drain: {type(e).__name__}") from None
 
     def _land(self, database: Database, piece: Range, events: Events, routes: Routes) -> list[TaskReport]:
@@ -204,7 +204,7 @@ class Drainer:
 
 
 def pieces(whole: Range, events: Events, max_events: int | None) -> Iterator[tuple[Range, Events]]:
-    """Yield `whole` and its events in pieces of at most `max_events` events: each lands by itself."""
+    """Yield `whole` and its events in pieces of at most `max_events` events; each piece lands by itself."""
     offsets = sorted(events)
     starts = [whole.start, *(offsets[max_events::max_events] if max_events else ())]
     for start, end in zip(starts, [*starts[1:], whole.end], strict=True):
@@ -213,7 +213,7 @@ def pieces(whole: Range, events: Events, max_events: int | None) -> Iterator[tup
 
 
 def grouped(partitions: Sequence[Sequence[RangeMarker]]) -> Iterator[tuple[str, list[Range]]]:
-    """Yield what one transaction may settle: ranges of one digest, one of each partition, in order."""
+    """Yield the ranges of one transaction: ranges of one digest, one of each partition, in order."""
     remaining = [list(reversed(markers)) for markers in partitions]
     while remaining:
         digest = remaining[0][-1].digest
@@ -229,7 +229,7 @@ def grouped(partitions: Sequence[Sequence[RangeMarker]]) -> Iterator[tuple[str, 
 def _is_counted_by(marker: RangeMarker, offset: int, position: int) -> bool:
     """Return whether `marker` counts the event of source `offset`, which is at `position` on the topic.
 
-    Events before the marker's first one belong to an older marker of the range, which it replaces.
+    Events before the marker's first event belong to an older marker of the range, which it replaces.
     """
     return bool(marker.count) and position >= marker.first and marker.range.start <= offset < marker.range.end
 
@@ -246,7 +246,7 @@ def _routes_of(
 def _problem(marker: RangeMarker, events: Events, routes: Mapping[str, Routes]) -> str:
     """Return why the events of `marker` cannot drain; empty when they can (`count_distinct`)."""
     if marker.digest not in routes:
-        return f"its routes {marker.digest} are not in {wire.SETTLED}, so nobody knows where its events go"
+        return f"its routes {marker.digest} are missing in {wire.SETTLED}: its destinations are unknown"
     if len(events) != marker.count:
         return f"its marker counts {marker.count} events, {wire.SYSTEM_ERRORS} holds {len(events)}"
     return ""

@@ -1,4 +1,4 @@
-"""Halts of databases whose ledger is behind: recorded in the database, where an operator resolves them.
+"""Halts of databases whose ledger is behind: recorded in the database, in which an operator resolves them.
 
 The writer records the halt and reads the resolution until it ends.  A resolution is valid for one
 halt: a new halt starts without one.
@@ -18,12 +18,12 @@ log = logging.getLogger(__name__)
 
 #: The right data were restored: compare again.
 RECHECK: Final = "recheck"
-#: Land what is missing again, from Kafka.
+#: Land the missing events again, from Kafka.
 REFILL: Final = "refill"
-#: Give up what is missing.
+#: Give up the missing events.
 SKIP: Final = "skip"
 
-_KEEP_RECORD: Final = """
+_RESTORE_RECORD: Final = """
     INSERT INTO onramp.halts (reason) VALUES (%s)
     ON CONFLICT (one) DO UPDATE SET reason = excluded.reason RETURNING resolution
 """
@@ -37,7 +37,7 @@ _RECORD: Final = """
 class Gap(NamedTuple):
     """Offsets `start` (included) to `end` (excluded) of a partition that are missing in a database.
 
-    `marked`: a marker says that they wait on Kafka; it is to be replaced.
+    `marked`: a marker says that they wait on Kafka; the marker is to be replaced.
     """
 
     topic_id: str
@@ -48,7 +48,7 @@ class Gap(NamedTuple):
 
     @property
     def range(self) -> Range:
-        """The gap as one range."""
+        """Return the gap as one range."""
         return Range(self.topic_id, self.partition, self.start, self.end)
 
     def pieces(self, max_offsets: int) -> list[Range]:
@@ -69,9 +69,9 @@ def record(database: Database, reason: str) -> None:
 
 
 def resolution(database: Database, reason: str) -> str | None:
-    """Return the operator's resolution, None while there is none; a lost record is written again."""
+    """Return the operator's resolution, or None; write the record of the halt again if it was lost."""
     with transaction(database, "driver") as conn, conn.cursor() as cursor:
-        cursor.execute(_KEEP_RECORD, (reason,))
+        cursor.execute(_RESTORE_RECORD, (reason,))
         row = cursor.fetchone()
         return row[0] if row else None
 
@@ -89,7 +89,7 @@ def gaps(
     index: DivertedIndex,
     epoch: int,
 ) -> list[Gap]:
-    """Return what is missing in `database`, partition by partition, up to the writer's positions."""
+    """Return the offsets missing in `database`, by partition, up to the writer's positions."""
     with transaction(database, "driver") as conn:
         next_offsets = ledger.claim(conn, starts, epoch)
     missing = []
@@ -106,9 +106,9 @@ def gaps(
 
 
 def skip(database: Database, missing: Sequence[Gap], epoch: int) -> None:
-    """Give up what is missing: the ledger moves on, and the audit will name what is lost.
+    """Move the ledger behind the missing offsets; the audit will name the lost events.
 
-    Ranges with a marker wait on Kafka, so they are not given up.
+    Ranges with a marker wait on Kafka, so they are not skipped.
     """
     ranges = [gap.range for gap in missing if not gap.marked]
     if not ranges:
@@ -117,6 +117,6 @@ def skip(database: Database, missing: Sequence[Gap], epoch: int) -> None:
         next_offsets = ledger.lock(conn, ranges, epoch)
         ledger.skip(conn, [r for r in ranges if next_offsets[r.partition] < r.end], epoch)
     log.error(
-        "what is missing in a database is given up",
+        "skipped the events that are missing in a database",
         extra={"database": database.name, "ranges": [str(r) for r in ranges]},
     )

@@ -1,8 +1,8 @@
 """The owner of a database, one Kafka cluster and one public name, written once at the first claim.
 
-Two names for one database, or two Onramps in it, would each find settled what the other had
-settled, and land nothing.  The second is halted there until an operator decides (the model's rules
-`owner_checked` and `owner_once`).
+Two names for one database, or two Onramps in it, would each read the other's ledger as settled, and
+land nothing.  The second is halted until an operator decides (the model's rules `owner_checked` and
+`owner_once`).
 """
 
 from typing import Final, NamedTuple
@@ -16,19 +16,19 @@ from shared.errors import DATABASE_OWNED, InfrastructureError
 _IS_THERE: Final = "SELECT to_regclass('onramp.owner')"
 _TAKE: Final = "INSERT INTO onramp.owner (cluster_id, name) VALUES (%s, %s) ON CONFLICT (one) DO NOTHING"
 _READ: Final = "SELECT cluster_id, name FROM onramp.owner"
-#: What an operator runs to hand the database over.
+#: The statement that an operator runs to hand the database over.
 _HAND_OVER: Final = "UPDATE onramp.owner SET cluster_id = %s, name = %s, since = now()"
 
 
 class Owner(NamedTuple):
-    """A Kafka cluster's id, and the public name of the database there."""
+    """A Kafka cluster's id, and the database's public name in that cluster."""
 
     cluster_id: str
     name: str
 
 
 def check(database: Database, owner: Owner) -> None:
-    """Check the owner before anything is changed.  Raises `InfrastructureError` (DATABASE_OWNED)."""
+    """Check the owner before any change.  Raises `InfrastructureError` (DATABASE_OWNED)."""
     with transaction(database, "driver") as conn, conn.cursor() as cursor:
         cursor.execute(_IS_THERE)
         if cursor.fetchone() != (None,):
@@ -38,7 +38,7 @@ def check(database: Database, owner: Owner) -> None:
 def take(database: Database, owner: Owner) -> None:
     """Become the owner of the database, unless it has one.  Raises as `check` does.
 
-    Of two that come at once the second waits for the first to commit, and reads its row.
+    If two writers call this at once, the second waits for the first to commit, and reads its row.
     """
     with transaction(database, "driver") as conn, conn.cursor() as cursor:
         cursor.execute(_TAKE, owner)
@@ -54,7 +54,7 @@ def _compare(conn: connection, database: Database, owner: Owner) -> None:
         known = Owner(*row)
         raise InfrastructureError(
             DATABASE_OWNED,
-            f"database {database.name} is {known.name} of Kafka cluster {known.cluster_id}, and here it is "
+            f"database {database.name} belongs to {known.name} of Kafka cluster {known.cluster_id}, not to "
             f"{owner.name} of {owner.cluster_id}: two owners would lose each other's events. If the other "
-            f"is gone: {cursor.mogrify(_HAND_OVER, owner).decode()}",
+            f"no longer exists, run: {cursor.mogrify(_HAND_OVER, owner).decode()}",
         )

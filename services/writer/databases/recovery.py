@@ -1,7 +1,7 @@
-"""The configured databases: which of them land, which are out, and how one returns.
+"""The configured databases: their states, and the return of a database after an outage.
 
-A database that is out is tried again after a growing backoff (its breaker); one that answers again
-is claimed, compared with the events that wait for it, and drained before it takes live traffic.
+A database that is unreachable is tried again after a growing backoff (its breaker).  When it answers, it is
+claimed, compared with the events that wait for it, and drained before it takes live traffic.
 """
 
 import asyncio
@@ -45,12 +45,12 @@ from shared.kafka_security import Brokers
 
 log = logging.getLogger(__name__)
 
-#: How often the operator's decision is read from a halted database.
-_ASK_SECONDS: Final = 1.0
+#: Seconds between two readings of the operator's decision from a halted database.
+_POLL_SECONDS: Final = 1.0
 
 
 class Databases(DatabaseStates):
-    """All configured databases of one writer, and the return of each that was out."""
+    """All configured databases of one writer, and the return of each after an outage."""
 
     def __init__(
         self,
@@ -77,8 +77,8 @@ class Databases(DatabaseStates):
         self.replays = ReplayScheduler(configured, rate_limiter, self.is_landing, event_lines=event_lines)
         # Without it a returning database and an adopted partition could miss each other's claim.
         self._claiming = asyncio.Lock()
-        #: Set whenever a database is found up or out.
-        self._found = asyncio.Event()
+        #: Set whenever a database turns out to be up or unreachable.
+        self._state_known = asyncio.Event()
         #: Every adopted partition and the next offset to plan of it.
         self.positions: dict[Partition, Position] = {}
         self._doubted: set[str] = set()
@@ -91,15 +91,15 @@ class Databases(DatabaseStates):
         return Owner(self._cluster_id, name)
 
     def failed(self, name: str, error: InfrastructureError) -> None:
-        """Take the failure of a database: it is out or halted now.
+        """Mark a database as unreachable or halted because of `error`.
 
         Raises `error` itself when it ends the writer (the model's rule `fenced_exits`).
         """
         if ends(error):
             raise error
-        self._found.set()
+        self._state_known.set()
         if error.fault is KAFKA_UNAVAILABLE:
-            log.warning("Kafka is out: what a database has for it waits", extra=_fields(name, error))
+            log.warning("Kafka is unreachable: a database's outbox waits", extra=_fields(name, error))
             return
         health = self._health[name]
         if error.fault is LEDGER_GAP:
@@ -109,18 +109,18 @@ class Databases(DatabaseStates):
             log.error("a database is halted until an operator resolves it", extra=_fields(name, error))
             return
         health.mark_out(error.detail, needs_operator=error.fault is DATABASE_OWNED)
-        log.warning("a database is out, its events wait", extra=_fields(name, error))
+        log.warning("a database is unreachable, its events wait", extra=_fields(name, error))
 
-    def mark_held(self, name: str) -> None:
-        """Note that events wait in the database itself, behind a hold."""
-        self._releases.mark_held(name)
+    def mark_waiting(self, name: str) -> None:
+        """Record that events wait in the database itself, behind a hold."""
+        self._releases.mark_waiting(name)
 
     def holds(self) -> dict[str, tuple[Hold, ...]]:
         """Return the holds of every database, as last read."""
         return self._releases.holds()
 
     async def reconcile(self, routes: Routes) -> None:
-        """Start what is due in the background: returns, drains and redeliveries.  Never blocks.
+        """Start the returns, drains and redeliveries that are due, in the background.  Never blocks.
 
         Raises the error of a background task that ends the writer.
         """
@@ -144,12 +144,12 @@ class Databases(DatabaseStates):
             self.failed(name, error)
 
     def _end_return(self, name: str, error: BaseException | None) -> None:
-        """Take the end of a return: an unforeseen exception keeps that database out, and is tried again."""
+        """Handle the end of a return; after an unexpected exception the return is tried again."""
         if error is None:
             return
         if is_foreseen(error) or not isinstance(error, Exception):
             raise error
-        log.error("a database cannot return for a reason that the writer does not know", exc_info=error)
+        log.error("a database cannot return because of an unexpected error", exc_info=error)
         self.resolution_failed(
             name, InfrastructureError(INTERNAL_WRITER, f"it cannot return: {describe(error)}")
         )
@@ -170,15 +170,15 @@ class Databases(DatabaseStates):
         await asyncio.gather(*self._returning.values(), return_exceptions=True)
 
     async def wait_first_tries(self, seconds: float) -> None:
-        """Wait until each database was found up or out, for `seconds` at most.
+        """Wait until the state of each database is known, for `seconds` at most.
 
-        What is planned before that is diverted for all that are still being asked.
+        Ranges that are planned before that are diverted for all databases without a known state.
         """
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 while self.untried():
-                    self._found.clear()
-                    await self._found.wait()
+                    self._state_known.clear()
+                    await self._state_known.wait()
 
     async def wait_for_return(self, seconds: float) -> None:
         """Wait until a running return ends, for `seconds` at most."""
@@ -198,18 +198,18 @@ class Databases(DatabaseStates):
                     await in_own_thread(self._claims.claim, database, dict(self.positions))
                     await in_own_thread(halts.clear, database)
                     health.mark_up()
-                    self._found.set()
+                    self._state_known.set()
                 await in_own_thread(outbox.relay, database, self._brokers)
                 log.info("a database is up", extra={"database": name, "waiting": self._index.events(name)})
             await self._drainer.drain(database, self._plan_log.routes)
-            self._releases.mark_held(name)
+            self._releases.mark_waiting(name)
         except InfrastructureError as e:
             self.failed(name, e)
 
     async def _read_resolution(self, name: str, reason: str) -> None:
-        """Read the operator's decision about the halt of `name`, and recheck when it says so."""
+        """Read the operator's decision about the halt of `name`, and recheck if that is the decision."""
         database, health = self._databases[name], self._health[name]
-        health.backoff.pause(_ASK_SECONDS)
+        health.backoff.pause(_POLL_SECONDS)
         try:
             if not health.recorded:
                 await in_own_thread(halts.record, database, reason)
@@ -218,7 +218,7 @@ class Databases(DatabaseStates):
         except InfrastructureError as e:
             if e.fault is FENCED:
                 raise
-            log.warning("a halted database cannot be asked", extra=_fields(name, e))
+            log.warning("the resolution of a halted database could not be read", extra=_fields(name, e))
             return
         if resolution == halts.RECHECK:
             await self.resolved(name, resolution)
@@ -226,7 +226,7 @@ class Databases(DatabaseStates):
             health.resolution = resolution
 
     async def resolved(self, name: str, resolution: str) -> None:
-        """End a halt: the operator's decision is carried out, and the database is compared again."""
+        """End a halt after the operator's decision was carried out; the database is compared again."""
         await in_own_thread(halts.clear, self._databases[name])
         log.warning("a halted database is resolved", extra={"database": name, "resolution": resolution})
         self._health[name] = Health()
@@ -241,37 +241,37 @@ class Databases(DatabaseStates):
         self._returning[name] = asyncio.create_task(work)
 
     def resolution_failed(self, name: str, error: InfrastructureError) -> None:
-        """Take the failure of a resolution: the decision is read again.  Raises as `failed` does."""
+        """Handle the failure of a resolution: the decision is read again.  Raises as `failed` does."""
         self._health[name].resolution = None
         self.failed(name, error)
 
     async def skip(self, name: str, gaps: Sequence[Gap]) -> list[RangeMarker]:
-        """Give up `gaps` in `name`; returns new markers for ranges that cannot drain as they are."""
+        """Skip `gaps` in `name`; return new markers for ranges whose events are not complete."""
         await in_own_thread(halts.skip, self._databases[name], gaps, self._epoch)
         return await self._drainer.incomplete_markers(self._databases[name], self._plan_log.routes)
 
     def gaps(self, name: str) -> list[Gap]:
-        """Return what is missing in `name`, partition by partition (blocking)."""
+        """Return the offsets missing in `name`, by partition (blocking)."""
         return self._claims.gaps(self._databases[name], dict(self.positions))
 
     async def compare(self) -> None:
-        """Halt databases whose ledger went back while idle (the model's rule `idle_compare`)."""
+        """Halt databases whose idle ledger has gone back (the model's rule `idle_compare`)."""
         positions = dict(self.positions)
         self._fail_all(await failures(self.landing(), lambda d: self._claims.compare(d, positions)))
 
     def doubt(self, name: str) -> None:
-        """Note that a database did not answer a reading, of which nothing depends."""
+        """Record that a database did not answer a reading of its metrics."""
         self._doubted.add(name)
 
     async def compare_doubted(self) -> None:
-        """Ask those that did not answer a reading for their ledgers: an idle writer sees that one is out."""
+        """Compare the ledgers of doubted databases, so that an idle writer notices an outage."""
         doubted, self._doubted = self._doubted, set()
         positions = dict(self.positions)
-        named = [d for d in self.landing() if d.name in doubted]
-        self._fail_all(await failures(named, lambda d: self._claims.compare(d, positions)))
+        landing = [d for d in self.landing() if d.name in doubted]
+        self._fail_all(await failures(landing, lambda d: self._claims.compare(d, positions)))
 
     async def relay(self, databases: Iterable[Database]) -> None:
-        """Publish what is left in the outboxes of `databases`."""
+        """Publish the remaining rows in the outboxes of `databases`."""
         self._fail_all(await failures(databases, lambda d: outbox.relay(d, self._brokers)))
 
     async def adopt(self, positions: Mapping[Partition, Position]) -> None:

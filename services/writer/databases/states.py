@@ -1,4 +1,4 @@
-"""Each database's state: up, out until its breaker lets it be tried again, or halted; what it may take."""
+"""Each database's state: up, unreachable until its breaker allows a retry, or halted."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
@@ -11,28 +11,28 @@ from shared.errors import DATABASE_UNAVAILABLE, InfrastructureError
 
 @dataclass(slots=True, kw_only=True)
 class Health:
-    """What the driver knows of one database."""
+    """The driver's knowledge of one database."""
 
     up: bool = False
     halted: str | None = None
-    #: Whether the halt is recorded in the database, where an operator resolves it.
+    #: Whether the halt is recorded in the database, in which an operator resolves it.
     recorded: bool = False
-    #: The operator's decision about what is missing: refill or skip.
+    #: The operator's decision about the missing events: refill or skip.
     resolution: str | None = None
-    #: Why it is out.
+    #: The reason of an outage.
     reason: str | None = None
     #: Waiting does not help: an operator must act.
     needs_operator: bool = False
-    #: When it is tried again, or its halt is looked at.
+    #: The time of the next attempt, or of the next reading of its halt.
     backoff: Backoff = field(default_factory=Backoff)
 
     def mark_up(self) -> None:
-        """It answers and is claimed."""
+        """Mark the database as answering and claimed."""
         self.up, self.reason, self.needs_operator = True, None, False
         self.backoff.succeed()
 
     def mark_out(self, reason: str, *, needs_operator: bool = False) -> None:
-        """It failed: it is tried again after a growing backoff."""
+        """Mark the database as failed; it is tried again after a growing backoff."""
         self.reason, self.needs_operator = reason, needs_operator
         self.up = False
         self.backoff.fail()
@@ -50,11 +50,11 @@ class DatabaseStates:
 
     @property
     def names(self) -> list[str]:
-        """The names of all configured databases."""
+        """Return the names of all configured databases."""
         return list(self._databases)
 
     def landing(self) -> tuple[Database, ...]:
-        """Return the databases that take the next batch: up, not halted, and nothing older waits.
+        """Return the databases that take the next batch: up, not halted, and without older waiting events.
 
         The model's rules `divert_behind` and `halt_diverts`.
         """
@@ -69,7 +69,7 @@ class DatabaseStates:
         return [d for n, d in self._databases.items() if self._health[n].up]
 
     def untried(self) -> list[str]:
-        """Return the databases of which nothing is known yet: neither up, nor out, nor halted."""
+        """Return the databases without a known state: neither up, nor unreachable, nor halted."""
         return [n for n, h in self._health.items() if not (h.up or h.reason or h.halted)]
 
     def any_available(self) -> bool:
@@ -79,21 +79,21 @@ class DatabaseStates:
     def split(
         self, overrun: Collection[str] = (), planned: Collection[str] = ()
     ) -> tuple[tuple[Database, ...], tuple[str, ...]]:
-        """Return who takes the next batch, and the names of those whose events of it are diverted to Kafka.
+        """Return the databases that take the next batch, and the names of those whose events are diverted.
 
-        Those of `overrun` are diverted although they are up: they take it in pieces, as they drain.
-        `planned`: the unconfigured databases of the routes that the batch was planned under.
+        The databases in `overrun` are diverted although they are up: they take the batch in pieces, as
+        they drain.  `planned`: the unconfigured databases of the routes that the batch was planned under.
         """
         landing = tuple(d for d in self.landing() if d.name not in overrun)
         others = self.with_unconfigured(planned)
         return landing, tuple(n for n in others if n not in {d.name for d in landing})
 
     def with_unconfigured(self, planned: Collection[str] = ()) -> list[str]:
-        """Return the names of all configured databases, and of those that routes name beside them."""
+        """Return the names of all configured databases, and of the others that routes name."""
         return list(dict.fromkeys([*self._databases, *sorted(self.unconfigured), *sorted(planned)]))
 
     def require_available(self) -> None:
-        """Raise `InfrastructureError` when no database is up: Kafka is the buffer then."""
+        """Raise `InfrastructureError` when no database is up; then Kafka is the buffer."""
         if not self.any_available():
             reasons = "; ".join(h.halted or h.reason or f"{n} is out" for n, h in self._health.items())
             raise InfrastructureError(DATABASE_UNAVAILABLE, f"no database is up: {reasons}")
@@ -103,7 +103,7 @@ class DatabaseStates:
         return {n: self._state(n) for n in self._databases}
 
     def reasons(self) -> dict[str, str]:
-        """Return why databases are out or halted."""
+        """Return the reason for each database that is unreachable or halted."""
         return {n: reason for n, h in self._health.items() if (reason := h.halted or h.reason)}
 
     def _state(self, name: str) -> str:
@@ -115,7 +115,7 @@ class DatabaseStates:
         return "draining" if self._index.has_waiting(name) else "landing"
 
     def unknown(self) -> dict[str, int]:
-        """Return how many events wait on Kafka for each database that is not configured."""
+        """Return the number of events that wait on Kafka for each database that is not configured."""
         names = sorted(self._index.databases() - self._databases.keys())
         return {n: events for n in names if (events := self._index.events(n))}
 

@@ -1,11 +1,13 @@
-"""Retention cleanup: deletes from `onramp.system_errors` what has drained and nobody will read again.
+"""Retention cleanup: deletes drained records, which no reader needs, from `onramp.system_errors`.
 
-Invariant (the model's rules `trim_drained` and `trim_old`): everything is kept from the first record
-of the oldest undrained marker on, of every database, also of one that is out, halted or no longer
-configured; and so is every young record, because a writer that was stopped for a while may still
-close what it had diverted.  The driver calls it between two batches while nothing drains, so none of
-its own records is without a marker, and nobody reads below.  After a crash in the middle the next
-run does the rest.
+Invariant (the model's rules `trim_drained` and `trim_old`): the cleanup retains
+
+- every record from the first record of the oldest undrained marker on, of every database, also of a
+  database that is unreachable, halted or no longer configured;
+- every young record, because a writer that was stopped for a while may still close its diverted ranges.
+
+The driver calls it between two batches while nothing drains, so each of its own records has a marker, and
+no reader is below.  After a crash in the middle the next run deletes the rest.
 """
 
 import time
@@ -42,13 +44,13 @@ class RetentionCleanup:
         self._every = Every(min(every_s, keep_s))
 
     async def tick(self) -> None:
-        """Trim when it is due."""
+        """Trim when due."""
         if self._every.is_due():
             self._every.restart()
             await self.trim()
 
     async def trim(self) -> None:
-        """Delete what has drained and is older than `keep_s`.  Two requests for each leader."""
+        """Delete drained records that are older than `keep_s`.  Two requests for each leader."""
         old = await self._log.made_before(wire.SYSTEM_ERRORS, time.time() - self._keep)
         needed = self._index.lowest_needed()
         await self._log.delete_below(

@@ -130,7 +130,7 @@ async def _land(parts: Parts, ranges: Sequence[Range], routes: Routes) -> tuple[
         parts.partitions.seconds.count(reports)
         parts.status.update_steps(reports)
         for name in {report.database for report in reports if report.waiting}:
-            parts.databases.mark_held(name)
+            parts.databases.mark_waiting(name)
         await _relay_parked(parts, order, reports)
         failed = {report.database: report.error for report in reports if report.error}
         if not failed:

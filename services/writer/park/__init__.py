@@ -1,1 +1,1 @@
-"""PARK and divert: what cannot land now goes to Onramp's own topics, without a gap."""
+"""PARK and divert: events that cannot land now go to Onramp's own topics, without a gap."""

@@ -1,8 +1,8 @@
-"""Diverts the events of a database that is out to `onramp.system_errors`, and parses what is there.
+"""Diverts the events of an unreachable database to `onramp.system_errors`, and parses its records.
 
-Invariant: a diverted range is closed only after all its records are acknowledged, by a marker, or,
-where it has no events, together with all others of its batch that have none.  Records and markers
-of one (database, source partition) share a key, so a partition and its order; empty ranges need none.
+Invariant: a diverted range is closed only after all its records are acknowledged.  A range with events is
+closed by a marker of its own, and the ranges of a batch without events are closed together.  Records and
+markers of one (database, source partition) share a key, so a partition and its order; empty ranges need none.
 """
 
 from collections import defaultdict
@@ -23,7 +23,7 @@ from shared.kafka_security import Brokers
 from shared.parse_errors import UNREADABLE
 
 HEADER: Final = "onramp-waiting"
-#: Most ranges of one record: some 80 kB when each is of another topic.
+#: Maximum ranges of one record: about 80 kB when each is of another topic.
 _MAX_RANGES: Final = 1000
 
 
@@ -31,8 +31,8 @@ _MAX_RANGES: Final = 1000
 class RangeMarker:
     """A diverted range: `count` distinct source offsets of it wait for `database`.
 
-    `first` is the offset on `onramp.system_errors` at or before its first record, -1 when it
-    has none; `digest` identifies the routes by which it was sorted.
+    `first` is the offset on `onramp.system_errors` at or before its first record, or -1 without
+    records; `digest` identifies the routes by which the range was sorted.
     """
 
     database: str
@@ -44,11 +44,11 @@ class RangeMarker:
 
     @property
     def key(self) -> bytes:
-        """The key of its records."""
+        """Return the key of the range's records."""
         return key_of(self.database, self.range.partition)
 
     def as_record(self) -> Record:
-        """Build the record that closes the range."""
+        """Return the record that closes the range."""
         header = {
             "kind": "marker",
             "database": self.database,
@@ -73,12 +73,12 @@ class EmptyRanges:
 
     @classmethod
     def of(cls, database: str, digest: str, ranges: Sequence[Range]) -> "Iterator[EmptyRanges]":
-        """Split `ranges` into as many as a record may have (`_MAX_RANGES`)."""
+        """Yield `ranges` in groups that fit into a record (`_MAX_RANGES`)."""
         for first in range(0, len(ranges), _MAX_RANGES):
             yield cls(database, digest, tuple(ranges[first : first + _MAX_RANGES]))
 
     def as_record(self) -> Record:
-        """Build the record that closes them all."""
+        """Return the record that closes all the ranges."""
         topics: dict[tuple[str, str], list[tuple[int, int, int]]] = defaultdict(list)
         for r in self.ranges:
             topics[r.topic_id, r.partition.topic].append((r.partition.number, r.start, r.end))
@@ -92,7 +92,7 @@ class EmptyRanges:
 
 
 def closing_records(markers: Iterable[RangeMarker]) -> list[RangeMarker | EmptyRanges]:
-    """Return `markers` as fewer records: those without events are combined."""
+    """Return `markers` with those that have no events combined."""
     closing: list[RangeMarker | EmptyRanges] = []
     empty: dict[tuple[str, str], list[Range]] = defaultdict(list)
     for m in markers:
@@ -106,7 +106,7 @@ def closing_records(markers: Iterable[RangeMarker]) -> list[RangeMarker | EmptyR
 
 
 def key_of(database: str, partition: Partition) -> bytes:
-    """Return the key of all diverted records for `database` of `partition`."""
+    """Return the key of all diverted records of `partition` for `database`."""
     return f"{database}/{partition}".encode()
 
 
@@ -141,7 +141,7 @@ _decode: Final = msgspec.json.Decoder(EventHeader | _MarkerHeader | _EmptyHeader
 
 
 def parse_header(headers: Mapping[str, bytes]) -> EventHeader | RangeMarker | EmptyRanges | None:
-    """Parse the headers of a record of the topic; None when the record is not Onramp's."""
+    """Return the parsed header of a record of the topic; None when Onramp has not written the record."""
     try:
         header = _decode(headers[HEADER])
     except UNREADABLE:
@@ -159,10 +159,10 @@ def parse_header(headers: Mapping[str, bytes]) -> EventHeader | RangeMarker | Em
 def divert(
     brokers: Brokers, database: str, slices: Sequence[PartitionSlice]
 ) -> dict[Partition, tuple[int, int]]:
-    """Put the records of `slices` on the topic; return when Kafka has acknowledged them all.
+    """Put the records of `slices` on the topic and wait for Kafka's acknowledgement of all.
 
-    Returns, by source partition, their number and the lowest offset they got.  Raises
-    `InfrastructureError`; some may be on the topic then, and are ignored without their marker.
+    Returns, by source partition, their number and their lowest offset on the topic.  Raises
+    `InfrastructureError`; then some may be on the topic, and are ignored without their marker.
     """
     rows = [(each.partition, row) for each in slices for row in each.rows.to_pylist()]
     acknowledged = publish(brokers, [_as_record(database, partition, row) for partition, row in rows])
@@ -191,7 +191,7 @@ def _as_record(database: str, partition: Partition, row: Mapping[str, Any]) -> R
 def as_slice(
     partition: Partition, records: Mapping[int, tuple[EventHeader, bytes | None, bytes | None]]
 ) -> PartitionSlice:
-    """Build the slice of a marker's events as the task would have got it from Kafka.
+    """Return a marker's events as the slice that a task would have read from Kafka.
 
     `records`: source offset to (header, value, received_at).
     """

@@ -1,6 +1,6 @@
-"""Who a parked event is: what its readers group, page and replay by, without parsing its bytes.
+"""The identity of a parked event: the fields by which readers group, page and replay without parsing it.
 
-Nothing of its payload.  The texts are ASCII, for the outbox's database may not be UTF8.
+It contains nothing of the payload.  The texts are ASCII, because the outbox's database may not use UTF8.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ _Texts = Sequence[str | None]
 
 
 class Identity(NamedTuple):
-    """An event's own metadata (a packet has none) and when its record came; times as RFC 3339."""
+    """An event's own metadata (a packet has none) and its record's times, as RFC 3339."""
 
     id: str | None = None
     event_name: str | None = None
@@ -35,5 +35,5 @@ def identities(records: pa.RecordBatch, ids: _Texts, names: _Texts, versions: _T
 
 
 def _as_texts(times: pa.Array) -> list[str | None]:
-    # By Arrow: Python knows no year before 1 or after 9999, and a header may name one.
+    # By Arrow, because a header may name a year before 1 or after 9999, which Python does not support.
     return [time and time.replace(" ", "T") for time in times.cast(pa.string()).to_pylist()]

@@ -1,7 +1,7 @@
 """The outbox: moves parked events from a database to `onramp.user_errors` without a gap.
 
-They are written in the rows' own transaction, so an event is never both landed and parked,
-and never neither; a row is deleted only after the topic has its record.
+Parked events are written in the rows' own transaction, so each event is either landed or parked.  A row is
+deleted only after the topic has its record.
 """
 
 import logging
@@ -24,20 +24,20 @@ from shared.kafka_security import Brokers
 
 log = logging.getLogger(__name__)
 
-#: Most rows, and most bytes of values, of one INSERT.
+#: Maximum rows, and maximum bytes of values, of one INSERT.
 _BUFFER_ROWS: Final = 500
 _BUFFER_BYTES: Final = 4 << 20
-#: Most rows, and most bytes of values, of one transaction that relays them.
+#: Maximum rows, and maximum bytes of values, of one transaction that relays them.
 _PAGE_ROWS: Final = 500
 _PAGE_BYTES: Final = 16 << 20
-#: Time until rows that were too large are tried again: an operator may raise the topic's limit.
-_AGAIN_SECONDS: Final = 60.0
+#: Seconds until rows that were too large are tried again: an operator may raise the topic's limit.
+_RETRY_SECONDS: Final = 60.0
 _ANY_SIZE: Final = 1 << 31
 _ADD: Final = """
     INSERT INTO onramp.outbox (topic_id, topic, partition, "offset", destination, value, error)
     VALUES %s ON CONFLICT DO NOTHING
 """
-#: Paged by key: deleted rows are dead until a vacuum, and each page would read over all of them again.
+#: Paged by key: deleted rows are dead until a vacuum, and else each page would scan all of them again.
 _TAKE: Final = rows_by_bytes.bytes_of(
     """
     SELECT ctid, topic_id, topic, partition, "offset", destination, value, error::text
@@ -53,14 +53,14 @@ _START: Final[_Key] = ("00000000-0000-0000-0000-000000000000", -1, -1, "")
 
 
 def add(conn: connection, topic_id: str, record: ParkedRecord) -> None:
-    """Put `record`, of the topic with Kafka's UUID `topic_id`, into the outbox; a repeat changes nothing."""
+    """Put `record`, of the topic with Kafka's UUID `topic_id`, into the outbox; a repeat has no effect."""
     buffer = Buffer(conn)
     buffer.add(topic_id, record)
     buffer.flush()
 
 
 class Buffer:
-    """Records on their way into the outbox, many by one statement."""
+    """A buffer of records for the outbox, which one statement writes."""
 
     def __init__(self, conn: connection) -> None:
         self._conn = conn
@@ -68,7 +68,7 @@ class Buffer:
         self._bytes = 0
 
     def add(self, topic_id: str, record: ParkedRecord) -> None:
-        """Add `record`, of the topic with Kafka's UUID `topic_id`; a repeat changes nothing."""
+        """Add `record`, of the topic with Kafka's UUID `topic_id`; a repeat has no effect."""
         p, error = record.partition, record.error.decode()
         self._rows.append(
             (topic_id, p.topic, p.number, record.offset, record.destination, record.value, error)
@@ -78,7 +78,7 @@ class Buffer:
             self.flush()
 
     def flush(self) -> None:
-        """Write what was added."""
+        """Write the added records."""
         if self._rows:
             with self._conn.cursor() as cursor:
                 execute_values(cursor, _ADD, self._rows, page_size=len(self._rows))
@@ -87,16 +87,16 @@ class Buffer:
 
 @dataclass(slots=True)
 class _Stuck:
-    """Rows of a database that are too large: the least size, when to try again, the keys logged."""
+    """Rows of a database that are too large: the minimum size, the time of the next try, the logged keys."""
 
-    least: int = _ANY_SIZE
+    min_size: int = _ANY_SIZE
     until: float = 0.0
     logged: set[bytes] = field(default_factory=set)
 
     def note(self, left: NotPublished) -> None:
-        """Skip events of that size for `_AGAIN_SECONDS`, and log each once."""
-        self.least = min(len(r.value or b"") for r in left.records)
-        self.until = time.monotonic() + _AGAIN_SECONDS
+        """Skip events of that size for `_RETRY_SECONDS`, and log each once."""
+        self.min_size = min(len(r.value or b"") for r in left.records)
+        self.until = time.monotonic() + _RETRY_SECONDS
         for record in left.records:
             if record.key not in self.logged:
                 self.logged.add(record.key)
@@ -115,22 +115,22 @@ _stuck: Final[dict[str, _Stuck]] = defaultdict(_Stuck)
 
 
 def too_large(conn: connection, name: str) -> int:
-    """Count the events in the outbox of database `name` that the topic did not take; one query, or none."""
-    least = _stuck[name].least
-    if least == _ANY_SIZE:
+    """Return the number of events of database `name` that the topic rejected.  One query at most."""
+    min_size = _stuck[name].min_size
+    if min_size == _ANY_SIZE:
         return 0
     with conn.cursor() as cursor:
-        cursor.execute(_TOO_LARGE, (least,))
+        cursor.execute(_TOO_LARGE, (min_size,))
         ((events,),) = cursor.fetchall()
         return int(events)
 
 
 def relay(database: Database, brokers: Brokers) -> int:
-    """Move all rows of the outbox of `database` to the topic; return how many were moved.
+    """Move all rows of the outbox of `database` to the topic; return the number of moved rows.
 
     Rows that are too large for the topic stay, and are tried again after a while.  Raises
-    `InfrastructureError`; a row that was published and not deleted is published again under the
-    same key.
+    `InfrastructureError`; then a row that was published and not deleted is published again, under
+    the same key.
     """
     moved, in_pass, after = 0, 0, _START
     while True:
@@ -140,12 +140,12 @@ def relay(database: Database, brokers: Brokers) -> int:
             after = page.next
         elif after == _START or not in_pass:
             return moved
-        else:  # once more from the start, for rows that were added behind us
+        else:  # once more from the start, for rows that were added behind the current key
             in_pass, after = 0, _START
 
 
 class _Page(NamedTuple):
-    """How many rows were moved, and the last one's key if more may follow."""
+    """The number of moved rows, and the last row's key if more may follow."""
 
     moved: int
     next: _Key | None
@@ -154,15 +154,15 @@ class _Page(NamedTuple):
 def _relay(database: Database, brokers: Brokers, after: _Key) -> _Page:
     """Move one page of rows behind `after`, in one transaction."""
     stuck = _stuck[database.name]
-    least = stuck.least if time.monotonic() < stuck.until else _ANY_SIZE
+    max_size = stuck.min_size if time.monotonic() < stuck.until else _ANY_SIZE
     with transaction(database, "driver") as conn, conn.cursor() as cursor:
-        cursor.execute(_TAKE, (*after, least, _PAGE_ROWS, _PAGE_BYTES))
+        cursor.execute(_TAKE, (*after, max_size, _PAGE_ROWS, _PAGE_BYTES))
         rows = cursor.fetchall()
         records = {row[0]: _record(*row[2:8]) for row in rows}
         left = parked_topic.publish(brokers, list(records.values()))
         failpoints.reach("writer.after_outbox_publish")
-        kept = {r.key for r in left.records} if left else set()
-        moved = [ctid for ctid, record in records.items() if record.key not in kept]
+        too_large_keys = {r.key for r in left.records} if left else set()
+        moved = [ctid for ctid, record in records.items() if record.key not in too_large_keys]
         cursor.execute(_REMOVE, (moved,))
     if left:
         stuck.note(left)

@@ -1,7 +1,7 @@
 """PARK: puts parked events on `onramp.user_errors`.
 
-A record's value is the event byte for byte; its header ``onramp-error`` says why.  Its key
-identifies the event and its destination, so a repeat of the record is recognised as one.
+A record's value is the event byte for byte; its header ``onramp-error`` has the reason.  Its key
+identifies the event and its destination, so that a repeated record is recognised.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ HEADER_ERROR: Final = "onramp-error"
 
 @dataclass(frozen=True, slots=True)
 class ParkedRecord:
-    """One parked event: where it came from, its bytes, and why (`error`: the header's JSON)."""
+    """One parked event: its origin, its bytes, and the reason (`error`: the header's JSON)."""
 
     partition: Partition
     offset: int
@@ -34,11 +34,11 @@ class ParkedRecord:
 
     @property
     def key(self) -> bytes:
-        """The record's key, the same each time this event is parked."""
+        """Return the record's key, which is the same each time this event is parked."""
         return f"{self.partition}/{self.offset}/{self.destination}".encode()
 
     def as_record(self) -> Record:
-        """Build the record for the topic."""
+        """Return the record for the topic."""
         return Record(wire.USER_ERRORS, self.key, self.value, ((HEADER_ERROR, self.error),))
 
 
@@ -52,9 +52,9 @@ def reason(
     typed: bool | None = None,
     identity: Identity = UNKNOWN,
 ) -> bytes:
-    """Build the header's JSON: what an operator needs to find and fix the event; never its values.
+    """Return the header's JSON, with which an operator finds and fixes the event; never its values.
 
-    docs/path-of-an-event.md documents it for whoever reads the topic.
+    docs/path-of-an-event.md documents the header for readers of the topic.
     """
     fault = error.fault
     return _storable(
@@ -80,7 +80,7 @@ def reason(
 
 
 def _storable(reason: dict[str, object]) -> bytes:
-    """Return JSON that `jsonb` takes: it has no NUL, which a name of a sender's may have."""
+    """Return JSON that `jsonb` accepts: without NUL characters, which a sender's names may contain."""
     return orjson.dumps(
         {name: each.replace("\0", "\\0") if isinstance(each, str) else each for name, each in reason.items()}
     )
@@ -95,12 +95,12 @@ class NotPublished:
 
 
 def publish(brokers: Brokers, records: Sequence[ParkedRecord]) -> NotPublished | None:
-    """Put `records` on the topic; return, when Kafka has all that it takes, those that it does not.
+    """Put `records` on the topic, wait for their acknowledgement, and return the records that are too large.
 
-    Raises `InfrastructureError`; some may be on the topic then, and a repeat has the same keys.
+    Raises `InfrastructureError`; then some may be on the topic, and a repeat has the same keys.
     """
     kafka_records = [r.as_record() for r in records]
-    # Large records last and the smallest of them first: all that follow a rejected one are too large too.
+    # Large records last, the smallest of them first: all records after a rejected one are too large too.
     by_size = sorted(kafka_records, key=lambda r: max(r.size, producer.ALONE_BYTES))
     rejected: TooLargeError | None = None
     while True:

@@ -1,1 +1,1 @@
-"""What the log of settled work says of partitions: plans, halts, and who was set aside."""
+"""The partitions' state in the log of settled work: plans, halts, quarantines and retirements."""

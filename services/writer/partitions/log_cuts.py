@@ -1,9 +1,9 @@
-"""Finds logs that were cut below what is settled of them.
+"""Finds logs that were cut below their settled offsets.
 
-Kafka may lose a log's end and give the same offsets out again: a crash with one replica, an unclean
-election, a restored disk.  A new leader has a later leader epoch, and knows the offset at which that
-started.  So ranges are planned under the epoch of the leader that told the end, the latest epoch is
-kept on `onramp.settled`, and where a later leader started below what is settled the log was cut.
+Kafka may lose a log's end and assign the same offsets again: after a crash with one replica, an unclean
+election, or a restored disk.  A new leader has a later leader epoch, and knows the offset at which the
+epoch started.  So ranges are planned under the epoch of the leader that returned the end, and the latest
+epoch is stored on `onramp.settled`.  If a later leader started below the settled offsets, the log was cut.
 While the epoch stays the same there is no request (docs/adr, a log that goes back; the model's rules
 `cut_seen`, `leader_kept` and `leader_first`).
 """
@@ -23,7 +23,7 @@ class Log(Protocol):
     """The requests to Kafka."""
 
     async def reached(self, epochs: Mapping[Partition, int]) -> dict[Partition, int]:
-        """Return where leaders later than `epochs` started to write; below 0: that epoch is unknown."""
+        """Return the start offsets of leaders later than `epochs`; below 0: the epoch is unknown."""
 
 
 class LogCuts:
@@ -32,7 +32,7 @@ class LogCuts:
     def __init__(
         self, log: Log, plan_log: PlanLog, highest_known: Callable[[Partition, Position], int]
     ) -> None:
-        """`highest_known` returns the highest offset that is known to be settled, waiting or planned."""
+        """`highest_known`: returns the highest offset that is known to be settled, waiting or planned."""
         self._log = log
         self._plan_log = plan_log
         self._highest_known = highest_known
@@ -41,15 +41,15 @@ class LogCuts:
         self._unknown: dict[Partition, int] = {}
 
     def recheck_all(self) -> None:
-        """Compare every partition again at the next call: more is known to be settled."""
+        """Compare every partition again at the next call, because the highest known offsets have risen."""
         self._intact.clear()
 
     async def find_cuts(
         self, positions: Mapping[Partition, Position], tips: dict[Partition, Tip]
     ) -> dict[Partition, int]:
-        """Return the first lost offset of each of `positions` that was cut below what is settled.
+        """Return the first lost offset of each partition whose log was cut below its settled offsets.
 
-        Removes partitions from `tips` that cannot be compared now: they are not planned until then.
+        Removes from `tips` the partitions that cannot be compared now, so that they are not planned.
         One request for each leader, and none while leaders stay.
         """
         unverified = {p: s for p, s in positions.items() if p in tips and self._needs_check(s, p, tips[p])}
@@ -62,7 +62,7 @@ class LogCuts:
             if p not in reached:
                 del tips[p]
             elif reached[p] < 0:
-                # How much is lost is unknown, and what is settled must not land again.
+                # The extent of the loss is unknown, and settled events must not land again.
                 cuts[p] = min(tips[p].offset, position.next_offset)
                 self._unknown[p] = known[p]
             elif reached[p] < self._highest_known(p, position):
@@ -73,7 +73,7 @@ class LogCuts:
         return cuts
 
     def reason(self, p: Partition, position: Position, cut: int) -> str:
-        """Return the reason to show for a partition that `find_cuts` found cut at `cut`."""
+        """Return the reason to show for a partition whose log was cut at `cut`."""
         if p in self._unknown:
             return halt_reasons.no_such_epoch(self._unknown[p], cut)
         return halt_reasons.cut(cut, self._highest_known(p, position))

@@ -1,7 +1,7 @@
-"""Records on `onramp.settled` which partitions are halted, and reads the operator's decisions there.
+"""Records halted partitions on `onramp.settled`, and reads the operator's decisions from there.
 
-On Kafka, because it is available wherever a partition is: no database is everybody's, and the
-writer's port is for probes.  Without a halt nothing is read.
+The records are on Kafka, which is available wherever a partition is: no database is shared by all, and
+the writer's port is for probes.  Without a halt nothing is read.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -14,8 +14,8 @@ from services.writer.partitions.partition_halts import ACCEPT, DECISION, Entry
 from services.writer.partitions.plan_log import PlanLog
 from shared import wire
 
-#: How often decisions are read.
-_ASK_SECONDS: Final = 2.0
+#: Seconds between two readings of decisions.
+_POLL_SECONDS: Final = 2.0
 _ONLY: Final = 0
 
 
@@ -29,17 +29,17 @@ class PartitionDecisions:
         self._halts = plan_log.halts
         self._record = record
         self._read_to = plan_log.read_to
-        self._ask = Every(_ASK_SECONDS, at_once=True)
+        self._poll = Every(_POLL_SECONDS, at_once=True)
 
     async def accepted(self, halted: Mapping[Partition, str]) -> list[Partition]:
-        """Return those of `halted` (with reasons) that an operator lets go on; records each halt once."""
+        """Return the `halted` partitions (with reasons) that an operator resumes; record each halt once."""
         if not halted:
             return []
         if new := [entry for p, reason in halted.items() for entry in self._halts.halt_entries(p, reason)]:
             await self._record(new)
-        if self._ask.is_due():
+        if self._poll.is_due():
             await self._read_decisions()
-            self._ask.restart()
+            self._poll.restart()
         return [p for p in halted if self._halts.decision(p) == ACCEPT]
 
     async def _read_decisions(self) -> None:

@@ -1,9 +1,9 @@
-"""Halted partitions, the operator's decision about each, and the incarnation that one goes on as.
+"""Halted partitions, the operator's decision about each, and the generation in which one resumes.
 
-A log that lost events goes on, when an operator accepts the loss, as another incarnation of its
-partition: with an id of its own, from an offset that is recorded.  Ledgers, totals, plans and
-markers of the incarnation before stay as they are; nothing is ever set back
-(docs/adr, logs that go back; the model's rules `another_life` and `life_kept`).
+When an operator accepts the loss of a log's events, the partition resumes as another topic generation:
+with an id of its own, from a recorded offset.  Ledgers, totals, plans and markers of the earlier
+generation stay as they are; nothing is ever set back (docs/adr, logs that go back; the model's rules
+`another_life` and `life_kept`).
 """
 
 from collections.abc import Sequence
@@ -19,14 +19,14 @@ from services.writer.model.offsets import Partition
 from shared.parse_errors import UNREADABLE
 
 IncarnationKey = tuple[str, int]
-"""An incarnation of a partition as the keys name it: its id (the topic's UUID, or its own) and the number."""
+"""A topic generation's id (the topic's UUID, or its own) and the partition's number, as in the keys."""
 Entry = tuple[str, bytes]
 """Key and value of a record of `onramp.settled`."""
 
-#: Go on with what Kafka has.
+#: Resume with the records that Kafka has.
 ACCEPT: Final = "accept"
 
-# The first words of the keys on `onramp.settled`: a format, which other releases have written too.
+# The first parts of the keys on `onramp.settled`: a format that other releases have written too.
 _HALT: Final = "halt"
 DECISION: Final = "word"
 _ACCEPTED: Final = "line"
@@ -42,7 +42,7 @@ class Halt(msgspec.Struct, frozen=True):
 
 
 class OperatorDecision(msgspec.Struct, frozen=True):
-    """An operator's decision about the halt of that id."""
+    """An operator's decision about the halt with the id `halt`."""
 
     halt: str
     how: str
@@ -50,9 +50,9 @@ class OperatorDecision(msgspec.Struct, frozen=True):
 
 
 class AcceptedIncarnation(msgspec.Struct, frozen=True):
-    """The incarnation that a partition goes on as, from offset `start`, as the writer `epoch` recorded it.
+    """The generation in which a partition resumes, from offset `start`, as writer `epoch` recorded it.
 
-    `before`: its predecessors, which the audit needs: compaction keeps one record of a partition.
+    `before`: its predecessors, which the audit needs, because compaction keeps one record of a partition.
     """
 
     epoch: int
@@ -69,14 +69,14 @@ _encode: Final = msgspec.json.Encoder().encode
 
 @dataclass(slots=True)
 class PartitionHalts:
-    """Halts, decisions and accepted incarnations, as `onramp.settled` has them."""
+    """Halts, decisions and accepted topic generations, as stored on `onramp.settled`."""
 
     halts: dict[Partition, Halt] = field(default_factory=dict)
     decisions: dict[Partition, OperatorDecision] = field(default_factory=dict)
     accepted: dict[IncarnationKey, AcceptedIncarnation] = field(default_factory=dict)
 
     def apply(self, kind: str, of: Sequence[str], value: bytes) -> bool:
-        """Take in an entry; returns False when it is of another kind.  Raises one of `UNREADABLE`."""
+        """Apply an entry; return False when it is of another kind.  Raises one of `UNREADABLE`."""
         if kind == _HALT:
             self.halts[Partition(of[0], int(of[1]))] = _decode_halt(value)
         elif kind == DECISION:
@@ -90,27 +90,27 @@ class PartitionHalts:
         return True
 
     def apply_decision(self, of: Sequence[str], value: bytes) -> None:
-        """Take in an operator's decision; a record that is none is skipped."""
+        """Apply an operator's decision; skip a record that is not one."""
         with suppress(*UNREADABLE):
             self.apply(DECISION, of, value)
 
     def incarnation_id(self, topic_id: str, number: int) -> str:
-        """Return the id of a partition's incarnation: the topic's, unless an operator accepted another."""
+        """Return the id of a partition's generation: the topic's, unless an operator accepted another."""
         accepted = self.accepted.get((topic_id, number))
         return accepted.incarnation if accepted else topic_id
 
     def start_offset(self, topic_id: str, number: int, otherwise: int) -> int:
-        """Return the offset at which an accepted incarnation starts; `otherwise` for the topic's own."""
+        """Return the start offset of an accepted generation; `otherwise` for the topic's own."""
         accepted = self.accepted.get((topic_id, number))
         return accepted.start if accepted else otherwise
 
     def decision(self, p: Partition) -> str | None:
-        """Return the operator's decision about the current halt of `p`; None while there is none."""
+        """Return the operator's decision about the current halt of `p`, or None."""
         halt, decision = self.halts.get(p), self.decisions.get(p)
         return decision.how if halt and decision and not halt.over and decision.halt == halt.id else None
 
     def halt_entries(self, p: Partition, reason: str) -> list[Entry]:
-        """Return the entries that record that `p` is halted; none when that is recorded."""
+        """Return the entries that record that `p` is halted; none if that is recorded already."""
         known = self.halts.get(p)
         if known and not known.over and known.reason == reason:
             return []
@@ -123,14 +123,14 @@ class PartitionHalts:
         return [(_key(_HALT, *p), _encode(msgspec.structs.replace(known, over=True)))] if known else []
 
     def accept_entries(self, topic_id: str, number: int, accepted: AcceptedIncarnation) -> list[Entry]:
-        """Return the entries that record that the partition goes on as `accepted`."""
+        """Return the entries that record that the partition resumes as `accepted`."""
         if known := self.accepted.get((topic_id, number)):
             accepted = msgspec.structs.replace(accepted, before=(*known.before, known.incarnation))
         return [(_key(_ACCEPTED, topic_id, number), _encode(accepted))]
 
 
 def accepted_incarnation(epoch: int, start: int) -> AcceptedIncarnation:
-    """Make a new incarnation, with an id of its own, that starts at offset `start`."""
+    """Return a new topic generation, with an id of its own, that starts at offset `start`."""
     return AcceptedIncarnation(epoch, str(uuid4()), start)
 
 

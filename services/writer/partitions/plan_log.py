@@ -1,8 +1,8 @@
-"""The compacted topic `onramp.settled`: what a successor must know and no database can tell.
+"""The compacted topic `onramp.settled`: state that a successor needs and that no database stores.
 
-It has plans (which ranges were started under which routes), the routes themselves, the baselines
-of databases, and the totals of events without a destination.  It is one partition, read to its end
-when a writer starts; afterwards the writer keeps its own copy and appends.
+The topic has plans (the ranges that were started, and their routes), the routes themselves, the baselines
+of databases, and the totals of events without a destination.  A writer reads its single partition to
+the end when it starts; afterwards the writer maintains a copy of its own and appends.
 
 Invariant: there is one plan per writer, not one per partition.  A batch is planned only after the
 group's offsets of the last one are committed, so only a writer's last plan can be unfinished
@@ -28,8 +28,8 @@ from shared.parse_errors import UNREADABLE
 class Totals(NamedTuple):
     """The totals of a partition that no database counts, up to `next_offset`.
 
-    `filtered` and `unroutable` are events; `refused` are records on `onramp.user_errors`,
-    one for each destination that was rejected, also of events that land elsewhere.
+    `filtered` and `unroutable` count events; `refused` counts records on `onramp.user_errors`,
+    one for each rejected destination, also of events that land elsewhere.
     """
 
     next_offset: int = 0
@@ -44,7 +44,7 @@ class Plan:
 
     ranges: tuple[Range, ...]
     digest: str
-    #: The process that began it, and when (seconds since 1970); 0: the process survived its failure.
+    #: The process that started the plan, and when (Unix seconds); 0: the process survived its failure.
     process: str = ""
     begun_at: float = 0.0
 
@@ -72,30 +72,30 @@ _decode_epoch: Final = msgspec.json.Decoder(int).decode
 
 @dataclass(slots=True, kw_only=True)
 class PlanLog:
-    """The content of the topic.  `apply` takes an entry in; the `…_entries` methods make entries."""
+    """The content of the topic.  `apply` applies an entry; the `…_entries` methods return entries."""
 
     plans: dict[int, Plan] = field(default_factory=dict)
-    #: The process that reads the topic and plans, by an id of its own.
+    #: The id of the process that reads the topic and plans.
     process: str = ""
-    #: Plans of ranges that were set aside: later plans of the same writer do not have them.
+    #: Plans of quarantined ranges, which later plans of the same writer do not contain.
     set_aside: dict[tuple[str, int, int], Plan] = field(default_factory=dict)
     routes: dict[str, Routes] = field(default_factory=dict)
     baselines: dict[IncarnationKey, dict[str, int]] = field(default_factory=dict)
     totals: dict[IncarnationKey, Totals] = field(default_factory=dict)
     #: The last epoch of each process.
     _last_epochs: dict[str, int] = field(default_factory=dict)
-    #: The planned ranges of each incarnation of a partition, by the epoch of their writer.
+    #: The planned ranges of each partition and topic generation, by the epoch of their writer.
     _planned: dict[tuple[Partition, str], dict[int, list[Range]]] = field(default_factory=dict)
-    #: The latest leader epoch that an incarnation was planned under (the model's `leader_kept`).
+    #: The latest leader epoch under which a topic generation was planned (the model's `leader_kept`).
     leaders: dict[IncarnationKey, int] = field(default_factory=dict)
-    #: Halted partitions, the decisions about them, and accepted incarnations.
+    #: Halted partitions, the decisions about them, and accepted topic generations.
     halts: PartitionHalts = field(default_factory=PartitionHalts)
     retirements: Retirements = field(default_factory=Retirements)
     #: The next offset to read of the topic; the writer applies its own entries when it appends them.
     read_to: int = 0
 
     def read(self, key: bytes | None, value: bytes | None) -> bool:
-        """Take in a record of the topic; returns False when it is none of Onramp's."""
+        """Apply a record of the topic; return False when Onramp has not written it."""
         try:
             self.apply((key or b"").decode(), value or b"")
         except UNREADABLE:
@@ -103,9 +103,9 @@ class PlanLog:
         return True
 
     def apply(self, key: str, value: bytes) -> None:
-        """Take in one entry; of the totals of several epochs the furthest counts (`settled_per_epoch`).
+        """Apply one entry; among the totals of several epochs the furthest counts (`settled_per_epoch`).
 
-        Raises one of `UNREADABLE` when it is no entry.
+        Raises one of `UNREADABLE` when it is not an entry.
         """
         kind, *rest = key.split("/")
         if kind == _ROUTES:
@@ -147,7 +147,7 @@ class PlanLog:
                     yield r, plan.digest
 
     def _replace_plan(self, epoch: int, plan: Plan) -> None:
-        """Replace a writer's plan by its next one."""
+        """Replace a writer's plan with its next one."""
         last = self.plans.get(epoch)
         for r in last.ranges if last else ():
             self._planned[r.partition, r.topic_id].pop(epoch, None)
@@ -157,9 +157,9 @@ class PlanLog:
             self._planned.setdefault((r.partition, r.topic_id), {}).setdefault(epoch, []).append(r)
 
     def unfinished_databases(self, partition: Partition, position: Position) -> set[str]:
-        """Return the databases in which unfinished ranges of `partition` may have begun to land.
+        """Return the databases in which unfinished ranges of `partition` may have started to land.
 
-        Those that were not configured even then have diverted events at most.
+        Databases that were not configured at that time have diverted events at most.
         """
         planned_ranges = self.planned_ranges(partition, position.topic_id)
         unfinished = [routes for r, routes in planned_ranges if position.next_offset < r.end]
@@ -171,14 +171,14 @@ class PlanLog:
         return [*self.routes_entries(routes), (f"{_PLAN}/{epoch}", _as_json(plan))]
 
     def survived_entries(self, epoch: int) -> list[Entry]:
-        """Return the entry that records that writer `epoch` failed with its last plan and goes on."""
+        """Return the entry that records that writer `epoch` survived the failure of its last plan."""
         return [(f"{_PLAN}/{epoch}", _as_json(replace(self.plans[epoch], begun_at=0.0)))]
 
     def crashed_ranges(self, partition: Partition, position: Position) -> list[tuple[Range, float]]:
-        """Return ranges at `position` in which other processes crashed, newest first, and when each began.
+        """Return ranges at `position` in which other processes crashed, and their start times, newest first.
 
-        Invariant: a process counts once, by its last plan.  One that failed and went on, in an outage
-        say, has not crashed.
+        Invariant: a process counts once, by its last plan.  A process that failed and continued, for
+        example in an outage, has not crashed.
         """
         planned = self._planned.get((partition, position.topic_id), {})
         crashed = []
@@ -190,21 +190,21 @@ class PlanLog:
         return crashed
 
     def set_aside_entries(self, epoch: int, r: Range, routes: Routes) -> list[Entry]:
-        """Return the entry that keeps the routes of `r` beside later plans; none when it is there."""
+        """Return the entry that retains the plan of `r` after later plans; none if it is recorded."""
         known = (p for (i, _, _), p in self.set_aside.items() if (i, p.digest) == (r.topic_id, routes.digest))
         if any(of.covers(r) for plan in known for of in plan.ranges):
             return []
         return [(f"{_PIN}/{r.topic_id}/{r.partition.number}/{epoch}", _as_json(Plan((r,), routes.digest)))]
 
     def routes_entries(self, routes: Routes) -> list[Entry]:
-        """Return the entry that keeps `routes` under their digest; none when they are kept."""
+        """Return the entry that stores `routes` under their digest; none if they are stored."""
         known = routes.digest in self.routes
         return [] if known else [(f"{_ROUTES}/{routes.digest}", routes.as_json())]
 
     def baseline_entries(
         self, first_offsets: Mapping[IncarnationKey, int], databases: Iterable[str]
     ) -> list[Entry]:
-        """Return the entries that give each of `databases` a baseline, the offset, where it has none.
+        """Return the entries that give each of `databases` the offset as its baseline, if it has none.
 
         The model's rules `baseline_kept` and `sight_at_stand`.
         """
@@ -219,13 +219,13 @@ class PlanLog:
         ]
 
     def leader_entries(self, epochs: Mapping[IncarnationKey, int]) -> list[Entry]:
-        """Return the entries that record the leader epochs under which plans are made from now on."""
+        """Return the entries that record the leader epochs of all plans from now on."""
         return [(f"{_LEADER}/{i}/{n}", orjson.dumps(epoch)) for (i, n), epoch in epochs.items()]
 
     def totals_entries(self, epoch: int, range_: Range, counted: Totals) -> list[Entry]:
-        """Return the entry that adds what was `counted` in a settled range and no database counts.
+        """Return the entry that adds the counts of a settled range that no database has.
 
-        None for a range that was counted before: a writer died between counting and the group's
+        No entry for a range that was counted before: a writer died between counting and the group's
         commit, and its successor repeats the same range.
         """
         incarnation = (range_.topic_id, range_.partition.number)

@@ -1,8 +1,8 @@
-"""Sets a partition aside at which a batch fails with an unforeseen exception: the others land.
+"""Quarantines a partition whose records fail a batch with an unexpected exception: the others land.
 
 The batch is repeated in halves, by partitions, then by the offsets of a partition that fails alone,
-so that the events before the fault land too.  Nothing is skipped: a partition that is set aside keeps
-its position and the routes of its range, and is tried again (docs/adr, one record).
+so that the events before the fault land too.  No event is skipped: a quarantined partition keeps its
+position and the routes of its range, and is tried again (docs/adr, one record).
 """
 
 import logging
@@ -21,25 +21,25 @@ from shared.tracebacks import FOREIGN, NAMED
 log = logging.getLogger(__name__)
 
 Settle = Callable[[Sequence[Range]], Awaitable[None]]
-#: Until a partition is tried again: a release, an operator or time may have fixed it.
+#: Seconds until a partition is tried again, after the first, second and further failures.
 _RETRY_SECONDS: Final = (5.0, 15.0, 60.0)
 
 
 class Fault(NamedTuple):
-    """A range that fails at its first offset, and the exception."""
+    """A range that fails at its first offset, and its exception."""
 
     range: Range
     error: Exception
 
 
 class Strikes:
-    """The offset at which each partition failed, and how often in a row; kept in memory."""
+    """The offset at which each partition failed, and the number of failures in a row; in memory only."""
 
     def __init__(self) -> None:
         self._failures: dict[Partition, tuple[int, int]] = {}
 
     def count(self, faults: Iterable[Fault]) -> None:
-        """Count `faults`, each once more."""
+        """Count one more failure for each of `faults`."""
         for r, _ in faults:
             start, times = self._failures.get(r.partition, (r.start, 0))
             self._failures[r.partition] = (r.start, times + 1 if start == r.start else 1)
@@ -49,13 +49,13 @@ class Strikes:
         return self._failures.get(r.partition, (None, 0))[0] == r.start
 
     def retry_at(self, p: Partition) -> float:
-        """Return when to try `p` again (monotonic seconds)."""
+        """Return the time at which to try `p` again (monotonic seconds)."""
         _, times = self._failures[p]
         return time.monotonic() + _RETRY_SECONDS[min(times, len(_RETRY_SECONDS)) - 1]
 
 
 async def in_halves(ranges: Sequence[Range], settle: Settle) -> list[Fault]:
-    """Settle halves of `ranges`, which failed together; returns those that fail alone."""
+    """Settle halves of `ranges`, which failed together; return the ranges that fail alone."""
     if len(ranges) == 1:
         error = await _attempt(ranges, settle)
         return [Fault(ranges[0], error)] if error else []
@@ -68,9 +68,9 @@ async def in_halves(ranges: Sequence[Range], settle: Settle) -> list[Fault]:
 
 
 async def up_to_fault(fault: Fault, settle: Settle, *, known: bool) -> Fault | None:
-    """Settle up to the first offset at which `settle` raises, and return it; None: it raises no more.
+    """Settle up to the first offset at which `settle` raises, and return that fault, or None.
 
-    `known`: the range's first offset has failed before, so nothing else is tried.
+    `known`: the range's first offset has failed before, so no other offset is tried.
     """
     whole = fault.range
     start, end = whole.start, whole.start + 1 if known else whole.end
@@ -83,12 +83,12 @@ async def up_to_fault(fault: Fault, settle: Settle, *, known: bool) -> Fault | N
                 start = middle
         if error := await _attempt([replace(whole, start=start, end=end)], settle):
             return Fault(replace(whole, start=start), error)
-        start, end = end, whole.end  # what failed together does not fail alone
+        start, end = end, whole.end  # offsets that failed together do not fail alone
     return None
 
 
 async def _attempt(ranges: Sequence[Range], settle: Settle) -> Exception | None:
-    """Return an unforeseen exception, or that a record is too large; raises any other."""
+    """Return an unexpected exception or the error of a record that is too large; raise any other."""
     try:
         await settle(ranges)
     except Exception as e:
@@ -99,7 +99,7 @@ async def _attempt(ranges: Sequence[Range], settle: Settle) -> Exception | None:
 
 
 def halt_reason(fault: Fault) -> tuple[str, str]:
-    """Return why the partition of `fault` is halted, and what to do about it."""
+    """Return the reason for which the partition of `fault` is halted, and the fix."""
     r, error = fault
     if is_too_large(error):
         return halt_reasons.too_large(r.start, error.detail), halt_reasons.make_room(r.partition, r.start)
@@ -107,9 +107,9 @@ def halt_reason(fault: Fault) -> tuple[str, str]:
 
 
 def describe(error: Exception) -> str:
-    """Return an exception's type and where it was raised, without its text, which may have values."""
+    """Return an exception's type and location, without its text, which may contain values of events."""
     if isinstance(error, OnrampError):
-        return str(error)  # its text is ours
+        return str(error)  # Onramp's own text has no values
     if type(error).__module__.startswith(FOREIGN):
         return next(reversed([m[1] for m in NAMED.finditer(str(error))]), type(error).__name__)
     last = extract_tb(error.__traceback__)[-1:]

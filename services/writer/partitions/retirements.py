@@ -1,7 +1,7 @@
-"""Databases that an operator has retired: what waited for them is parked, and they have no past here.
+"""Databases that an operator has retired: their waiting events are parked, and their baselines end.
 
-A word is an operator's; what became of it is the writer's, under the same id, so that each word counts once:
-a database that is configured again under an old name is not retired by what somebody said of the one before.
+An operator writes a request, and the writer writes its result under the same id, so that each request counts
+once.  A database that is configured again under an old name is not retired by the earlier request.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -12,13 +12,13 @@ import msgspec
 
 from services.writer.partitions.partition_halts import Entry, IncarnationKey
 
-# The first words of the keys on `onramp.settled`: a format, which the admin service writes and reads too.
-WORD: Final = "retire"
+# The first parts of the keys on `onramp.settled`: a format that the admin service writes and reads too.
+REQUEST: Final = "retire"
 _DONE: Final = "retired"
 
 
-class Word(msgspec.Struct, frozen=True):
-    """An operator has retired a database."""
+class RetireRequest(msgspec.Struct, frozen=True):
+    """An operator's request to retire a database."""
 
     id: str
     by: str
@@ -26,25 +26,25 @@ class Word(msgspec.Struct, frozen=True):
 
 
 class Retired(msgspec.Struct, frozen=True):
-    """What became of the word of that id.
+    """The result of the request with that id.
 
-    `upto`: by partition of `onramp.system_errors`, the offset below which nothing waits for the database any
-    more.  None: the database was configured when the word was read, and the word counts for nothing.
+    `upto`: by partition of `onramp.system_errors`, the offset below which no event waits for the database
+    any more.  None: the database was configured when the request was read, and the request has no effect.
     """
 
     id: str
     upto: Mapping[int, int] | None = None
 
 
-_decode_word: Final = msgspec.json.Decoder(Word).decode
+_decode_request: Final = msgspec.json.Decoder(RetireRequest).decode
 _decode_retired: Final = msgspec.json.Decoder(Retired).decode
 
 
 @dataclass(slots=True)
 class Retirements:
-    """Words, and what became of them, as `onramp.settled` has them."""
+    """Requests and their results, as stored on `onramp.settled`."""
 
-    words: dict[str, Word] = field(default_factory=dict)
+    requests: dict[str, RetireRequest] = field(default_factory=dict)
     retired: dict[str, Retired] = field(default_factory=dict)
 
     def apply(
@@ -54,12 +54,12 @@ class Retirements:
         value: bytes,
         baselines: Mapping[IncarnationKey, dict[str, int]],
     ) -> bool:
-        """Take in an entry; False: it is of another kind.  Raises one of `UNREADABLE`.
+        """Apply an entry; return False when it is of another kind.  Raises one of `UNREADABLE`.
 
-        Of a database that is retired the baselines end: it is first seen again if it comes back.
+        The baselines of a retired database end: if the database returns, it gets new ones.
         """
-        if kind == WORD:
-            self.words[of[0]] = _decode_word(value)
+        if kind == REQUEST:
+            self.requests[of[0]] = _decode_request(value)
         elif kind == _DONE:
             self.retired[of[0]] = retired = _decode_retired(value)
             for names in baselines.values() if retired.upto is not None else ():
@@ -68,19 +68,19 @@ class Retirements:
             return False
         return True
 
-    def pending(self) -> dict[str, Word]:
-        """Return the words that nothing has become of, by database."""
-        return {n: w for n, w in self.words.items() if n not in self.retired or self.retired[n].id != w.id}
+    def pending(self) -> dict[str, RetireRequest]:
+        """Return the requests without a result, by database."""
+        return {n: r for n, r in self.requests.items() if n not in self.retired or self.retired[n].id != r.id}
 
     def is_over(self, database: str, partition: int, offset: int) -> bool:
-        """Whether what is at `offset` of that partition of `onramp.system_errors` waits no more."""
+        """Return whether the event at `offset` of that partition of `onramp.system_errors` waits no more."""
         retired = self.retired.get(database)
         return retired is not None and offset < (retired.upto or {}).get(partition, 0)
 
     @staticmethod
-    def done_entries(database: str, word: Word, upto: Mapping[int, int] | None) -> list[Entry]:
-        """Return the entry that says what became of `word`."""
-        return [(f"{_DONE}/{database}", msgspec.json.encode(Retired(word.id, upto)))]
+    def done_entries(database: str, request: RetireRequest, upto: Mapping[int, int] | None) -> list[Entry]:
+        """Return the entry that records the result of `request`."""
+        return [(f"{_DONE}/{database}", msgspec.json.encode(Retired(request.id, upto)))]
 
 
 def names_in(baselines: Mapping[IncarnationKey, Mapping[str, int]]) -> Collection[str]:

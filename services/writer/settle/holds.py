@@ -28,7 +28,7 @@ KIND_TYPE: Final = "type"
 STATE_BLOCKED: Final = "blocked"
 STATE_WATCHED: Final = "watched"
 STATE_PAUSED: Final = "paused"
-STATE_GIVEN_UP: Final = "dead_lettered"
+STATE_DEAD_LETTERED: Final = "dead_lettered"
 
 _HOLDS: Final = "SELECT kind, name, state, sqlstate, timeouts, seen, parked FROM onramp.holds"
 _HOLDING: Final = f"{_HOLDS} WHERE state <> 'watched'"
@@ -59,12 +59,12 @@ _TOO_MANY: Final = _DELETE_WATCHED.format(
         SELECT since, name FROM onramp.holds WHERE state = 'watched'
         ORDER BY since DESC, name DESC OFFSET %s LIMIT 1)"""
 )
-_GIVEN_UP: Final = """
+_DEAD_LETTERED: Final = """
     SELECT kind, name, given_up_at, given_up_by, reason FROM onramp.holds
     WHERE state = 'dead_lettered' ORDER BY kind, name
 """
 #: Unless a person has said it again meanwhile, of what has come since.
-_GO_ON: Final = """
+_RESUME: Final = """
     UPDATE onramp.holds
     SET state = CASE kind WHEN 'table' THEN 'blocked' ELSE 'resumed' END, given_up_at = NULL
     WHERE state = 'dead_lettered' AND kind = %s AND name = %s AND given_up_at = %s
@@ -108,7 +108,7 @@ class Hold:
         return replace(self, state=STATE_BLOCKED, sqlstate=sqlstate, timeouts=timeouts)
 
 
-class GivenUp(NamedTuple):
+class DeadLetteredHold(NamedTuple):
     """A hold of which a person gave up what was kept behind it up to a moment."""
 
     kind: str
@@ -157,7 +157,7 @@ class Holds:
 
     def paused_types(self) -> list[str]:
         """Types whose events wait until a person resumes them, or are given up and not parked yet."""
-        return sorted(n for n, h in self.types.items() if h.state in (STATE_PAUSED, STATE_GIVEN_UP))
+        return sorted(n for n, h in self.types.items() if h.state in (STATE_PAUSED, STATE_DEAD_LETTERED))
 
     def holding(self) -> list[Hold]:
         """All but those that only watch."""
@@ -245,17 +245,17 @@ def end(conn: connection, hold: Hold) -> None:
         cursor.execute("DELETE FROM onramp.holds WHERE kind = %s AND name = %s", (hold.kind, hold.name))
 
 
-def dead_lettered(conn: connection) -> list[GivenUp]:
+def dead_lettered(conn: connection) -> list[DeadLetteredHold]:
     """What a person has given up."""
     with conn.cursor() as cursor:
-        cursor.execute(_GIVEN_UP)
-        return [GivenUp(*row) for row in cursor.fetchall()]
+        cursor.execute(_DEAD_LETTERED)
+        return [DeadLetteredHold(*row) for row in cursor.fetchall()]
 
 
-def go_on(conn: connection, hold: GivenUp) -> None:
+def resume(conn: connection, hold: DeadLetteredHold) -> None:
     """What was given up is parked: a table is blocked as before, a type resumes."""
     with conn.cursor() as cursor:
-        cursor.execute(_GO_ON, (hold.kind, hold.name, hold.at))
+        cursor.execute(_RESUME, (hold.kind, hold.name, hold.at))
 
 
 def park_rates_before(conn: connection, targets: Iterable[Target]) -> dict[Target, ParkRate]:

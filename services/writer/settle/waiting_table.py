@@ -12,7 +12,7 @@ from psycopg2.extras import execute_values
 from services.writer.model.offsets import Partition
 from services.writer.model.records import ARRIVALS, USUAL
 from services.writer.postgres import rows_by_bytes
-from services.writer.settle.holds import KIND_TYPE, GivenUp
+from services.writer.settle.holds import KIND_TYPE, DeadLetteredHold
 
 #: What a release takes at once: as rows and as a table of Arrow it is some times as much of memory.
 MAX_BYTES: Final = 16 << 20
@@ -52,11 +52,13 @@ _TAKE: Final = rows_by_bytes.bytes_of(
     ORDER BY {_ORDER} LIMIT %s FOR UPDATE""",
     _ORDER,
 )
-_GIVEN_UP: Final = f"""AND kept_at <= %s AND (topic_id, partition, "offset") > (%s::uuid, %s, %s)
+_DEAD_LETTERED: Final = f"""AND kept_at <= %s AND (topic_id, partition, "offset") > (%s::uuid, %s, %s)
     ORDER BY {_ORDER} LIMIT %s FOR UPDATE"""
-_TAKE_GIVEN_UP: Final = rows_by_bytes.bytes_of(f"{_EVENTS} {_GIVEN_UP}", _ORDER)
+_TAKE_DEAD_LETTERED: Final = rows_by_bytes.bytes_of(f"{_EVENTS} {_DEAD_LETTERED}", _ORDER)
 #: By the index of types: those of the others may be millions, and none of them is looked at.
-_TAKE_GIVEN_UP_OF_TYPE: Final = rows_by_bytes.bytes_of(f"{_EVENTS} AND event_type = %s {_GIVEN_UP}", _ORDER)
+_TAKE_DEAD_LETTERED_OF_TYPE: Final = rows_by_bytes.bytes_of(
+    f"{_EVENTS} AND event_type = %s {_DEAD_LETTERED}", _ORDER
+)
 _FIRST: Final = f"""
     SELECT {_ORDER} {_WAITING} AND event_type <> ALL (%s) ORDER BY {_ORDER} LIMIT %s
 """
@@ -158,12 +160,12 @@ def take(
     return list(_by_partition(rows_found))
 
 
-def take_given_up(
-    conn: connection, table: WaitingTable, hold: GivenUp, limit: int, after: WaitingKey
+def take_dead_lettered(
+    conn: connection, table: WaitingTable, hold: DeadLetteredHold, limit: int, after: WaitingKey
 ) -> list[WaitingEvents]:
     """The first events behind `after` that wait for `table` and are given up with `hold`, as `take` does."""
     is_of_type = hold.kind == KIND_TYPE
-    statement = _TAKE_GIVEN_UP_OF_TYPE if is_of_type else _TAKE_GIVEN_UP
+    statement = _TAKE_DEAD_LETTERED_OF_TYPE if is_of_type else _TAKE_DEAD_LETTERED
     which = (*_names(table), hold.name) if is_of_type else _names(table)
     with conn.cursor() as cursor:
         cursor.execute(statement, (*which, hold.at, *after, limit, MAX_BYTES))

@@ -27,11 +27,11 @@ log = logging.getLogger(__name__)
 class _Releases:
     release: Release
     _: KW_ONLY
-    #: Whether there may be holds; otherwise the database is not asked.
+    #: Whether there may be holds; otherwise the database is not queried.
     due: bool = True
     backoff: Backoff = field(default_factory=Backoff)
     task: "asyncio.Task[list[Hold]] | None" = None
-    #: Something may be held that the running release did not see.
+    #: Events may wait that the running release has not read.
     missed: bool = False
     holds: tuple[Hold, ...] = ()
 
@@ -57,7 +57,7 @@ class ReleaseScheduler:
         """Return the holds of each database as of its last release."""
         return {name: w.holds for name, w in self._releases.items()}
 
-    def mark_held(self, name: str) -> None:
+    def mark_waiting(self, name: str) -> None:
         """Start a release for `name` soon: events wait there, or may wait."""
         releases = self._releases[name]
         releases.missed = releases.task is not None
@@ -66,7 +66,7 @@ class ReleaseScheduler:
             releases.backoff.pause(0)
 
     def tick(self, available: Collection[str], routes: Routes) -> Iterator[tuple[str, InfrastructureError]]:
-        """Start due releases in databases that are `available`; yields the failed ones with their errors."""
+        """Start due releases in `available` databases; yield the databases that failed, with the errors."""
         for name, releases in self._releases.items():
             if releases.task is not None and releases.task.done():
                 task, releases.task = releases.task, None
@@ -75,14 +75,14 @@ class ReleaseScheduler:
                 except InfrastructureError as e:
                     yield name, e
                 except Exception:
-                    log.exception("a release failed for a reason that the writer does not know")
+                    log.exception("a release failed because of an unexpected error")
                     releases.backoff.fail()
             due = releases.due and releases.task is None and releases.backoff.is_due()
             if due and name in available:
                 releases.task = asyncio.create_task(in_own_thread(self._run, name, routes))
 
     async def wait_drained(self) -> None:
-        """Wait for releases that are almost done: then live traffic takes over."""
+        """Wait for releases that are almost done, so that live traffic takes over."""
         for releases in self._releases.values():
             if releases.task is not None and releases.release.almost_done:
                 await asyncio.wait({releases.task})
@@ -95,20 +95,20 @@ class ReleaseScheduler:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _run(self, name: str, routes: Routes) -> list[Hold]:
-        """Release, and relay what was parked by it; returns the holds that are left (blocking)."""
+        """Run a release, and relay the events that it parked; return the remaining holds (blocking)."""
         left = self._releases[name].release.run(routes)
         outbox.relay(self._databases[name], self._brokers)
         return left
 
     def _end_release(self, name: str, releases: _Releases, left: list[Hold]) -> None:
-        """Log holds that are new or over, and schedule the next release while any is left."""
+        """Log holds that started or ended, and schedule the next release while any is left."""
         before = {(h.kind, h.name): h for h in releases.holds}
         now = {(h.kind, h.name): h for h in left}
         for key, hold in now.items():
             if key not in before or before[key].state != hold.state:
                 _log_hold(name, hold)
         for key in before.keys() - now.keys():
-            log.info("nothing waits for it any more", extra={"database": name, key[0]: key[1]})
+            log.info("a hold ended", extra={"database": name, key[0]: key[1]})
         if not left or before != now:
             releases.backoff.succeed()
         releases.holds, releases.due = tuple(left), bool(left) or releases.missed

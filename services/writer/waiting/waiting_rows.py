@@ -1,4 +1,4 @@
-"""What waited in its own database, in the words of a settlement: its rows, its records, its transaction."""
+"""Converts events that waited in their database into a settlement's rows, records and context."""
 
 from collections.abc import Callable, Collection, Sequence
 
@@ -20,7 +20,7 @@ from shared.errors import UserError
 
 
 def context(conn: connection, database: Database, taken: Sequence[WaitingEvents]) -> SettlementContext:
-    """Return what a settlement of `taken` works with; each partition is of one incarnation of its topic."""
+    """Return the context of a settlement of `taken`, in which each partition has one topic generation."""
     return SettlementContext(
         conn=conn,
         database=database,
@@ -32,9 +32,9 @@ def context(conn: connection, database: Database, taken: Sequence[WaitingEvents]
 
 
 def rows(target: Target, taken: Sequence[WaitingEvents]) -> tuple[pa.Table, list[tuple[pa.Table, UserError]]]:
-    """Return the rows of their `target`; and where those came from that read as no event, and why.
+    """Return the rows for `target`, and the origins and errors of records that cannot be parsed.
 
-    They did when they were let wait: a later release may read more strictly.
+    A later version of the writer may parse more strictly than the one that let the events wait.
     """
     batches, rejected = [], []
     for t in taken:
@@ -47,7 +47,7 @@ def rows(target: Target, taken: Sequence[WaitingEvents]) -> tuple[pa.Table, list
 
 
 def identified(taken: Sequence[WaitingEvents]) -> pa.Table:
-    """Return where they came from and, as far as that can be read, who they are: parking keeps it."""
+    """Return the origins of the events and, if they can be parsed, their ids, names and versions."""
     batches = []
     for t in taken:
         rows_of, events = origins_of(t.records), read(t.records.column("value"))
