@@ -123,7 +123,7 @@ MUTANTS: Final = (
     Mutant(
         "what waited and is sorted to its database no more, parked",
         "services/writer/databases/drain.py",
-        "        task.collect_strays(database)\n",
+        "        task.collect_no_longer_routed(database)\n",
         "",
         (
             "tests/faults/"
@@ -145,8 +145,8 @@ MUTANTS: Final = (
     Mutant(
         "an event that cannot be sorted, alone",
         "services/writer/settle/task.py",
-        "        for part, verdict in sort_one_by_one(self.filter_and_sort, read):",
-        "        for part, verdict in self.filter_and_sort(read) or ():",
+        "        for part, events in sort_one_by_one(self.filter_and_sort, read):",
+        "        for part, events in self.filter_and_sort(read) or ():",
         "tests/faults/test_f46_unforeseen.py::test_f46_one_record_at_which_a_step_raises_stops_nobody[sort]",
     ),
     Mutant(

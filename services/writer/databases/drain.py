@@ -192,7 +192,7 @@ class Drainer:
         task, records = Task(order), as_slice(piece.partition, events)
         failpoints.meet("writer.drain", values_of([records]))
         task.filter_and_sort([records])
-        task.collect_strays(database)
+        task.collect_no_longer_routed(database)
         task.land(database)
         reports = task.report()
         for report in reports:

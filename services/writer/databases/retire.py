@@ -27,7 +27,7 @@ from services.writer.partitions.retirements import REQUEST, RetireRequest, names
 from services.writer.persist.row_results import all_parked
 from services.writer.postgres.database_threads import in_own_thread
 from services.writer.settle import event_log
-from services.writer.settle.no_longer_routed import strays
+from services.writer.settle.no_longer_routed import find_no_longer_routed
 from services.writer.settle.parked_rows import by_partition, parked_records
 from services.writer.sort.route_lookup import lookup_for
 from services.writer.sort.sort import sort
@@ -161,5 +161,5 @@ def _rows(marker: RangeMarker, events: Events, routes: Routes) -> Iterator[tuple
         if target.database == name:
             offsets.update(rows.column("_offset").to_pylist())
             yield target, pa.Table.from_batches([rows])
-    for stray in strays(records, offsets, sorted_events.unroutable, name, lookup_for(routes)):
-        yield stray.target, pa.Table.from_batches([stray.origin])
+    for event in find_no_longer_routed(records, offsets, sorted_events.unroutable, name, lookup_for(routes)):
+        yield event.target, pa.Table.from_batches([event.origin])

@@ -1,1 +1,1 @@
-"""What a task does with its ranges, and what one transaction decides; `task.py` is the flow."""
+"""SETTLE: the flow of a task over its ranges (`task.py`), and the outcomes of one transaction."""

@@ -1,7 +1,7 @@
 """A line for every event and destination, up to a limit: ids and outcomes, never values.
 
-Written after the commit that makes them true; what is rolled back has no line.  Rows without a line cost
-no Python: they are chosen by their places, failures first, and each table has its fair share of lines.
+Lines are written after the commit; rolled-back events have none.  Rows without a line cost no Python
+objects: lines are chosen by row index, failures first, and each table has its fair share of them.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -27,7 +27,7 @@ Array = np.ndarray[Any, Any]
 
 _FEW: Final = 8
 _COLUMNS: Final = ("_id", "_topic", "_partition", "_offset")
-#: As numbers in arrays; those that failed are the last, and the last of all win.
+#: Outcomes as numbers in arrays, in order of priority: failures are the last.
 _OUTCOMES: Final = (Outcome.LANDED, Outcome.DUPLICATE, Outcome.WAITING, Outcome.PARKED)
 _LANDED, _DUPLICATE, _WAITING, _PARKED = range(len(_OUTCOMES))
 
@@ -37,15 +37,15 @@ class Piece(Protocol):
 
     @property
     def outcomes(self) -> Array:
-        """What became of each: places in `_OUTCOMES`."""
+        """Return the outcome of each event, as its index in `_OUTCOMES`."""
 
     def entries(self, places: Sequence[int]) -> Iterator[Entry]:
-        """Return what the lines of those at `places` say."""
+        """Return the fields of the lines of the events at `places`."""
 
 
 @dataclass(frozen=True)
 class Settled:
-    """Rows of a table.  Those at `late_rows` wait; all, when there is no `result`: database out, or held."""
+    """Rows of a table.  Rows at `late_rows` wait; without a `result` (outage or hold) all rows wait."""
 
     target: Target
     rows: pa.Table | pa.RecordBatch
@@ -56,7 +56,7 @@ class Settled:
 
     @cached_property
     def outcomes(self) -> Array:
-        """What became of each row."""
+        """Return the outcome of each row."""
         if self.result is None:
             return np.full(self.rows.num_rows, _WAITING)
         outcomes = np.where(self.result.mask, _LANDED, _DUPLICATE)
@@ -67,7 +67,7 @@ class Settled:
         return outcomes
 
     def entries(self, places: Sequence[int]) -> Iterator[Entry]:
-        """Return what the lines of the rows at `places` say."""
+        """Return the fields of the lines of the rows at `places`."""
         parked = {p.row_index: p.error.fault.code for p in self.result.parked} if self.result else {}
         where = {"step": self.step, "database": self.target.database, "table": str(self.target)}
         outcomes = self.outcomes[places].tolist()
@@ -82,7 +82,7 @@ class Settled:
 
     def _receipts(self, places: Sequence[int]) -> list[tuple[Any, ...]]:
         columns = [self.rows.column(name) for name in _COLUMNS]
-        if len(places) <= _FEW:  # Arrow takes longer to begin than these take
+        if len(places) <= _FEW:  # for few rows Arrow's overhead is larger
             return [tuple(column[place].as_py() for column in columns) for place in places]
         taken = [column.take(pa.array(places, pa.int64())).to_pylist() for column in columns]
         return list(zip(*taken, strict=True))
@@ -90,22 +90,22 @@ class Settled:
 
 @dataclass(frozen=True)
 class Parked:
-    """Events, or single destinations of them, that no table was asked to take: which, and why."""
+    """Events, or single destinations of them, that were parked without a table's attempt."""
 
-    #: Where each came from, its id if that could be read, and why it is parked.
+    #: The origin of each, its id if that could be parsed, and the error.
     events: Sequence[tuple[Partition, int, str | None, OnrampError]]
     _: KW_ONLY
     step: Step = Step.SORT
-    #: Of one that they were for.
+    #: The table that the events were for, if it is one.
     target: Target | None = None
 
     @property
     def outcomes(self) -> Array:
-        """All are parked."""
+        """Return the outcome of each event: parked."""
         return np.full(len(self.events), _PARKED)
 
     def entries(self, places: Sequence[int]) -> Iterator[Entry]:
-        """Return what the lines of the events at `places` say."""
+        """Return the fields of the lines of the events at `places`."""
         where: Entry = {"step": self.step}
         if self.target is not None:
             where |= {"database": self.target.database, "table": str(self.target)}
@@ -117,7 +117,7 @@ class Parked:
 
 @contextmanager
 def of_commit(per_second: int) -> Iterator[list[Piece]]:
-    """Write the lines of the pieces that the block collects, unless it fails: around a transaction."""
+    """Write the lines of the pieces that the block collects, unless it raises; wraps a transaction."""
     pieces: list[Piece] = []
     yield pieces
     write(per_second, pieces)
@@ -126,8 +126,8 @@ def of_commit(per_second: int) -> Iterator[list[Piece]]:
 def write(per_second: int, pieces: Sequence[Piece]) -> None:
     """Write the lines of `pieces`, at most `per_second` of this process; 0: none."""
     if per_second:
-        told = [p for p in pieces if not (isinstance(p, Settled) and p.target.table == wire.PROBE_EVENT)]
-        _write(event_lines.of_process("writer", __name__, per_second), told)
+        logged = [p for p in pieces if not (isinstance(p, Settled) and p.target.table == wire.PROBE_EVENT)]
+        _write(event_lines.of_process("writer", __name__, per_second), logged)
 
 
 def _write(lines: EventLines, pieces: Sequence[Piece]) -> None:
@@ -148,7 +148,7 @@ def _entries(pieces: Sequence[Piece], granted: Array) -> Iterator[Entry]:
 
 
 def _granted(lines: EventLines, counts: Array) -> Array:
-    """Return how many of `counts`, by piece and outcome, have a line."""
+    """Return the number of lines for each of `counts`, by piece and outcome."""
     wanted = counts.sum(axis=0)
     failures, others = lines.grant(int(wanted[_WAITING:].sum()), int(wanted[:_WAITING].sum()))
     parked = min(int(wanted[_PARKED]), failures)
@@ -159,21 +159,21 @@ def _granted(lines: EventLines, counts: Array) -> Array:
     return granted
 
 
-def _shares(wanted: Array, most: int) -> Array:
-    """Share `most` fairly: who wants less than its share has it all, and leaves the rest to the others."""
-    if most >= wanted.sum():
+def _shares(wanted: Array, limit: int) -> Array:
+    """Return fair shares of `limit`: a demand below its share is met, and leaves the rest to the others."""
+    if limit >= wanted.sum():
         return wanted
     order = np.argsort(wanted, axis=None)
     shares = []
     for before, amount in enumerate(wanted.ravel()[order].tolist()):
-        shares.append(min(amount, most // (len(order) - before)))
-        most -= shares[-1]
+        shares.append(min(amount, limit // (len(order) - before)))
+        limit -= shares[-1]
     shared = np.empty_like(wanted)
     shared.flat[order] = shares
     return shared
 
 
-def _places(outcomes: Array, most: Sequence[int]) -> list[int]:
-    """Return the places of so many of each outcome, evenly spread over them, in the order of the rows."""
-    found = [(np.flatnonzero(outcomes == n), m) for n, m in enumerate(most) if m]
-    return sorted(place for of_one, m in found for place in of_one[spread(len(of_one), m)].tolist())
+def _places(outcomes: Array, limits: Sequence[int]) -> list[int]:
+    """Return row indexes, in order: for each outcome as many as its limit, evenly spread over its rows."""
+    by_outcome = [(np.flatnonzero(outcomes == n), m) for n, m in enumerate(limits) if m]
+    return sorted(place for of_one, m in by_outcome for place in of_one[spread(len(of_one), m)].tolist())

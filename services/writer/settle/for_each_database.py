@@ -1,7 +1,7 @@
-"""Several databases in one task: one after the other while they are quick, else at once.
+"""Runs several databases in one task: one after the other while they are quick, else at once.
 
-Python does one thing at a time, so side by side gains little while all of them answer.  But
-who does not answer must not hold up those behind it.
+Because of Python's global lock, parallel work gains little while all databases answer.  But a database that
+does not answer must not delay the others.
 """
 
 import time
@@ -11,12 +11,12 @@ from typing import Final
 
 from services.writer.postgres.database import Database
 
-#: How long the databases of a task may take, all together, before those that are left begin at once.
+#: Seconds that the databases of a task may take, all together, before the remaining ones start at once.
 _HEAD_START_SECONDS: Final = 0.2
 
 
 def in_all(databases: Sequence[Database], land: Callable[[Database], None]) -> None:
-    """Do `land` for each of `databases`; returns when all have ended.  One alone needs no thread."""
+    """Call `land` for each of `databases`, and return when all have ended.  A single one needs no thread."""
     if len(databases) < 2:  # noqa: PLR2004
         for database in databases:
             land(database)

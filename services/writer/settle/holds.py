@@ -1,9 +1,9 @@
-"""Holds: what events of a healthy database wait for, a blocked table or a paused event type.
+"""Holds: the reasons for which events of a healthy database wait, a blocked table or a paused event type.
 
-A hold and the events behind it are in the database that they wait for and move in the
-ledger's transaction, so that an event is never both landed and waiting, never neither.
-While a hold is there, later events queue behind it; who ends one locks it first, and every
-task that looks at holds keeps them from ending until it commits.
+A hold and the events behind it are in the database that they wait for, and change in the ledger's
+transaction, so that each event is either landed or waiting.  While a hold exists, later events queue
+behind it.  A release locks a hold before it ends it, and every task that reads holds prevents their end
+until it commits.
 """
 
 from collections.abc import Iterable, Mapping
@@ -32,8 +32,8 @@ STATE_DEAD_LETTERED: Final = "dead_lettered"
 
 _HOLDS: Final = "SELECT kind, name, state, sqlstate, timeouts, seen, parked FROM onramp.holds"
 _HOLDING: Final = f"{_HOLDS} WHERE state <> 'watched'"
-#: What is only watched holds nothing: it is not locked, and only the transaction's own types matter.
-_LOOK: Final = f"""
+#: A watched type has no waiting events: it is not locked, and only the transaction's own types matter.
+_READ_SHARED: Final = f"""
     WITH holding AS ({_HOLDING} FOR KEY SHARE)
     SELECT * FROM holding UNION ALL {_HOLDS} WHERE state = 'watched' AND kind = 'type' AND name = ANY (%s)
 """  # noqa: S608 - our own words
@@ -45,7 +45,7 @@ _UPSERT: Final = """
         sqlstate = excluded.sqlstate, timeouts = excluded.timeouts,
         seen = excluded.seen, parked = excluded.parked
 """
-#: So many types are watched at most: those that changed last.
+#: Maximum number of watched types; those that changed last stay.
 MAX_WATCHED: Final = 1_000
 #: Rows that another transaction has locked are in use: they stay.
 _DELETE_WATCHED: Final = """
@@ -63,13 +63,13 @@ _DEAD_LETTERED: Final = """
     SELECT kind, name, given_up_at, given_up_by, reason FROM onramp.holds
     WHERE state = 'dead_lettered' ORDER BY kind, name
 """
-#: Unless a person has said it again meanwhile, of what has come since.
+#: Unless an operator has dead-lettered later events meanwhile.
 _RESUME: Final = """
     UPDATE onramp.holds
     SET state = CASE kind WHEN 'table' THEN 'blocked' ELSE 'resumed' END, given_up_at = NULL
     WHERE state = 'dead_lettered' AND kind = %s AND name = %s AND given_up_at = %s
 """
-#: What a type of which nothing is known has landed: the past that its first parked events have.
+#: The landed events of a type that is not watched yet, with which its first parked events are compared.
 _LANDED: Final = (
     "SELECT coalesce(sum(events), 0) FROM onramp.totals WHERE outcome = 'landed' AND destination = %s"
 )
@@ -90,26 +90,26 @@ class Hold:
     state: str
     sqlstate: str | None = None
     _: KW_ONLY
-    #: How often in a row it was something that may be one row's fault: a statement that ran out of time.
+    #: The number of failures in a row that one row may have caused: statement timeouts.
     timeouts: int = 0
     park_rate: ParkRate = field(default_factory=ParkRate)
 
     @property
     def fault(self) -> Fault:
-        """Why events wait behind it."""
+        """Return the fault for which events wait behind the hold."""
         if self.kind == KIND_TYPE:
             return PAUSED
         return NOT_CONFIGURED if self.sqlstate == NOT_CONFIGURED.code else TABLE_BLOCKED
 
     def blocked_again(self, sqlstate: str | None, *, suspicious: bool) -> "Hold":
-        """The table did not take rows once more, for this reason; `suspicious`: it may be one row's fault."""
+        """Return the hold after one more failure of the table; `suspicious`: one row may be at fault."""
         timeouts = self.timeouts + 1 if suspicious else 0
-        # What a person said meanwhile stays: only a new row gets this state.
+        # An operator's decision meanwhile stays: only a new row gets this state.
         return replace(self, state=STATE_BLOCKED, sqlstate=sqlstate, timeouts=timeouts)
 
 
 class DeadLetteredHold(NamedTuple):
-    """A hold of which a person gave up what was kept behind it up to a moment."""
+    """A hold whose waiting events, up to the time `at`, an operator has dead-lettered."""
 
     kind: str
     name: str
@@ -119,13 +119,13 @@ class DeadLetteredHold(NamedTuple):
 
 
 def blocked(target: Target, sqlstate: str | None, *, suspicious: bool) -> Hold:
-    """The hold of a table that did not take rows."""
+    """Return the hold of a table that did not take rows."""
     return Hold(KIND_TABLE, str(target), STATE_BLOCKED).blocked_again(sqlstate, suspicious=suspicious)
 
 
 @dataclass(slots=True)
 class Holds:
-    """The holds of one database, as a transaction sees and changes them."""
+    """The holds of one database, as a transaction reads and changes them."""
 
     tables: dict[str, Hold] = field(default_factory=dict)
     types: dict[str, Hold] = field(default_factory=dict)
@@ -135,20 +135,20 @@ class Holds:
     _more_watched: bool = False
 
     def put(self, hold: Hold) -> None:
-        """`hold` is new or has changed; `flush` writes it."""
+        """Put a new or changed `hold`, which `flush` writes."""
         self._more_watched |= hold.state == STATE_WATCHED and hold.name not in self.types
         self._unwatched.discard(hold.name)
         (self.tables if hold.kind == KIND_TABLE else self.types)[hold.name] = hold
         self._changed[hold.kind, hold.name] = hold
 
     def unwatch(self, name: str) -> None:
-        """The type has had no parked events lately: it is watched no more."""
+        """Stop watching a type that has had no parked events recently."""
         del self.types[name]
         self._changed.pop((KIND_TYPE, name), None)
         self._unwatched.add(name)
 
     def block(self, errors: Mapping[Target, BlockedError]) -> "Holds":
-        """Return these holds with those of the tables that were found blocked."""
+        """Return these holds, with those of the tables in `errors` added."""
         for target, e in errors.items():
             hold = self.tables.get(str(target))
             again = replace(hold, state=STATE_BLOCKED, sqlstate=e.sqlstate) if hold else None
@@ -156,20 +156,20 @@ class Holds:
         return self
 
     def paused_types(self) -> list[str]:
-        """Types whose events wait until a person resumes them, or are given up and not parked yet."""
+        """Return the types that an operator must resume, and the dead-lettered ones not parked yet."""
         return sorted(n for n, h in self.types.items() if h.state in (STATE_PAUSED, STATE_DEAD_LETTERED))
 
     def holding(self) -> list[Hold]:
-        """All but those that only watch."""
+        """Return all holds except watched types."""
         return [h for h in (*self.tables.values(), *self.types.values()) if h.state != STATE_WATCHED]
 
     def lets_all(self, target: Target) -> bool:
-        """Whether all rows of `target`, a landing table, may land."""
+        """Return whether all rows of `target`, a landing table, may land."""
         of_type = self.types.get(target.table)
         return str(target) not in self.tables and (of_type is None or of_type.state == STATE_WATCHED)
 
     def split(self, target: Target, rows: pa.Table) -> list[tuple[Hold | None, pa.Table]]:
-        """`rows` in parts: those that may land, with None, and those that wait, with their hold."""
+        """Return `rows` in parts: rows that may land, with None, and rows that wait, with their hold."""
         if hold := self.tables.get(str(target)):
             return [(hold, rows)]
         if all(h.state == STATE_WATCHED for h in self.types.values()):
@@ -184,9 +184,9 @@ class Holds:
         return [(None, rows.filter(pa.array(free))), *parts] if free.any() else parts
 
     def flush(self, conn: connection) -> None:
-        """Write what has changed, in one order for all: at the end, so that no other task waits long."""
+        """Write the changes, in one order for all tasks; at the end, so that no other task waits long."""
         rows = [
-            (h.kind, h.name, h.state, h.sqlstate, h.timeouts, h.park_rate.seen, h.park_rate.parked)
+            (h.kind, h.name, h.state, h.sqlstate, h.timeouts, h.park_rate.events, h.park_rate.parked)
             for _, h in sorted(self._changed.items())
         ]
         with conn.cursor() as cursor:
@@ -199,7 +199,7 @@ class Holds:
 
 
 def by_type(target: Target, rows: pa.Table) -> "dict[str, np.ndarray[Any, np.dtype[np.bool_]]]":
-    """Which of `rows` are of which event type: its event name; a packet has none and goes by its table."""
+    """Return a mask of `rows` for each event type: the event name, or for packets the table."""
     if not target.typed:
         return {target.table: np.ones(rows.num_rows, dtype=bool)}
     names = rows.column("_event_name").to_pylist()
@@ -210,30 +210,30 @@ def by_type(target: Target, rows: pa.Table) -> "dict[str, np.ndarray[Any, np.dty
 
 
 def types_of(target: Target, pieces: Iterable[pa.RecordBatch]) -> set[str]:
-    """The event types of rows of `target`, as `by_type` tells them."""
+    """Return the event types of rows of `target`, as `by_type` does."""
     if not target.typed:
         return {target.table}
     names = {name for rows in pieces for name in pc.unique(rows.column("_event_name")).to_pylist()}
     return {str(target) if name is None else name for name in names}
 
 
-def look(conn: connection, rows: Mapping[Target, Iterable[pa.RecordBatch]]) -> Holds:
-    """What holds, and what is watched of the types of `rows`; no hold ends before this transaction does."""
+def read_shared(conn: connection, rows: Mapping[Target, Iterable[pa.RecordBatch]]) -> Holds:
+    """Return the holds, share-locked for this transaction, and the watched types among those of `rows`."""
     types = {name for t, pieces in rows.items() for name in types_of(encodings.spelled(conn, t), pieces)}
     with conn.cursor() as cursor:
-        cursor.execute(_LOOK, (sorted(types),))
+        cursor.execute(_READ_SHARED, (sorted(types),))
         return _as_holds(cursor.fetchall())
 
 
 def peek(conn: connection) -> Holds:
-    """What holds in the database now."""
+    """Return the holds of the database, without a lock."""
     with conn.cursor() as cursor:
         cursor.execute(_HOLDING)
         return _as_holds(cursor.fetchall())
 
 
 def lock(conn: connection) -> Holds:
-    """What holds in the database, locked; psycopg2's error (55P03) while a task looks at it."""
+    """Return the holds of the database, locked.  Raises psycopg2's error (55P03) while a task shares them."""
     with conn.cursor() as cursor:
         cursor.execute(f"{_HOLDING} ORDER BY kind, name FOR UPDATE NOWAIT")
         return _as_holds(cursor.fetchall())
@@ -246,35 +246,35 @@ def end(conn: connection, hold: Hold) -> None:
 
 
 def dead_lettered(conn: connection) -> list[DeadLetteredHold]:
-    """What a person has given up."""
+    """Return the holds whose events an operator has dead-lettered."""
     with conn.cursor() as cursor:
         cursor.execute(_DEAD_LETTERED)
         return [DeadLetteredHold(*row) for row in cursor.fetchall()]
 
 
 def resume(conn: connection, hold: DeadLetteredHold) -> None:
-    """What was given up is parked: a table is blocked as before, a type resumes."""
+    """End a dead-lettering whose events are parked: a table is blocked as before, a type resumes."""
     with conn.cursor() as cursor:
         cursor.execute(_RESUME, (hold.kind, hold.name, hold.at))
 
 
 def park_rates_before(conn: connection, targets: Iterable[Target]) -> dict[Target, ParkRate]:
-    """Return what `park_rate_before` does for each of `targets`, by one query."""
+    """Return the result of `park_rate_before` for each of `targets`, with one query."""
     by_name = {str(target): target for target in targets}
     if not by_name:
         return {}
     with conn.cursor() as cursor:
         cursor.execute(_LANDED_IN_EACH, (list(by_name),))
         landed = dict(cursor.fetchall())
-    return {target: ParkRate(seen=float(landed.get(name, 0))) for name, target in by_name.items()}
+    return {target: ParkRate(events=float(landed.get(name, 0))) for name, target in by_name.items()}
 
 
 def park_rate_before(conn: connection, target: Target) -> ParkRate:
-    """The past of a type that is not watched yet: what landed in its table, and nothing parked."""
+    """Return the park rate of a type that is not watched yet: its table's landed events, and none parked."""
     with conn.cursor() as cursor:
         cursor.execute(_LANDED, (str(target),))
         row: tuple[Any, ...] = cursor.fetchone() or (0,)
-        return ParkRate(seen=float(row[0]))
+        return ParkRate(events=float(row[0]))
 
 
 def _as_holds(rows: Iterable[tuple[Any, ...]]) -> Holds:
@@ -286,7 +286,7 @@ def _as_holds(rows: Iterable[tuple[Any, ...]]) -> Holds:
 
 
 def described(holds: Iterable[Hold]) -> list[Mapping[str, str]]:
-    """`holds` for a person."""
+    """Return `holds` as JSON objects for /readyz."""
     return [
         {"kind": h.kind, "name": h.name, "state": h.state, "code": h.fault.code, "sqlstate": h.sqlstate or ""}
         for h in holds

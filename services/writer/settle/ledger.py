@@ -1,7 +1,7 @@
 """The ledger's SQL: claim, lock, compare, advance, and the totals that move with it.
 
-Invariant: all of it runs in the transaction that writes the rows; that, and nothing else, is why
-an event lands once in effect (docs/adr, settling).
+Invariant: all statements run in the transaction that writes the rows.  This alone ensures that an event
+lands once in effect (docs/adr, settling).
 """
 
 from collections import Counter
@@ -23,7 +23,7 @@ _CLAIM: Final = """
     ON CONFLICT (topic_id, partition) DO UPDATE SET epoch = greatest(ledger.epoch, excluded.epoch)
     RETURNING topic_id, topic, partition, next_offset, epoch
 """
-#: Of these incarnations alone: a row that this writer never claimed fences nobody (`claimed_only`).
+#: Of these topic generations only: a row that this writer never claimed must not fence it (`claimed_only`).
 _READ: Final = """
     SELECT l.topic_id, l.topic, l.partition, l.next_offset, l.epoch
     FROM onramp.ledger l
@@ -46,7 +46,7 @@ _ADVANCE: Final = """
     WHERE l.topic_id = settled.topic_id::uuid AND l.partition = settled.partition
       AND l.digest = %(digest)s AND l.upto = l.next_offset
 """
-#: When the routes changed, or somebody moved the row, a new range of `settled_under` starts.
+#: When the routes changed, or an operator moved the row, a new range of `settled_under` starts.
 _BEGIN: Final = """
     WITH settled (topic_id, partition, next_offset) AS (VALUES %%s), begun AS (
         SELECT l.*, settled.next_offset AS settled_to FROM onramp.ledger l
@@ -100,9 +100,9 @@ class Tally(NamedTuple):
 
 
 def claim(conn: connection, starts: Mapping[Incarnation, int], epoch: int) -> dict[Incarnation, int]:
-    """Put `epoch` on the rows of `starts`, which says at which offset each begins.
+    """Set `epoch` on the rows of `starts`, a map to start offsets, and return the next offset of each row.
 
-    A missing row is created at its first offset.  Returns the next offset of each row.
+    A missing row is created at its start offset.
     Raises `InfrastructureError` (FENCED) when a later writer has claimed a row.
     """
     rows = [(topic_id, *p, start, epoch) for (topic_id, p), start in sorted(starts.items())]
@@ -112,7 +112,7 @@ def claim(conn: connection, starts: Mapping[Incarnation, int], epoch: int) -> di
 
 
 def read(conn: connection, incarnations: Iterable[Incarnation], epoch: int) -> dict[Incarnation, int]:
-    """Return the next offsets of those `incarnations` that this writer has claimed.
+    """Return the next offsets of the `incarnations` that this writer has claimed.
 
     Raises `InfrastructureError` (FENCED) when a later writer has claimed a row.
     """
@@ -128,7 +128,7 @@ def lock(conn: connection, ranges: Sequence[Range], epoch: int) -> dict[Partitio
     """Lock the rows of `ranges` and return the next offset of each, the first that is not settled.
 
     Raises `InfrastructureError`: FENCED, or LEDGER_GAP when a row is missing or behind its
-    range's start, which no healthy history explains.
+    range's start, which does not happen in a healthy history.
     """
     rows = [(r.topic_id, r.partition.number) for r in ranges]
     with conn.cursor() as cursor:
@@ -162,9 +162,9 @@ def session_name(ranges: Sequence[Range]) -> str:
 
 
 def advance(conn: connection, ranges: Iterable[Range], epoch: int, digest: str) -> None:
-    """Record that `ranges`, whose rows are locked, are settled under the routes of this `digest`.
+    """Record that `ranges`, whose rows are locked, are settled under the routes of `digest`.
 
-    Keeps what was settled under earlier routes when they change, or when somebody moved the row.
+    When the routes change, or when an operator moved the row, the range settled before is recorded too.
     """
     rows = [(r.topic_id, r.partition.number, r.end) for r in ranges]
     if not rows:
@@ -184,7 +184,7 @@ def skip(conn: connection, ranges: Iterable[Range], epoch: int) -> None:
 def _move(
     conn: connection, statement: str, rows: Sequence[tuple[str, int, int]], values: Mapping[str, object]
 ) -> int:
-    """Run `statement` for `rows` and return how many ledger rows it moved."""
+    """Run `statement` for `rows` and return the number of ledger rows that it moved."""
     with conn.cursor() as cursor:
         execute_values(cursor, cursor.mogrify(statement, values).decode(), rows, page_size=len(rows) or 1)
         return int(cursor.rowcount)

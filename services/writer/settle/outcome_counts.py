@@ -1,6 +1,6 @@
-"""Counts what a task committed, by table and outcome; the driver gets it in a report, as JSON.
+"""Counts the events that a task committed, by table and outcome; a report has them as JSON.
 
-The totals that the databases keep are true for ever; these are here at once.
+The totals in the databases are permanent but read every few seconds; these counts arrive at once.
 """
 
 from collections import Counter
@@ -24,22 +24,22 @@ class OutcomeCount(NamedTuple):
 
 
 class OutcomeCounts:
-    """What one task committed.  What waits is no total that only grows, and is left out."""
+    """The events that one task committed, except waiting ones, whose number may fall."""
 
     def __init__(self) -> None:
         self._counts: Counter[tuple[str, str, str, str]] = Counter()
 
     def add(self, database: str, tallies: Mapping[Tally, int]) -> None:
-        """Add what one transaction in `database` committed."""
+        """Add the tallies of one committed transaction in `database`."""
         for tally, n in tallies.items():
             if tally.outcome is not Outcome.WAITING:
                 self._counts[database, tally.partition.topic, tally.destination, tally.outcome] += n
 
     def as_json(self) -> str:
-        """Serialize the counts for a report."""
+        """Return the counts as JSON for a report."""
         return orjson.dumps([(*key, n) for key, n in self._counts.items()]).decode()
 
 
 def from_json(text: str) -> Iterator[OutcomeCount]:
-    """Parse the text of `as_json`."""
+    """Return the counts in the text of `as_json`."""
     return (OutcomeCount(*each) for each in orjson.loads(text))

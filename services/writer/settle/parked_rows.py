@@ -1,4 +1,4 @@
-"""What is kept of rows that a table does not take: the record of each, with its reason and its identity."""
+"""Builds the records of rows that a table does not take, each with its reason and identity."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -12,14 +12,14 @@ from services.writer.park.identity import Identity, identities
 from services.writer.park.parked_topic import ParkedRecord, reason
 from services.writer.persist.persist import Parked, PersistResult
 
-#: Of a landing table; rows that say only where they came from have none of them.
+#: Columns of a landing table, which rows with only an origin do not have.
 _METADATA: Final = ("_id", "_event_name", "_version")
 
 
 def parked_records(
     target: Target, topic_id: str, records: pa.Table, parked: Sequence[Parked], rows: pa.Table
 ) -> Iterator[ParkedRecord]:
-    """Yield the record of each of `parked`, which are among `rows`; all of the partition of `records`."""
+    """Yield the record of each of `parked`, which are among `rows` and in the partition of `records`."""
     destination = f"{target.database}.{target}"
     ordered = sorted(parked, key=lambda event: event.offset)
     (batch,) = records.sort_by("offset").combine_chunks().to_batches()
@@ -38,14 +38,14 @@ def parked_records(
 
 
 def _identities(records: pa.RecordBatch, parked: Sequence[Parked], rows: pa.Table) -> list[Identity]:
-    found = rows.take(pa.array([event.row_index for event in parked], pa.int64()))
-    nothing = [None] * len(parked)
-    columns = (found.column(c).to_pylist() if c in rows.column_names else nothing for c in _METADATA)
+    taken = rows.take(pa.array([event.row_index for event in parked], pa.int64()))
+    nulls = [None] * len(parked)
+    columns = (taken.column(c).to_pylist() if c in rows.column_names else nulls for c in _METADATA)
     return identities(records, *columns)
 
 
 def by_partition(result: PersistResult, late_rows: Collection[int]) -> Mapping[Partition, Sequence[Parked]]:
-    """Group what is parked by its partition, without `late_rows`, which wait."""
+    """Return the parked events by partition, without `late_rows`, which wait."""
     out: dict[Partition, list[Parked]] = defaultdict(list)
     for event in result.parked:
         if event.row_index not in late_rows:

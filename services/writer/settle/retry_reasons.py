@@ -1,4 +1,4 @@
-"""Why a transaction starts again: a table that takes no rows now, an unforeseen exception, a conflict."""
+"""The reasons to restart a transaction: a blocked table, an unexpected exception, a conflict."""
 
 from services.writer.model.targets import Target
 from shared.errors import Fault, InfrastructureError
@@ -18,7 +18,7 @@ class BlockedError(Exception):
 
 
 class UnforeseenError(Exception):
-    """The rows of `target` met an unforeseen exception: they are tried one by one in the next attempt."""
+    """The rows of `target` raised an unexpected exception: the next attempt tries them one by one."""
 
     def __init__(self, target: Target) -> None:
         super().__init__(str(target))
@@ -28,7 +28,7 @@ class UnforeseenError(Exception):
 class SerializationConflictError(InfrastructureError):
     """A deadlock or a serialisation failure: the transaction starts again.
 
-    `blocked`: what to treat it as when it happens again and again.
+    `blocked`: the error to treat it as when it repeats.
     """
 
     def __init__(self, fault: Fault, detail: str, blocked: BlockedError) -> None:

@@ -1,7 +1,7 @@
 """The outcomes of one transaction in one database: each (event, table) gets exactly one.
 
-Rows land, are duplicates, are parked, or wait behind a hold.  `flush` writes the records of it in
-the same transaction (the model's rules `held_in_ledger` and `pause_kept`).
+Rows land, are duplicates, are parked, or wait behind a hold.  `flush` records the outcomes in the same
+transaction (the model's rules `held_in_ledger` and `pause_kept`).
 """
 
 import logging
@@ -67,7 +67,7 @@ _CHANGES: Final = f"{change_table.SCHEMA}."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettlementContext:
-    """What a settlement works with: its transaction, the topics' ids, and the records."""
+    """The context of a settlement: its transaction, the topics' ids, and the records."""
 
     conn: connection
     database: Database
@@ -75,7 +75,7 @@ class SettlementContext:
     records: Records
     pause_policy: PausePolicy
     timings: StepTimings = field(default_factory=StepTimings)
-    #: Whether somebody wants to know of each event.
+    #: Whether single events are logged.
     keeps_log: bool = False
 
 
@@ -83,21 +83,21 @@ class Settlement:
     """The outcomes of one transaction."""
 
     def __init__(self, work: SettlementContext, current: Holds, one_by_one: Collection[Target] = ()) -> None:
-        """`one_by_one`: tables whose rows met an unforeseen exception."""
+        """`one_by_one`: tables whose rows raised an unexpected exception."""
         self._context = work
         self._one_by_one = one_by_one
         self.holds = current
-        #: Rows that a table was asked to take.
+        #: Rows that were sent to a table.
         self.rows: Counter[Partition] = Counter()
         self.parked: Counter[Partition] = Counter()
         self.waiting: Counter[Partition] = Counter()
-        #: What to log of the events once this is committed.
+        #: The events to log after the commit.
         self.settled: list[event_log.Piece] = []
-        #: Of the rows that landed, by table, what tells how long each took.
+        #: The times of the rows that landed, by table, from which their delays are measured.
         self.landed: list[tuple[Target, pa.Table]] = []
-        #: Tables whose rows, all of them, landed together.
+        #: Tables whose rows all landed together.
         self._together: frozenset[Target] = frozenset()
-        #: Tables that are absent, each with what has landed in it before.
+        #: Absent tables, each with its earlier park rate.
         self._absent: Mapping[Target, ParkRate] = {}
         #: Seconds that the rows of each partition took.
         self.seconds: dict[Partition, float] = defaultdict(float)
@@ -108,7 +108,7 @@ class Settlement:
         self._waiting: dict[tuple[Target, Partition], dict[int, tuple[str, str]]] = defaultdict(dict)
 
     def land_together(self, tables: Mapping[Target, Sequence[pa.RecordBatch]]) -> None:
-        """Land the rows of small tables at once, if all pass, and find all absent tables at once."""
+        """Land the rows of small tables in one step, if all pass, and find all absent tables in one step."""
         self._check_at_once()
         free = {t: p for t, p in tables.items() if t not in self._one_by_one and self.holds.lets_all(t)}
         context = self._context
@@ -143,14 +143,14 @@ class Settlement:
             self._park(target, part, result, set(late_rows))
 
     def release(self, target: Target, rows: pa.Table) -> None:
-        """Land or park `rows` that waited for `target`; they do not count for pausing their type."""
+        """Land or park `rows` that waited for `target`; the pause policy does not count them."""
         result = self._persist(target, rows, one_by_one=True)
         self._log(target, rows, result)
         self._park(target, rows, result, set())
         self._count_outcome(target, Outcome.WAITING, Counter({p: -n for p, n in result.rows.items()}))
 
     def park(self, target: Target, rows: pa.Table, error: UserError) -> PersistResult:
-        """Park `rows` without trying to land them; they need no columns but their origins."""
+        """Park `rows` without trying to land them; `rows` need only the columns of their origins."""
         result = all_parked(rows, error)
         self._park(encodings.spelled(self._context.conn, target), rows, result, set())
         if self._context.keeps_log:
@@ -204,14 +204,14 @@ class Settlement:
             if not conn.closed and (own or is_of_one_table(e.pgcode)):
                 raise blocked from None
             raise
-        except InfrastructureError as e:  # its table could not be made, or its schema is not open
+        except InfrastructureError as e:  # its table could not be created, or its schema is not open
             raise BlockedError(target, e.fault.code if e.fault is NOT_CONFIGURED else None) from None
         except (OnrampError, MemoryError):
             raise
         except Exception as e:
             if not one_by_one:
                 raise UnforeseenError(target) from e
-            log.exception("a table takes no rows for a reason that the writer does not know")
+            log.exception("a table takes no rows because of an unexpected error")
             raise BlockedError(target, None) from None
         self.rows += result.rows
         self._count_outcome(target, Outcome.LANDED, result.landed)
@@ -236,7 +236,7 @@ class Settlement:
             self.settled.append(event_log.Settled(target, rows, result, late_rows))
 
     def _count_warnings(self, target: Target, result: PersistResult) -> None:
-        """Count warnings about `target`, for one of its partitions: a task has them all."""
+        """Count warnings about `target` for one of its partitions, because a task has all of them."""
         first = min(result.rows)
         topic_id = self._context.topic_ids[first]
         counts = {"unkeyed": result.unkeyed, "discarded_fields": result.discarded_fields}
@@ -245,7 +245,7 @@ class Settlement:
                 self._warning_counts[ledger.WarningKey(topic_id, first, str(target), warning)] += n
 
     def _apply_pause_policy(self, target: Target, rows: pa.Table, result: PersistResult) -> list[int]:
-        """Return the row indexes of parked rows that wait instead: their type paused before them."""
+        """Return the indexes of parked rows that wait instead, because their type paused before them."""
         policy = self._context.pause_policy
         if policy.share >= _NEVER or not (result.parked or self.holds.types):
             return []
@@ -261,10 +261,10 @@ class Settlement:
             paused_at = park_rate.paused_after(is_parked[of_type], policy)
             if paused_at is None:
                 updated = park_rate.after(is_parked[of_type], policy)
-                made_up = not park_rate.seen and result.finds_no_table and name == str(target)
+                invented = not park_rate.events and result.finds_no_table and name == str(target)
                 if watched and not updated.parked:
                     self.holds.unwatch(name)
-                elif updated.parked and not made_up:  # anyone can make up names of tables, without end
+                elif updated.parked and not invented:  # producers can invent unlimited table names
                     self.holds.put(Hold(KIND_TYPE, name, STATE_WATCHED, park_rate=updated))
                 continue
             self.holds.put(Hold(KIND_TYPE, name, STATE_PAUSED, park_rate=ParkRate()))
@@ -297,7 +297,7 @@ class Settlement:
         self._count_outcome(target, Outcome.PARKED, counts)
 
     def _count_outcome(self, target: Target, outcome: Outcome, events: Mapping[Partition, int]) -> None:
-        if target.table == wire.PROBE_EVENT:  # outside of all counts
+        if target.table == wire.PROBE_EVENT:  # probes are excluded from all counts
             return
         for p, n in events.items():
             self.tallies[ledger.Tally(self._context.topic_ids[p], p, str(target), outcome)] += n

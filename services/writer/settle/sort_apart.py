@@ -1,4 +1,4 @@
-"""SORT's events one by one, where together they meet an exception that nobody foresaw."""
+"""Sorts events one by one when sorting them together raises an unexpected exception."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -10,24 +10,24 @@ from services.writer.park.identity import identities
 from services.writer.sort.sort import Sorted, Unroutable
 from shared.errors import INTERNAL_SORT, OnrampError, UserError
 
-#: What is no event's fault, whoever meets it.
+#: Exceptions that are never an event's fault.
 _PASSES_ON: Final = (OnrampError, MemoryError)
-#: What passed and what failed in this process.
+#: The events that passed and failed in this process.
 _odds = Odds()
 
 
 def sort_one_by_one(
     sort_slices: Callable[[Sequence[PartitionSlice]], None], slices: Sequence[PartitionSlice]
 ) -> Iterator[tuple[PartitionSlice, Sorted]]:
-    """`sort_slices` all that was `slices`; yields each record at which it raises alone, with its verdict.
+    """Call `sort_slices` for `slices`; yield each record that fails alone, as unroutable.
 
-    Raises the exception when it is too many's to be theirs.
+    Raises the exception when it fails for too many records to be their fault.
     """
     try:
         sort_slices(slices)
     except _PASSES_ON:
         raise
-    except Exception:  # noqa: BLE001 - whose fault it is, is what is asked now
+    except Exception:  # noqa: BLE001 - `_isolate` finds the records at fault, or raises it
         yield from _isolate(sort_slices, slices)
     else:
         _odds.passed(rows_by_topic(slices))

@@ -2,8 +2,8 @@
 
 Invariant: a task has one transaction per database, which locks the ledger rows of its ranges,
 writes rows and outcomes, advances the ledger over all ranges, and commits (the model's rules
-`epoch`, `compare`, `all_advance` and `judged_alone`).  A task that Spark runs twice finds its
-ledger rows ahead, and skips.
+`epoch`, `compare`, `all_advance` and `judged_alone`).  If Spark runs a task twice, the second run finds
+the ledger rows ahead, and skips the ranges.
 """
 
 import time
@@ -28,7 +28,7 @@ from services.writer.postgres.pool import transaction
 from services.writer.read.range_reader import RangeReader
 from services.writer.settle import event_log, holds, ledger, unroutable
 from services.writer.settle.for_each_database import in_all
-from services.writer.settle.no_longer_routed import Stray, park, strays
+from services.writer.settle.no_longer_routed import NoLongerRouted, find_no_longer_routed, park
 from services.writer.settle.outcome_counts import OutcomeCounts
 from services.writer.settle.retry_reasons import (
     BlockedError,
@@ -52,9 +52,9 @@ _RACES: Final = 3
 def settle_share(
     order: WorkOrder, shares: Sequence[Sequence[Partition]], numbers: Iterator[int]
 ) -> list[TaskReport]:
-    """Read this task's share of the ranges of `order` and settle it; returns the task's report.
+    """Read this task's share of the ranges of `order`, settle it, and return the task's report.
 
-    `numbers`: which of `shares` are this task's.  They are read to their end: else Spark ends the
+    `numbers`: the indexes of this task's `shares`.  The iterator is read to its end: else Spark ends the
     worker, and with it its connections.
     """
     began = time.monotonic()
@@ -66,10 +66,10 @@ def settle_share(
 
 
 def settle(order: WorkOrder, records: Generator[list[PartitionSlice]]) -> list[TaskReport]:
-    """Settle every range of `order` that `records` are of; returns the report.
+    """Settle the ranges of `order` from their `records`, and return the report.
 
-    A database's failure rolls back that database's transaction and is reported, not raised: the
-    others land, and the driver decides whether to try again, divert or exit.
+    A database's failure rolls back that database's transaction and is reported, not raised.  The
+    others land, and the driver decides whether to retry, divert or exit.
     """
     task = Task(order)
     try:
@@ -88,7 +88,7 @@ def settle(order: WorkOrder, records: Generator[list[PartitionSlice]]) -> list[T
 
 @lru_cache(maxsize=1)
 def _reader_of(brokers: Brokers) -> RangeReader:
-    """This worker process's own, made after its fork."""
+    """Return the reader of this worker process, created after its fork."""
     return RangeReader(brokers)
 
 
@@ -102,7 +102,7 @@ class Task:
         self._slices: dict[Partition, list[PartitionSlice]] = defaultdict(list)
         self._rows: dict[Target, list[tuple[Partition, pa.RecordBatch]]] = defaultdict(list)
         self._unroutable: list[tuple[Partition, Unroutable]] = []
-        self._strays: list[Stray] = []
+        self._no_longer_routed: list[NoLongerRouted] = []
         self._timings = StepTimings()
         self._delays: list[commit_delays.CommitDelays] = []
         self._outcomes = OutcomeCounts()
@@ -115,14 +115,14 @@ class Task:
             failpoints.meet("writer.sort", values_of(wanted))
             sorted_parts = list(sort(wanted, self._order.routes))
         for part, filtered, events in zip(parts, wanted, sorted_parts, strict=True):
-            self._keep_sorted(part, filtered, events)
+            self._add_sorted(part, filtered, events)
 
     def sort_each(self, read: Sequence[PartitionSlice]) -> None:
-        """FILTER and SORT; parks each event that alone makes them raise an unforeseen exception."""
-        for part, verdict in sort_one_by_one(self.filter_and_sort, read):
-            self._keep_sorted(part, part, verdict)
+        """FILTER and SORT; park each event that raises an unexpected exception alone."""
+        for part, events in sort_one_by_one(self.filter_and_sort, read):
+            self._add_sorted(part, part, events)
 
-    def _keep_sorted(self, part: PartitionSlice, wanted: PartitionSlice, events: Sorted) -> None:
+    def _add_sorted(self, part: PartitionSlice, wanted: PartitionSlice, events: Sorted) -> None:
         for target, rows in events.tables.items():
             self._rows[target].append((part.partition, rows))
         self._unroutable += [(part.partition, u) for u in events.unroutable]
@@ -134,13 +134,13 @@ class Task:
         report.unroutable += events.events_unroutable()
         report.refused += len(events.unroutable)
 
-    def collect_strays(self, database: Database) -> None:
-        """Collect events that waited for `database` and are no longer routed there: they are parked there."""
+    def collect_no_longer_routed(self, database: Database) -> None:
+        """Collect events that waited for `database` and are no longer routed to it, to be parked in it."""
         routing = lookup_for(self._order.routes)
         for part in (part for pieces in self._slices.values() for part in pieces):
             sent = self._offsets_for(database.name, part)
             refused = [u for p, u in self._unroutable if p == part.partition]
-            self._strays += strays(part, sent, refused, database.name, routing)
+            self._no_longer_routed += find_no_longer_routed(part, sent, refused, database.name, routing)
 
     def check_databases(self) -> None:
         """Raise `InfrastructureError` when a row's database is not in the order: it would be lost.
@@ -153,13 +153,13 @@ class Task:
             )
 
     def park_unroutable(self) -> None:
-        """Publish events without a database to the topic before their offset settles (`acked`)."""
+        """Publish events without a database to the topic, before their offsets settle (`acked`)."""
         self._reach("writer.park")
         unroutable.park(self._order, self._unroutable)
         self._log([event_log.Parked([(p, u.offset, u.identity.id, u.error) for p, u in self._unroutable])])
 
     def divert(self) -> None:
-        """Divert the events of databases that are out to Kafka, and return when it has acknowledged them."""
+        """Divert the events of unreachable databases to Kafka, and wait for the acknowledgement."""
         for name in self._order.diverted:
             waiting = [
                 part.only(self._offsets_for(name, part))
@@ -194,8 +194,8 @@ class Task:
     def land(self, database: Database) -> None:
         """PERSIST the rows of `database` in one transaction, or none of them.
 
-        A table that takes no rows now fails the transaction: it starts again, and the table's
-        events wait.
+        A table that takes no rows now fails the transaction.  The transaction starts again, and the
+        table's events wait.
         """
         blocked: dict[Target, BlockedError] = {}
         one_by_one: set[Target] = set()
@@ -209,7 +209,7 @@ class Task:
                 one_by_one.add(e.target)
             except SerializationConflictError as e:
                 races += 1
-                if races > _RACES:  # always the same table: the others land without it
+                if races > _RACES:  # the table keeps conflicting: the others land without it
                     blocked[e.blocked.target], races = e.blocked, 0
             except InfrastructureError as e:
                 self._fail(database, e.fault.code, e.detail)
@@ -238,13 +238,13 @@ class Task:
             )
             rows_of = {t: pieces for t, pieces in sorted(self._rows.items()) if t.database == database.name}
             tables = {t: [_since(rows, next_offsets[p]) for p, rows in at] for t, at in rows_of.items()}
-            current_holds = holds.look(conn, tables)
+            current_holds = holds.read_shared(conn, tables)
             settlement = Settlement(work, current_holds.block(blocked), one_by_one)
             settlement.land_together(tables)
             for target, pieces in tables.items():
                 if any(map(len, pieces)):
                     settlement.land(target, pa.Table.from_batches(pieces))
-            park(self._strays, settlement, next_offsets)
+            park(self._no_longer_routed, settlement, next_offsets)
             failpoints.reach("writer.after_copy")
             self._reach("writer.keep")
             settlement.flush()
@@ -269,7 +269,7 @@ class Task:
         """Return the reports of every range, in every database."""
         self._reach("writer.report")
         reports = [*self._read.values(), *self._databases.values()]
-        if reports:  # ranges may hold no record at all: aborted transactions, compaction
+        if reports:  # ranges may have no record at all: aborted transactions, compaction
             reports[0].work = self._timings.as_json()
             reports[0].delays = commit_delays.as_json(self._delays)
             reports[0].outcomes = self._outcomes.as_json()
@@ -299,5 +299,5 @@ class Task:
 
 
 def _since(rows: pa.RecordBatch, offset: int) -> pa.RecordBatch:
-    """Return the rows at `offset` and after it: those that are not settled."""
+    """Return the rows at `offset` and after it, which are not settled."""
     return rows.slice(int(np.searchsorted(rows.column("_offset").to_numpy(), offset)))

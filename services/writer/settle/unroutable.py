@@ -1,8 +1,8 @@
-"""PARK of what goes nowhere: events, or destinations of them, that no database decides about.
+"""PARK of unroutable events, or destinations of events, that belong to no database.
 
-They go to the topic before their offset settles.  One that is larger than the topic takes goes
-to the outbox of a database that lands, whichever it is: its bytes and its reason are kept there,
-and it leaves for the topic as soon as somebody lets that take it.
+Unroutable events go to the topic before their offset settles.  An event too large for the topic goes to the
+outbox of any landing database, with its bytes and its reason.  The outbox publishes it as soon as an operator
+raises the topic's limit.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from shared.errors import OnrampError
 
 
 def park(order: WorkOrder, unroutable: Sequence[tuple[Partition, Unroutable]]) -> None:
-    """Keep them and return when they are kept.  Raises `InfrastructureError`."""
+    """Store the events, and return when they are stored.  Raises `InfrastructureError`."""
     records = [
         ParkedRecord(
             p,
@@ -38,17 +38,17 @@ def park(order: WorkOrder, unroutable: Sequence[tuple[Partition, Unroutable]]) -
     ]
     unpublished = parked_topic.publish(order.brokers, records)
     if unpublished and not any(
-        _keep_in_outbox(database, order, unpublished.records) for database in order.landing
+        _add_to_outbox(database, order, unpublished.records) for database in order.landing
     ):
         raise unpublished.error
 
 
-def _keep_in_outbox(database: Database, order: WorkOrder, records: Sequence[ParkedRecord]) -> bool:
-    """Whether the outbox of `database` has them now.  A repeat has the same keys."""
+def _add_to_outbox(database: Database, order: WorkOrder, records: Sequence[ParkedRecord]) -> bool:
+    """Return whether the outbox of `database` has stored the records.  A repeat has the same keys."""
     try:
         with transaction(database, "land") as conn:
             for record in records:
                 outbox.add(conn, order.ranges[record.partition].topic_id, record)
-    except OnrampError:  # it is asked again when it is to land
+    except OnrampError:  # the failure will show again when the database lands
         return False
     return True

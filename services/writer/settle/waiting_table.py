@@ -14,7 +14,7 @@ from services.writer.model.records import ARRIVALS, USUAL
 from services.writer.postgres import rows_by_bytes
 from services.writer.settle.holds import KIND_TYPE, DeadLetteredHold
 
-#: What a release takes at once: as rows and as a table of Arrow it is some times as much of memory.
+#: Maximum bytes that a release takes at once; as rows and as an Arrow table they use several times as much.
 MAX_BYTES: Final = 16 << 20
 _AT_ONCE: Final = 500
 _ADD: Final = """
@@ -44,8 +44,8 @@ _ONE: Final = f"""{_EVENTS}
     AND topic_id = %s AND partition = %s AND "offset" = %s FOR UPDATE
 """
 _ORDER: Final = 'topic_id, partition, "offset"'
-#: By keyset: what has landed leaves dead rows, and each step would walk over all of them again.
-#: ORDER BY means an output column: with `topic_id::text` among them all that waits would be sorted.
+#: By keyset: landed events leave dead rows, and else each step would scan all of them again.
+#: ORDER BY uses output columns: with `topic_id::text` among them all waiting events would be sorted.
 _TAKE: Final = rows_by_bytes.bytes_of(
     f"""{_EVENTS} AND event_type <> ALL (%s)
     AND (topic_id, partition, "offset") > (%s::uuid, %s, %s)
@@ -55,7 +55,7 @@ _TAKE: Final = rows_by_bytes.bytes_of(
 _DEAD_LETTERED: Final = f"""AND kept_at <= %s AND (topic_id, partition, "offset") > (%s::uuid, %s, %s)
     ORDER BY {_ORDER} LIMIT %s FOR UPDATE"""
 _TAKE_DEAD_LETTERED: Final = rows_by_bytes.bytes_of(f"{_EVENTS} {_DEAD_LETTERED}", _ORDER)
-#: By the index of types: those of the others may be millions, and none of them is looked at.
+#: By the index of types: the events of other types may be millions, and none of them is read.
 _TAKE_DEAD_LETTERED_OF_TYPE: Final = rows_by_bytes.bytes_of(
     f"{_EVENTS} AND event_type = %s {_DEAD_LETTERED}", _ORDER
 )
@@ -73,13 +73,13 @@ class WaitingKey(NamedTuple):
     offset: int
 
 
-#: Before every event.
+#: The key before every event.
 START: Final = WaitingKey("00000000-0000-0000-0000-000000000000", -1, -1)
 
 
 @dataclass(frozen=True, slots=True)
 class WaitingTable:
-    """A table that events wait for, and whether as typed rows: packets may name a landing table too."""
+    """A table that events wait for, and whether as typed rows; packets may name a landing table too."""
 
     schema: str
     table: str
@@ -87,7 +87,7 @@ class WaitingTable:
 
     @property
     def destination(self) -> str:
-        """Its name, as targets and totals have it."""
+        """Return the table's name, as in targets and totals."""
         return f"{self.schema}.{self.table}"
 
 
@@ -102,12 +102,12 @@ class WaitingEvents:
 
     @property
     def last(self) -> WaitingKey:
-        """The key of the last event."""
+        """Return the key of the last event."""
         return WaitingKey(self.topic_id, self.partition.number, self.records.column("offset")[-1].as_py())
 
     @property
     def size(self) -> int:
-        """Bytes of the events."""
+        """Return the size of the events in bytes."""
         return int(pc.sum(pc.binary_length(self.records.column("value"))).as_py())
 
 
@@ -141,7 +141,7 @@ def add(
 
 
 def tables(conn: connection) -> dict[WaitingTable, frozenset[str]]:
-    """Return the tables that events wait for, each with their types; costs an index probe for each pair."""
+    """Return the tables that events wait for, with the events' types.  Costs an index probe for each pair."""
     with conn.cursor() as cursor:
         cursor.execute(_TABLES)
         return {WaitingTable(*row): frozenset(types) for *row, types in cursor.fetchall()}
@@ -150,9 +150,9 @@ def tables(conn: connection) -> dict[WaitingTable, frozenset[str]]:
 def take(
     conn: connection, table: WaitingTable, paused: Collection[str], limit: int, after: WaitingKey = START
 ) -> list[WaitingEvents]:
-    """The first events behind `after` that wait for `table` and are of no `paused` type.
+    """Return the first events behind `after` that wait for `table` and are of no `paused` type.
 
-    So many that all but the last have less than `MAX_BYTES`.
+    All returned events but the last together have less than `MAX_BYTES`.
     """
     with conn.cursor() as cursor:
         cursor.execute(_TAKE, (*_names(table), list(paused), *after, limit, MAX_BYTES))
@@ -163,7 +163,7 @@ def take(
 def take_dead_lettered(
     conn: connection, table: WaitingTable, hold: DeadLetteredHold, limit: int, after: WaitingKey
 ) -> list[WaitingEvents]:
-    """The first events behind `after` that wait for `table` and are given up with `hold`, as `take` does."""
+    """Return the first events behind `after` that wait for `table` and are dead-lettered with `hold`."""
     is_of_type = hold.kind == KIND_TYPE
     statement = _TAKE_DEAD_LETTERED_OF_TYPE if is_of_type else _TAKE_DEAD_LETTERED
     which = (*_names(table), hold.name) if is_of_type else _names(table)
@@ -174,7 +174,7 @@ def take_dead_lettered(
 
 
 def is_full(batches: Collection[WaitingEvents], limit: int) -> bool:
-    """Whether `take` may have left something because of a bound."""
+    """Return whether `take` may have left events because of a bound."""
     return (
         sum(events.records.num_rows for events in batches) == limit
         or sum(events.size for events in batches) >= MAX_BYTES
@@ -182,14 +182,14 @@ def is_full(batches: Collection[WaitingEvents], limit: int) -> bool:
 
 
 def first(conn: connection, table: WaitingTable, paused: Collection[str], limit: int) -> list[WaitingKey]:
-    """Where the first events stand that wait for `table` and are of no `paused` type, however large."""
+    """Return the keys of the first events that wait for `table` and are of no `paused` type."""
     with conn.cursor() as cursor:
         cursor.execute(_FIRST, (*_names(table), list(paused), limit))
         return [WaitingKey(*row) for row in cursor.fetchall()]
 
 
 def retake(conn: connection, table: WaitingTable, key: WaitingKey) -> WaitingEvents | None:
-    """The event that stands `key`, locked; None: it waits no more."""
+    """Lock and return the event with `key`; None if it no longer waits."""
     with conn.cursor() as cursor:
         cursor.execute(_ONE, (*_names(table), *key))
         return next(_by_partition(cursor.fetchall()), None)
@@ -218,9 +218,9 @@ def _by_partition(rows_found: list[tuple[Any, ...]]) -> Iterator[WaitingEvents]:
 
 
 def apart_by_incarnation(batches: Collection[WaitingEvents]) -> list[list[WaitingEvents]]:
-    """`batches` in groups in which each partition is of one incarnation of its topic.
+    """Return `batches` in groups in which each partition has one topic generation.
 
-    The incarnations of a topic have the same partitions and the same offsets.
+    The generations of a topic have the same partitions and the same offsets.
     """
     groups: list[dict[Partition, WaitingEvents]] = []
     for events in batches:

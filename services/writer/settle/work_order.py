@@ -13,7 +13,7 @@ from shared.kafka_security import Brokers
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkOrder:
-    """One batch: its ranges, where it lands, whose events are diverted, and under which epoch."""
+    """One batch: its ranges, the databases that land or divert its events, and the writer's epoch."""
 
     epoch: int
     ranges: Mapping[Partition, Range]
@@ -22,23 +22,23 @@ class WorkOrder:
     routes: Routes
     brokers: Brokers
     pause_policy: PausePolicy = field(default_factory=PausePolicy)
-    #: Lines about events that each process writes a second at most.
+    #: Maximum lines about events that each process writes per second.
     event_lines: int = 0
     #: Databases whose events this order ignores: a refill is for one database alone.
     elsewhere: tuple[str, ...] = ()
 
     @property
     def databases(self) -> frozenset[str]:
-        """Every database that an event of this order may be for."""
+        """Return every database that an event of this order may be for."""
         return frozenset({*(d.name for d in self.landing), *self.diverted, *self.elsewhere})
 
 
 @dataclass(slots=True)
 class TaskReport:
-    """One line of a task's report: what became of a range, in one database or (`database` "") in all.
+    """One line of a task's report: the result of a range, in one database or (`database` "") in all.
 
-    `failure` is a code of the error table, None when the range is settled there or, if the database is
-    diverted, when Kafka holds its events.
+    `failure` is a code of the error table.  It is None when the range is settled in the database or, for a
+    diverted database, when Kafka has stored its events.
     """
 
     topic: str
@@ -48,7 +48,7 @@ class TaskReport:
     failure: str | None = None
     detail: str | None = None
     read: int = 0
-    #: Bytes of all that came of them.
+    #: Approximate bytes of the records.
     size: int = 0
     filtered: int = 0
     unroutable: int = 0
@@ -61,21 +61,21 @@ class TaskReport:
     seconds: float = 0.0
     diverted: int = 0
     diverted_from: int = -1
-    #: What the task did, for the metrics: JSON, on one of its reports.
+    #: The task's step timings, for the metrics: JSON, on one of its reports.
     work: str | None = None
-    #: For how long the task had its slot, on one of its reports.
+    #: Seconds for which the task had its slot, on one of its reports.
     slot_seconds: float = 0.0
-    #: How long what it committed took (`commit_delays`): JSON, on one of its reports.
+    #: The delays of its committed events (`commit_delays`): JSON, on one of its reports.
     delays: str | None = None
-    #: What it committed (`outcome_counts`): JSON, on one of its reports.
+    #: The number of its committed events (`outcome_counts`): JSON, on one of its reports.
     outcomes: str | None = None
 
     @property
     def range_of(self) -> Partition:
-        """The partition whose range this report is about."""
+        """Return the partition whose range this report is about."""
         return Partition(self.topic, self.partition)
 
     @property
     def error(self) -> InfrastructureError | None:
-        """The exception that `failure` stands for."""
+        """Return the exception for `failure`."""
         return InfrastructureError(TABLE[self.failure], self.detail or "") if self.failure else None
