@@ -1,1 +1,1 @@
-"""REPLAY: parked events that a person wants to land now, and whether they would."""
+"""REPLAY: lands parked events that an operator replays, and rehearses replays."""

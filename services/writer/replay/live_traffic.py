@@ -1,16 +1,16 @@
-"""Whether live events come: a replay gives way to them."""
+"""Detects live traffic, to which a replay gives way."""
 
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
-#: Between batches of events that keep coming there is less.
+#: Longer than the time between two batches of continuous traffic.
 _AFTER_SECONDS: Final = 1.0
 
 
 class LiveEvents:
-    """Live events come while a batch of them is under way, and for a moment after it.  For all threads."""
+    """Reports live traffic during a batch of live events and for a moment after it.  Thread-safe."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -19,7 +19,7 @@ class LiveEvents:
 
     @contextmanager
     def batch(self) -> Iterator[None]:
-        """Write a batch of live events in this context."""
+        """Mark live traffic while the block writes a batch of live events."""
         self._is_under_way = True
         try:
             yield
@@ -27,6 +27,6 @@ class LiveEvents:
             self._until = self._clock() + _AFTER_SECONDS
             self._is_under_way = False
 
-    def come(self) -> bool:
-        """Whether they come now."""
+    def is_arriving(self) -> bool:
+        """Return whether live events are arriving now."""
         return self._is_under_way or self._clock() < self._until

@@ -1,6 +1,6 @@
 """Schedules replays in the background, one run at a time for each database.
 
-A look each second says whether anything is staged: a batch asks nothing.
+A check every second, and not a batch, finds out whether attempts are staged.
 """
 
 import asyncio
@@ -23,10 +23,10 @@ from shared.errors import InfrastructureError
 
 log = logging.getLogger(__name__)
 
-#: The admin service stages a part of a job ahead: the next part comes soon, and is looked for so often...
-_AGAIN_SECONDS: Final = 0.2
-#: ... for so long after the last one.
-_LOOKED_FOR_SECONDS: Final = 10.0
+#: Seconds between two runs while a job is in progress: the admin service stages the next part soon.
+_RERUN_SECONDS: Final = 0.2
+#: Seconds after the last ended attempt for which a job counts as in progress.
+_JOB_SECONDS: Final = 10.0
 
 
 @dataclass(slots=True)
@@ -38,11 +38,11 @@ class _Replays:
     backoff: Backoff = field(default_factory=Backoff)
     task: "asyncio.Task[Done] | None" = None
     ended: Counter[str] = field(default_factory=Counter)
-    looked_for_until: float = 0.0
+    job_until: float = 0.0
 
 
 class Done(NamedTuple):
-    """What a run did: how many attempts ended how, and how many questions it answered."""
+    """The result of a run: ended attempts by outcome, and the number of rehearsals."""
 
     ended: Counter[str]
     answered: int
@@ -62,38 +62,38 @@ class ReplayScheduler:
         """`may_land`: whether the database of this name takes live events now."""
         self._may_land = may_land
         self._stopped = False
-        #: Whoever writes a batch of live events says so.
+        #: The live traffic, which the loop marks during a batch.
         self.live = LiveEvents()
         self._replays = {
             d.name: _Replays(
                 Replay(
                     d,
                     rate_limiter,
-                    may_land=self._asked_for(d.name),
-                    live_come=self.live.come,
+                    may_land=self._may_run(d.name),
+                    is_live=self.live.is_arriving,
                     event_lines=event_lines,
                 ),
-                Rehearsal(d, rate_limiter, may_land=self._asked_for(d.name)),
+                Rehearsal(d, rate_limiter, may_land=self._may_run(d.name)),
             )
             for d in databases
         }
 
-    def _asked_for(self, name: str) -> Callable[[], bool]:
+    def _may_run(self, name: str) -> Callable[[], bool]:
         return lambda: not self._stopped and self._may_land(name)
 
     def mark_staged(self, name: str) -> None:
-        """Run replays of `name` soon: something is staged there."""
+        """Run the replays of `name` soon, because attempts are staged in it."""
         self._replays[name].due = True
 
     def take_ended(self) -> dict[str, Counter[str]]:
-        """Return, by database, how many attempts ended how since this was last asked."""
+        """Return, by database, the attempts ended since the last call, by outcome."""
         ended = {name: replays.ended for name, replays in self._replays.items() if replays.ended}
         for name in ended:
             self._replays[name].ended = Counter()
         return ended
 
     def tick(self, routes: Routes) -> Iterator[tuple[str, InfrastructureError]]:
-        """Start the runs that are due; yields the failed ones with their errors."""
+        """Start the runs that are due; yield the databases of failed runs with the errors."""
         for name, replays in self._replays.items():
             if replays.task is not None and replays.task.done():
                 task, replays.task = replays.task, None
@@ -103,21 +103,21 @@ class ReplayScheduler:
                     replays.backoff.fail()
                     yield name, e
                 except Exception:
-                    log.exception("a replay failed for a reason that the writer does not know")
+                    log.exception("a replay failed because of an unexpected error")
                     replays.backoff.fail()
             due = replays.due and replays.task is None and replays.backoff.is_due()
             if due and self._may_land(name):
                 replays.task = asyncio.create_task(in_own_thread(_run, replays, routes))
 
     def _end(self, replays: _Replays, done: Done) -> None:
-        """Run again soon while a job is under way; else wait to be told that something is staged."""
+        """Run again soon while a job is in progress; else wait for `mark_staged`."""
         replays.ended += done.ended
         if done.ended or done.answered:
-            replays.looked_for_until = monotonic() + _LOOKED_FOR_SECONDS
-        replays.due = monotonic() < replays.looked_for_until
+            replays.job_until = monotonic() + _JOB_SECONDS
+        replays.due = monotonic() < replays.job_until
         if replays.due:
             replays.backoff.succeed()
-            replays.backoff.pause(_AGAIN_SECONDS)
+            replays.backoff.pause(_RERUN_SECONDS)
         else:
             replays.backoff.fail()
 
@@ -135,7 +135,7 @@ def _run(replays: _Replays, routes: Routes) -> Done:
 
 
 def land_and_answer(replay: Replay, rehearsal: Rehearsal, routes: Routes) -> Done:
-    """Land what is staged, and answer what is asked between its pages: nobody waits for a long replay's end.
+    """Land the staged attempts, and rehearse between the pages, so that no rehearsal waits for a long replay.
 
     Blocking.  Raises `InfrastructureError` when the database fails.
     """
@@ -148,7 +148,7 @@ def land_and_answer(replay: Replay, rehearsal: Rehearsal, routes: Routes) -> Don
             return
         try:
             answered += rehearsal.run(routes, pages=1)
-        except InfrastructureError:  # it is raised when nothing is left to land, if it lasts
+        except InfrastructureError:  # if it lasts, the last rehearsal raises it after the replay
             fails = True
 
     ended = replay.run(routes, between=answer)

@@ -1,8 +1,8 @@
-"""`onramp.replays`, which the admin service stages, and `onramp.replayed`, what became of each attempt.
+"""`onramp.replays`, which the admin service stages, and `onramp.replayed`, the outcome of each attempt.
 
-Invariant: an attempt lands only if its row in `onramp.replayed` is new there (the model's rule
-`attempt_new`) and no other attempt at the event has landed. What was staged long ago is dropped
-(`old_dropped`): a restored dump revives it.
+Invariant: an attempt lands only if its row in `onramp.replayed` is new (the model's rule `attempt_new`) and
+no other attempt at the event has landed.  Old staged rows are dropped (`old_dropped`), because a restored
+dump may bring them back.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -19,7 +19,7 @@ from services.writer.postgres import rows_by_bytes
 from shared import wire
 from shared.postgres import arrays
 
-#: What is taken at once: as rows and as a table of Arrow it is some times as much of memory.
+#: Maximum bytes taken at once; as rows and as an Arrow table they use several times as much memory.
 MAX_BYTES: Final = 16 << 20
 KEY: Final = 'topic_id, partition, "offset", destination'
 EVENT: Final = 'topic_id, topic, partition, "offset", destination, "to", value, received_at, timestamp'
@@ -30,8 +30,8 @@ _STAGED: Final = f"""
             AND (d.attempt = r.attempt OR d.outcome IN ('landed', 'duplicate'))) AS is_known
     FROM onramp.replays r
 """  # noqa: S608 - our own words
-#: By keyset: what has landed leaves dead rows, and each step would walk over all of them again.
-#: What a cancel or another writer has locked is theirs.
+#: By keyset: landed events leave dead rows, and else each step would scan all of them again.
+#: Rows that a cancel or another writer has locked are skipped.
 _TAKE: Final = rows_by_bytes.bytes_of(
     f"""{_STAGED}
     WHERE ({KEY}) > (%s::uuid, %s, %s, %s) AND coalesce("to", substr(destination, %s)) <> ALL (%s)
@@ -40,7 +40,7 @@ _TAKE: Final = rows_by_bytes.bytes_of(
 )
 _RETAKE: Final = f"{_STAGED} WHERE ({KEY}) = (%s::uuid, %s, %s, %s) FOR UPDATE OF r SKIP LOCKED"
 _REMOVE: Final = "DELETE FROM onramp.replays WHERE ctid = ANY (%s::tid[])"
-#: From the rows that are locked.  LIMIT: each by its place, where a join would read the whole table.
+#: From the locked rows.  With LIMIT each row is read by its ctid; a join would read the whole table.
 _RECORD: Final = """
     INSERT INTO onramp.replayed (topic_id, topic, partition, "offset", destination, attempt, outcome, reason,
                                  job, "to", sha256)
@@ -52,11 +52,11 @@ _RECORD: Final = """
 
 
 class UnstorableError(Exception):
-    """The database cannot store a verdict: its words are at fault, and the database is not."""
+    """The database cannot store an outcome, because of the outcome's text."""
 
 
 class Key(NamedTuple):
-    """Which parked event, and for which table: the order in which they land."""
+    """The key of a parked event and its destination, in the order in which events land."""
 
     topic_id: str
     partition: int
@@ -64,13 +64,13 @@ class Key(NamedTuple):
     destination: str
 
 
-#: Before every event.
+#: The key before every event.
 START: Final = Key("00000000-0000-0000-0000-000000000000", -1, -1, "")
 
 
 @dataclass(frozen=True, slots=True)
 class ParkedEvent:
-    """A parked event as it shall land, in `to` instead of its `destination` if that is given."""
+    """A parked event that is to land in `to`, if given, and else in its `destination`."""
 
     topic_id: str
     partition: Partition
@@ -84,17 +84,17 @@ class ParkedEvent:
 
     @property
     def key(self) -> Key:
-        """What is told apart."""
+        """Return the key of the event and its destination."""
         return Key(self.topic_id, self.partition.number, self.offset, self.destination)
 
     @property
     def is_sorted_again(self) -> bool:
-        """Whether nothing but today's routes says for which table it is."""
+        """Return whether only the current routes determine the event's table."""
         return self.to is None and wire.is_refused(self.destination)
 
     @classmethod
     def of(cls, row: Sequence[Any]) -> "ParkedEvent":
-        """Return the event of a row of `EVENT`."""
+        """Return the event in a row with the columns `EVENT`."""
         topic_id, topic, number, offset, destination, to, value, received_at, timestamp = row
         partition, value = Partition(topic, number), None if value is None else bytes(value)
         return cls(
@@ -120,14 +120,14 @@ class Staged:
     is_known: bool
 
 
-class Verdict(NamedTuple):
-    """What became of an event: `landed`, `duplicate`, or `parked` with the reason (JSON).
+class AttemptOutcome(NamedTuple):
+    """The outcome of an attempt: `landed`, `duplicate`, or `parked` with the reason (JSON).
 
-    `sorted`: the reason says to which database it belongs.  `to`: where it landed (schema.table), if it was
-    parked for no table.
+    `sorted`: the reason names the database to which the event belongs.  `to`: the table (schema.table) in
+    which the event landed, if it was parked for no table.
     """
 
-    outcome: str
+    kind: str
     reason: bytes | None = None
     to: str | None = None
 
@@ -135,7 +135,7 @@ class Verdict(NamedTuple):
 def take(conn: connection, database: str, held: Collection[str], after: Key, limit: int) -> list[Staged]:
     """Lock and return the first rows behind `after` that are for none of the tables `held` (schema.table).
 
-    So many that all but the last have less than `MAX_BYTES`.
+    All returned rows but the last together have less than `MAX_BYTES`.
     """
     prefix = len(database) + 2
     with conn.cursor() as cursor:
@@ -156,32 +156,32 @@ def _staged(row: Sequence[Any]) -> Staged:
 
 
 def remove(conn: connection, rows: Iterable[Staged]) -> None:
-    """Remove `rows`, which landed, failed again, or shall not land."""
+    """Remove `rows`, which landed, failed again, or must not land."""
     with conn.cursor() as cursor:
         cursor.execute(_REMOVE, (arrays.texts(row.ctid for row in rows),))
 
 
 @contextmanager
 def storing() -> Iterator[None]:
-    """Raise `UnstorableError` for a value of the block that Postgres or its driver cannot take."""
+    """Raise `UnstorableError` when Postgres or its driver rejects a value of the block."""
     try:
         yield
     except (psycopg2.DataError, ValueError) as e:
         raise UnstorableError(type(e).__name__) from None
 
 
-def record(conn: connection, verdicts: Iterable[tuple[Staged, Verdict]]) -> None:
-    """Write what became of the attempts; an error, and nothing lands, if it is there already.
+def record(conn: connection, outcomes: Iterable[tuple[Staged, AttemptOutcome]]) -> None:
+    """Write the outcomes of attempts.  Raises a unique violation if one is recorded already.
 
-    Raises `UnstorableError` of a verdict that the database cannot store.
+    Raises `UnstorableError` when the database cannot store an outcome.
     """
     rows = [
-        (of.ctid, verdict.outcome, None if verdict.reason is None else verdict.reason.decode(), verdict.to)
-        for of, verdict in verdicts
+        (of.ctid, outcome.kind, None if outcome.reason is None else outcome.reason.decode(), outcome.to)
+        for of, outcome in outcomes
     ]
     if rows:
         with conn.cursor() as cursor:
             with storing():
                 cursor.execute(_RECORD, [arrays.texts(column) for column in zip(*rows, strict=True)])
             if cursor.rowcount != len(rows):
-                raise LookupError("rows of onramp.replays are gone that this transaction has locked")
+                raise LookupError("rows of onramp.replays that this transaction has locked are missing")

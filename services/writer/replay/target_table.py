@@ -1,8 +1,8 @@
-"""The tables that replayed events land in: that of today's routes and grants, or the one that was named.
+"""The tables that replayed events land in: the tables of the current routes and grants, or a named table.
 
-An event that was refused (its destination is empty, or a pointer into the packet) has no table but that of
-today's routes.  The default database's look says to which database it belongs.
-Events are read and sorted by what reads and sorts live ones.
+An event that was refused (its destination is empty, or a pointer into the packet) has only the table of the
+current routes.  Sorting in the default database determines the database to which such an event belongs.
+Events are parsed and sorted with the code for live events.
 """
 
 from collections import defaultdict
@@ -28,34 +28,34 @@ from services.writer.sort.sort import Sorted, sort
 from shared import wire
 from shared.errors import AMBIGUOUS_TABLE, FORBIDDEN_DESTINATION, NOT_ROUTED, UserError
 
-_NOT_ROUTED: Final = "today's routes do not bring it to the table that it was parked for"
-_MOVED: Final = "today's routes bring it to another database than when this attempt was sorted"
+_NOT_ROUTED: Final = "the current routes do not route it to the table that it was parked for"
+_MOVED: Final = "the current routes route it to another database than when this attempt was sorted"
 _NONE_OF_ITS_OWN: Final = "the packet names its table at another place before"
 
 
 class Rejected(NamedTuple):
-    """An event that goes nowhere, and why; `destination`: what it was parked for."""
+    """An event without a table, and its error; `destination`: the one that it was parked for."""
 
     partition: Partition
     offset: int
     destination: str
     error: UserError
-    #: Its own id, if that can be read.
+    #: Its own id, if it can be parsed.
     id: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """Where events go: rows by their table and what they were parked for; and those that go nowhere."""
+    """The tables of events: rows by table and original destination; and the events without a table."""
 
     rows: dict[tuple[Target, str], list[pa.RecordBatch]] = field(default_factory=lambda: defaultdict(list))
     rejected: list[Rejected] = field(default_factory=list)
-    #: By database, what belongs there: partition, offset, and what it was parked for.
+    #: By other database, its events: partition, offset, and original destination.
     elsewhere: dict[str, list[tuple[Partition, int, str]]] = field(default_factory=lambda: defaultdict(list))
 
 
 def place(conn: connection, database: str, events: Sequence[ParkedEvent], routes: Routes) -> Placed:
-    """Place each of `events`, which are of one incarnation of their topics."""
+    """Return the tables of `events`, which are of one topic generation."""
     return _Placing(conn, database, lookup_for(routes)).run(events, routes)
 
 
@@ -84,14 +84,14 @@ class _Placing:
         return self._out
 
     def _add_routed(self, destination: str, part: PartitionSlice, found: Sorted) -> None:
-        """Add the rows that are for `destination`: of other tables these events are not replayed."""
+        """Add the rows for `destination`; rows of these events for other tables are not replayed."""
         left = set(part.rows.column("offset").to_pylist())
         for target, rows in found.tables.items():
             name = f"{self._database}.{encodings.spelled(self._conn, target)}"
             if target.database == self._database and name == destination:
                 self._out.rows[target, destination].append(rows)
                 left -= set(rows.column("_offset").to_pylist())
-        errors = {u.offset: u.error for u in reversed(found.unroutable)}  # the first of an event's
+        errors = {u.offset: u.error for u in reversed(found.unroutable)}  # the first error of each event
         ids = {u.offset: u.identity.id for u in found.unroutable}
         for rows in found.tables.values() if left else ():
             ids |= zip(rows.column("_offset").to_pylist(), rows.column("_id").to_pylist(), strict=True)
@@ -102,7 +102,7 @@ class _Placing:
     def _add_refused(
         self, destination: str, part: PartitionSlice, found: Sorted, *, is_default: bool
     ) -> None:
-        """Add the rows of what was refused: each that has one table of its own today."""
+        """Add the rows of refused events that have exactly one table of their own now."""
         errors = {u.offset: u.error for u in reversed(found.unroutable) if u.destination in ("", destination)}
         ids = {u.offset: u.identity.id for u in found.unroutable}
         tables: dict[int, list[Target]] = defaultdict(list)
@@ -119,10 +119,8 @@ class _Placing:
                 targets = [target for target in targets if target == named.get(offset)]
             error = errors.get(offset)
             if error is None and len(targets) != 1:
-                said = (
-                    _NONE_OF_ITS_OWN if destination else f"today's routes bring it to {len(targets)} tables"
-                )
-                error = UserError(AMBIGUOUS_TABLE, said)
+                routed = f"the current routes route it to {len(targets)} tables"
+                error = UserError(AMBIGUOUS_TABLE, _NONE_OF_ITS_OWN if destination else routed)
             elif error is None and not is_default and targets[0].database != self._database:
                 error = UserError(NOT_ROUTED, _MOVED)
             if error is None:
@@ -138,13 +136,13 @@ class _Placing:
                 self._out.elsewhere[target.database] += [(part.partition, o, destination) for o in offsets]
 
     def _named(self, pointer: str, part: PartitionSlice) -> dict[int, Target]:
-        """Return, by offset, the table that is named at `pointer` of a packet, and nowhere before."""
+        """Return, by offset, the table that a packet names at `pointer` for the first time."""
         offsets = part.rows.column("offset").to_pylist()
         out: dict[int, Target] = {}
         for context, indices in read(part.rows.column("value")).by_context().items():
-            found = destinations(context, part.partition.topic, self._routing)
-            if pointer in found.pointers:
-                target = found.targets[found.pointers.index(pointer)]
+            named = destinations(context, part.partition.topic, self._routing)
+            if pointer in named.pointers:
+                target = named.targets[named.pointers.index(pointer)]
                 out |= {offsets[i]: target for i in indices.tolist()}
         return out
 
@@ -168,7 +166,7 @@ class _Placing:
                 self._reject(part.partition, row["_offset"], destination, error, row["_id"])
 
     def _target(self, to: str, event_name: str | None) -> Target:
-        """Return the table `to`: for envelopes those of the landing schema are landing tables."""
+        """Return the table `to`; for envelopes the tables of the landing schema are landing tables."""
         schema, _, table = to.partition(".")
         if schema == landing.SCHEMA and event_name is not None:
             return Target(self._database, schema, table)
@@ -189,13 +187,13 @@ class _Placing:
 
 
 def _named(rows: pa.RecordBatch, event_name: str | None) -> pa.Array:
-    """Return which of `rows` have the event name; packets have none."""
+    """Return a mask of the `rows` with the event name; packets have none."""
     names = rows.column("_event_name")
     return pc.is_null(names) if event_name is None else pc.equal(names, event_name).fill_null(False)
 
 
 def _groups(events: Iterable[ParkedEvent]) -> Iterator[tuple[str, str, PartitionSlice]]:
-    """Yield events of one partition in order: what they were parked for, the table named instead, records."""
+    """Yield events in order, by partition: original destination, table named instead, and records."""
 
     def group_of(e: ParkedEvent) -> tuple[Partition, str, str]:
         return e.partition, e.destination, e.to or ""
