@@ -97,7 +97,7 @@ class Spark:
                 pid=int(beans.getRuntimeMXBean().getPid()),
                 slots=self.slots,
                 heap_bytes=int(heap.getUsed()),
-                most_heap_bytes=int(heap.getMax()),
+                max_heap_bytes=int(heap.getMax()),
                 collections={
                     str(each.getName()): (int(each.getCollectionCount()), each.getCollectionTime() / 1000)
                     for each in beans.getGarbageCollectorMXBeans()

@@ -1,9 +1,8 @@
-"""The totals of the databases, and what was committed since they were read: counters that are true at once.
+"""Combines the databases' totals with reports of later commits, so that counters are current.
 
-Totals are read every few seconds, so counters that showed them alone would stand still and jump, and so would
-every rate.  A total that is read while tasks land may have some of what they report later.  So the reports
-are added to totals that were read while nothing landed, and never to others: a counter may be late, and is
-never too high.
+Totals are read every few seconds: counters from totals alone would stand still and jump, and so would every
+rate.  A total that is read while tasks land may contain events that the tasks report later.  So reports are
+added only to totals that were read while no task landed: a counter may be late, but is never too high.
 """
 
 import asyncio
@@ -18,29 +17,29 @@ Key = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """When a reading began: how often tasks had begun or ended to land."""
+    """The start of a reading, as the number of times that tasks had started or stopped landing."""
 
     turns: int
 
     def is_quiet(self) -> bool:
-        """Whether nothing was landing then."""
+        """Return whether no task was landing at the time."""
         return self.turns % 2 == 0
 
 
 class Committed:
-    """What each database has committed, as far as the driver knows."""
+    """The events that each database has committed, as known to the driver."""
 
     def __init__(self) -> None:
         self._turns = 0
         self._quiet = asyncio.Event()
         self._quiet.set()
         self._reported: dict[str, Counter[Key]] = defaultdict(Counter)
-        #: By database, totals less what was reported until then.
+        #: By database, the totals less the events reported until they were read.
         self._before: dict[str, dict[Key, int]] = {}
 
     @contextmanager
     def landing(self) -> Iterator[None]:
-        """Tasks land in this block, and their reports are added by its end."""
+        """Mark a block in which tasks land, and in which their reports are added."""
         self._turns += 1
         self._quiet.clear()
         try:
@@ -50,24 +49,24 @@ class Committed:
             self._quiet.set()
 
     async def quiet(self, seconds: float) -> Moment:
-        """Wait until nothing lands, for `seconds` at most; returns when the reading of totals begins."""
+        """Wait until no task lands, for `seconds` at most, and return the moment."""
         with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):  # wait_for may swallow that its task is cancelled
+            async with asyncio.timeout(seconds):  # wait_for may swallow its task's cancellation
                 await self._quiet.wait()
         return self.moment()
 
     def moment(self) -> Moment:
-        """Return the moment that is now."""
+        """Return the current moment."""
         return Moment(self._turns)
 
     def correct(self, database: str, totals: Mapping[Key, int], began: Moment) -> None:
-        """Take totals whose reading `began` then."""
+        """Correct the counts by totals whose reading began at `began`."""
         if began.is_quiet() and began == self.moment():
             reported = self._reported[database]
             self._before[database] = {k: totals.get(k, 0) - reported[k] for k in {*totals, *reported}}
 
     def add(self, database: str, events: Mapping[Key, int]) -> dict[Key, int]:
-        """Add what was reported; returns the totals of it, none before the first quiet reading."""
+        """Add reported events; return their new totals, or none before the first quiet reading."""
         reported = self._reported[database]
         reported.update(events)
         before = self._before.get(database)

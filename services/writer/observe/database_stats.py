@@ -1,7 +1,7 @@
-"""Reads what a database says for /metrics: totals and warning counts as committed, and the sessions.
+"""Reads a database's figures for /metrics: committed totals and warning counts, and the sessions.
 
-Beside them, in a reading of its own, how much there is of what may be much: millions of rows, or a hundred
-thousand tables.  That takes seconds, and must not hold up the totals.
+The sizes are a reading of their own: with millions of rows, or a hundred thousand tables, it takes seconds,
+and must not delay the totals.
 """
 
 from dataclasses import dataclass
@@ -16,12 +16,12 @@ _TOTALS: Final = (
     "WHERE outcome <> 'waiting' GROUP BY 1, 2, 3"
 )
 _WARNINGS: Final = "SELECT destination, remark, sum(count)::int8 FROM onramp.warnings GROUP BY 1, 2"
-#: Whether a replay or a rehearsal is staged: nobody else asks for it.
+#: Whether a replay or a rehearsal is staged.
 _STAGED: Final = """
     SELECT EXISTS (SELECT FROM onramp.replays)
         OR EXISTS (SELECT FROM onramp.rehearsals WHERE outcome IS NULL)
 """
-#: Waiting events are no total that only grows: they are a gauge of their own.
+#: The number of waiting events may fall: it is a gauge and not among the totals.
 _WAITING: Final = "SELECT count(*), extract(epoch FROM min(kept_at))::float8 FROM onramp.waiting"
 _SIZES: Final = "SELECT pg_database_size(current_database()), (SELECT count(*) FROM onramp.outbox)"
 _SESSIONS: Final = """
@@ -32,7 +32,7 @@ _SESSIONS: Final = """
 
 @dataclass(frozen=True, slots=True)
 class DatabaseStats:
-    """What was read from one database."""
+    """The figures read from one database."""
 
     #: (topic, schema.table, outcome) -> events
     totals: dict[tuple[str, str, str], int]
@@ -44,13 +44,13 @@ class DatabaseStats:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatabaseSizes:
-    """How much there is in one database."""
+    """The sizes read from one database."""
 
-    #: Events that wait in the database itself, and since when the oldest of them does (Unix seconds).
+    #: The number of events that wait in the database, and the time of the oldest one (Unix seconds).
     waiting: tuple[int, float | None] = (0, None)
     #: Parked events that are too large for their topic and stay in the outbox.
     too_large: int = 0
-    #: Parked events that are still in the database, on their way to their topic.
+    #: Parked events in the outbox that are not published yet.
     outbox: int = 0
     size_bytes: int = 0
 

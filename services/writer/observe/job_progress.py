@@ -1,8 +1,8 @@
-"""How far a job of Spark is, for the people who wait for it: a busy machine takes minutes over a large one.
+"""The progress of a Spark job, for its user: a large job may take minutes.
 
-Spark tells when a task ends, and a trial has one task for each slot.  So tasks write their counts into files
-of a folder, which the program that waits reads.  Executors of other machines do not have the folder: of those
-the lines only say how long the job has run.
+Spark reports the end of a task, and a plan has only one task for each slot.  So tasks write their counts into
+files of a folder, which the waiting program reads.  Executors on other machines do not have the folder: for
+them the lines show only the job's duration.
 """
 
 import sys
@@ -14,14 +14,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final, TextIO
 
-#: Seconds between two lines; on a terminal one line is written again and again.
+#: Seconds between two lines; on a terminal one line is overwritten.
 _EVERY: Final = 10.0
 _EVERY_ON_TERMINAL: Final = 1.0
 _ERASE: Final = "\r\x1b[2K"
 
 
 def write_count(folder: Path | None, number: int, count: int) -> None:
-    """Write down how many offsets task `number` has done, whole; without a folder nobody waits for it."""
+    """Write atomically the number of offsets that task `number` has finished, unless there is no folder."""
     if folder is None or not folder.is_dir():
         return
     draft = folder / f".{number}"
@@ -30,12 +30,12 @@ def write_count(folder: Path | None, number: int, count: int) -> None:
 
 
 def read_counts(folder: Path) -> int:
-    """Return how many offsets all tasks have done."""
+    """Return the number of offsets that all tasks have finished."""
     return sum(int(file.read_text()) for file in folder.glob("[0-9]*"))
 
 
 def describe(done: int, offsets: int, seconds: float) -> str:
-    """Return how far a job over so many offsets is after so many seconds, its rate and what is left."""
+    """Return a line with the job's progress, rate and remaining seconds."""
     if not done:
         return f"tried none of {offsets:,} offsets in {seconds:,.0f} s"
     rate = done / max(seconds, 0.001)
@@ -45,7 +45,7 @@ def describe(done: int, offsets: int, seconds: float) -> str:
 
 
 class Progress:
-    """Lines for people on standard error."""
+    """Writes lines about a job's progress to standard error."""
 
     def __init__(self, stream: TextIO | None = None, *, every: float | None = None) -> None:
         """`every`: seconds between two lines about a job."""
@@ -60,19 +60,19 @@ class Progress:
 
     @contextmanager
     def following(self, offsets: int) -> Iterator[Path]:
-        """Tell how far a job over so many offsets is until the block ends; yield the folder for its tasks."""
+        """Report a job's progress over `offsets` until the block ends; yield the folder for its tasks."""
         ended = threading.Event()
         with TemporaryDirectory(prefix="onramp-plan-") as name:
             folder = Path(name)
-            teller = threading.Thread(target=self._tell, args=(folder, offsets, ended), daemon=True)
-            teller.start()
+            reporter = threading.Thread(target=self._report, args=(folder, offsets, ended), daemon=True)
+            reporter.start()
             try:
                 yield folder
             finally:
                 ended.set()
-                teller.join()
+                reporter.join()
 
-    def _tell(self, folder: Path, offsets: int, ended: threading.Event) -> None:
+    def _report(self, folder: Path, offsets: int, ended: threading.Event) -> None:
         began = time.monotonic()
         while not ended.wait(self._every):
             text = describe(read_counts(folder), offsets, time.monotonic() - began)

@@ -1,6 +1,7 @@
-"""Standard error of a JVM, without the warnings that it gives before it can be told not to.
+"""Filters from a JVM's standard error the warnings that it writes before any logging option applies.
 
-Spark has its JVM load an incubator module, of which the JVM warns each time.  No option silences it.
+Spark makes its JVM load an incubator module, and the JVM warns about that at each start.  No option
+silences the warning.
 """
 
 import os
@@ -15,9 +16,9 @@ _WARNINGS: Final = (b"WARNING: Using incubator modules", b"NOTE: Picked up")
 
 @contextmanager
 def without_warnings() -> Iterator[None]:
-    """Pass on what processes that are started in the block write to standard error, but for warnings.
+    """Pass on the standard error of processes started in the block, without the warnings.
 
-    For programs that end with their JVM: when this process is gone, nobody reads what the JVM writes.
+    For programs that end with their JVM: after this process has ended, the JVM's output is not read.
     """
     stderr = os.dup(_STDERR)
     read, write = os.pipe()

@@ -1,4 +1,4 @@
-"""What series are labelled by: the partition of a topic, and the event type that a topic or a table is of."""
+"""The labels of series: the partition of a topic, and the event type of a topic or a table."""
 
 from services.writer.model.offsets import Partition
 from services.writer.observe.series import Labels

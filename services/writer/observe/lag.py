@@ -1,55 +1,55 @@
-"""How far a partition is behind, and the open transaction of another producer that may be the reason."""
+"""The lag of a partition, and the open transaction of another producer that may cause it."""
 
 from time import monotonic, time
 from typing import Final, NamedTuple
 
 from services.writer.model.offsets import Partition
 
-#: Most producers commit within seconds; Kafka ends a transaction after a minute unless told otherwise.
+#: Most producers commit within seconds; by default Kafka ends a transaction after a minute.
 TOO_LONG_SECONDS: Final = 30.0
 #: Readings are five seconds apart: after three of them one is overdue.
 _OVERDUE_SECONDS: Final = 15.0
 
 
 def ages_at(read: float) -> float:
-    """Return the time (Unix seconds) of which ages are told that were read at `read`.
+    """Return the time (Unix seconds) up to which the ages of the reading at `read` are computed.
 
-    It is the reading's own, or what flows would look five seconds old; a reading that is overdue
-    ages on, or who cannot ask Kafka would show the lag of better times.
+    The time is the reading's own, or else flowing events would look five seconds old.  For an overdue
+    reading it is now, or else a writer that cannot reach Kafka would show an old lag.
     """
     now = time()
     return now if now - read > _OVERDUE_SECONDS else min(read, now)
 
 
 class Lag(NamedTuple):
-    """How many offsets are not settled, and the time of the first one (Unix seconds) where it is known."""
+    """The number of offsets that are not settled, and the time of the first (Unix seconds), if known."""
 
     events: int
     since: float | None
 
     def seconds(self, now: float) -> float | None:
-        """Return the oldest event's age at `now`; 0 when all is settled, None when it was not looked up."""
+        """Return the oldest event's age at `now`; 0 if all are settled, None if the age is unknown."""
         if not self.events:
             return 0.0
         return None if self.since is None else max(now - self.since, 0.0)
 
 
 class OpenTransaction(NamedTuple):
-    """The offset at which a partition's last stable offset stands, and since when (monotonic seconds)."""
+    """A partition's last stable offset, and the time of its first reading (monotonic seconds)."""
 
     offset: int
     since: float
 
     def seconds(self) -> float:
-        """Return for how long it has been seen there."""
+        """Return the seconds since the transaction was first read."""
         return monotonic() - self.since
 
     def is_long(self) -> bool:
-        """Whether an operator should look at it."""
+        """Return whether an operator should inspect the transaction."""
         return self.seconds() >= TOO_LONG_SECONDS
 
     def describe(self, p: Partition) -> str:
-        """Return what it keeps from being read, and how to end it."""
+        """Return a sentence for operators: the effect of the transaction, and the command that ends it."""
         return (
             f"a transaction that another producer left open at offset {self.offset} keeps what is behind it "
             "from being read: wait until the producer's transaction.timeout.ms is over, or end it by "

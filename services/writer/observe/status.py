@@ -1,4 +1,4 @@
-"""What the writer shows of itself: the state behind /healthz, /readyz and /metrics."""
+"""The writer's visible state: the data behind /healthz, /readyz and /metrics."""
 
 import logging
 import operator
@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 _STATES: Final = ("landing", "draining", "out", "halted")
 _RESULTS: Final = ("read", "filtered", "unroutable", "refused", "waiting", "diverted")
 _TOO_LARGE: Final = (
-    f"parked events are larger than {wire.USER_ERRORS} takes and stay in onramp.outbox: "
+    f"parked events are too large for {wire.USER_ERRORS} and stay in onramp.outbox: "
     "raise max.message.bytes of that topic (docs/operating.md, An event is too large)"
 )
 _SESSIONS: Final = ("active", "idle", "idle in transaction", "idle in transaction (aborted)")
@@ -48,17 +48,17 @@ class Status:
         self.databases: dict[str, str] = {}
         self.state_times = StateTimes()
         self.holds: Sequence[Mapping[str, str]] = []
-        #: Why, by halted partition.
+        #: Reasons by halted partition.
         self.halted_partitions: dict[Partition, str] = {}
-        #: Events that wait on Kafka, by database that is not configured.
+        #: The number of events that wait on Kafka, by database that is not configured.
         self.unknown_databases: Mapping[str, int] = {}
-        #: Places of the registry that the settings do not allow, with the reasons.
+        #: Places in the registry that the settings do not allow, with the reasons.
         self.unusable: dict[str, str] = {}
-        #: What an operator should fix although events land.
+        #: A fault that an operator should fix, although events land.
         self.warning = ""
-        #: Why databases do not land.
+        #: Reasons by database that does not land.
         self.reasons: Mapping[str, str] = {}
-        #: By database, what an operator should fix although nothing waits for it (/readyz: `remarks`).
+        #: By database, a fault that an operator should fix, although no event waits for it.
         self.warnings: dict[str, str] = {}
         self._lag: Mapping[Partition, Lag] = {}
         self._lag_read = 0.0
@@ -72,7 +72,7 @@ class Status:
         self._turned = 0.0
 
     def update(self, databases: Mapping[str, str], halted: Mapping[Partition, str]) -> None:
-        """Keep the databases' states and the halted partitions with their reasons, many times a second."""
+        """Set the databases' states and the halted partitions with their reasons.  Called on each turn."""
         self.databases, self.halted_partitions = dict(databases), dict(halted)
         self.state_times.update(databases)
         self._turned = time()
@@ -82,11 +82,11 @@ class Status:
         self._reason = "; ".join(filter(None, (out, wrong, self.warning))) or None
 
     def update_reasons(self, reasons: Mapping[str, str]) -> None:
-        """Take the reasons why databases do not land."""
+        """Set the reasons by database that does not land."""
         self.reasons = dict(reasons)
 
     def update_unknown_databases(self, events: Mapping[str, int]) -> None:
-        """Take how many events wait on Kafka for databases that are not configured, and log new ones."""
+        """Set the numbers of events that wait for databases that are not configured; log new databases."""
         before, self.unknown_databases = self.unknown_databases, dict(events)
         for name, waiting in (dict.fromkeys(before, 0) | self.unknown_databases).items():
             self._show_waiting(name, "kafka", waiting, None)
@@ -95,12 +95,12 @@ class Status:
             log.error("events wait for a database that is not configured; it can be retired", extra=extra)
 
     def update_registry(self, digest: str, *, is_valid: bool = True) -> None:
-        """Take the digest of the registry that events are routed by, and whether the topic says the same."""
+        """Set the digest of the current registry, and whether the newest one on the topic is valid."""
         self.metrics.registry_refused.set(not is_valid)
         self.metrics.series.show(self.metrics.registry_info, {(digest,): 1.0}, max)
 
     def update_unusable(self, places: Mapping[str, str]) -> None:
-        """Take the places of the registry that the settings do not allow, and log each that is new."""
+        """Set the places in the registry that the settings do not allow, and log each new one."""
         for place in places.keys() - self.unusable.keys():
             extra = {"code": NOT_CONFIGURED.code, "place": place, "reason": places[place]}
             log.error("the settings do not allow a part of the registry: its events wait", extra=extra)
@@ -108,15 +108,15 @@ class Status:
         self.metrics.series.show(self.metrics.unusable, {(place,): 1.0 for place in places}, max)
 
     def update_holds(self, holds: Mapping[str, Sequence[Hold]]) -> None:
-        """Take the holds of each database."""
+        """Set the holds of each database."""
         self.holds = [{"database": name, **each} for name, of in holds.items() for each in described(of)]
 
     def update_waiting(self, waiting: Mapping[str, tuple[int, float | None]]) -> None:
-        """Take the events that wait on Kafka for each database: how many, and since when (Unix seconds)."""
+        """Set, by database, the number of events that wait on Kafka and the oldest time (Unix seconds)."""
         self._on_kafka = dict(waiting)
 
     def count_replays(self, ended: Mapping[str, Mapping[str, int]]) -> None:
-        """Count, by database, attempts of replays that ended by how they did."""
+        """Count the ended replay attempts, by database and outcome."""
         for name, outcomes in ended.items():
             for outcome, n in outcomes.items():
                 self.metrics.series.count(self.metrics.replays, (name, outcome), n)
@@ -142,8 +142,8 @@ class Status:
         ages = {labels_of(p): age for p, each in lag.items() if (age := each.seconds(at)) is not None}
         metrics.series.show(metrics.lag, {labels_of(p): each.events for p, each in lag.items()}, operator.add)
         metrics.series.show(metrics.lag_seconds, ages, max)
-        held = {labels_of(p): each.seconds() for p, each in self._open.items()}
-        metrics.series.show(metrics.open_transaction_seconds, held, max)
+        open_for = {labels_of(p): each.seconds() for p, each in self._open.items()}
+        metrics.series.show(metrics.open_transaction_seconds, open_for, max)
 
     def _show_waiting(self, database: str, where: str, events: int, since: float | None) -> None:
         self.metrics.waiting.labels(database, where).set(events)
@@ -151,22 +151,22 @@ class Status:
         self.metrics.oldest_waiting.labels(database, where).set(age)
 
     def update_connection_limit(self, database: Database, slots: int) -> None:
-        """Take how many connections a writer with so many Spark slots asks `database` for at most."""
+        """Set the maximum connections to `database` of a writer with `slots` Spark slots."""
         limit = connection_budget.most_connections(slots)
-        self.metrics.most_connections.labels(database.name).set(min(database.max_connections or limit, limit))
+        self.metrics.max_connections.labels(database.name).set(min(database.max_connections or limit, limit))
 
     def update_standby(self, database: str) -> None:
-        """Take the database in which another writer has the lock; the empty name: there is none any more."""
+        """Set the database in which another writer has the lock; an empty name ends the standby."""
         self._is_standby = bool(database)
         self.metrics.standby.set(self._is_standby)
         if database:
-            self.update_lag({})  # it is the other's now
+            self.update_lag({})  # the other writer shows it now
             self.metrics.lag_read.set(0)
             self.update_open_transactions({})
-            self._reason = f"another writer lands and has the lock in database {database}: this one stands by"
+            self._reason = f"another writer has the lock in database {database}: this one stands by"
 
     def update_trouble(self, code: str, detail: str) -> None:
-        """Take the error that the loop stopped at, until the next `update`."""
+        """Show the error that stopped the loop, until the next `update`."""
         self.metrics.failures.labels(code).inc()
         self._turned = time()
         self._consuming, self._reason = False, f"{code}: {detail}"
@@ -182,7 +182,7 @@ class Status:
             self._batch_since = None
 
     def batch_seconds(self) -> float | None:
-        """Return how long the current batch has taken so far; None between two batches."""
+        """Return the seconds that the current batch has taken so far; None between two batches."""
         since = self._batch_since
         return None if since is None else round(monotonic() - since, 3)
 
@@ -195,7 +195,7 @@ class Status:
         self.metrics.records.labels("parked").inc(events)
 
     def update_steps(self, reports: Iterable[TaskReport]) -> None:
-        """Count the steps that tasks report, also those of tasks that failed, and how long they had slots."""
+        """Count the steps in tasks' reports, also of failed tasks, and the time of their slots."""
         reports = list(reports)
         self.metrics.spark.slot_seconds.inc(sum(report.slot_seconds for report in reports))
         for done in (done for report in reports if report.work for done in timings.done(report.work)):
@@ -205,7 +205,7 @@ class Status:
             self.metrics.series.count(self.metrics.step_rows, labels, done.rows)
 
     def count_landed(self, reports: Iterable[TaskReport]) -> None:
-        """Count what tasks committed and how long it took, also where another database failed."""
+        """Count the events that tasks committed, and their delays, also where another database failed."""
         events: dict[str, Counter[tuple[str, str, str]]] = defaultdict(Counter)
         for report in reports:
             for delay in commit_delays.from_json(report.delays or "[]"):
@@ -230,13 +230,13 @@ class Status:
             self.metrics.records.labels(result).inc(sum(getattr(report, result) for report in reports))
 
     def update_undecided(self, totals: Mapping[tuple[Step, str, str], int]) -> None:
-        """Take the totals that no database counts: by step, topic and outcome."""
+        """Set the totals that no database counts: by step, topic and outcome."""
         for (step, topic, outcome), n in totals.items():
             labels = (step.value, topic, event_type_of(topic, ""), "", "", outcome)
             self.metrics.series.count_to(self.metrics.events, {labels: n}, f"{topic} {outcome}")
 
     def update_database(self, database: str, stats: DatabaseStats, began: Moment | None = None) -> None:
-        """Take what was read from a database; `began`: when the reading did."""
+        """Set the figures read from a database; `began`: the moment at which the reading started."""
         warnings: dict[Labels, float] = {(database, *key): n for key, n in stats.warning_counts.items()}
         self._count_to(database, stats.totals)
         if began:
@@ -245,7 +245,7 @@ class Status:
         self.metrics.database_read.labels(database).set(time())
 
     def update_sizes(self, database: str, sizes: DatabaseSizes) -> None:
-        """Take how much there is in a database."""
+        """Set the sizes of a database."""
         self._show_waiting(database, "database", *sizes.waiting)
         self._update_too_large(database, sizes.too_large)
         self.metrics.outbox.labels(database).set(sizes.outbox)
@@ -257,40 +257,40 @@ class Status:
         self.warnings = {n: text for n, text in self.warnings.items() if n != database} | warning
 
     def update_connections(self, sessions: Mapping[str, Mapping[str, int]]) -> None:
-        """Take the sessions by state of the databases that answer; of the others nobody knows."""
+        """Set the sessions by state of the databases that answer."""
         shown: dict[Labels, float] = {
             (name, state): of.get(state, 0) for name, of in sessions.items() for state in {*_SESSIONS, *of}
         }
         self.metrics.series.show(self.metrics.connections, shown, operator.add)
 
     def update_lag(self, lag: Mapping[Partition, Lag]) -> None:
-        """Take the lag of the partitions of which it is known."""
+        """Set the lag of the partitions with a known lag."""
         self._lag, self._lag_read = dict(lag), time()
         self.metrics.lag_read.set(self._lag_read)
 
-    def update_open_transactions(self, found: Mapping[Partition, OpenTransaction]) -> None:
-        """Take the transactions of other producers that keep partitions from being read to their ends."""
-        self._open = dict(found)
+    def update_open_transactions(self, current: Mapping[Partition, OpenTransaction]) -> None:
+        """Set the transactions of other producers that prevent reading partitions to their ends."""
+        self._open = dict(current)
 
     def update_retentions(self, seconds: Mapping[str, float]) -> None:
-        """Take for how long topics keep a record."""
+        """Set the retention times of topics."""
         self.metrics.series.show(self.metrics.retention, {(topic,): s for topic, s in seconds.items()}, min)
 
     def update_kafka(self, *, reachable: bool) -> None:
-        """Take whether Kafka answers."""
+        """Set whether Kafka answers."""
         self.metrics.kafka_reachable.set(reachable)
         if reachable:
             self.metrics.kafka_answered.set(time())
 
     def open_transactions(self) -> dict[str, str]:
-        """Return by partition what an operator should know of transactions that are open for long."""
+        """Return, by partition, a sentence for operators about each transaction that is open for long."""
         return {str(p): each.describe(p) for p, each in self._open.items() if each.is_long()}
 
     @property
     def state(self) -> str:
-        """The writer's state: standby, consuming or waiting."""
+        """Return the writer's state: standby, consuming or waiting."""
         return "standby" if self._is_standby else "consuming" if self._consuming else "waiting"
 
     def ready(self) -> tuple[bool, str | None]:
-        """Return whether the writer consumes, and the reason when it does not or not everywhere."""
+        """Return whether the writer consumes, and the reason if it does not, or not in every database."""
         return self._consuming, self._reason

@@ -1,7 +1,7 @@
 """HTTP for a `Status`: /healthz, /readyz and /metrics, answered by threads of their own.
 
-They answer while the loop is busy, which is when they matter.  Whoever reaches the port may open
-connections and be silent: each ends after a while, and above a bound the oldest makes room.
+The threads answer while the loop is busy.  A client may open connections and send nothing: each connection
+ends after a timeout, and above a bound the oldest one is closed.
 """
 
 import logging
@@ -21,7 +21,7 @@ from services.writer.observe.status import Status
 
 log = logging.getLogger(__name__)
 
-#: A client that is silent for so long is gone.
+#: Seconds without data after which a client's connection is closed.
 SILENT_SECONDS = 10.0
 #: Each has a thread; probes and a Prometheus need a few.
 MAX_CONNECTIONS: Final = 32
@@ -37,7 +37,7 @@ class StatusServer:
 
     @property
     def port(self) -> int:
-        """The port that was bound."""
+        """Return the bound port."""
         return self._server.server_port
 
     def start(self) -> Self:
@@ -52,9 +52,9 @@ class StatusServer:
 
 
 class _Server(ThreadingHTTPServer):
-    """Keeps the newest connections: a probe is answered, however many others are open."""
+    """Keeps the newest connections, so that a probe is answered, however many others are open."""
 
-    #: With five, which is usual, a probe behind others waits for seconds.
+    #: With the default of five, a probe behind others waits for seconds.
     request_queue_size = 128
 
     def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
@@ -81,9 +81,9 @@ class _Server(ThreadingHTTPServer):
         super().shutdown_request(request)
 
     def handle_error(self, *_: object) -> None:
-        """Log an error of ours; a client that goes away is no error."""
+        """Log an error of the server; a client that disconnects is not an error."""
         if not isinstance(error := sys.exception(), OSError):
-            log.error("a page could not be made", exc_info=error)
+            log.error("a page could not be built", exc_info=error)
 
 
 Answer = tuple[HTTPStatus, str, bytes]
