@@ -229,7 +229,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "what goes nowhere and is too large, kept in a database",
-        "services/writer/settle/unroutable.py",
+        "services/writer/settle/task.py",
         "                outbox.add(",
         "                _ = (",
         (

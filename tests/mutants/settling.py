@@ -280,7 +280,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "queueing behind what waits",
-        "services/writer/databases/states.py",
+        "services/writer/databases/recovery.py",
         "return self._is_available(name) and not self._index.has_waiting(name)\n",
         "return self._is_available(name)\n",
         "tests/faults/test_waiting_rules.py::test_later_events_queue_behind_those_that_wait",
@@ -304,7 +304,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "Kafka as the buffer while no database is up",
-        "services/writer/databases/states.py",
+        "services/writer/databases/recovery.py",
         "        return any(self._is_available(n) for n in self._databases)\n",
         "        return True\n",
         "tests/faults/test_waiting_rules.py::test_with_no_database_up_nothing_is_diverted_and_nothing_moves",
