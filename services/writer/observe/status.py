@@ -1,23 +1,24 @@
 """The writer's visible state: the data behind /healthz, /readyz and /metrics."""
 
+import asyncio
 import logging
 import operator
 import threading
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from time import monotonic, time
 from typing import Any, Final
 
 from services.writer.model import commit_delays, connection_budget, timings
 from services.writer.model.offsets import Partition
-from services.writer.observe.committed import Committed, Moment
 from services.writer.observe.database_stats import DatabaseSizes, DatabaseStats
 from services.writer.observe.labels import event_type_of, labels_of
 from services.writer.observe.lag import Lag, OpenTransaction, ages_at
 from services.writer.observe.metrics import Metrics
 from services.writer.observe.series import Labels
-from services.writer.observe.state_times import StateTimes
 from services.writer.postgres.database import Database
 from services.writer.settle import outcome_counts
 from services.writer.settle.holds import Hold, described
@@ -28,6 +29,9 @@ from shared.steps import Step
 
 log = logging.getLogger(__name__)
 
+#: Topic, table and outcome.
+TotalKey = tuple[str, str, str]
+
 _STATES: Final = ("landing", "draining", "out", "halted")
 _RESULTS: Final = ("read", "filtered", "unroutable", "refused", "waiting", "diverted")
 _TOO_LARGE: Final = (
@@ -35,6 +39,87 @@ _TOO_LARGE: Final = (
     "raise max.message.bytes of that topic (docs/operating.md, An event is too large)"
 )
 _SESSIONS: Final = ("active", "idle", "idle in transaction", "idle in transaction (aborted)")
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """The start of a reading, as the number of times that tasks had started or stopped landing."""
+
+    turns: int
+
+    def is_quiet(self) -> bool:
+        """Return whether no task was landing at the time."""
+        return self.turns % 2 == 0
+
+
+class Committed:
+    """Combines the databases' totals with reports of later commits, so that counters are current.
+
+    Totals are read every few seconds: counters from totals alone would stand still and jump, and so would
+    every rate.  A total that is read while tasks land may contain events that the tasks report later.  So
+    reports are added only to totals that were read while no task landed: a counter may be late, but is
+    never too high.
+    """
+
+    def __init__(self) -> None:
+        self._turns = 0
+        self._quiet = asyncio.Event()
+        self._quiet.set()
+        self._reported: dict[str, Counter[TotalKey]] = defaultdict(Counter)
+        #: By database, the totals less the events reported until they were read.
+        self._before: dict[str, dict[TotalKey, int]] = {}
+
+    @contextmanager
+    def landing(self) -> Iterator[None]:
+        """Mark a block in which tasks land, and in which their reports are added."""
+        self._turns += 1
+        self._quiet.clear()
+        try:
+            yield
+        finally:
+            self._turns += 1
+            self._quiet.set()
+
+    async def quiet(self, seconds: float) -> Moment:
+        """Wait until no task lands, for `seconds` at most, and return the moment."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):  # wait_for may swallow its task's cancellation
+                await self._quiet.wait()
+        return self.moment()
+
+    def moment(self) -> Moment:
+        """Return the current moment."""
+        return Moment(self._turns)
+
+    def correct(self, database: str, totals: Mapping[TotalKey, int], began: Moment) -> None:
+        """Correct the counts by totals whose reading began at `began`."""
+        if began.is_quiet() and began == self.moment():
+            reported = self._reported[database]
+            self._before[database] = {k: totals.get(k, 0) - reported[k] for k in {*totals, *reported}}
+
+    def add(self, database: str, events: Mapping[TotalKey, int]) -> dict[TotalKey, int]:
+        """Add reported events; return their new totals, or none before the first quiet reading."""
+        reported = self._reported[database]
+        reported.update(events)
+        before = self._before.get(database)
+        return {} if before is None else {key: before.get(key, 0) + reported[key] for key in events}
+
+
+class StateTimes:
+    """The time at which each database entered its current state, as observed by this writer."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[str, datetime]] = {}
+
+    def update(self, states: Mapping[str, str]) -> None:
+        """Update the current state of each database."""
+        for name, state in states.items():
+            if name not in self._known or self._known[name][0] != state:
+                self._known[name] = state, datetime.now(UTC)
+
+    def since(self) -> dict[str, str]:
+        """Return, by database, the start of its current state (ISO 8601, UTC)."""
+        return {name: at.isoformat() for name, (_, at) in self._known.items()}
 
 
 class Status:
