@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 
 #: Header, value, gateway's received-at.
 Event = tuple[EventHeader, bytes | None, bytes | None]
-#: By offset of the event in its own topic.
+#: Events by offset in their own topic.
 Events = dict[int, Event]
 
 

@@ -1,4 +1,4 @@
-"""One batch, top to bottom: plan, land or divert (and relay what was parked), mark, settle, commit."""
+"""One batch, top to bottom: plan, land or divert (and relay parked events), mark, settle, commit."""
 
 import asyncio
 import logging

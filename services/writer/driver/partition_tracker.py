@@ -91,7 +91,7 @@ class PartitionTracker:
             # Added to the client's metadata first: the client knows the leaders of those topics only.
             await self._cluster.assign(self.positions.keys() | self._resumable.keys() | new)
         begins = await self._cluster.beginning_offsets(new)
-        self._leaderless = new - begins.keys()  # requested again: without a first offset there is no start
+        self._leaderless = new - begins.keys()  # their first offsets are requested again
         starts = {p: self._start(p, ids[p.topic], begin) for p, begin in begins.items() if p.topic in ids}
         positions = {p: start for p, start in starts.items() if self._is_adoptable(p, start, begins[p])}
         await self._record_baselines(positions)

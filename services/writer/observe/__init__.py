@@ -1,1 +1,1 @@
-"""What the writer shows of itself: health, readiness, metrics."""
+"""The writer's health, readiness and metrics."""

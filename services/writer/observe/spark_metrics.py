@@ -14,7 +14,7 @@ class JvmUsage:
     slots: int
     heap_bytes: int
     max_heap_bytes: int
-    #: By garbage collector: the number of runs and their seconds since the JVM started.
+    #: Runs and seconds since the JVM started, by garbage collector.
     collections: Mapping[str, tuple[int, float]]
 
 

@@ -27,7 +27,7 @@ class Log(Protocol):
 
 
 class LogCuts:
-    """Compares logs with what is settled whenever a leader changes."""
+    """Compares logs with the settled offsets whenever a leader changes."""
 
     def __init__(
         self, log: Log, plan_log: PlanLog, highest_known: Callable[[Partition, Position], int]

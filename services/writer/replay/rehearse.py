@@ -45,7 +45,7 @@ _AT_ONCE: Final = 500
 _SHORT: Final = "SET LOCAL statement_timeout = '2s'; SET LOCAL lock_timeout = '200ms'"
 #: Rows that no job has fetched, and rows that a restored dump brought back.
 _DROP_OLD: Final = "DELETE FROM onramp.rehearsals WHERE staged_at < now() - interval '1 hour'"
-#: Of one job at a time, because two jobs may rehearse the same event.
+#: Takes rows of one job at a time, because two jobs may rehearse the same event.
 _TAKE: Final = rows_by_bytes.bytes_of(
     f"""
     SELECT {EVENT}, job, with_triggers FROM onramp.rehearsals

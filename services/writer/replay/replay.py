@@ -123,7 +123,7 @@ class Replay:
             self._rate_limiter.consume(self._database.name, len(fresh))
 
             def precheck(target: Target) -> AttemptOutcome | None:
-                """Let refused events wait for a table without rows now: only sorting finds their table."""
+                """Return `_WAITS` for refused events whose table, found by sorting, takes no rows now."""
                 return _WAITS if str(target) in held else None
 
             events = [s.event for s in fresh]

@@ -34,7 +34,7 @@ _NONE_OF_ITS_OWN: Final = "the packet names its table at another place before"
 
 
 class Rejected(NamedTuple):
-    """An event without a table, and its error; `destination`: the one that it was parked for."""
+    """An event without a table, and its error; `destination`: its original destination."""
 
     partition: Partition
     offset: int
@@ -50,7 +50,7 @@ class Placed:
 
     rows: dict[tuple[Target, str], list[pa.RecordBatch]] = field(default_factory=lambda: defaultdict(list))
     rejected: list[Rejected] = field(default_factory=list)
-    #: By other database, its events: partition, offset, and original destination.
+    #: Events of other databases, by database: partition, offset, and original destination.
     elsewhere: dict[str, list[tuple[Partition, int, str]]] = field(default_factory=lambda: defaultdict(list))
 
 

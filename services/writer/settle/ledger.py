@@ -23,7 +23,7 @@ _CLAIM: Final = """
     ON CONFLICT (topic_id, partition) DO UPDATE SET epoch = greatest(ledger.epoch, excluded.epoch)
     RETURNING topic_id, topic, partition, next_offset, epoch
 """
-#: Of these topic generations only: a row that this writer never claimed must not fence it (`claimed_only`).
+#: Reads these topic generations only: a row that this writer never claimed must not fence (`claimed_only`).
 _READ: Final = """
     SELECT l.topic_id, l.topic, l.partition, l.next_offset, l.epoch
     FROM onramp.ledger l

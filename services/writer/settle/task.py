@@ -53,7 +53,7 @@ from shared.errors import (
 from shared.kafka_security import Brokers
 from shared.steps import Step
 
-#: How often a transaction restarts after a serialization conflict before the table counts as blocked.
+#: Restarts of a transaction after serialization conflicts before the table counts as blocked.
 _RACES: Final = 3
 #: Seconds that the databases of a task may take, all together, before the remaining ones start at once.
 _HEAD_START_SECONDS: Final = 0.2

@@ -128,7 +128,7 @@ class Release:
             changed.flush(conn)
 
     def _land_all(self, table: WaitingTable, target: Target, paused: Sequence[str]) -> None:
-        """Land in steps, each behind the one before, until a step from the start finds nothing more."""
+        """Land in steps, each behind the last, until a step from the start finds no more events."""
         after = waiting_table.START
         while True:
             taken = self._land(table, target, paused, after)
