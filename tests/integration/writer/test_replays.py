@@ -304,7 +304,7 @@ def test_beside_live_events_pages_are_small_and_for_as_long_as_one_took_none_is_
     slept: list[float] = []
     clock = SimpleNamespace(sleep=slept.append, monotonic=count(0.0, took).__next__)
     monkeypatch.setattr(replay, "time", clock)
-    monkeypatch.setattr(replay, "_AT_ONCE_BESIDE", 2)
+    monkeypatch.setattr(replay, "_AT_ONCE_DURING_LIVE", 2)
     stage.hall.settle(*map(_bad, "abcdefghij"))
     pages = 'SELECT count(*) FROM onramp.replayed GROUP BY xmin ORDER BY min("offset")'
     for offset in range(5):
