@@ -27,7 +27,7 @@ _METRICS_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 
 def main() -> None:
     """Serve until SIGTERM or SIGINT."""
-    # uvicorn stops gracefully and then raises the signal again: that is a success, not a crash.
+    # uvicorn stops gracefully and then raises the signal again: a success, not a crash.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:
         settings, kafka = read_settings(IngestSettings), read_settings(KafkaSettings)
@@ -71,7 +71,7 @@ def _serve(settings: IngestSettings) -> None:
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        # A worker that is busy is not dead: the default of 5 s kills one under load.
+        # The default of 5 s kills a worker that is busy under load.
         timeout_worker_healthcheck=30,
         timeout_keep_alive=settings.keep_alive_seconds,
         timeout_graceful_shutdown=int(settings.grace_seconds - settings.drain_seconds - STOP_SECONDS),

@@ -22,7 +22,7 @@ Receive = Callable[[RequestContext], Awaitable[bytes]]
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """What the steps need; constructed once by `app.py`."""
+    """The dependencies of the steps; constructed once by `app.py`."""
 
     sink: Sink
     checker: Checker
@@ -38,11 +38,11 @@ async def accept(flow: Flow, request: RequestContext, receive: Receive) -> list[
     """
     request.step = Step.RECEIVE
     body = await receive(request)
-    request.sender.quota.charge(0, len(body))  # reading it costs the same, whatever comes of it
+    request.sender.quota.charge(0, len(body))  # reading costs the same, accepted or not
     request.step = Step.DECODE
     async with flow.turns.of(body, request) as run:
         items = await run(decode, body, request, flow.limits)
-        del body  # the items have its bytes: both would be held while Kafka is slow
+        del body  # the items have its bytes: both would stay in memory while Kafka is slow
         request.reserve_answer(len(items))
         request.sender.quota.charge(len(items), 0)
         request.step = Step.CHECK

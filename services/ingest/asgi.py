@@ -16,7 +16,7 @@ AsgiReceive = Callable[[], Awaitable[Message]]
 AsgiSend = Callable[[Message], Awaitable[None]]
 Header = tuple[bytes, bytes]
 
-#: So many bytes uvicorn buffers for a client before `send` waits.
+#: Bytes that uvicorn buffers for a client before `send` waits.
 _BUFFERED: Final = 64 * 1024
 
 
@@ -33,11 +33,11 @@ class Answer(msgspec.Struct, frozen=True):
     headers: Sequence[Header] = ()
 
     def with_headers(self, headers: Sequence[Header]) -> "Answer":
-        """Return the same answer with more headers."""
+        """Return a copy of the answer with more headers."""
         return Answer(self.status, self.media_type, self.body, [*self.headers, *headers]) if headers else self
 
     def as_last(self) -> bytes:
-        """Return the answer as the last bytes of a connection of HTTP/1.1."""
+        """Return the answer as the last bytes of an HTTP/1.1 connection."""
         headers = [
             (b"content-type", self.media_type),
             (b"content-length", b"%d" % len(self.body)),
@@ -49,7 +49,7 @@ class Answer(msgspec.Struct, frozen=True):
         return b"HTTP/1.1 %d %s\r\n%s\r\n%s" % (self.status, reason, lines, self.body)
 
     async def send(self, send: AsgiSend) -> None:
-        """Send the answer; return when the client has read it, but for what the connection buffers."""
+        """Send the answer; return when the client has read it, except for what the connection buffers."""
         headers = [
             (b"content-type", self.media_type),
             (b"content-length", b"%d" % len(self.body)),
@@ -57,7 +57,7 @@ class Answer(msgspec.Struct, frozen=True):
         ]
         await send({"type": "http.response.start", "status": self.status, "headers": headers})
         if len(self.body) > _BUFFERED:
-            # uvicorn takes a message of any size and lets only the next one wait.
+            # uvicorn accepts a message of any size and blocks only the next one.
             await send({"type": "http.response.body", "body": self.body, "more_body": True})
             await send({"type": "http.response.body", "body": b""})
         else:

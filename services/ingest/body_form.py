@@ -1,4 +1,4 @@
-"""Which form a request's body has, by its headers: envelopes, lines of them, or CloudEvents."""
+"""Determines the form of a request's body from its headers: envelopes, lines, or CloudEvents."""
 
 from collections.abc import Mapping
 from enum import Enum, auto
@@ -9,7 +9,7 @@ from shared.errors import UNSUPPORTED_MEDIA_TYPE, UserError
 
 
 class Form(Enum):
-    """The forms of a body that `decode` can read."""
+    """The body forms that `decode` can read."""
 
     ENVELOPES = auto()
     LINES = auto()
@@ -26,7 +26,7 @@ _FORMS: Final[Mapping[bytes, Form]] = {
     b"application/cloudevents-batch+json": Form.CLOUDEVENTS,
 }
 #: Headers of a CloudEvent in binary mode: attributes in headers, data in the body.  One without its version
-#: is refused as what it is, and not read as an envelope.
+#: is rejected as a CloudEvent, and not read as an envelope.
 _CE_REQUIRED: Final = frozenset({b"ce-specversion", b"ce-id", b"ce-source", b"ce-type"})
 #: A structured event may have those headers too; its content type decides.
 _CE_STRUCTURED: Final = b"application/cloudevents"

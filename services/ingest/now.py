@@ -1,4 +1,4 @@
-"""The time at which something is received, as text: a second is written once, not for each of its events."""
+"""The time of receipt as text: a second is formatted once, not for each of its events."""
 
 import time
 from datetime import UTC, datetime
@@ -9,7 +9,7 @@ _NANOSECONDS: Final = 1_000_000_000
 
 
 def now() -> str:
-    """Return the time of now in UTC with microseconds, as `datetime.isoformat` writes it."""
+    """Return the current time in UTC with microseconds, in the format of `datetime.isoformat`."""
     second, rest = divmod(time.time_ns(), _NANOSECONDS)
     return f"{_second(second)}.{rest // 1000:06d}+00:00"
 

@@ -1,4 +1,4 @@
-"""One request on its way through the steps: its context, and its items with one verdict each at the end."""
+"""A request's context and items as they pass through the steps; at the end each item has one verdict."""
 
 from collections.abc import Callable, Collection, Mapping
 
@@ -25,7 +25,7 @@ class BatchItem:
 
 
 class RequestContext:
-    """One request, by whatever entrance.  `step` is the step that runs, so an error knows its place."""
+    """A request of any entrance. `step` is the step that runs, so an error knows where it happened."""
 
     __slots__ = (
         "address",
@@ -43,19 +43,19 @@ class RequestContext:
     def __init__(
         self, request_id: str, received_at: str, headers: Mapping[bytes, bytes], address: str = ""
     ) -> None:
-        #: Of the client or of a proxy; empty: unknown.
+        #: Address of the client or of a proxy; empty if unknown.
         self.address = address
         self.request_id = request_id
         self.received_at = received_at
         self.headers = headers
-        #: Names of headers that came more than once; `headers` has their values joined.
+        #: Names of repeated headers; `headers` has their values joined.
         self.repeated: Collection[bytes] = ()
         self.form = Form.ENVELOPES
         self.sender: Sender = ANONYMOUS
         self.step = Step.RECEIVE
-        #: Called with the number of events before any is checked; may raise `OnrampError` for them all.
+        #: Called with the number of events before any is checked; may raise `OnrampError` for all.
         self.reserve_answer: Callable[[int], None] = _reserve_nothing
-        #: One envelope rather than a batch: the answer is no list.
+        #: Whether it is one envelope and not a batch: the answer is not a list.
         self.single = True
 
     @property
@@ -65,9 +65,9 @@ class RequestContext:
 
     @property
     def queue(self) -> str:
-        """Return with whom it waits for its turn: its key's requests, or without a key its address's."""
+        """Return the name of its queue for turns: its key, or without a key its address."""
         return self.address if self.address and self.sender.key is None else self.sender.name
 
 
 def _reserve_nothing(_: int) -> None:
-    """An entrance without answers needs no room for them."""
+    """Reserve nothing: an entrance without answers needs no room for them."""

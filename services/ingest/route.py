@@ -1,4 +1,4 @@
-"""ROUTE: which topic, key and headers an envelope gets on Kafka."""
+"""ROUTE: determines an envelope's topic, key and headers on Kafka."""
 
 import re
 from typing import Any, Final
@@ -16,8 +16,8 @@ _MAX_KEY_BYTES: Final = 1024
 def route(items: list[BatchItem], request: RequestContext) -> None:
     """Set the record of every item that passed the checks.
 
-    Also drops the parsed documents: no later step reads them, and while Kafka is slow they would
-    hold up to 25 times the bytes of the events.
+    Also drop the parsed documents: no later step reads them, and while Kafka is slow they would
+    use up to 25 times the bytes of the events.
     """
     headers = _headers(request)
     for item in items:

@@ -1,6 +1,6 @@
-"""Setups with which the gateway does not start: all faults at once, each with its reason and its fix.
+"""Rejects unsafe setups at the start: all faults at once, each with its reason and fix.
 
-A fault that endangers others has an opt-out whose name says the risk; one that would break a
+A fault that endangers others has an opt-out whose name says the risk; a fault that would break a
 promise has none.
 """
 
@@ -20,7 +20,7 @@ class UnsafeSetupError(ValueError):
 def require_safe(settings: IngestSettings, kafka: KafkaSettings) -> None:
     """Raise `UnsafeSetupError` with every fault of a setup for production.
 
-    Keys are not among them: without one no sender is admitted, unless ONRAMP_ALLOW_KEYLESS says so.
+    Missing keys are not a fault: without keys no sender is admitted unless ONRAMP_ALLOW_KEYLESS is set.
     """
     if settings.profile != "production":
         return
@@ -30,7 +30,7 @@ def require_safe(settings: IngestSettings, kafka: KafkaSettings) -> None:
 
 
 def _risks(settings: IngestSettings, kafka: KafkaSettings) -> list[str]:
-    """Return what endangers others in production and was not accepted."""
+    """Return the risks to others in production that were not accepted."""
     faults: list[str] = []
     if not is_loopback(settings.host) and not settings.tls_cert_file:
         danger = f"HTTP would be in cleartext on {_where(settings)}: keys and events are read."
@@ -56,7 +56,7 @@ def _risks(settings: IngestSettings, kafka: KafkaSettings) -> list[str]:
 
 
 def _broken_promises(settings: IngestSettings, kafka: KafkaSettings) -> list[str]:
-    """Return what would break a promise to senders, and so has no opt-out."""
+    """Return the faults that would break a promise to senders, which have no opt-out."""
     faults = []
     if settings.dev_key.get_secret_value():
         faults.append(

@@ -1,6 +1,6 @@
-"""The port to Kafka: what the flow needs of a sink, and the sink that lives in memory.
+"""The port to Kafka, and the in-memory sink.
 
-A sink knows one backend.  It does not retry past the deadline and never raises for one record:
+A sink writes to one backend. It does not retry past the deadline and never raises for one record:
 every record gets exactly one outcome, in the order of the records.
 """
 
@@ -25,10 +25,10 @@ class Record(msgspec.Struct, frozen=True, gc=False):
 
 
 class Receipt(msgspec.Struct, frozen=True, gc=False):
-    """Where the event is on Kafka.
+    """The position of an event on Kafka.
 
-    `offset` is None when the broker recognises the batch as a repeat but no longer knows its
-    offset: the event is on Kafka all the same.
+    `offset` is None if the broker recognises the batch as a repeat but no longer knows its
+    offset: the event is on Kafka nevertheless.
     """
 
     topic: str
@@ -40,7 +40,7 @@ SendResult = Receipt | OnrampError
 
 
 class Health(msgspec.Struct, frozen=True):
-    """The state of the sink's cluster: brokers that are up, replicas that an acknowledgement needs."""
+    """The state of the sink's cluster: brokers that are up, and replicas that an acknowledgement needs."""
 
     reachable: bool
     brokers: int
@@ -53,7 +53,7 @@ class Health(msgspec.Struct, frozen=True):
 
 
 class Sink(Protocol):
-    """A backend that keeps accepted events."""
+    """A backend that stores accepted events."""
 
     async def send(self, records: Sequence[Record]) -> list[SendResult]:
         """Send `records`; return when each is acknowledged or has failed, within the deadline."""
@@ -77,7 +77,7 @@ class MemorySink:
         return [self._append(record) for record in records]
 
     async def health(self) -> Health:
-        """Return a state as `down` says."""
+        """Return the state that `down` implies."""
         return Health(reachable=not self.down, brokers=0 if self.down else 1, min_insync_replicas=1)
 
     def records(self, topic: str) -> list[Record]:

@@ -1,7 +1,7 @@
-"""TLS begun by hand, for who must know a connection before its handshake is done.
+"""Starts TLS explicitly, for servers that must know a connection before its handshake is done.
 
-A server that is given a certificate makes a connection known only after its handshake, for which
-asyncio waits a minute: whoever connects and says nothing would hold as many files as there are.
+A server with a certificate reports a connection only after its handshake, for which
+asyncio waits a minute: silent clients could use up all file descriptors.
 """
 
 import asyncio
@@ -13,9 +13,9 @@ from uvloop.loop import SSLProtocol  # type: ignore[attr-defined] # not in its s
 def begin(
     transport: asyncio.Transport, protocol: asyncio.BaseProtocol, context: ssl.SSLContext, seconds: float
 ) -> "asyncio.Future[None]":
-    """Let `protocol` speak over TLS; return what is done when the handshake is, or has failed.
+    """Run `protocol` over TLS; return an awaitable that is done when the handshake is done or has failed.
 
-    A handshake that takes more than `seconds` fails, and so does a connection's end.
+    A handshake that takes more than `seconds` fails, as does a closing one.
     """
     loop = asyncio.get_running_loop()
     done: asyncio.Future[None] = loop.create_future()

@@ -1,8 +1,8 @@
-"""Where a body is parsed and checked: on the event loop, or if it is heavy in a thread, in its sender's turn.
+"""Schedules parsing: light bodies on the event loop, heavy ones in a thread in their sender's turn.
 
-There are two threads, because each that computes makes the event loop wait for the interpreter.  Whoever
-sends many large bodies waits behind his own: each sender that waits has a turn before another has a second
-one.  A turn lasts from DECODE to ROUTE, so that the items of at most two heavy bodies are made at a time.
+There are two threads, because each computing thread makes the event loop wait for the interpreter. A sender
+of many large bodies waits behind its own: each waiting sender has a turn before another has a second
+one. A turn lasts from DECODE to ROUTE, so that at most two heavy bodies are parsed at a time.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from services.ingest.request import RequestContext
 P = ParamSpec("P")
 T = TypeVar("T")
 
-#: A body within both limits takes at most some 30 ms of the event loop.
+#: A body within both limits takes at most about 30 ms of the event loop.
 _HEAVY_BYTES: Final = 128 * 1024
 _HEAVY_SEPARATORS: Final = 5000
 _AT_ONCE: Final = 2
@@ -38,11 +38,11 @@ class Turns:
 
     def __init__(self) -> None:
         self._free = _AT_ONCE
-        #: Who waits, in the order of their next turns.
+        #: Waiting senders in the order of their next turns.
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
 
     def of(self, body: bytes, request: RequestContext) -> AbstractAsyncContextManager[Run]:
-        """Return the context in which `body` is parsed: now if it is light, else in its sender's turn."""
+        """Return the context in which `body` is parsed: now if light, else in its sender's turn."""
         return self._turn(request.queue) if is_heavy(body) else _LIGHT
 
     @asynccontextmanager
@@ -62,7 +62,7 @@ class Turns:
         try:
             await mine
         except asyncio.CancelledError:
-            if not mine.cancelled():  # the turn came all the same
+            if not mine.cancelled():  # the turn was granted meanwhile
                 self._next()
             raise
 
@@ -72,7 +72,7 @@ class Turns:
             line = self._waiting.pop(queue)
             mine = line.popleft()
             if line:
-                self._waiting[queue] = line  # behind everybody else
+                self._waiting[queue] = line  # behind all other senders
             if not mine.done():
                 mine.set_result(None)
                 return
@@ -80,7 +80,7 @@ class Turns:
 
 
 def is_heavy(body: bytes) -> bool:
-    """Return whether `body` might hold up the event loop: by its size, or by how many values it can have."""
+    """Return whether `body` might block the event loop, by its size or its possible number of values."""
     return len(body) > _HEAVY_BYTES or body.count(b",") + body.count(b"\n") > _HEAVY_SEPARATORS
 
 

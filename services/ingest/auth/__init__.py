@@ -1,1 +1,1 @@
-"""Who sends, and how much: API keys, quotas, new names."""
+"""Authentication and limits of senders: API keys, quotas, new names."""

@@ -1,4 +1,4 @@
-"""Who sends: API keys, known only as hashes, compared in constant time as bytes."""
+"""Authenticates senders by API keys, stored as hashes and compared in constant time."""
 
 import hashlib
 import logging
@@ -18,13 +18,13 @@ DEV_KEY_ID: Final = "dev"
 
 
 class Sender:
-    """Who sends a request, and what may be sent."""
+    """The sender of a request and its permissions."""
 
     __slots__ = ("key", "name", "quota")
 
     def __init__(self, name: str, key: ApiKey | None, quota: Quota) -> None:
         self.name = name
-        #: None: a sender without a key, who may send everything.
+        #: None: a sender without a key, which may send everything.
         self.key = key
         self.quota = quota
 
@@ -35,8 +35,8 @@ ANONYMOUS: Final = Sender("anonymous", None, UNLIMITED)
 class ApiKeys:
     """Authenticates senders by their key; while there is no key at all, admits what `keyless` admits.
 
-    Without `keyless`, the default, a gateway that knows no key admits no sender: the last key may be revoked
-    while the gateway runs, and a registry that was lost or is another cluster's has no keys.
+    Without `keyless` (the default), a gateway without keys admits no sender: the last key may be revoked
+    while the gateway runs, and a registry that was lost or belongs to another cluster has no keys.
     """
 
     def __init__(

@@ -1,8 +1,8 @@
-"""Access to a gateway without keys: for programs of this machine, not for foreign web pages in its browsers.
+"""Access to a gateway without keys: for local programs, not for foreign web pages in local browsers.
 
-Any page may have its visitor's browser post to 127.0.0.1; the browser then names the page as the
-`Origin`.  By DNS rebinding a page's own name leads to 127.0.0.1, and its requests count as its own;
-then that name is the `Host`.  Programs send no Origin, and the address that they were given as Host.
+Any page can make its visitor's browser post to 127.0.0.1; the browser then names the page as the
+`Origin`.  With DNS rebinding a page's own name resolves to 127.0.0.1, and its requests count as same-origin;
+then that name is the `Host`. Programs send no Origin, and their configured address as Host.
 """
 
 import re
@@ -16,7 +16,7 @@ _HOST: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^:\[\]]+)(?::[0-9]*)?")
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether `host` names this machine alone: `localhost` or a loopback address."""
+    """Return whether `host` is `localhost` or a loopback address."""
     if host.lower() == "localhost":
         return True
     try:
@@ -33,7 +33,7 @@ class KeylessAccess:
         self._any_host = any_host
 
     def check(self, headers: list[Header]) -> None:
-        """Raise `UserError` CROSS_ORIGIN for what a foreign web page had a browser send."""
+        """Raise `UserError` CROSS_ORIGIN for a request that a foreign web page made a browser send."""
         hosts = [value.decode("latin-1") for name, value in headers if name == b"host"]
         if not self._any_host and not (len(hosts) == 1 and _names_loopback(hosts[0])):
             raise UserError(CROSS_ORIGIN, "the Host header is not this machine's own address")

@@ -1,7 +1,7 @@
-"""The limit of unregistered event names that one key may use: each becomes a topic.
+"""The limit of unregistered event names per key: each name becomes a topic.
 
-A producer that puts an id into its event names would otherwise make topics until Kafka
-falls over.  Counted per process, in memory: a limit on damage, not an account.
+A producer that puts an id into its event names would otherwise create topics until Kafka
+fails. Counted per process, in memory: a limit on damage, not exact accounting.
 """
 
 from typing import Final

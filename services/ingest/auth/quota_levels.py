@@ -1,7 +1,7 @@
-"""The levels of all quotas' buckets, in memory that the workers of a machine share.
+"""The levels of all quota buckets, in memory shared by the workers of a machine.
 
-A bucket is one number: the time at which it would be full again.  So to consume is an addition, a
-worker that dies takes nothing with it, and a bucket that is full may be forgotten (docs/adr/0024).
+A bucket is one number: the time at which it would be full again. So consuming is an addition, a
+worker that dies loses nothing, and a full bucket may be removed (docs/adr/0024).
 """
 
 import fcntl
@@ -14,14 +14,14 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Final
 
-#: The environment variable by which `__main__` passes the file's path to the workers.
+#: The environment variable in which `__main__` passes the file's path to the workers.
 FILE: Final = "GATEWAY_QUOTAS_FILE"
 _SLOT: Final = struct.Struct("<16sd")
 _SLOTS: Final = 1 << 16
 SIZE: Final = _SLOT.size * _SLOTS
-#: In so many slots from its hash on a bucket may be stored (linear probing).
+#: Number of slots from its hash in which a bucket may be stored (linear probing).
 _PROBES: Final = 8
-#: Attempts to get the lock; its holder keeps it for microseconds, unless it is stopped just then.
+#: Attempts to get the lock, which is held for microseconds unless its holder is stopped.
 _LOCK_ATTEMPTS: Final = 50
 
 
@@ -34,12 +34,12 @@ class Levels:
     """All buckets, by name."""
 
     def __init__(self, file: Path | None = None) -> None:
-        """Share the levels with all processes that were given this file; without one, with none."""
+        """Share the levels with all processes that use this file; without a file, with none."""
         self._lock = None if file is None else os.open(file, os.O_RDWR)
         self._memory = mmap.mmap(-1 if self._lock is None else self._lock, SIZE)
 
     def full_at(self, name: bytes) -> float:
-        """Return the time at which the bucket is full again; 0 if it is not stored, and so is full."""
+        """Return the time at which the bucket is full again; 0 if it is not stored, which means full."""
         for offset in _offsets(name):
             stored, level = _SLOT.unpack_from(self._memory, offset)
             if stored == name:
@@ -66,9 +66,9 @@ class Levels:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """Keep other workers from consuming meanwhile, unless one that is stopped holds the lock.
+        """Keep other workers from consuming meanwhile, unless a stopped worker holds the lock.
 
-        Then two may consume at once and one of the two counts is lost, which harms less than waiting.
+        In that case two workers may consume at once and one count is lost, which is cheaper than waiting.
         """
         held = self._lock is not None and _try_lock(self._lock)
         try:
@@ -79,7 +79,7 @@ class Levels:
 
 
 def shared_levels() -> Levels:
-    """Open the levels that this process shares with the other workers, if there are any."""
+    """Open the levels that this process shares with other workers, if any."""
     file = os.environ.get(FILE)
     return Levels(Path(file) if file else None)
 

@@ -1,7 +1,7 @@
 """Quotas: token buckets per key, for events and bytes per second.
 
-One noisy producer must not starve the others.  The workers of a machine share their buckets;
-gateways on several machines each have their part of a quota (docs/adr/0024-several-machines.md).
+One noisy producer must not starve the others. Workers on one machine share their buckets;
+gateways on several machines each have a part of a quota (docs/adr/0024-several-machines.md).
 """
 
 import time
@@ -16,7 +16,7 @@ from shared.registry import ApiKey
 #: A bucket holds this many seconds of its rate, so that short bursts pass.
 _BURST_SECONDS: Final = 2.0
 _MAX_KEYS: Final = 10_000
-#: A smaller rate is this one, a token in eleven days: of a much smaller one seconds are beyond any number.
+#: Minimum rate, a token in eleven days: the seconds of a much smaller one overflow.
 _MIN_RATE: Final = 1e-6
 _MAX_RETRY_SECONDS: Final = 86_400
 
@@ -45,14 +45,14 @@ class Bucket:
         self._name = name
 
     def delay(self) -> float:
-        """Return the seconds until a token may be consumed; 0 when it may be now."""
+        """Return the seconds until a token may be consumed; 0 for now."""
         if self._rate is None or self._levels is None:
             return 0.0
         behind = self._levels.full_at(self._name) - self._clock() - _BURST_SECONDS
         return 0.0 if behind < 0 else behind + 1 / self._rate
 
     def consume(self, amount: float) -> None:
-        """Consume tokens, more than there are if need be: a batch larger than the burst must pass."""
+        """Consume tokens, below zero if needed: a batch larger than the burst must pass."""
         if self._rate is not None and self._levels is not None:
             self._levels.consume(self._name, amount / self._rate, self._clock())
 
@@ -65,24 +65,24 @@ class Quota:
         self._size = size
 
     def delay(self) -> float:
-        """Return the seconds until more may be sent; 0 when it may be now."""
+        """Return the seconds until more may be sent; 0 for now."""
         return max(self._events.delay(), self._size.delay())
 
     def admit(self) -> None:
-        """Raise `QuotaError` while either is used up: before the body is read."""
+        """Raise `QuotaError` while either bucket is used up; called before the body is read."""
         for unit, bucket in (("events", self._events), ("bytes", self._size)):
             delay = bucket.delay()
             if delay > 0:
                 raise QuotaError(unit, max(1, min(round(delay + 0.5), _MAX_RETRY_SECONDS)))
 
     def charge(self, events: int, size: int) -> None:
-        """Consume tokens for so many events and bytes."""
+        """Consume tokens for `events` and bytes."""
         self._events.consume(events)
         self._size.consume(size)
 
 
 class Quotas:
-    """The quotas of the keys used last; `replicas` gateways each grant one part in so many."""
+    """The quotas of the most recently used keys; each of `replicas` gateways grants an equal part."""
 
     def __init__(
         self, replicas: int = 1, levels: Levels | None = None, clock: Callable[[], float] = time.monotonic

@@ -43,7 +43,7 @@ _CONTEXTS: Final = msgspec.json.Decoder(_Context)
 
 
 class Checker:
-    """Checks items against the registry, of which it takes one snapshot per request."""
+    """Checks items against one registry snapshot per request."""
 
     def __init__(
         self,
@@ -63,9 +63,9 @@ class Checker:
         snapshot = self._snapshot()
         if snapshot is not self._schemas.snapshot:
             self._schemas = self._schemas_of(snapshot)
-        # What holds for a name holds for all its events in this request.
+        # The result for a name applies to all its events in this request.
         admitted: dict[str, EventType | None] = {}
-        #: Names whose type says something of each event.
+        #: Names whose type has rules for each event.
         demanding: set[str] = set()
         reported = ReportedFaults()
         for item in items:
@@ -99,7 +99,7 @@ class Checker:
             raise UserError(NOT_GRANTED, "the key may not send this event name", "/event_name")
         event_type = snapshot.event_types.get(name)
         if event_type is None and snapshot.unknown_names == "refuse":
-            raise UserError(UNKNOWN_EVENT_NAME, "nobody has registered this event name", "/event_name")
+            raise UserError(UNKNOWN_EVENT_NAME, "this event name is not registered", "/event_name")
         if event_type is None:
             self._new_names.admit(sender, name)
         return event_type

@@ -1,4 +1,4 @@
-"""JSON Schemas of event types: compiled when they change; an error has every fault of the payload."""
+"""JSON Schemas of event types, compiled when they change; an error lists every fault of the payload."""
 
 import logging
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ from shared.registry import Snapshot
 
 logger = logging.getLogger(__name__)
 
-#: So many faults of all events of a request together are reported.
+#: Maximum number of faults reported for all events of a request together.
 MAX_REPORTED: Final = 100
 _PAYLOAD: Final = "/payload"
 
@@ -33,20 +33,20 @@ class SchemaMismatchError(UserError):
 
 
 class ReportedFaults:
-    """Counts the faults that were reported for the events of one request."""
+    """Counts the faults reported for the events of one request."""
 
     def __init__(self) -> None:
         self.faults = 0
 
 
 class Schemas:
-    """The compiled schemas of one snapshot. One that does not compile stops events of its own type alone."""
+    """The compiled schemas of one snapshot. A schema that does not compile blocks only its own event type."""
 
     def __init__(self, snapshot: Snapshot, before: "Schemas | None" = None) -> None:
-        """Compile every event type's schema, except those that are compiled `before` (0.1 to 1 ms each)."""
+        """Compile every event type's schema (0.1 to 1 ms each), except those compiled in `before`."""
         self.snapshot = snapshot
         self._schemas: dict[str, CompiledSchema | ValueError] = {}
-        #: By the schema as text: of two that Python calls equal, one may have `true` where the other has 1.
+        #: Keyed by the schema's text: Python treats `true` and 1 as equal.
         self._by_text: dict[bytes, CompiledSchema | ValueError] = {}
         known = before._by_text if before else self._by_text  # noqa: SLF001 - its own class
         for name, event_type in snapshot.event_types.items():
@@ -56,18 +56,18 @@ class Schemas:
                 self._schemas[name] = self._by_text[text] = schema
 
     def has(self, event_name: str) -> bool:
-        """Whether the event type has a schema."""
+        """Return whether the event type has a schema."""
         return event_name in self._schemas
 
     def check(self, event_name: str, document: Any, size: int, reported: ReportedFaults) -> None:
-        """Raise when the event type has a schema and the payload does not satisfy it.
+        """Raise if the event type has a schema and the payload does not satisfy it.
 
-        The error has every fault, unless to find them all would take long: in an event of many
-        bytes (`size`), or after many faults of other events (`reported`).
+        The error lists every fault, unless finding all would take long: in an event of many
+        bytes (`size`), or after many faults in other events (`reported`).
 
         Raises:
             SchemaMismatchError: SCHEMA_MISMATCH, with a pointer for each fault.
-            UserError: EVENT_TOO_LARGE, to check an event of this size could take too long.
+            UserError: EVENT_TOO_LARGE, checking an event of this size could take too long.
             InfrastructureError: SCHEMA_UNUSABLE, the schema does not compile here.
         """
         schema = self._schemas.get(event_name)
@@ -88,10 +88,10 @@ class Schemas:
 
 
 class Compiler:
-    """Compiles a registry's schemas where it is read, off the event loop and before it is in force."""
+    """Compiles a registry's schemas in the reading thread, before the registry takes effect."""
 
     def __init__(self) -> None:
-        #: The last one first, and the one before: it is in force until the last one is.
+        #: The latest first, then the previous one, which is in effect until the latest is.
         self._kept: tuple[Schemas, ...] = ()
 
     def __call__(self, snapshot: Snapshot) -> None:

@@ -1,4 +1,4 @@
-"""Splits a JSON array that fast parsers reject, or should not see whole, into the bytes of its items.
+"""Splits a JSON array that fast parsers reject, or should not parse whole, into the bytes of its items.
 
 It finds where items start and end by brackets and strings alone, at any depth, so that an
 item with a lone surrogate, a NaN or 100,000 brackets can be rejected by itself.  It stops
@@ -9,7 +9,7 @@ import json
 import re
 from typing import Final
 
-#: Each piece is short and no match has many: between two matches other threads can run.
+#: Each piece is short and no match has many: other threads can run between matches.
 _STRING: Final = rb'"[^"\\]{0,1000}+(?:\\.[^"\\]{0,1000}+){0,4}+"'
 _FLAT: Final = rb'\[[^"\[\]{}]{0,1000}+\]|\{[^"\[\]{}]{0,1000}+\}'
 _PIECES: Final = rb"(?:[^%s]{1,1000}+|" + _STRING + b"|" + _FLAT + rb"){0,200}+"
@@ -28,7 +28,7 @@ _WHITESPACE: Final = b" \t\r\n"
 def split_array(body: bytes, max_items: int) -> list[bytes] | None:
     """Return the bytes of the array's items, or None when `body` is not one array by its brackets.
 
-    Of an array of more than `max_items` items, return the first `max_items` + 1.
+    If the array has more than `max_items` items, return the first `max_items` + 1.
     """
     start = position = body.find(_ARRAY) + 1
     depth = 1
@@ -70,12 +70,12 @@ def _end_of_string(body: bytes, position: int) -> int:
 
 
 def is_json(text: bytes) -> bool:
-    """Return whether `text` is JSON by its syntax; `strict_json` checks its values."""
+    """Return whether `text` has JSON syntax; `strict_json` checks its values."""
     try:
-        # parse_int: int() raises at 5,000 digits, which are JSON all the same.
+        # parse_int: int() raises at 5,000 digits, which are valid JSON.
         json.loads(text.decode(errors="replace"), strict=False, parse_int=len)
     except RecursionError:
-        return True  # too deep for this parser; `strict_json` has an error of its own for that
+        return True  # too deep for this parser; `strict_json` raises its own error for that
     except ValueError:
         return False
     return True

@@ -1,9 +1,10 @@
 """CloudEvents 1.0 over HTTP, mapped to envelopes (docs/sending.md holds the table).
 
 ``metadata.id`` is a hash of source and id, which together name an event in CloudEvents;
-``event_name`` is the type in lower case with ``_`` for what is no letter or digit; the data
-is the payload, an object as it is and anything else as ``{"data": …}``.  Attributes for which
-the envelope has no field are kept in ``metadata.cloudevent``.
+``event_name`` is the type in lower case with ``_`` for every other character than letters and digits; the
+data
+is the payload, an object unchanged and anything else as ``{"data": …}``. Attributes for which
+the envelope has no field are stored in ``metadata.cloudevent``.
 """
 
 import base64
@@ -24,11 +25,11 @@ from shared.errors import BAD_CLOUDEVENT, UserError
 _SPECVERSION: Final = "1.0"
 _NOT_ALPHANUMERIC: Final = re.compile(r"[^a-z0-9]+")
 _ID_BYTES: Final = 20
-#: Of a name that a pointer shows.
+#: Maximum length of a name in a pointer.
 _LONGEST: Final = 80
 _JSON_TYPE: Final = re.compile(r"[^/]+/(?:[^/]+\+)?json", re.IGNORECASE)
 _ATTRIBUTE: Final = re.compile(r"[a-z0-9]+")
-#: No text of CloudEvents has one, and a NUL is between the two that an id is made of.
+#: CloudEvents text has no control characters; a NUL separates source and id in the hash.
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _QUOTED: Final = re.compile(r'"((?:[^"\\]|\\.)*)"')
 #: Charsets of a text that is UTF-8.
@@ -50,7 +51,7 @@ def to_envelope(event: bytes, received_at: str) -> bytes:
     """Return the envelope of a structured event, which must be strict JSON.
 
     Raises:
-        UserError: a required attribute is missing or not what the specification says.
+        UserError: a required attribute is missing or does not follow the specification.
     """
     attributes = orjson.loads(event)
     if not isinstance(attributes, dict):
@@ -63,7 +64,7 @@ def to_envelope(event: bytes, received_at: str) -> bytes:
     for name, value in attributes.items():
         if isinstance(value, str) and name not in _DATA_NAMES and _CONTROL.search(value):
             raise UserError(BAD_CLOUDEVENT, "an attribute has no control characters", f"/{_pointed(name)}")
-    # The data is copied as bytes: a number written as 1.10 stays 1.10.
+    # The data is copied as bytes, so that the number 1.10 stays 1.10.
     payload = _payload(attributes, bytes(_DATA.decode(event).data))
     metadata = orjson.dumps(_metadata(attributes, received_at))
     name_json = orjson.dumps(event_name(attributes["type"]))
@@ -71,12 +72,12 @@ def to_envelope(event: bytes, received_at: str) -> bytes:
 
 
 def event_name(kind: str) -> str:
-    """Return the event name of a type: of `com.example.Order-Placed` `com_example_order_placed`."""
+    """Return the event name of a type: `com_example_order_placed` for `com.example.Order-Placed`."""
     return _NOT_ALPHANUMERIC.sub("_", kind.lower()).strip("_")
 
 
 def event_id(source: str, identifier: str) -> str:
-    """Return the envelope's id: equal for equal source and id, and for nothing else."""
+    """Return the envelope's id: equal only for equal source and id."""
     return "ce-" + sha256(f"{source}\0{identifier}".encode()).hexdigest()[: 2 * _ID_BYTES]
 
 
@@ -84,7 +85,7 @@ def from_headers(headers: Mapping[bytes, bytes], repeated: Collection[bytes], bo
     """Return the structured form of a binary event: attributes from `ce-` headers, data from the body.
 
     Raises:
-        UserError: a header that is no attribute, comes more than once or cannot be decoded.
+        UserError: a header is not an attribute, is repeated or cannot be decoded.
     """
     attributes: dict[str, Any] = {}
     for name, value in headers.items():
@@ -106,7 +107,7 @@ def from_headers(headers: Mapping[bytes, bytes], repeated: Collection[bytes], bo
 
 
 def _decoded(value: bytes, attribute: str) -> str:
-    """Return an attribute of a header: unquoted, then one round of percent-decoding, as the binding says."""
+    """Return an attribute of a header: unquoted, then percent-decoded once, as the binding says."""
     try:
         text = value.decode()
         if quoted := _QUOTED.fullmatch(text):
@@ -120,13 +121,13 @@ def _binary_data(content_type: bytes, body: bytes) -> bytes:
     essence, _, parameters = content_type.partition(b";")
     kind = essence.strip().lower().decode("latin-1")
     if _JSON_TYPE.fullmatch(kind):
-        strict_json.loads(body)  # by itself: it must not close the object that it is put into
+        strict_json.loads(body)  # parsed alone: it must not close the object that it is inserted into
         return b'"data":' + body
     if kind.startswith("text/") and charsets(parameters) <= _UTF8:
         try:
             return b'"data":' + orjson.dumps(body.decode())
         except UnicodeDecodeError:
-            pass  # no text after all: kept as bytes
+            pass  # not text: stored as bytes
     return b'"data_base64":' + orjson.dumps(base64.b64encode(body).decode())
 
 
@@ -147,7 +148,7 @@ def _base64_of(attributes: dict[str, Any]) -> str:
             base64.b64decode(given, validate=True)
             return given
     except (binascii.Error, ValueError):
-        pass  # refused below
+        pass  # rejected below
     raise UserError(BAD_CLOUDEVENT, "data_base64 is a text in base64", "/data_base64")
 
 

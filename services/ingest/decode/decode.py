@@ -1,8 +1,8 @@
 """DECODE: the body becomes items, each holding the producer's own bytes.
 
 A body is parsed as one document because that is fast; only a batch that fails is parsed again
-item by item, so that one bad item never rejects its neighbours.  A large body is parsed in
-pieces, because no other request is served while a parser runs; and what is over a limit is
+item by item, so that one bad item never rejects other items. A large body is parsed in
+pieces, because no other request is served while a parser runs. A body over a limit is
 rejected before it is parsed.
 """
 
@@ -25,7 +25,7 @@ _SLICES: Final = msgspec.json.Decoder(list[msgspec.Raw])
 _ARRAY: Final = b"["
 _WHITESPACE: Final = b" \t\r\n"
 _LINE: Final = re.compile(rb"[^ \t\r\n][^\n]*")
-#: Most bytes for one call of a parser: no other thread runs for some 15 ms.
+#: Maximum bytes per parser call: no other thread runs for about 15 ms.
 _PIECE_BYTES: Final = 512 * 1024
 
 
@@ -38,7 +38,7 @@ class Limits:
 
 
 def decode(body: bytes, request: RequestContext, limits: Limits) -> list[BatchItem]:
-    """Return the items of `body`, those that are no strict JSON with their verdict.
+    """Return the items of `body`; an item that is not strict JSON has its verdict.
 
     Raises:
         UserError: the body as a whole is rejected.
@@ -52,7 +52,7 @@ def decode(body: bytes, request: RequestContext, limits: Limits) -> list[BatchIt
     if request.form is Form.LINES:
         request.single = False
         return _lines(body, limits)
-    # An event is the same bytes alone, in an array and on a line: blanks around it are none of its own.
+    # An event has the same bytes alone, in an array and on a line: blanks around it are not part of it.
     body = body.strip(_WHITESPACE)
     request.single = body[:1] != _ARRAY
     if request.form in {Form.CLOUDEVENT, Form.CLOUDEVENTS}:
@@ -108,8 +108,8 @@ def _pieces(values: list[bytes]) -> Iterator[list[bytes]]:
 
 
 def _parse_together(values: list[bytes], limits: Limits) -> list[BatchItem]:
-    # One call for all.  A separator that no sender can guess stands between them, so that a
-    # value that is two documents, or half of one, cannot pass as something else.
+    # One call for all. An unguessable separator is between them, so that a
+    # value that holds two documents, or half of one, cannot pass as another value.
     if len(values[0]) <= limits.max_event_bytes:
         separator = secrets.token_hex(8)
         try:
@@ -154,7 +154,7 @@ def _split(body: bytes, limits: Limits, error: UserError) -> list[bytes]:
 
 
 def _require_json(items: list[BatchItem], error: UserError | None = None) -> list[BatchItem]:
-    """Return the items of an array; raise when one is no JSON at all: then the array is none either."""
+    """Return the items of an array; raise if an item is not JSON, because then the array is not either."""
     for item in items:
         verdict = item.verdict
         if isinstance(verdict, UserError) and verdict.fault is BAD_JSON and not is_json(item.value):

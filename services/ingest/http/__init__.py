@@ -1,1 +1,1 @@
-"""HTTP around the flow: bodies in, answers out, and the pages that are not hot."""
+"""HTTP around the flow: request bodies, answers, and pages outside the hot path."""

@@ -1,4 +1,4 @@
-"""The routes for operators, on a port of their own: what they tell is not for senders.
+"""The routes for operators, on a separate port: their content is not for senders.
 
 Each worker listens on it and any of them answers: metrics are those of all workers, and whether Kafka
 is reachable is the same for all.  HTTP has the same limits as on the gateway's own port.
@@ -36,13 +36,13 @@ class AdminPort:
 
     def __init__(self, settings: IngestSettings, state: Mapping[str, Any]) -> None:
         self._settings = settings
-        # Places of its own: who asks how the gateway is need not wait for its clients.
+        # Separate places: a health check does not wait for the gateway's clients.
         self._state = {**state, "connections": Connections(ADMIN_CONNECTIONS, is_public=False)}
         self._connections = ServerState()
         self._server: asyncio.Server | None = None
 
     async def start(self, app: App) -> None:
-        """Listen, if there is such a port; all workers share it."""
+        """Listen, if a port is set; all workers share it."""
         if not self._settings.admin_port:
             return
 
@@ -68,7 +68,7 @@ class AdminPort:
         )
 
     def stop(self) -> None:
-        """Accept no more connections, and close those that are idle."""
+        """Stop accepting connections, and close idle ones."""
         if self._server is not None:
             self._server.close()
             for connection in list(self._connections.connections):

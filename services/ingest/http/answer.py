@@ -1,8 +1,8 @@
 """Builds the answer to a request from the verdicts of its items.
 
-One envelope: 202 with its receipt, or the problem.  A batch: 202 when all are accepted,
+An envelope: 202 with its receipt, or the problem. A batch: 202 when all are accepted,
 207 when some are, 422 when none is, always with one entry per event in the request's
-order.  A batch of which nothing was accepted but a retry may help is a 503.
+order. A batch with no accepted event is a 503 if a retry may help.
 """
 
 from typing import Any, Final
@@ -40,7 +40,7 @@ class SingleAccepted(msgspec.Struct, frozen=True, gc=False):
 
 
 class BatchAnswer(msgspec.Struct, frozen=True, gc=False):
-    """The answer to a batch of which at least one event was accepted."""
+    """The answer to a batch with at least one accepted event."""
 
     accepted: int
     rejected: int
@@ -80,9 +80,9 @@ def _none_accepted(
 
 
 def _summary(errors: list[OnrampError], detail: str) -> OnrampError:
-    """Return the one error of a batch with these: whether a retry may help, and the last step reached."""
+    """Return one error for the whole batch: whether a retry may help, and the last step reached."""
     retried = [error for error in errors if error.fault.retry]
-    # One unknown outcome makes the whole answer's outcome unknown.
+    # An unknown outcome of one event makes the whole answer's outcome unknown.
     chosen = next((error for error in retried if error.accepted is None), retried[0] if retried else None)
     if chosen is None:
         return UserError(NONE_ACCEPTED, detail).at(max((error.step for error in errors), key=_ORDER.index))
@@ -92,7 +92,7 @@ def _summary(errors: list[OnrampError], detail: str) -> OnrampError:
 
 
 def _results(items: list[BatchItem]) -> list[Any]:
-    """Return one entry per event; at most `MAX_REPORTED` problems in full: 10,000 of them are 10 MB."""
+    """Return one entry per event, with at most `MAX_REPORTED` full problems: 10,000 of them are 10 MB."""
     results = []
     left = MAX_REPORTED
     for item in items:

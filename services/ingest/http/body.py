@@ -1,8 +1,8 @@
 """RECEIVE: reads the body of an HTTP request and decompresses it, within the byte budget and a limit.
 
-A request's part of the budget is its body's until its events are sent or rejected, and its
-answer's from then on: thousands of bad events in a few bytes have a large answer, and a
-client may take its time to read it.
+A request's part of the budget covers its body until its events are sent or rejected, and its
+answer from then on: thousands of bad events in a few bytes have a large answer, and a
+client may read it slowly.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ _RESULT_BYTES: Final = 200
 
 
 class Body:
-    """The bytes of one request: its body's, then its answer's.  A context that releases them at its end."""
+    """Reserves the bytes of one request, its body and then its answer, until the context ends."""
 
     def __init__(
         self, headers: Mapping[bytes, bytes], receive: AsgiReceive, budget: ByteBudget, max_bytes: int
@@ -30,7 +30,7 @@ class Body:
         self._max_bytes = max_bytes
         self._reserved = 0
         self._compressed = 0
-        #: Whether all of it was read; or else the rest would be parsed as the next request.
+        #: Whether all of it was read; otherwise the rest would be parsed as the next request.
         self.read_whole = False
 
     def __enter__(self) -> Self:
@@ -49,7 +49,7 @@ class Body:
             ClientGoneError: the client disconnected.
         """
         codec = codec_of(self._headers.get(b"content-encoding", b""))
-        # Checked, not reserved: a client that announces much and sends nothing must hold nothing.
+        # Checked, not reserved: a client that announces much and sends nothing must reserve nothing.
         announced = int(self._headers.get(b"content-length", b"0"))
         self._check_limit(announced)
         first = await self._piece()
@@ -59,7 +59,7 @@ class Body:
         if codec is None:
             growing = Growing(announced or self._max_bytes)
             self._add(growing, first)
-            del first  # nor may any other frame keep a piece: it is counted once
+            del first  # no other frame may keep a piece alive, because it is counted once
             return await self._plain(growing)
         inflater = Inflater(codec, self._max_bytes)
         self._decompress(inflater, first)
@@ -67,7 +67,7 @@ class Body:
         return await self._decompressed(inflater)
 
     def reserve_answer(self, events: int) -> None:
-        """Reserve the bytes of the answer for so many events, before any is sent.
+        """Reserve the bytes of the answer for this number of events, before any is sent.
 
         Raises:
             InfrastructureError: OVERLOADED, no room in the byte budget.

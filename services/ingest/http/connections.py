@@ -1,9 +1,9 @@
-"""The bound on HTTP connections, shared by address: who only holds a place makes room for others.
+"""The limit of HTTP connections, shared by address: a connection that waits for its client makes room.
 
-Each connection is a file descriptor, and without descriptors the gateway does not reach Kafka, which has
-its registry too.  When all places are taken, a newcomer gets that of a connection which waits for its
-client (idle, silent, slow to send or to read): of the address with most connections the one that has
-waited longest.  A request that is being answered never makes room.
+Each connection is a file descriptor. Without descriptors the gateway cannot reach Kafka, which has
+its registry too. When all places are taken, a new connection replaces one that waits for its
+client (idle, silent, slow to send or to read): at the address with most connections, the one that has
+waited longest. A connection whose request is being answered is never replaced.
 """
 
 from ipaddress import IPv4Address, IPv6Address, ip_address
@@ -12,7 +12,7 @@ from typing import Final, Protocol
 
 from services.ingest.observe.metrics import CONNECTIONS_CLOSED_TALLY
 
-#: What a customer of a provider has of IPv6, and may take any address of.
+#: The IPv6 prefix of one customer, who may use any address in it.
 _IPV6_PREFIX: Final = 64
 
 
@@ -20,7 +20,7 @@ class Connection(Protocol):
     """A connection that has a place."""
 
     def make_room(self) -> None:
-        """Close: another connection gets the place."""
+        """Close, because another connection gets the place."""
 
 
 class _Address:
@@ -31,18 +31,18 @@ class _Address:
     def __init__(self, name: str) -> None:
         self.name = name
         self.open = 0
-        #: Those that wait for their clients, the longest first, and when they began to.
+        #: Connections that wait for their clients, longest first, with the start of the wait.
         self.waiting: dict[Connection, int] = {}
 
 
 class Connections:
-    """The open connections: `limit` at most, and `address_limit` of them with one address."""
+    """The open connections: at most `limit`, and at most `address_limit` per address."""
 
     def __init__(self, limit: int, address_limit: int = 0, *, is_public: bool = True) -> None:
-        """`is_public`: those that are closed are counted; the port for operators is not public."""
+        """Count closed connections if `is_public`; the port for operators is not."""
         self.limit = limit
         self._is_public = is_public
-        # All but a tenth: whatever one address does, others find a place.
+        # All but a tenth: other addresses always find a place.
         self._address_limit = min(address_limit, limit) or limit - limit // 10
         self._addresses: dict[str, _Address] = {}
         self._of: dict[Connection, _Address] = {}
@@ -54,7 +54,7 @@ class Connections:
         return len(self._of)
 
     def add(self, connection: Connection, client: str) -> bool:
-        """Give `connection` a place, another's if need be; return False if there is none."""
+        """Give `connection` a place, replacing another if needed; return False if there is none."""
         name = _network(client)
         if not self._has_room(name):
             self._count("refused")
@@ -65,7 +65,7 @@ class Connections:
         return True
 
     def remove(self, connection: Connection) -> None:
-        """Take the connection's place back, unless another got it already."""
+        """Free the connection's place, unless another connection has it already."""
         address = self._of.pop(connection, None)
         if address is None:
             return
@@ -75,20 +75,20 @@ class Connections:
             del self._addresses[address.name]
 
     def wait(self, connection: Connection) -> None:
-        """Note that from now on the connection waits for its client."""
+        """Record that the connection now waits for its client."""
         address = self._of.get(connection)
         if address is not None:
             address.waiting.pop(connection, None)
             address.waiting[connection] = next(self._moments)
 
     def work(self, connection: Connection) -> None:
-        """Note that the connection's client waits for us."""
+        """Record that the connection's client now waits for the gateway."""
         address = self._of.get(connection)
         if address is not None:
             address.waiting.pop(connection, None)
 
     def _has_room(self, newcomer: str) -> bool:
-        """Return whether there is a place for one more of that address, having made it if need be."""
+        """Return whether there is a place for one more connection of that address; make room if needed."""
         mine = self._addresses.get(newcomer) or _Address(newcomer)
         if mine.open >= self._address_limit:
             loser: _Address | None = mine
@@ -109,10 +109,10 @@ class Connections:
             CONNECTIONS_CLOSED_TALLY.add(reason)
 
     def _most_crowded(self, newcomers: _Address) -> _Address | None:
-        """Return the address with most connections of those with one that waits; None if all have fewer."""
+        """Return the address with most connections among those with a waiting one; None if all have fewer."""
 
         def crowd(address: _Address) -> tuple[int, int]:
-            # The newcomer counts with its own, or two addresses would only replace each other by turns.
+            # The new connection counts, or two addresses would only replace each other in turn.
             return address.open + (address is newcomers), -next(iter(address.waiting.values()))
 
         waiting = [each for each in self._addresses.values() if each.waiting]
@@ -121,7 +121,7 @@ class Connections:
 
 
 def _network(client: str) -> str:
-    """Return the address, of IPv6 its network."""
+    """Return the address, or the network of an IPv6 address."""
     if ":" not in client:
         return client
     address: IPv4Address | IPv6Address = ip_address(client.partition("%")[0])

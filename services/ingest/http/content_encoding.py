@@ -1,11 +1,11 @@
 """Content encodings, decompressed as a stream up to a limit.
 
 4.9 KB of gzip can hold 5 MB, and the zstandard package ignores its own output limit when a
-frame declares its size; so every call asks the decompressor for no more than what the limit
+frame declares its size; so every call asks the decompressor for no more than the limit
 leaves.
 
-A body of gzip or zstd is one or more members (frames), one after the other (RFC 1952, RFC 8878): files that
-were concatenated, and tools that compress in parts, make several.
+A gzip or zstd body is one or more consecutive members (frames; RFC 1952, RFC 8878): files that
+were concatenated, and tools that compress in parts, have several.
 """
 
 import sys
@@ -23,16 +23,16 @@ from shared.errors import BAD_COMPRESSION, BODY_TOO_LARGE, UNSUPPORTED_MEDIA_TYP
 
 _GZIP_WINDOW: Final = 31
 _ZLIB_WINDOW: Final = 15
-#: Each member costs a decompressor, some ten microseconds, however few bytes it has.
+#: Each member costs a decompressor (about ten microseconds), however few bytes it has.
 _MAX_MEMBERS: Final = 1_000
-#: What follows a member is copied from the data that it ends in, so the others get theirs in slices.
+#: Data after a member is copied from the data that it ends in, so the next members get slices.
 _SLICE: Final = 16 * 1024
 
 
 class Codec(Protocol):
     """The decompressor of one member of a content encoding."""
 
-    #: Makes the decompressor of the next member; None if the encoding has one only.
+    #: Creates the decompressor of the next member; None if the encoding has only one.
     next: "Callable[[], Codec] | None"
 
     @property
@@ -41,12 +41,12 @@ class Codec(Protocol):
         ...
 
     def inflate(self, data: bytes | memoryview, max_bytes: int) -> tuple[bytes, bool]:
-        """Return at most `max_bytes` more, and whether there may be more of them without new data."""
+        """Return at most `max_bytes` more, and whether more may follow without new data."""
         ...
 
     @property
     def unused_data(self) -> bytes:
-        """Return what follows the end of the member."""
+        """Return the data after the end of the member."""
         ...
 
 
@@ -100,7 +100,7 @@ _PIECE: Final = 256 * 1024
 
 
 def codec_of(encoding: bytes) -> Codec | None:
-    """Return the codec of a Content-Encoding header, None for identity.
+    """Return the codec of a Content-Encoding header; None for identity.
 
     Raises:
         UserError: another encoding, or several.
@@ -116,7 +116,7 @@ def codec_of(encoding: bytes) -> Codec | None:
 
 
 class Inflater:
-    """Decompresses a body piece by piece, to `size` bytes; at most to `max_bytes`."""
+    """Decompresses a body piece by piece to `size` bytes, at most `max_bytes`."""
 
     def __init__(self, codec: Codec, max_bytes: int) -> None:
         self.size = 0
@@ -128,7 +128,7 @@ class Inflater:
         self._max_bytes = max_bytes
 
     def feed(self, data: bytes) -> Iterator[int]:
-        """Decompress a piece of the body; yield the size after each step, so that none is made without room.
+        """Decompress a piece of the body; yield the size after each step, for its reservation.
 
         Raises:
             UserError: past the limit, and for a broken stream.
@@ -165,7 +165,7 @@ class Inflater:
         self._codec, self._members = self._codec.next(), self._members + 1
 
     def finish(self) -> bytes:
-        """Return the whole body.  Raises `UserError` when the stream was cut off."""
+        """Return the whole body. Raises `UserError` if the stream was cut off."""
         if not self._codec.eof:
             raise UserError(BAD_COMPRESSION, "the compressed stream ends too early")
         return self._first if self._growing is None else self._growing.whole()

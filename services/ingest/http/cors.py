@@ -1,7 +1,7 @@
-"""CORS by allow-list: which web pages may send events from a browser.
+"""CORS by an allow-list of web pages that may send events from a browser.
 
-Not Starlette's middleware: it answers a preflight of an origin that is not listed with a text and 400
-(here it is the problem of any method but POST), and wraps the `send` of every request.
+Starlette's middleware is not used: it answers a preflight of an unlisted origin with text and 400
+(here: the problem for any method but POST), and wraps the `send` of every request.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ _ALLOWED_HEADERS: Final = b"authorization, content-type, content-encoding, trace
 
 
 class Cors:
-    """The CORS headers for listed origins; browsers read the lack of them as a error."""
+    """The CORS headers for listed origins; browsers treat their absence as an error."""
 
     def __init__(self, origins: frozenset[bytes]) -> None:
         self._origins = origins
@@ -31,7 +31,7 @@ class Cors:
         return [(b"access-control-allow-origin", origin), exposed, vary]
 
     def preflight(self, headers: Mapping[bytes, bytes]) -> Answer | None:
-        """Return the answer to a preflight request; None if it is none, or its origin is not listed."""
+        """Return the answer to a preflight request; None for another request or an unlisted origin."""
         allowed = self.headers(headers)
         if b"access-control-request-method" not in headers or len(allowed) < 2:  # noqa: PLR2004 - vary alone
             return None

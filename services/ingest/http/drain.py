@@ -1,7 +1,7 @@
-"""Draining: a gateway that stops while others take its place announces its end, and serves on for a time.
+"""Draining: a stopping gateway announces its end and keeps serving for a time.
 
-A balancer learns from `/readyz` that no new request should come, and every client from
-`Connection: close` that its next one goes elsewhere.  Stopping at once would break both.
+A load balancer learns from `/readyz` to send no new requests, and every client from
+`Connection: close` to reconnect elsewhere. Stopping at once would break both.
 """
 
 import asyncio
@@ -18,14 +18,14 @@ logger = logging.getLogger(__name__)
 
 
 class Connection(Protocol):
-    """A connection that must close when the process drains."""
+    """A connection that closes when the process drains."""
 
     def close_after_answer(self) -> None:
-        """Make the answer that is under way the connection's last."""
+        """Make the current answer the connection's last."""
 
 
 class Drain:
-    """Whether this worker drains, and for how many seconds it serves from then on."""
+    """The drain state of this worker, and the seconds that it keeps serving."""
 
     def __init__(self, seconds: float = 0) -> None:
         self.started = False
@@ -34,9 +34,9 @@ class Drain:
 
     @contextmanager
     def on_sigterm(self) -> Iterator[None]:
-        """Drain at SIGTERM, and call the previous handler of SIGTERM when the seconds are over.
+        """Drain at SIGTERM, and call the previous SIGTERM handler when the seconds are over.
 
-        Another SIGTERM changes nothing: one that is sent to the process group reaches a worker twice.
+        A second SIGTERM is ignored: one sent to the process group reaches a worker twice.
         """
         if not self._seconds or threading.current_thread() is not threading.main_thread():
             yield

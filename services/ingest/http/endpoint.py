@@ -1,4 +1,4 @@
-"""`POST /v1/events`: HTTP around the flow.  Whatever a client sends, it gets an answer."""
+"""`POST /v1/events`: HTTP around the flow. Every request gets an answer."""
 
 import logging
 import random
@@ -107,7 +107,7 @@ class Events:
 
 
 def new_request(headers: list[Header], client: tuple[str, int] | None) -> RequestContext:
-    """Return the context of a request that is received now."""
+    """Return the context of a request received now."""
     merged = dict(headers)
     repeated = _repeated(headers) if len(merged) < len(headers) else ()
     for name in repeated:
@@ -118,12 +118,12 @@ def new_request(headers: list[Header], client: tuple[str, int] | None) -> Reques
 
 
 def new_request_id() -> str:
-    """Return a random id, which an answer and its log lines have in common."""
+    """Return a random id, shared by an answer and its log lines."""
     return f"{random.getrandbits(64):016x}"
 
 
 def _repeated(headers: list[Header]) -> Collection[bytes]:
-    """Return the names that come more than once; their values are joined as RFC 9110 says."""
+    """Return the repeated names; their values are joined as RFC 9110 says."""
     counts = Counter(name for name, _ in headers)
     return {name for name, times in counts.items() if times > 1}
 

@@ -1,30 +1,30 @@
-"""Bytes that come in pieces, kept outside of malloc's heap until they are whole.
+"""A buffer for bytes that arrive in pieces, outside of malloc's heap until they are complete.
 
-Hundreds of bodies grow at the same time.  On the heap their pieces lie among one another, and the holes
-that each one leaves when it is put together fit no other whole body: half as much again, for nothing.
-A mapping is as large as what was written to it, and its end gives all of it back.
+Hundreds of bodies grow at the same time. On the heap their pieces interleave, and the holes
+that each one leaves when it is joined fit no other body: 50 % more memory.
+A mapping uses as much memory as was written to it, and its end frees all of it.
 """
 
 import mmap
 
 
 class Growing:
-    """At most `most` bytes."""
+    """A buffer of at most `max_bytes` bytes."""
 
     def __init__(self, most: int) -> None:
         self.size = 0
         self._pages = mmap.mmap(-1, max(most, 1))
-        if hasattr(mmap, "MADV_NOHUGEPAGE"):  # of those a single byte takes 2 MB
+        if hasattr(mmap, "MADV_NOHUGEPAGE"):  # with huge pages a single byte uses 2 MB
             self._pages.madvise(mmap.MADV_NOHUGEPAGE)
 
     def add(self, piece: bytes) -> None:
-        """One piece more.  Whoever adds sees to it that there are no more than `most` bytes."""
+        """Append a piece. The caller ensures that the total is at most `max_bytes`."""
         end = self.size + len(piece)
         self._pages[self.size : end] = piece
         self.size = end
 
     def whole(self) -> bytes:
-        """All of it; nothing is kept here any more."""
+        """Return all bytes and free the buffer."""
         content = self._pages[: self.size]
         self._pages.close()
         return content

@@ -1,6 +1,6 @@
-"""A connection over TLS before it is HTTP: it has a place and a deadline from its first moment.
+"""A TLS connection before its handshake is complete: it has a place and a deadline from the start.
 
-The server knows of no TLS (`tls_handshake.py` says why), and what it would do with a connection is
+The server itself runs without TLS (`tls_handshake.py` says why), so its connection handling is
 done here.
 """
 
@@ -17,7 +17,7 @@ from services.ingest.http.protocol_limits import LimitedProtocol
 
 
 class Handshake(asyncio.Protocol):
-    """One connection of uvloop's, until its handshake is done."""
+    """A uvloop connection until its handshake is done."""
 
     transport: asyncio.Transport
 
@@ -47,28 +47,28 @@ class Handshake(asyncio.Protocol):
         done.add_done_callback(self._on_done)
 
     def make_room(self) -> None:
-        """Close: another connection gets the place."""
+        """Close, because another connection gets the place."""
         self.transport.abort()
 
     shutdown = make_room
 
     def leave(self) -> None:
-        """Give the place back: to the same connection, when it is HTTP."""
+        """Free the place, for the same connection once it speaks HTTP."""
         self._places.remove(self)
         self._server.connections.discard(self)
 
     def _on_done(self, done: "asyncio.Future[None]") -> None:
         self.leave()
         if not done.cancelled():
-            done.exception()  # retrieved: no TLS, no good certificate or too late, and nobody to be told
+            done.exception()  # retrieved: no TLS, a bad certificate or a timeout; no client can be informed
 
 
 class _Secured(LimitedProtocol):
-    """HTTP behind a handshake, whose place it takes."""
+    """HTTP after a handshake, whose place it takes over."""
 
     handshake: Handshake
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin, in the handshake's place."""
+        """Begin in the handshake's place."""
         self.handshake.leave()
         super().connection_made(transport)

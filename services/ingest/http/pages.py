@@ -1,4 +1,4 @@
-"""The routes of the gateway beside `POST /v1/events`: health, readiness, metrics, error pages, OpenAPI."""
+"""The gateway's routes other than `POST /v1/events`: health, readiness, metrics, error pages, OpenAPI."""
 
 from collections.abc import Callable
 from typing import Any
@@ -46,14 +46,14 @@ def routes(
 def _add_health(app: FastAPI, sink: Sink, registry: Registry, retry_after: int, *, drain: Drain) -> None:
     @app.get("/healthz", tags=["health"])
     async def healthz() -> dict[str, str]:
-        """Whether this process answers; says nothing of Kafka."""
+        """Return whether this process answers; says nothing of Kafka."""
         return {"status": "ok"}
 
     unready = "Kafka cannot be reached, the registry is unread, or the gateway is about to stop."
 
     @app.get("/readyz", tags=["health"], responses={503: {"description": unready}})
     async def readyz() -> Response:
-        """Whether events can be accepted now, and how many replicas an acceptance stands on."""
+        """Return whether events can be accepted now, and how many replicas an acceptance stands on."""
         health = await sink.health()
         ready = health.ready and registry.is_read
         body = {

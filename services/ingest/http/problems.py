@@ -1,6 +1,6 @@
-"""Errors as clients see them: RFC 9457 problem+json and Retry-After, made from the one error table.
+"""Errors as sent to clients: RFC 9457 problem+json and Retry-After, from the error table.
 
-Never a value of the payload: `detail` and `pointer` say where and what kind, the client has
+A problem never has a value of the payload: `detail` and `pointer` say where and what kind, the client has
 the rest.  `accepted` tells a producer whether it must send the event again.
 """
 
@@ -12,7 +12,7 @@ from services.ingest.asgi import Answer, Header
 from shared.errors import UNAUTHENTICATED, OnrampError
 
 MEDIA_TYPE: Final = b"application/problem+json"
-#: orjson's bytes take up to twice their length for as long as they live.
+#: orjson's bytes use up to twice their length while they live.
 _ENCODE: Final = msgspec.json.Encoder().encode
 
 
@@ -36,7 +36,7 @@ def problem(error: OnrampError) -> dict[str, Any]:
 
 
 def short_problem(error: OnrampError) -> dict[str, Any]:
-    """Return the members that a program decides by, without the texts."""
+    """Return the members that programs evaluate, without the texts."""
     fault = error.fault
     return {
         "type": f"/errors/{fault.code}",
@@ -55,7 +55,7 @@ def answer(
 ) -> Answer:
     """Return the answer to a request that failed with `error`.
 
-    A retry may help with some errors: their answer asks to wait for `retry_after` seconds
+    Some errors may pass with a retry: their answer asks to wait for `retry_after` seconds
     (`ONRAMP_INGEST_RETRY_AFTER_SECONDS`), or for as long as the error itself says.
     """
     document = problem(error) | {"request_id": request_id}
@@ -70,5 +70,5 @@ def answer(
 
 
 def retry_after_header(seconds: int) -> Header:
-    """Return the Retry-After header that asks to wait so many seconds."""
+    """Return the Retry-After header for this number of seconds."""
     return (b"retry-after", b"%d" % seconds)

@@ -37,7 +37,7 @@ from shared.http11 import Http11Protocol
 
 #: Pipelined requests behind the one that is answered: one read may bring thousands, 60 times their size.
 _MAX_WAITING: Final = 100
-#: What one of them takes beside its body.
+#: Bytes of one of them in addition to its body.
 _WAITING_BYTES: Final = 4096
 _HOST: Final = re.compile(rb"[A-Za-z0-9._~%\[\]:-]*")
 _NO_PLACE: Final = "its place is needed for another connection"
@@ -60,7 +60,7 @@ class LimitedProtocol(Http11Protocol):
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
-        # uvicorn constructs protocols itself; the lifespan's state is all that it passes to them.
+        # uvicorn constructs protocols itself and passes them only the lifespan's state.
         self.settings: IngestSettings = app_state["settings"]
         self._max_headers = self.settings.max_headers
         self._max_header_bytes = self.settings.max_header_bytes
@@ -70,7 +70,7 @@ class LimitedProtocol(Http11Protocol):
         self._answering: RequestResponseCycle | None = None
         #: The request whose body is being read.
         self._reading: RequestResponseCycle | None = None
-        #: The answer to a rejected request, sent once those before it are answered; it is the last.
+        #: The last answer: of a rejected request, sent once those before it are answered.
         self._rejection: bytes | None = None
         self._read_timer: asyncio.TimerHandle | None = None
         self._write_timer: asyncio.TimerHandle | None = None
@@ -80,7 +80,7 @@ class LimitedProtocol(Http11Protocol):
         self._hosts = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Take a place; start the read timer: a client that connects and sends nothing is late as well."""
+        """Take a place and start the read timer, also for a client that connects and sends nothing."""
         super().connection_made(transport)
         if not self._places.add(self, self.client[0] if self.client else ""):
             self._reject(TOO_MANY_CONNECTIONS, f"{self._places.open} connections are open")
@@ -89,7 +89,7 @@ class LimitedProtocol(Http11Protocol):
         self._start_read_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Give the place back; stop the timers; tell the request that is being answered."""
+        """Free the place, stop the timers, and notify the request that is being answered."""
         self._places.remove(self)
         self._stop_read_timer()
         self._stop_write_timer()
@@ -100,12 +100,12 @@ class LimitedProtocol(Http11Protocol):
         super().connection_lost(exc)
 
     def close_after_answer(self) -> None:
-        """Have the answer that is under way say that it is the last."""
+        """Mark the current answer as the connection's last."""
         if self._answering is not None:
             self._answering.keep_alive = False
 
     def make_room(self) -> None:
-        """Close: another connection gets the place.  A request of which a part was sent is told so."""
+        """Close for another connection. A request that was sent in part gets an answer."""
         if self.scheme == "https" or self.transport.get_write_buffer_size():
             self.transport.abort()  # a graceful end waits for the client
         elif self._incomplete and self.scope is not None:
@@ -122,13 +122,13 @@ class LimitedProtocol(Http11Protocol):
 
     def eof_received(self) -> bool:  # type: ignore[override]
         """Keep the connection open for the answer that is under way: the client may still read it."""
-        # Over TLS no half of a connection stays open (asyncio warns when it is asked to).
+        # TLS connections cannot be half closed (asyncio warns about the attempt).
         complete = self.scheme == "http" and (not self._incomplete or self._rejection is not None)
         self._half_closed = complete and self._answering is not None and not self._answering.response_complete
         return self._half_closed
 
     def on_response_complete(self) -> None:
-        """Close after the last answer to a client that can send nothing more."""
+        """Close after the last answer to a client that cannot send any more."""
         last = not self.pipeline
         super().on_response_complete()
         if last and self._rejection is not None and not self.transport.is_closing():
@@ -140,7 +140,7 @@ class LimitedProtocol(Http11Protocol):
         self._note_who_waits()
 
     def pause_writing(self) -> None:
-        """Start the write timer: the client does not read, which is normal for a short while."""
+        """Start the write timer: the client does not read, which is normal for a short time."""
         super().pause_writing()
         self._start_write_timer()
         self._note_who_waits()
@@ -158,7 +158,7 @@ class LimitedProtocol(Http11Protocol):
         self._start_write_timer()
 
     def on_message_begin(self) -> None:
-        """Reset what is counted of a request, at its first byte."""
+        """Reset the counts of a request at its first byte."""
         super().on_message_begin()
         self._reading = None
         self._incomplete = True
@@ -182,10 +182,10 @@ class LimitedProtocol(Http11Protocol):
             self._check_host(value)
         elif name == b"expect":
             self.expect_100_continue |= value.lower() == b"100-continue"
-        self.headers.append((name, value))  # in uvicorn's place: it would write the name small again
+        self.headers.append((name, value))  # instead of uvicorn, which would lower the name again
 
     def on_headers_complete(self) -> None:
-        """Stop the read timer: the body has a time of its own."""
+        """Stop the read timer: the body has its own time."""
         self._stop_read_timer()
         if not self._hosts and self.parser.get_http_version() == "1.1":
             self._reject(BAD_REQUEST, "the Host header is missing")
@@ -214,7 +214,7 @@ class LimitedProtocol(Http11Protocol):
             self._note_who_waits()
 
     def send_400_response(self, msg: str) -> None:
-        """Reject what is not HTTP, or ambiguous HTTP, with a problem, and close the connection."""
+        """Reject non-HTTP or ambiguous HTTP with a problem, and close the connection."""
         self._reject(BAD_REQUEST, msg)
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
@@ -224,7 +224,7 @@ class LimitedProtocol(Http11Protocol):
         super()._start_asgi_task(cycle, app)
 
     def _note_who_waits(self) -> None:
-        """Tell who keeps the connection now: we, from a whole request to its answer, or the client."""
+        """Record who is being waited for: the gateway from a whole request to its answer, else the client."""
         answering = self._answering
         if answering is None or answering.response_complete or answering.more_body or self.flow.write_paused:
             self._places.wait(self)
@@ -256,7 +256,7 @@ class LimitedProtocol(Http11Protocol):
         self._reject(REQUEST_TIMEOUT, f"the limit is {self.settings.read_seconds:g} s")
 
     def _start_write_timer(self) -> None:
-        # Closing waits until the client has read what is buffered: without a timer forever.
+        # Closing waits until the client has read the buffer: without a timer, forever.
         if self._write_timer is None:
             self._write_timer = self.loop.call_later(self.settings.read_seconds, self.transport.abort)
 
@@ -274,7 +274,7 @@ class LimitedProtocol(Http11Protocol):
             return
         self._stop_read_timer()
         reading = self._reading
-        # What is answered already is not rejected as well: the client would count two answers.
+        # An answered request is not rejected as well: the client would count two answers.
         answered = reading is not None and reading.response_started
         self._rejection = b"" if answered else self._problem(fault, detail)
         for waiting in [each for each in self.pipeline if each[0] is reading]:

@@ -3,8 +3,8 @@
 uvicorn writes an answer's head and its body one after the other.  On a quiet connection each write
 is a system call, a packet (over TLS a record) and a wake of the client.
 
-What uvicorn has read of a body and nobody has asked for yet is reserved of the byte budget too: of
-hundreds of connections at once it is a hundred megabytes.
+Body bytes that uvicorn has read before the application receives them are reserved in the byte budget too: for
+hundreds of connections they are a hundred megabytes.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ class Cycle(RequestResponseCycle):
         self._no_room: InfrastructureError | None = None
 
     def has_room(self, size: int) -> bool:
-        """Reserve `size` bytes more of the body; return whether there was room."""
+        """Reserve `size` more bytes of the body; return whether there was room."""
         if self.response_complete or self._no_room is not None:
             return False
         try:
@@ -47,12 +47,12 @@ class Cycle(RequestResponseCycle):
         return True
 
     def forget(self) -> None:
-        """Drop what was read and nobody will ask for."""
+        """Drop the unread rest of the body."""
         self.body = bytearray()
         self._release()
 
     async def receive(self) -> ASGIReceiveEvent:
-        """Return the next piece of the body, which its receiver counts from now on.
+        """Return the next piece of the body, which the receiver counts from now on.
 
         Raises:
             InfrastructureError: OVERLOADED, no room in the byte budget.
@@ -82,7 +82,7 @@ class Cycle(RequestResponseCycle):
 
 
 class JoiningTransport:
-    """As much of a transport as a cycle uses; while `joins` is set, a write waits for the next one."""
+    """The part of a transport that a cycle uses; while `joins` is set, a write waits for the next one."""
 
     __slots__ = ("_buffered", "_transport", "joins")
 
@@ -103,7 +103,7 @@ class JoiningTransport:
             self._transport.write(data)
 
     def close(self) -> None:
-        """Write what waits, and close."""
+        """Write pending data, and close."""
         self._flush()
         self._transport.close()
 

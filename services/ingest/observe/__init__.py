@@ -1,1 +1,1 @@
-"""What the gateway counts and logs about requests."""
+"""The gateway's metrics and logs about requests."""

@@ -1,4 +1,4 @@
-"""What the gateway counts: every metric is declared here once, and docs are checked against it."""
+"""The gateway's metrics, each declared once; docs are checked against them."""
 
 import time
 from collections.abc import Iterable, Mapping
@@ -31,19 +31,19 @@ EVENTS: Final = Counter(
 )
 REQUEST_SECONDS: Final = Histogram(
     "onramp_ingest_request_seconds",
-    "From a request's headers to its answer.",
+    "Seconds from a request's headers to its answer.",
     buckets=_SECONDS,
     registry=REGISTRY,
 )
 SEND_SECONDS: Final = Histogram(
     "onramp_ingest_kafka_send_seconds",
-    "From a batch's produce request to its acknowledgement.",
+    "Seconds from a batch's produce request to its acknowledgement.",
     buckets=_SECONDS,
     registry=REGISTRY,
 )
 KAFKA_REQUESTS: Final = Counter(
     "onramp_ingest_kafka_requests",
-    "Produce requests to Kafka; each takes along what waits for its broker.",
+    "Produce requests to Kafka; each carries all batches that wait for its broker.",
     registry=REGISTRY,
 )
 BATCH_EVENTS: Final = Histogram(
@@ -51,30 +51,30 @@ BATCH_EVENTS: Final = Histogram(
 )
 INFLIGHT_BYTES: Final = Gauge(
     "onramp_ingest_inflight_bytes",
-    "Bytes that requests and batches hold now.",
+    "Bytes held by requests and batches.",
     registry=REGISTRY,
     multiprocess_mode="livesum",
 )
 INFLIGHT_BYTES_LIMIT: Final = Gauge(
     "onramp_ingest_inflight_bytes_limit",
-    "The most bytes that requests and batches may hold; above it requests are 503.",
+    "Maximum bytes held by requests and batches; above it requests are answered 503.",
     registry=REGISTRY,
     multiprocess_mode="livesum",
 )
 KAFKA_REACHABLE: Final = Gauge(
     "onramp_ingest_kafka_reachable",
-    "1 while Kafka answers all workers; asked every ten seconds.",
+    "1 while Kafka answers all workers; checked every ten seconds.",
     registry=REGISTRY,
     multiprocess_mode="livemin",
 )
 PRODUCERS_REPLACED: Final = Counter(
     "onramp_ingest_producers_replaced",
-    "Producers that a new one replaced, after a failed or overdue batch.",
+    "Kafka producers replaced after a failed or overdue batch.",
     registry=REGISTRY,
 )
 KEY_EXPIRY: Final = Gauge(
     "onramp_ingest_key_expiry_timestamp_seconds",
-    "When the last secret of a key stops working (Unix seconds); 0 for one that does not expire any more.",
+    "Expiry time of a key's last secret (Unix seconds); 0 for a key that no longer expires.",
     ["key"],
     registry=REGISTRY,
     multiprocess_mode="livemax",
@@ -83,7 +83,7 @@ KEY_EXPIRY: Final = Gauge(
 TYPE_LIMITS: Final = {
     limit: Gauge(
         f"onramp_ingest_event_type_{limit}",
-        f"What onramp.yaml says under alerts, {limit}; 0 for a type of which it says so no more.",
+        f"Value of alerts.{limit} in onramp.yaml; 0 for a type that no longer has it.",
         ["event_type"],
         registry=REGISTRY,
         multiprocess_mode="livemax",
@@ -92,19 +92,19 @@ TYPE_LIMITS: Final = {
 }
 REGISTRY_REFUSED: Final = Gauge(
     "onramp_registry_refused",
-    "Workers that use the previous registry because the present one is wrong.",
+    "Workers that use the previous registry because the current one is invalid.",
     registry=REGISTRY,
     multiprocess_mode="livesum",
 )
 CONNECTIONS: Final = Gauge(
     "onramp_ingest_connections",
-    "HTTP connections that are open now, without the port for operators.",
+    "Open HTTP connections, without the port for operators.",
     registry=REGISTRY,
     multiprocess_mode="livesum",
 )
 CONNECTIONS_LIMIT: Final = Gauge(
     "onramp_ingest_connections_limit",
-    "Most HTTP connections at once: the settings, or what the limit of open files leaves.",
+    "Maximum number of HTTP connections: from the settings, or from the limit of open files.",
     registry=REGISTRY,
     multiprocess_mode="livesum",
 )
@@ -116,7 +116,7 @@ CONNECTIONS_CLOSED: Final = Counter(
 )
 REGISTRY_INFO: Final = Gauge(
     "onramp_registry_info",
-    "Workers that have the registry with this digest; 0 for one that they had before.",
+    "Workers that have the registry with this digest; 0 for a previous one.",
     ["digest"],
     registry=REGISTRY,
     multiprocess_mode="livesum",
@@ -136,16 +136,16 @@ REQUEST_SECONDS_TALLY: Final = HistogramTally(REQUEST_SECONDS, _SECONDS)
 SEND_SECONDS_TALLY: Final = HistogramTally(SEND_SECONDS, _SECONDS)
 BATCH_EVENTS_TALLY: Final = HistogramTally(BATCH_EVENTS, _SIZES)
 
-#: So many event types get a label of their own: they come from clients, who may make up any number.
+#: Maximum number of event types with their own label: clients may invent any number.
 _MAX_TYPES: Final = 500
-#: In parentheses, which no name of an event type has.
+#: In parentheses, which no event type's name has.
 _OTHER: Final = "(other)"
 _UNKNOWN: Final = "(unknown)"
 ACCEPTED: Final = "accepted"
 
 
 class RegistryInfo:
-    """Shows which registry this worker has; copies and services that differ show different digests."""
+    """Shows which registry this worker has; replicas and services that differ show different digests."""
 
     def __init__(self) -> None:
         self._shown = ""
@@ -153,7 +153,7 @@ class RegistryInfo:
         self._limited: set[tuple[str, str]] = set()
 
     def show(self, registry: Registry) -> None:
-        """Set the metric of its digest to 1, that of the previous one to 0, and when its keys expire."""
+        """Set the metric of its digest to 1 and of the previous one to 0; show when its keys expire."""
         REGISTRY_REFUSED.set(not registry.is_valid)
         if not registry.is_read:
             return
@@ -178,7 +178,7 @@ class RegistryInfo:
         found = {
             (limit, name): value
             for name, event_type in types.items()
-            if event_type.alerts.model_fields_set  # this is the event loop, and most have none
+            if event_type.alerts.model_fields_set  # this runs on the event loop, and most types have none
             for limit, value in event_type.alerts
             if value is not None
         }
@@ -188,7 +188,7 @@ class RegistryInfo:
 
 
 class RequestTimer:
-    """One request's status and time; a context that counts them at its end."""
+    """A context that counts one request's status and time at its end."""
 
     __slots__ = ("_started", "status")
 
@@ -208,10 +208,10 @@ class RequestTimer:
 
 
 class EventCounts:
-    """Counts events by type, key and outcome, of HTTP and of syslog.
+    """Counts events of HTTP and syslog by type, key and outcome.
 
-    A type gets a label of its own when an event of it is accepted: what is rejected could have any name, and
-    one batch of made-up names would leave the types that land without labels.
+    A type gets its own label when one of its events is accepted: rejected events could have any name, and
+    a batch of invented names would leave no labels for real types.
     """
 
     def __init__(self) -> None:
@@ -224,7 +224,7 @@ class EventCounts:
             EVENTS_TALLY.add(self._label(item, accepted=outcome is ACCEPTED), producer, outcome)
 
     def count_unread(self, producer: str, outcome: str) -> None:
-        """Count what was rejected before its events were known as one event."""
+        """Count a request that was rejected before its events were known as one event."""
         EVENTS_TALLY.add(_UNKNOWN, producer, outcome)
 
     def _label(self, item: BatchItem, *, accepted: bool) -> str:

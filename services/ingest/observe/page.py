@@ -1,6 +1,6 @@
-"""Makes the page of ``/metrics``.
+"""Renders the page ``/metrics``.
 
-With several workers each process counts in files of a shared folder and any of them answers for all
+With several workers each process counts in files of a shared folder, and any worker answers for all
 (`PROMETHEUS_MULTIPROC_DIR`, set by `__main__`).
 """
 
@@ -15,9 +15,9 @@ from services.ingest.observe.tallies import fold
 
 
 def exposition(new_s: float = 0.0) -> bytes:
-    """Return all metrics in Prometheus' text format; those of all workers when there are several.
+    """Return all metrics in Prometheus' text format, combined if there are several workers.
 
-    A counter that began less than `new_s` seconds ago is shown at 0.  Reading changes nothing.
+    A counter that began less than `new_s` seconds ago is shown at 0. Reading has no side effect.
     """
     fold(new_s)
     folder = os.environ.get("PROMETHEUS_MULTIPROC_DIR")
@@ -32,7 +32,7 @@ def _of_all_workers(folder: Path) -> bytes:
 
 
 def _reap(folder: Path) -> None:
-    """Remove the live gauges of workers that died: uvicorn does not say when one does."""
+    """Remove the live gauges of dead workers: uvicorn does not report their end."""
     for file in folder.glob("gauge_live*_*.db"):
         pid = int(file.stem.rpartition("_")[2])
         if not Path(f"/proc/{pid}").exists():

@@ -1,7 +1,7 @@
-"""Log lines about events: at most one for each, and never a flood.
+"""Log lines about events: at most one per event, with a rate limit.
 
-A producer with a bug sends thousands of bad events a second; the log gets some of them and
-the number of lines that were left out.  Who is rejected needs no key: these lines have a lower limit.
+A producer with a bug sends thousands of bad events a second; the log shows some of them and
+the number of omitted lines. A rejected sender needs no key, so these lines have a lower limit.
 """
 
 import logging

@@ -1,13 +1,13 @@
-"""Counts of the hot path, kept as plain numbers until the metrics are read.
+"""Counts of the hot path, stored as plain numbers until the metrics are read.
 
 prometheus_client takes a lock for each number that it adds to, and with several workers writes each
-of them into a file; for a single event that is many times.  So the hot path counts here, on the
+of them into a file, many times for a single event. So the hot path counts here, on the
 event loop alone, and `fold` adds the counts to the metrics: before this worker serves its metrics, and
-twice a second for those that other workers serve.
+twice a second for metrics that other workers serve.
 
-A series that begins is shown at 0 for a while before it counts: Prometheus knows an increase only between two
-samples, so the first rejected events would raise no alert (prometheus/prometheus#1673).  Time decides
-and not a reading, because a person who reads the page must not take the 0 that an alert needs.
+A new series is shown at 0 for a while before it counts: Prometheus computes an increase only between two
+samples, so the first rejected events would raise no alert (prometheus/prometheus#1673). The time decides,
+not a reading, because a person who reads the page must not consume the 0 that an alert needs.
 """
 
 import math
@@ -26,18 +26,18 @@ _ALL: Final[list[_Tally]] = []
 
 
 def fold(new_s: float) -> None:
-    """Add to the metrics what was counted since the last call; `new_s`: seconds that a new series is at 0."""
+    """Add the counts since the last call to the metrics; a new series is at 0 for `new_s` seconds."""
     for tally in _ALL:
         tally.fold(new_s)
 
 
 class CounterTally:
-    """The counts of a counter since the last `fold`, by its labels."""
+    """The counts of a counter since the last `fold`, by labels."""
 
     def __init__(self, metric: Counter) -> None:
         self._metric = metric
         self._counts: dict[tuple[str, ...], int] = {}
-        #: When each series began (monotonic seconds); one without labels is there from the start.
+        #: Start of each series (monotonic seconds); one without labels exists from the start.
         self._began: dict[tuple[str, ...], float] = {(): -math.inf}
         _ALL.append(self)
 
@@ -74,7 +74,7 @@ class HistogramTally:
         self._sum += value
 
     def fold(self, _: float) -> None:
-        """Add the counts to the metric, by its private parts: it has no public method for many values."""
+        """Add the counts to the metric's private parts: it has no public method for many values."""
         for bucket, count in zip(self._metric._buckets, self._counts, strict=True):  # noqa: SLF001
             if count:
                 bucket.inc(count)

@@ -1,4 +1,4 @@
-"""How Python itself runs in the gateway: garbage collection and threads, set once at the start."""
+"""Tunes Python in the gateway: garbage collection and thread switching, set once at the start."""
 
 import gc
 import sys
@@ -9,9 +9,9 @@ _GC_ALLOCATIONS: Final = 50_000
 
 
 def tune() -> None:
-    """Collect garbage rarely, and have threads give way often.
+    """Collect garbage rarely, and switch threads often.
 
-    A batch makes thousands of objects and none of them is in a cycle: the default of a collection every 700
+    A batch creates thousands of objects, none of them in a cycle: the default of a collection every 700
     allocations costs a fifth of a batch's CPU time. The event loop waits 1 ms, not the default of 5 ms, for a
     thread that parses a heavy body.
     """

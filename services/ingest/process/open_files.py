@@ -1,7 +1,7 @@
-"""How many HTTP connections the limit of open files leaves, after what else needs files.
+"""Computes the HTTP connections that the limit of open files allows after other uses of files.
 
-A process without a free descriptor cannot connect to Kafka again, read its registry or take its
-certificate, for as long as its clients like.
+A process without a free descriptor cannot reconnect to Kafka, read its registry or load its
+certificate until clients disconnect.
 """
 
 import resource
@@ -9,7 +9,7 @@ from typing import Final
 
 from services.ingest.settings import IngestSettings
 
-#: Two producers with a connection to each broker, twice while they are replaced; clients that make topics;
+#: Two producers with a connection to each broker, twice while they are replaced; clients that create topics;
 #: listeners, logs, the registry, metrics of several workers.
 _OWN: Final = 128
 #: Connections to the port for operators.
@@ -17,12 +17,12 @@ ADMIN_CONNECTIONS: Final = 32
 
 
 def connection_limit(settings: IngestSettings) -> int:
-    """Return how many HTTP connections this process may have; below 1 it cannot work."""
+    """Return the maximum number of HTTP connections of this process; below 1 it cannot work."""
     return min(settings.max_connections, _limit() - _beside(settings))
 
 
 def raise_limit(settings: IngestSettings) -> None:
-    """Raise the limit of open files to what the settings need, as far as the system allows it."""
+    """Raise the limit of open files to what the settings need, as far as the system allows."""
     wanted = settings.max_connections + _beside(settings)
     if _limit() < wanted:
         hard = _known(resource.getrlimit(resource.RLIMIT_NOFILE)[1], wanted)

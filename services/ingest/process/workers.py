@@ -1,8 +1,8 @@
-"""Several worker processes of one gateway: started, asked whether they are alive, and replaced.
+"""Supervises several worker processes of a gateway: starts, health-checks and replaces them.
 
-uvicorn 0.54 asks a worker that is still starting as it asks one that serves, and kills it when it does not
-answer in time: on a busy machine a worker never gets ready, because it is started from the beginning each
-time. Here a worker has a time of its own to start, and a worker that fails again and again is started at
+uvicorn 0.54 health-checks a starting worker like a serving one, and kills it when it does not
+answer in time: on a busy machine a worker never gets ready, because it is restarted each
+time. Here a worker has a separate time to start, and a worker that fails repeatedly is restarted at
 growing intervals.
 """
 
@@ -18,7 +18,7 @@ from uvicorn.supervisors.multiprocess import Multiprocess, Process
 
 logger = logging.getLogger(__name__)
 
-#: Seconds that a worker which is starting has to answer; it is asked again after that.
+#: Seconds that a starting worker has to answer before it is checked again.
 _ASK_SECONDS: Final = 0.2
 _MAX_PAUSE_SECONDS: Final = 30.0
 
@@ -27,14 +27,14 @@ class Workers(Multiprocess):
     """The supervisor of the workers."""
 
     def __init__(self, config: Config, sockets: Sequence[socket], *, start_seconds: float) -> None:
-        """`start_seconds`: a worker that does not serve by then is replaced."""
+        """Replace a worker that does not serve within `start_seconds`."""
         super().__init__(config, list(sockets))
         self._start_seconds = start_seconds
-        #: When each worker was started (monotonic seconds), until it serves.
+        #: Start time of each worker (monotonic seconds), until it serves.
         self._starting: dict[Process, float] = {}
-        #: When a worker that ended is started again, by its place.
+        #: Time of the next start of an ended worker, by its slot.
         self._due: dict[int, float] = {}
-        #: How often in a row a worker ended, by its place.
+        #: Consecutive ends of a worker, by its slot.
         self._failures: dict[int, int] = {}
 
     def init_processes(self) -> None:
@@ -43,7 +43,7 @@ class Workers(Multiprocess):
         self._starting |= dict.fromkeys(self.processes, time.monotonic())
 
     def keep_subprocess_alive(self) -> None:
-        """Replace workers that ended, do not get ready or do not answer."""
+        """Replace workers that ended, are not ready in time or do not answer."""
         for index, process in enumerate(self.processes):
             if self.should_exit.is_set():
                 return
@@ -53,7 +53,7 @@ class Workers(Multiprocess):
                 self._end(index, process, fault)
 
     def _fault(self, index: int, process: Process) -> str:
-        """Return why a worker must be replaced; empty if it need not."""
+        """Return why a worker must be replaced; empty if it is healthy."""
         if not process.process.is_alive():
             return f"it ended with exit code {process.exitcode}"
         started = self._starting.get(process)
@@ -90,9 +90,9 @@ class Workers(Multiprocess):
 
 
 def _serves(process: Process) -> bool:
-    """Return whether a worker has finished its start, by the latest of its answers."""
+    """Return whether a worker has finished its start, by its latest answer."""
     serves = process.is_ready(_ASK_SECONDS)
     with suppress(OSError, EOFError):
-        while process.parent_conn.poll(0):  # answers to earlier questions, which it was too busy for
+        while process.parent_conn.poll(0):  # late answers to earlier checks
             serves = bool(process.parent_conn.recv())
     return serves

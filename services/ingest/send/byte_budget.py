@@ -1,29 +1,29 @@
-"""One byte budget over all requests in flight, so that memory is bounded when Kafka is slow.
+"""A byte budget over all requests in flight, which bounds memory when Kafka is slow.
 
-aiokafka bounds a partition's batch, not what waits before it; a thousand slow requests
-would otherwise be held in full.
+aiokafka bounds a partition's batch, not the events that wait before it; a thousand slow requests
+would otherwise be in memory in full.
 """
 
 from shared.errors import OVERLOADED, InfrastructureError
 
 
 class ByteBudget:
-    """Counts the bytes that are held now, against `limit` bytes."""
+    """Counts the bytes in use against `limit` bytes."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.held = 0
 
     def reserve(self, size: int) -> None:
-        """Count `size` more bytes, or none and raise `InfrastructureError` OVERLOADED over the limit."""
+        """Count `size` more bytes. Over the limit, count none and raise `InfrastructureError` OVERLOADED."""
         if self.held + size > self.limit:
             raise InfrastructureError(OVERLOADED, f"{self.held} of {self.limit} bytes are in flight")
         self.held += size
 
     def add(self, size: int) -> None:
-        """Count `size` bytes that exist already (an answer, a copy for Kafka), over the limit if need be."""
+        """Count `size` bytes that exist already (an answer, a copy for Kafka), even over the limit."""
         self.held += size
 
     def release(self, size: int) -> None:
-        """Count `size` bytes less: they were freed."""
+        """Subtract `size` freed bytes."""
         self.held -= size

@@ -1,10 +1,10 @@
-"""Producers that cannot wedge the gateway: built, watched, replaced and stopped within bounds.
+"""Producers that cannot block the gateway: built, watched, replaced and stopped within time limits.
 
 aiokafka 0.14 with idempotence retries a batch forever, hangs in `stop()` while Kafka is
 down (its issue 1101), stays broken after an out-of-order sequence (1017) and fails every
 send after its sender task died.  So: after any failed or overdue batch the producer is
 replaced by a new one with a new producer id; the old one finishes what it has in flight,
-within bounds, and is closed by force if it must be.
+within time limits, and is closed by force if necessary.
 """
 
 import asyncio
@@ -33,11 +33,11 @@ from shared.errors import KAFKA_UNAVAILABLE, KAFKA_UNREACHABLE, InfrastructureEr
 logger = logging.getLogger(__name__)
 
 _START_SECONDS = 10.0
-#: Longest pause before it is tried again: events are rejected meanwhile.
+#: Maximum pause before a retry: events are rejected meanwhile.
 _MAX_PAUSE_SECONDS = 1.0
 _CLOSE_SECONDS = 1.5
 
-# Its metadata requests ask the broker to create topics that are missing.  Topics are made
+# Its metadata requests ask the broker to create missing topics. Topics are created
 # by kafka_topics.py with explicit settings, never by a broker's defaults.
 aiokafka.client.MetadataRequest = partial(aiokafka.client.MetadataRequest, allow_auto_topic_creation=False)
 
@@ -45,7 +45,7 @@ Build = Callable[[], AIOKafkaProducer]
 
 
 class ProducerInstance:
-    """One aiokafka producer, with the number of batches that it has in flight."""
+    """An aiokafka producer, with its number of batches in flight."""
 
     def __init__(
         self, producer: AIOKafkaProducer, stuck_producer_seconds: float, second: SecondProducer | None = None
@@ -59,19 +59,19 @@ class ProducerInstance:
         self._refreshed_at = -math.inf
 
     def leaderless(self, topic: str, partition: int) -> bool:
-        """Return whether the producer's metadata say that the partition has no leader."""
+        """Return whether the partition has no leader by the producer's metadata."""
         leader = self.producer.client.cluster.leader_for_partition(TopicPartition(topic, partition))
         return bool(leader == NO_LEADER)
 
     def refresh_metadata(self) -> None:
-        """Request metadata soon, at most every `METADATA_PAUSE_SECONDS`, however many wait for leaders."""
+        """Request metadata soon, at most every `METADATA_PAUSE_SECONDS` for all partitions."""
         now = asyncio.get_running_loop().time()
         if now - self._refreshed_at >= METADATA_PAUSE_SECONDS:
             self._refreshed_at = now
             self.producer.client.force_metadata_update()
 
     def take_back(self, topic: str, partition: int, count: int) -> None:
-        """Use the last batch's `count` sequence numbers again: the broker rejected it for good."""
+        """Reuse the last batch's `count` sequence numbers: the broker rejected it permanently."""
         manager = self.producer._txn_manager  # noqa: SLF001
         manager.increment_sequence_number(TopicPartition(topic, partition), -count)
 
@@ -79,7 +79,7 @@ class ProducerInstance:
         """Produce a batch and return its base offset, -1 if the broker no longer knows it.
 
         Raises:
-            InfrastructureError: KAFKA_UNREACHABLE when the batch was surely not sent.
+            InfrastructureError: KAFKA_UNREACHABLE if the batch was certainly not sent.
             TimeoutError: no answer in time; the batch may or may not be on Kafka.
             KafkaError: the broker rejected the batch.
         """
@@ -89,7 +89,7 @@ class ProducerInstance:
             async with asyncio.timeout(self._wedged_seconds):
                 try:
                     acknowledged = await self.producer.send_batch(batch, topic, partition=partition)
-                except (KafkaError, AssertionError) as e:  # a partition that is gone is an assertion
+                except (KafkaError, AssertionError) as e:  # a deleted partition raises an assertion
                     raise InfrastructureError(KAFKA_UNREACHABLE, type(e).__name__) from e
             return int((await self._acknowledgement(acknowledged, topic, partition)).offset)
         finally:
@@ -98,7 +98,7 @@ class ProducerInstance:
                 self.idle.set()
 
     async def _acknowledgement(self, acknowledged: "asyncio.Future[Any]", topic: str, partition: int) -> Any:
-        """Wait `stuck_producer_seconds` at most, or without limit while the second producer has the batch."""
+        """Wait at most `stuck_producer_seconds`, or without limit while the second producer has the batch."""
         try:
             while True:
                 done, _ = await asyncio.wait([acknowledged], timeout=self._wedged_seconds)
@@ -108,11 +108,11 @@ class ProducerInstance:
                     raise TimeoutError
                 self._second.on_slow_batch(topic)
         finally:
-            acknowledged.cancel()  # not the batch; or asyncio warns of an exception that nobody retrieved
+            acknowledged.cancel()  # not the batch; otherwise asyncio warns of an unretrieved exception
 
 
 class ProducerManager:
-    """Keeps one working producer: builds it, replaces it after a failure, and closes the old one."""
+    """Maintains one working producer: builds it, replaces it after a failure, and closes the old one."""
 
     def __init__(
         self, build: Build, stuck_producer_seconds: float, second: SecondProducer | None = None
@@ -127,7 +127,7 @@ class ProducerManager:
         self._retiring: set[asyncio.Task[None]] = set()
 
     def start(self) -> None:
-        """Start to build a producer; return at once, Kafka may be down."""
+        """Start building a producer and return at once, because Kafka may be down."""
         self._wanted.set()
         self._maintainer = asyncio.create_task(self._maintain(), name="producer-maintainer")
 
@@ -138,30 +138,30 @@ class ProducerManager:
 
     @property
     def instance(self) -> ProducerInstance | None:
-        """Return the producer to use now, None while there is none."""
+        """Return the current producer; None if there is none."""
         return self._current
 
     async def current(self) -> ProducerInstance:
-        """Return the producer to use now; wait while there is none."""
+        """Return the current producer; wait while there is none."""
         while self._current is None:
             await self._ready.wait()
         return self._current
 
     def live_producer(self) -> AIOKafkaProducer | None:
-        """Return aiokafka's producer, None while there is none; replace one whose sender task died."""
+        """Return aiokafka's producer, or None if there is none; replace one whose sender task died."""
         if self._current is not None and self._current.producer._sender.sender_task.done():  # noqa: SLF001
             self.replace(self._current, "its sender died")
         return None if self._current is None else self._current.producer
 
     def partitions(self, topic: str) -> int | None:
-        """Return how many partitions the producer's metadata have of the topic; None if it is not in them."""
+        """Return the topic's number of partitions in the producer's metadata; None if it is not in them."""
         if self._current is None:
             return None
         known = self._current.producer.client.cluster.partitions_for_topic(topic)
         return len(known) if known else None
 
     async def count_partitions(self, topic: str) -> int:
-        """Request the number of the topic's partitions; wait for a producer, and for a new topic to be seen.
+        """Request the topic's number of partitions; wait for a producer, and until a new topic is visible.
 
         Raises:
             InfrastructureError: KAFKA_UNREACHABLE, without metadata from the broker.
@@ -173,7 +173,7 @@ class ProducerManager:
             raise InfrastructureError(KAFKA_UNREACHABLE, f"no metadata: {type(e).__name__}") from e
 
     def replace(self, failed: ProducerInstance, reason: str) -> None:
-        """Use a new producer from now on; the old one may finish what it has in flight."""
+        """Use a new producer from now on; the old one may finish its batches in flight."""
         if self._current is not failed:
             return
         logger.warning("producer is replaced", extra={"reason": reason})
@@ -184,7 +184,7 @@ class ProducerManager:
         self._wanted.set()
 
     async def stop(self) -> None:
-        """Close all producers, each within `stuck_producer_seconds` and what closing by force takes."""
+        """Close all producers, each within `stuck_producer_seconds` and the time of closing by force."""
         if self._maintainer is not None:
             self._maintainer.cancel()
             await asyncio.wait([self._maintainer])
@@ -226,7 +226,7 @@ class ProducerManager:
         except asyncio.CancelledError:
             await close(producer)
             raise
-        except Exception as e:  # noqa: BLE001 - the task must go on, whatever aiokafka raises
+        except Exception as e:  # noqa: BLE001 - the task must continue, whatever aiokafka raises
             logger.warning("Kafka cannot be reached", extra={"reason": repr(e)})
             await close(producer)
             return None
@@ -240,7 +240,7 @@ async def close(producer: AIOKafkaProducer) -> None:
     stopping = asyncio.ensure_future(producer.stop())
     done, _ = await asyncio.wait([stopping], timeout=_CLOSE_SECONDS)
     if not done:
-        # Failing what stop() waits for lets it return by itself.
+        # Failing the futures that stop() waits for lets it return by itself.
         _fail_all(producer)
         producer._sender.sender_task.cancel()  # noqa: SLF001
         await producer.client.close()
@@ -253,14 +253,14 @@ async def close(producer: AIOKafkaProducer) -> None:
 
 
 def _fail_all(producer: AIOKafkaProducer) -> None:
-    """Fail every batch that the producer holds; there is no public way."""
+    """Fail every batch of the producer by private parts: aiokafka has no public way."""
     accumulator = producer._message_accumulator  # noqa: SLF001
     queued = [batch for batches in accumulator._batches.values() for batch in batches]  # noqa: SLF001
     held = [*queued, *accumulator._pending_batches]  # noqa: SLF001
     accumulator.fail_all(ProducerClosed())
     for batch in held:
         if not batch.future.cancelled():
-            batch.future.exception()  # retrieved, or asyncio would warn: the request has left
+            batch.future.exception()  # retrieved, or asyncio would warn: the request has ended
 
 
 def unknown_outcome(reason: str) -> InfrastructureError:

@@ -1,8 +1,8 @@
 """The sink that is Kafka: `acks=all`, idempotent, within a deadline and a byte budget.
 
 `send` groups records by partition, hands each group to the partition's queue and waits for at
-most the deadline.  The deadline is ours because aiokafka has none with idempotence; a request that
-times out never takes its neighbours' batch with it.
+most the deadline. The gateway has its own deadline because aiokafka has none with idempotence; a request that
+times out never fails other requests in its batch.
 """
 
 import asyncio
@@ -48,20 +48,20 @@ _SWEEP_SECONDS: Final = 0.1
 _HEALTH_SECONDS: Final = 0.5
 #: Large enough that a batch of 500 is one record batch; the default max.message.bytes is 1 MB.
 _BATCH_BYTES: Final = 512 * 1024
-#: A record's frame, key and headers: what the broker counts beside the value.
+#: A record's frame, key and headers, which the broker counts in addition to the value.
 _RECORD_OVERHEAD: Final = 1024
 _REQUEST_TIMEOUT_MS: Final = 5000
 _RETRY_BACKOFF_MS: Final = 50
-#: A partition that rejects batches does so for a while: they need not be retried at once.
+#: A partition rejects batches for a while, so they need not be retried at once.
 _SECOND_BACKOFF_MS: Final = 100
-#: After this time at most a partition that was added is used.
+#: Maximum time until an added partition is used.
 _METADATA_AGE_MS: Final = 60_000
-#: Without a pause between sends, not compressed.
+#: No pause between sends, and no compression.
 _DEFAULT_OPTIONS: Final = BatchOptions()
 
 
 class KafkaSink:
-    """Sends to Kafka through one queue per partition; constructed and stopped by `app.py`."""
+    """Sends to Kafka through a queue per partition; constructed and stopped by `app.py`."""
 
     def __init__(
         self,
@@ -91,14 +91,14 @@ class KafkaSink:
         self._closed = False
 
     async def start(self) -> None:
-        """Start to connect; return at once, Kafka may be down."""
+        """Start connecting and return at once, because Kafka may be down."""
         self._topics.start()
         self._producers.start()
         self._second_producers.start()
         self._sweeper = asyncio.create_task(self._sweep(), name="sink-sweeper")
 
     async def stop(self, within: float) -> None:
-        """Wait at most `within` seconds for what requests wait for, then fail the rest."""
+        """Wait at most `within` seconds for pending requests, then fail the rest."""
         self._closed = True
         awaited = [slice_.future for _, slice_ in self._deadlines if not slice_.future.done()]
         if awaited:
@@ -115,13 +115,13 @@ class KafkaSink:
         await asyncio.gather(self._producers.stop(), self._second_producers.stop())
 
     async def health(self) -> Health:
-        """Return the cluster's state: one request at a time, two a second, however many probes there are."""
+        """Return the cluster's state; any number of probes share one request, at most two a second."""
         now = asyncio.get_running_loop().time()
         if self._health is not None and now - self._health[0] <= _HEALTH_SECONDS:
             return self._health[1]
         if self._health_check is None or self._health_check.done():
             self._health_check = asyncio.create_task(self._check_health(), name="health")
-        # Shielded: a probe that disconnects does not cancel the others' check.
+        # Shielded: a probe that disconnects does not cancel the check of other probes.
         return await asyncio.shield(self._health_check)
 
     async def _check_health(self) -> Health:
@@ -138,7 +138,7 @@ class KafkaSink:
         await self._send(range(len(records)), records, outcomes, deadline)
         too_large = [n for n, outcome in enumerate(outcomes) if isinstance(outcome, BatchTooLargeError)]
         if too_large and not self._closed:
-            # Together, for a limit that was lowered: it is read again, and decides about each.
+            # Too large as a batch only: the topic's lowered limit is reread and decides about each event.
             await self._send(too_large, records, outcomes, deadline)
         return _complete(outcomes)
 
@@ -159,8 +159,8 @@ class KafkaSink:
 
     def _watch_deadline(self, slices: list[RequestSlice], deadline: float) -> None:
         if self._deadlines and deadline < self._deadlines[-1][0]:
-            # Preparing a topic took its time and later requests went ahead: the sweeper looks at
-            # the first deadline only, so this one gets a timer of its own.
+            # Preparing a topic took long and later requests went ahead: the sweeper checks
+            # the first deadline only, so this request gets its own timer.
             for slice_ in slices:
                 asyncio.get_running_loop().call_at(deadline, fail_late, {slice_}, self._deadline_seconds)
         else:
@@ -173,7 +173,7 @@ class KafkaSink:
         outcomes: list[SendResult | None],
         deadline: float,
     ) -> dict[str, list[int]]:
-        """Return the records' indexes by ready topic; fail the records of topics that cannot be ensured."""
+        """Return the records' indexes by ready topic; fail records whose topic cannot be ensured."""
         topics: dict[str, list[int]] = {}
         for index in indexes:
             topics.setdefault(records[index].topic, []).append(index)
@@ -188,10 +188,10 @@ class KafkaSink:
         return topics
 
     def _partitions(self, topic: str) -> int | None:
-        """Return how many partitions the topic has, None if it must be ensured first."""
+        """Return the topic's number of partitions; None if it must be ensured first."""
         if self._topics.known(topic) is None:
             return None
-        # The producer's metadata follow a growing topic; between producers the last count holds.
+        # The producer's metadata follow a growing topic; between producers the last count is used.
         count = self._producers.partitions(topic) or self._counts.get(topic)
         if count is not None:
             self._counts[topic] = count
@@ -247,7 +247,7 @@ class KafkaSink:
         return queue
 
     async def _sweep(self) -> None:
-        """Fail the requests whose deadline has passed, and remove batches that no request waits for."""
+        """Fail requests whose deadline has passed, and remove batches without waiting requests."""
         while True:
             await asyncio.sleep(_SWEEP_SECONDS)
             if self._expire(monotonic()):

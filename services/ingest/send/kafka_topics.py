@@ -1,9 +1,9 @@
-"""Topics are created before their first use, with explicit settings: those asked for at once, together.
+"""Creates topics before their first use, with explicit settings; concurrent requests share a round.
 
 The broker's auto-creation would give a topic the broker's defaults (one partition, one
-replica), and a metadata request is enough to trigger it.  So creation comes first, always;
-"already exists" is success only once the settings that a 202 stands on were checked.  They are read
-again now and then, of all topics in use at once: an operator may change them, or delete a topic.
+replica), and a metadata request triggers it. So creation always comes first;
+"already exists" is success only after the settings that a 202 relies on were checked. They are reread
+periodically for all topics in use: an operator may change them, or delete a topic.
 """
 
 import asyncio
@@ -34,21 +34,21 @@ logger = logging.getLogger(__name__)
 
 _TIMEOUT_SECONDS: Final = 5.0
 _HEALTH_SECONDS: Final = 2.0
-#: Rounds under way: a topic that Kafka is slow with holds those of its own round, not all.
+#: Concurrent rounds: a slow topic delays only those of its round.
 _MAX_ROUNDS: Final = 4
 _POLL_SECONDS: Final = 0.02
-#: After this time at most a changed setting is known, and a deleted topic made again.
+#: Maximum time until a changed setting is known, and a deleted topic is recreated.
 _REREAD_SECONDS: Final = 30.0
 #: Topics in one request.
 _AT_A_TIME: Final = 100
 
 
-#: Returns what the registry says of a new topic.
+#: Returns the registry's specification of a new topic.
 SpecOf = Callable[[str], TopicSpec]
 
 
 class TopicManager:
-    """Ensures that topics exist with safe settings; remembers those that do."""
+    """Ensures that topics exist with safe settings, and caches those that do."""
 
     def __init__(self, settings: KafkaSettings, spec_of: SpecOf) -> None:
         self._settings = settings
@@ -60,19 +60,19 @@ class TopicManager:
         self._rereading: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin to read the settings of topics in use again, now and then."""
+        """Start rereading the settings of topics in use periodically."""
         self._rereading = asyncio.create_task(self._reread_always(), name="topic-settings")
 
     def known(self, topic: str) -> TopicState | None:
-        """Return the topic's state if it was ensured before, else None."""
+        """Return the topic's cached state; None if it was not ensured before."""
         return self._known.get(topic)
 
     def forget(self, topic: str) -> None:
-        """Ensure the topic again before its next use: what is remembered of it may be wrong."""
+        """Drop the topic's cached state, so that it is ensured again before its next use."""
         self._known.pop(topic, None)
 
     async def ensure(self, topic: str) -> TopicState:
-        """Create or check the topic unless that was done; what is asked for in the meantime goes together.
+        """Create or check the topic unless that was done; concurrent requests share the next round.
 
         Raises:
             InfrastructureError: KAFKA_UNREACHABLE; or the topic is missing or has unsafe settings.
@@ -91,14 +91,14 @@ class TopicManager:
             future = self._wanted[topic] = asyncio.get_running_loop().create_future()
             future.add_done_callback(_retrieve)
         if len(self._rounds) < _MAX_ROUNDS:
-            # It begins after the requests that are here now, and so takes all that they want.
+            # The round begins after the current requests and includes all their topics.
             rounds = asyncio.create_task(self._ensure_wanted(), name="topics")
             self._rounds.add(rounds)
             rounds.add_done_callback(self._rounds.discard)
         return future
 
     async def health(self) -> Health:
-        """Return how many brokers the cluster has, or that it is unreachable, within two seconds."""
+        """Return the cluster's number of brokers, or that it is unreachable, within two seconds."""
         replicas = self._settings.min_insync
         try:
             async with asyncio.timeout(_HEALTH_SECONDS), self._admin() as admin:
@@ -108,7 +108,7 @@ class TopicManager:
         return Health(reachable=True, brokers=len(cluster["brokers"]), min_insync_replicas=replicas)
 
     async def stop(self) -> None:
-        """Cancel what is under way."""
+        """Cancel running tasks."""
         tasks = [*self._rounds, *([self._rereading] if self._rereading else [])]
         for task in tasks:
             task.cancel()
@@ -126,7 +126,7 @@ class TopicManager:
                 logger.info("topics' settings could not be read again", extra={"reason": type(e).__name__})
 
     async def _reread(self) -> None:
-        """Read what is remembered of topics again; one that is gone or unsafe is ensured at its next use."""
+        """Reread the cached settings; a deleted or unsafe topic is ensured at its next use."""
         topics = [*self._known]
         if not topics:
             return
@@ -150,7 +150,7 @@ class TopicManager:
             self.forget(topic)
 
     async def _ensure_wanted(self) -> None:
-        """Ensure what is wanted, a round at a time, until nothing is."""
+        """Ensure requested topics, a round at a time, until none is left."""
         while self._wanted:
             topics = [*islice(self._wanted, _AT_A_TIME)]
             futures = {topic: self._wanted.pop(topic) for topic in topics}
@@ -161,7 +161,7 @@ class TopicManager:
             except (KafkaError, OSError, TimeoutError) as e:
                 reason = type(e).__name__
             finally:
-                for topic in topics:  # what the round has decided by now stands
+                for topic in topics:  # results of the round so far remain valid
                     self._fail(topic, _unreachable(reason))
                     self._ensuring.pop(topic, None)
 
@@ -179,10 +179,10 @@ class TopicManager:
             future.set_exception(error)
 
     async def _create(self, admin: AIOKafkaAdminClient, topics: list[str]) -> list[str]:
-        """Create them, and return those that exist then; a refusal of several is asked again one by one.
+        """Create topics and return those that exist then; retry a refused request topic by topic.
 
-        Kafka refuses a whole request for what is too much of it, so a topic with 10,000 partitions would
-        refuse its neighbours.
+        Kafka refuses a whole request if a part of it is too large, so a topic with 10,000 partitions would
+        block other topics.
         """
         specs = {topic: self._spec(topic) for topic in topics}
         response = await admin.create_topics([*specs.values()])
@@ -222,7 +222,7 @@ class TopicManager:
         return there
 
     async def _check(self, admin: AIOKafkaAdminClient, topics: list[str]) -> None:
-        """Read the topics' settings; the round's timeout ends the wait for what brokers do not know yet."""
+        """Read the topics' settings; wait until the round's timeout for topics unknown to brokers."""
         while topics:
             asked = [kafka_topic_settings.question(topic) for topic in topics]
             (response,) = await admin.describe_configs(asked)
@@ -232,7 +232,7 @@ class TopicManager:
                 if error is not UnknownTopicOrPartitionError:
                     self._decide(topic, error, config)
             if topics:
-                # Created, but this broker does not know of them yet.
+                # Created, but this broker does not know them yet.
                 await asyncio.sleep(_POLL_SECONDS)
 
     def _decide(self, topic: str, error: Any, config: dict[str, str]) -> None:
@@ -260,7 +260,7 @@ class TopicManager:
 
     @asynccontextmanager
     async def _admin(self) -> AsyncIterator[AIOKafkaAdminClient]:
-        # A client per use: uses are rare, and a new one knows no dead broker.
+        # A client per use: uses are rare, and a new client has no dead broker in its metadata.
         admin = AIOKafkaAdminClient(
             **self._settings.brokers.aiokafka(),
             request_timeout_ms=int(_TIMEOUT_SECONDS * 1000),
@@ -278,6 +278,6 @@ def _unreachable(reason: str) -> InfrastructureError:
 
 
 def _retrieve(future: "asyncio.Future[TopicState]") -> None:
-    """Look at the outcome, or asyncio would warn: the requests that asked for it may have left."""
+    """Retrieve the outcome, or asyncio would warn: its requests may have ended."""
     if not future.cancelled():
         future.exception()

@@ -1,7 +1,7 @@
-"""A queue per partition: what many requests send to it goes to Kafka in one batch at a time.
+"""A queue per partition: events of many requests go to Kafka in one batch at a time.
 
-One batch in flight per partition keeps order whatever happens to the producer, and what
-arrives until the next send (`send_timer.py`) fills the next batch: the busier, the fewer
+One batch in flight per partition preserves order whatever happens to the producer. Events that
+arrive until the next send (`send_timer.py`) fill the next batch: a higher load needs relatively fewer
 produce requests.  A request holds one future per batch that carries events of it, never one
 per event.
 """
@@ -35,12 +35,12 @@ from shared.errors import (
 
 logger = logging.getLogger(__name__)
 
-#: What a record costs beside its key and value, headers included: an estimate for the budget.
+#: Estimated bytes of a record in addition to key and value, headers included, for the budget.
 _OVERHEAD: Final = 150
 
 _TOO_LARGE: Final = (MessageSizeTooLargeError, RecordListTooLargeError)
 
-#: How a batch names its codec.
+#: Codec numbers of record batches.
 _CODECS: Final = {"none": 0, "gzip": 1, "lz4": 3, "zstd": 4}
 
 
@@ -53,17 +53,17 @@ class BatchOptions:
 
     @property
     def codec(self) -> int:
-        """The codec's number in the attributes of a record batch."""
+        """Return the codec's number in the attributes of a record batch."""
         return _CODECS[self.compression]
 
 
-#: A batch's base offset, or why it failed.
+#: A batch's base offset, or its error.
 BatchResult = int | OnrampError
 Outcome = asyncio.Future[BatchResult]
 
 
 class BatchTooLargeError(InfrastructureError):
-    """A batch of several events was larger than the topic takes now; smaller ones may not be."""
+    """A batch of several events is larger than the topic's current limit; smaller batches may fit."""
 
 
 class RequestSlice:
@@ -76,7 +76,7 @@ class RequestSlice:
 
     def __init__(self, batch: "InFlightBatch", partition: int, indexes: list[int], future: Outcome) -> None:
         self.indexes = indexes
-        #: None as soon as there is a result: who waits long for others must not hold the batch's bytes.
+        #: None once there is a result: a request that waits for other batches must not keep these bytes.
         self.batch: InFlightBatch | None = batch
         self.first = batch.count
         self.partition = partition
@@ -84,28 +84,28 @@ class RequestSlice:
 
 
 class InFlightBatch:
-    """A batch that is being filled, or was handed to a producer."""
+    """A batch that is being filled or was passed to a producer."""
 
     __slots__ = ("builder", "count", "is_sent", "seen_waiting", "size", "slices")
 
     def __init__(self, batch_bytes: int, codec: int = 0) -> None:
-        # Not a producer's create_batch(): a batch may outlive the producer of its time.
+        # Not a producer's create_batch(): a batch may outlive its producer.
         self.builder = BatchBuilder(batch_bytes, codec)
         self.slices: list[RequestSlice] = []
         self.count = 0
         self.size = 0
-        #: Whether a producer has it: from then on its outcome is unknown until Kafka answers.
+        #: Whether a producer has it: its outcome is then unknown until Kafka answers.
         self.is_sent = False
-        #: Whether `PartitionQueue.seal` has found it waiting before.
+        #: Whether it was waiting at an earlier call of `PartitionQueue.seal`.
         self.seen_waiting = False
 
     @property
     def abandoned(self) -> bool:
-        """Whether no request waits for it any more."""
+        """Return whether no request waits for it any more."""
         return all(slice_.future.done() for slice_ in self.slices)
 
     def resolve(self, result: BatchResult) -> None:
-        """Give `result` to every request that still waits, and have all of them let go of the batch."""
+        """Pass `result` to every waiting request, and release the batch from all."""
         for slice_ in self.slices:
             if not slice_.future.done():
                 slice_.future.set_result(result)
@@ -113,7 +113,7 @@ class InFlightBatch:
 
 
 class PartitionQueue:
-    """The batches of one partition of one topic: at most one is with a producer, the others wait."""
+    """The batches of a topic's partition: at most one is with a producer, the others wait."""
 
     def __init__(
         self,
@@ -130,7 +130,7 @@ class PartitionQueue:
         self.partition = partition
         self.batch_bytes = 0
         self._codec = codec
-        # Kept: whoever asks which loop runs makes a system call.
+        # Stored: getting the running loop makes a system call.
         self._loop = asyncio.get_running_loop()
         self._timer = timer
         self._producers = producers
@@ -143,7 +143,7 @@ class PartitionQueue:
         """Add the records at `indexes`, in order; return the slices to wait for."""
         batch = self._waiting[-1] if self._waiting else self._new_batch()
         if batch.slices and batch.slices[-1].future.done() and batch.abandoned:
-            batch = self._new_batch()  # the requests of that one were told that it is surely not on Kafka
+            batch = self._new_batch()  # its requests have the answer that the batch is certainly not on Kafka
         slices: list[RequestSlice] = []
         while indexes:
             added = self._fill(batch, records, indexes)
@@ -154,17 +154,17 @@ class PartitionQueue:
                 slices.append(slice_)
                 indexes = indexes[added:]
             if indexes:
-                batch = self._new_batch()  # empty, so it takes a record of any size
+                batch = self._new_batch()  # empty, so it accepts a record of any size
         if self._sending is None:
             self._schedule()
         return slices
 
     def send_next(self, instance: ProducerInstance) -> None:
-        """Start to send the oldest batch; until a producer has it, it goes on filling."""
+        """Start sending the oldest batch; it keeps filling until a producer has it."""
         self._sending = self._loop.create_task(self._send_oldest(instance))
 
     def _fill(self, batch: InFlightBatch, records: Sequence[Record], indexes: list[int]) -> int:
-        """Add as many records as fit; return how many."""
+        """Add as many records as fit; return their number."""
         append = batch.builder.append
         added = size = 0
         for index in indexes:
@@ -180,16 +180,16 @@ class PartitionQueue:
         return added
 
     def drop_abandoned(self) -> None:
-        """Remove waiting batches whose requests have all been answered, and release their bytes."""
+        """Remove waiting batches whose requests were all answered, and release their bytes."""
         for batch in [each for each in self._waiting if each.abandoned]:
             self._waiting.remove(batch)
             self._budget.release(batch.size)
 
     def seal(self) -> None:
-        """Close the newest batch to further events if the last call found it waiting already.
+        """Close the newest batch to further events if it was already waiting at the last call.
 
-        Events that came at about the same time then also expire together.  Only while there is no
-        leader: behind a slow one, batches that grow are what keeps up.
+        Events that arrived at about the same time then also expire together. Only while there is no
+        leader: with a slow leader, larger batches are needed to keep up.
         """
         if self._waiting:
             batch = self._waiting[-1]
@@ -198,7 +198,7 @@ class PartitionQueue:
             batch.seen_waiting = True
 
     async def stop(self) -> None:
-        """Fail what is waiting or in flight."""
+        """Fail waiting batches and the batch in flight."""
         if self._sending is not None:
             self._sending.cancel()
             await asyncio.wait([self._sending])
@@ -216,7 +216,7 @@ class PartitionQueue:
         return batch
 
     def _schedule(self) -> None:
-        """Have the oldest batch sent the next time; one that is full need not wait for it."""
+        """Schedule the oldest batch for the next send; a full batch does not wait."""
         self._timer.schedule(self, full=len(self._waiting) > 1)
 
     async def _send_oldest(self, instance: ProducerInstance) -> None:
@@ -233,7 +233,7 @@ class PartitionQueue:
         """Wait until the partition has a leader or no request waits any more; return the producer to use."""
         self.drop_abandoned()
         while self._waiting and instance.leaderless(self.topic, self.partition):
-            # Here, where none of it is on Kafka for certain, and not in the producer of all topics.
+            # Here, where the batch is certainly not on Kafka, and not in the producer shared by all topics.
             instance.refresh_metadata()
             await asyncio.sleep(METADATA_PAUSE_SECONDS)
             self.seal()
@@ -250,15 +250,15 @@ class PartitionQueue:
             batch.resolve(unknown_outcome("the gateway stopped before Kafka answered"))
             raise
         except _TOO_LARGE as e:
-            # The topic's limit was lowered: read it again.  No other topic need notice.
+            # The topic's limit was lowered: reread it. Other topics are not affected.
             self._on_stale_metadata()
             instance.take_back(self.topic, self.partition, batch.count)
             batch.resolve(result := _too_large(e, batch.count))
             if isinstance(result, BatchTooLargeError):
-                self._fail_waiting(result)  # or they went before what is sent again, out of order
-        except Exception as e:  # noqa: BLE001 - whatever it was, the requests must get a result
+                self._fail_waiting(result)  # otherwise they would precede the resent batch, out of order
+        except Exception as e:  # noqa: BLE001 - the requests must get a result in any case
             # A rejected batch leaves a hole in the producer's sequence numbers: a new producer
-            # starts a new sequence.  What is known of the topic may be wrong as well.
+            # starts a new sequence. The topic's cached state may be wrong as well.
             self._on_stale_metadata()
             self._producers.replace(instance, f"{self.topic}/{self.partition}: {type(e).__name__}")
             batch.resolve(_failure(e))
@@ -270,8 +270,8 @@ class PartitionQueue:
 def fail_late(late: Collection[RequestSlice], seconds: float) -> None:
     """Fail slices whose deadline of `seconds` has passed.
 
-    A waiting batch of which all slices are late is abandoned: it is never sent, so its events are
-    surely not on Kafka.  One that is sent later for other requests takes the late events along:
+    A waiting batch whose slices are all late is abandoned: it is never sent, so its events are
+    certainly not on Kafka. A batch that is sent later for other requests includes the late events:
     their outcome is unknown.
     """
     abandoned = {each.batch for each in late if each.batch is not None and _is_abandoned(each.batch, late)}

@@ -1,11 +1,11 @@
-"""What a partition rejects for now is retried by a second producer, where the retries hold up nobody.
+"""Retries batches that a partition rejects for now by a second producer, so that they block no others.
 
-aiokafka has one produce request at a time with each broker, retries a rejected batch forever and
-waits out the pause before a retry inside of that request: one partition below its min ISR would
-hold up all others of its broker.  So a rejected batch moves, with the producer id and the sequence
-number that it has: to Kafka it is a retry of the same batch, which is appended once.  So does one
+aiokafka sends one produce request at a time to each broker, retries a rejected batch forever and
+pauses before a retry inside that request: one partition below its min ISR would
+block all others of its broker. So a rejected batch moves, with the producer id and the sequence
+number that it has: for Kafka it is a retry of the same batch, which is appended once. So does a batch
 whose partition lost its leader before it was sent: aiokafka would request the leader without a pause.
-While a batch is here its partition's queue sends nothing else; when Kafka has it, the queue's next
+While a batch is here its partition's queue sends nothing else. When Kafka has it, the queue's next
 batch goes through the first producer again.
 """
 
@@ -27,20 +27,20 @@ logger = logging.getLogger(__name__)
 
 #: The attribute of a first producer's sender that holds its second producer.
 _SECOND: Final = "onramp_second"
-#: A topic that was just created again is not known to every broker.
+#: A recreated topic is not known to every broker at once.
 _GONE_SECONDS: Final = 30.0
-#: aiokafka requests metadata again as soon as the last answer is there.
+#: aiokafka repeats metadata requests as soon as the last answer arrives.
 METADATA_PAUSE_SECONDS: Final = 0.1
-#: The leader of a partition that has none; of one that does not exist it is None.
+#: The leader of a partition without one; for a missing partition it is None.
 NO_LEADER: Final = -1
 
 
 class MayBeAppendedError(KafkaError):  # type: ignore[misc]
-    """A batch was rejected for good after an earlier try of it whose answer is not known."""
+    """A batch was rejected permanently after an earlier attempt with an unknown answer."""
 
 
 class TopicGone:
-    """Tells whether a batch's partition has been unknown for so long that its topic must be deleted."""
+    """Decides whether a batch's partition has been unknown for so long that its topic must be deleted."""
 
     def __init__(self, clock: Callable[[], float], leader: Callable[[], int | None]) -> None:
         self._clock = clock
@@ -48,8 +48,8 @@ class TopicGone:
         self._since: float | None = None
 
     def __call__(self) -> bool:
-        """Return whether to fail the batch; aiokafka calls it whenever the batch has no leader to go to."""
-        if self._leader() == NO_LEADER:  # it may be elected hours later; giving up leaves a hole
+        """Return whether to fail the batch; aiokafka calls it while the partition has no leader."""
+        if self._leader() == NO_LEADER:  # a leader may be elected hours later; giving up leaves a hole
             self._since = None
             return False
         if self._since is None:
@@ -58,7 +58,7 @@ class TopicGone:
 
 
 class SecondProducer:
-    """Resends batches that a partition rejected, by a producer of their own, until Kafka has them."""
+    """Resends batches that a partition rejected, by a separate producer, until Kafka has them."""
 
     def __init__(
         self, producer: Callable[[], AIOKafkaProducer | None], forget: Callable[[str], None]
@@ -68,7 +68,7 @@ class SecondProducer:
         self._moved: set[TopicPartition] = set()
 
     def attach(self, first: AIOKafkaProducer) -> None:
-        """Resend from now on what partitions reject from `first`, and what of it has no leader."""
+        """Resend batches of `first` that partitions reject or that have no leader, from now on."""
         setattr(first._sender, _SECOND, self)  # noqa: SLF001
         accumulator = first._message_accumulator  # noqa: SLF001
         drain = accumulator.drain_by_nodes
@@ -80,15 +80,15 @@ class SecondProducer:
         accumulator.drain_by_nodes = drain_led
 
     def holds(self, topic: str, partition: int) -> bool:
-        """Return whether a batch of the partition is here."""
+        """Return whether this producer has a batch of the partition."""
         return TopicPartition(topic, partition) in self._moved
 
     def on_slow_batch(self, topic: str) -> None:
-        """Have the topic checked, and created if it was deleted, before its next use."""
+        """Request a check of the topic before its next use, and its creation if it was deleted."""
         self._forget(topic)
 
     def resend(self, batch: Any) -> bool:
-        """Send the batch again as it is; return False when there is no producer for it now."""
+        """Send the batch again unchanged; return False if there is no producer for it now."""
         producer = self._producer()
         if producer is None:
             return False
@@ -109,7 +109,7 @@ class SecondProducer:
         for tp in [*accumulator._batches]:  # noqa: SLF001
             if tp in muted or accumulator._cluster.leader_for_partition(tp) not in (None, NO_LEADER):  # noqa: SLF001
                 continue
-            # As if it were sent now: it gets the first producer's next sequence number.
+            # Treated as sent now: it gets the first producer's next sequence number.
             batch = accumulator._pop_batch(tp)  # noqa: SLF001
             if self.resend(batch):
                 accumulator._pending_batches.remove(batch)  # noqa: SLF001
@@ -122,7 +122,7 @@ class SecondProducer:
 
 
 class _MovingHandler(SendProduceReqHandler):  # type: ignore[misc]
-    """Moves what partitions rejected; what failed on the connection stays: that is everybody's."""
+    """Moves batches that partitions rejected; batches that failed with the connection stay."""
 
     def create_request(self) -> Any:
         KAFKA_REQUESTS_TALLY.add()
@@ -137,7 +137,7 @@ class _MovingHandler(SendProduceReqHandler):  # type: ignore[misc]
     def _can_retry(self, error: Exception, batch: Any) -> bool:
         can_retry: bool = super()._can_retry(error, batch)
         if not can_retry and batch.retry_count > 1:
-            # Kafka looks at a batch's size before it looks whether it has the batch already.
+            # Kafka checks a batch's size before it checks whether it has the batch already.
             batch.failure(MayBeAppendedError(type(error).__name__))
         return can_retry
 
@@ -149,13 +149,13 @@ class _MovingHandler(SendProduceReqHandler):  # type: ignore[misc]
 
 
 class _Pending(set[Any]):
-    """The batches that a producer waits for; one that moved was removed before it is done."""
+    """The batches that a producer waits for; a moved batch is removed before it is done."""
 
     remove = set.discard
 
 
 def make_movable(producer: AIOKafkaProducer) -> AIOKafkaProducer:
-    """Let batches be moved from this producer, or to it; return the same producer."""
+    """Allow batches to move from this producer or to it; return the same producer."""
     producer._message_accumulator._pending_batches = _Pending()  # noqa: SLF001
     return producer
 

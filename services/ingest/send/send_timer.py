@@ -1,8 +1,8 @@
-"""Decides when batches are sent: those of all queues together, one linger apart, and at once after a pause.
+"""Schedules sends: the batches of all queues together, one linger apart, and at once after a pause.
 
-aiokafka sends what it has as soon as a broker is free, one request at a time, and its own linger
-is per batch: with a queue per partition almost every single event would be a produce request of
-its own.  Batches that are sent together share a request for each broker, and stay open until then.
+aiokafka sends its batches as soon as a broker is free, one request at a time, and its own linger
+is per batch: with a queue per partition almost every single event would be a separate produce
+request. Batches that are sent together share a request per broker, and stay open until then.
 """
 
 import asyncio
@@ -13,10 +13,10 @@ from services.ingest.send.kafka_producer import ProducerInstance, ProducerManage
 
 
 class ScheduledQueue(Protocol):
-    """A queue with a batch that waits to be sent."""
+    """A queue with a waiting batch."""
 
     def send_next(self, instance: ProducerInstance) -> None:
-        """Start to send the oldest batch through `instance`."""
+        """Start sending the oldest batch through `instance`."""
         ...
 
 
@@ -33,7 +33,7 @@ class SendTimer:
         self._closed = False
 
     def schedule(self, queue: ScheduledQueue, *, full: bool) -> None:
-        """Have `queue` send its oldest batch the next time, which is now if that batch is full."""
+        """Schedule `queue` for the next send, which is now if its oldest batch is full."""
         self._queues[queue] = None
         if self._waiting is not None or self._closed or (self._next is not None and not full):
             return
@@ -46,7 +46,7 @@ class SendTimer:
             self._next = loop.call_at(due, self._fire)
 
     async def stop(self) -> None:
-        """Send nothing more."""
+        """Stop sending."""
         self._closed = True
         self._cancel()
         if self._waiting is not None:

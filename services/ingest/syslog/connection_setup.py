@@ -1,4 +1,4 @@
-"""A syslog connection from its first moment: over TLS it has a place and a deadline for its handshake."""
+"""Sets up a syslog connection: over TLS it has a place and a deadline from before its handshake."""
 
 import asyncio
 import ssl
@@ -11,7 +11,7 @@ _READ_BYTES: Final = 64 * 1024
 
 
 class Opened(asyncio.Protocol):
-    """One connection, whose messages are read once its handshake is done (RFC 5425)."""
+    """A connection whose messages are read once its handshake is done (RFC 5425)."""
 
     transport: asyncio.Transport
     peer: str
@@ -27,7 +27,7 @@ class Opened(asyncio.Protocol):
         self._handshake: asyncio.Future[None] | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin if there is a place, or close at once: a handshake costs more than all that is rejected."""
+        """Begin if there is a place, else close at once: a handshake costs more than a rejection."""
         self.transport = transport
         self.peer = peer_of(transport.get_extra_info("peername"))
         if not self._take(self):
@@ -46,7 +46,7 @@ class Opened(asyncio.Protocol):
             await self._handshake
 
     async def read(self, within: float) -> bytes:
-        """Return what comes next; nothing at the stream's end, and after `within` seconds of silence."""
+        """Return the next bytes; none at the stream's end, and after `within` seconds of silence."""
         try:
             async with asyncio.timeout(within):
                 return await self._reader.read(_READ_BYTES)
@@ -54,17 +54,17 @@ class Opened(asyncio.Protocol):
             return b""
 
     async def end(self) -> None:
-        """Close, and wait until the client has confirmed it, over TLS at most for a handshake's time."""
+        """Close, and wait until the client has confirmed it, over TLS at most the time of a handshake."""
         self.close()
         if self._writer is not None:
             await self._writer.wait_closed()
 
     def close(self) -> None:
-        """Say that this is the end, and wait for nothing."""
+        """Close without waiting."""
         (self._writer or self.transport).close()
 
     def abort(self) -> None:
-        """Free the file now, whatever the client does."""
+        """Free the file descriptor now."""
         self.transport.abort()
 
     def _on_stream(self, _: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

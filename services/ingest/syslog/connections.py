@@ -1,7 +1,7 @@
-"""The limit of syslog's connections, shared fairly: one address must not shut out all others.
+"""The limit of syslog connections, shared fairly: one address must not block all others.
 
-When all are in use, a new connection replaces one of the address that has most, if its own has
-fewer: the one that has been silent for longest.  A connection whose messages are not on Kafka yet
+When all are in use, a new connection replaces one of the address with most, if its own address has
+fewer: the one with the longest silence. A connection whose messages are not on Kafka yet
 is never replaced.
 """
 
@@ -20,14 +20,14 @@ class _Connection:
 
 
 class Connections:
-    """The open connections by the task that serves each, the longest silent first; `limit` at most."""
+    """The open connections by their serving task, longest silent first; at most `limit`."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._open: dict[Task, _Connection] = {}
 
     def add(self, task: Task, peer: str) -> bool:
-        """Add a connection of `peer`, in place of another if need be; return False if there is no room."""
+        """Add a connection of `peer`, replacing another if needed; return False if there is no room."""
         if len(self._open) >= self._limit and not self._make_room(peer):
             return False
         self._open[task] = _Connection(peer)
@@ -38,14 +38,14 @@ class Connections:
         self._open.pop(task, None)
 
     def received(self, task: Task) -> None:
-        """Note that messages came, which are on their way from now on."""
+        """Record that messages were received and are being delivered."""
         connection = self._open.pop(task, None)
         if connection is not None:
             connection.delivering = True
             self._open[task] = connection
 
     def delivered(self, task: Task) -> None:
-        """Note that its messages are on Kafka."""
+        """Record that its messages are on Kafka."""
         connection = self._open.get(task)
         if connection is not None:
             connection.delivering = False
@@ -62,7 +62,7 @@ class Connections:
 
     def _make_room(self, peer: str) -> bool:
         per_peer = Counter(connection.peer for connection in self._open.values())
-        # With as many as the other address has, the two would only replace one another by turns.
+        # With equal counts the two addresses would only replace each other in turn.
         most = max(per_peer.values())
         if per_peer[peer] + 1 >= most:
             return False

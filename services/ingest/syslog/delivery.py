@@ -1,7 +1,7 @@
 """Sends syslog messages through `accept`, until each is on Kafka or rejected.
 
-Syslog has no answers, so what an HTTP client does is done here: a batch that failed is sent again
-with the same ids, and one at which the flow itself fails is sent in halves.
+Syslog has no answers, so the retries of an HTTP client are done here: a failed batch is sent again
+with the same ids, and a batch at which the flow itself fails is sent in halves.
 """
 
 import asyncio
@@ -30,10 +30,10 @@ logger = logging.getLogger(__name__)
 SENDER: Final = Sender("syslog", None, UNLIMITED)
 LOST: Final = "lost"
 LIMITED: Final = "limited"
-#: The metric's label has said so since its first release.
+#: Label value of the metric.
 REJECTED: Final = "refused"
 _BATCH: Final = 500
-#: Longest pause before messages are sent again: their senders wait meanwhile.
+#: Maximum pause before messages are retried: their senders wait meanwhile.
 _MAX_PAUSE_SECONDS: Final = 2.0
 
 
@@ -45,21 +45,21 @@ class Delivery:
         self._log = log
         self._events = events
         self._sequence = itertools.count()
-        #: Most messages of one batch: the flow would reject a larger one as a whole.
+        #: Maximum messages of a batch: the flow would reject a larger one as a whole.
         self.batch_size = min(_BATCH, flow.limits.max_batch)
 
     def line(self, message: bytes, transport: str, peer: str) -> bytes:
-        """Return the envelope of a message that was received now, as JSON."""
+        """Return the envelope of a message received now, as JSON."""
         return orjson.dumps(to_envelope(message, now(), peer, transport, next(self._sequence)))
 
     async def send(self, messages: list[bytes], transport: str, peer: str) -> None:
-        """Deliver messages in batches: one read may have thirty thousand."""
+        """Deliver messages in batches: a read may have thirty thousand."""
         for start in range(0, len(messages), self.batch_size):
             batch = messages[start : start + self.batch_size]
             await self.deliver([self.line(message, transport, peer) for message in batch], transport)
 
     async def deliver(self, lines: list[bytes], transport: str) -> None:
-        """Send at most `batch_size` lines, again and again until each is on Kafka or rejected."""
+        """Send at most `batch_size` lines repeatedly until each is on Kafka or rejected."""
         backoff = Backoff(_MAX_PAUSE_SECONDS)
         while lines:
             lines = await self._send_once(lines, transport)
@@ -67,11 +67,11 @@ class Delivery:
                 await self._pause(backoff.fail(), len(lines), transport)
 
     async def _send_once(self, lines: list[bytes], transport: str) -> list[bytes]:
-        """Send the lines once; return those to send again."""
+        """Send the lines once; return the lines to retry."""
         request = _new_request()
         try:
             items = await self._accept(request, lines)
-        except Exception as e:  # noqa: BLE001 - logged below; nothing may end the delivery
+        except Exception as e:  # noqa: BLE001 - logged below; no error may end the delivery
             if request.step is Step.SEND or (isinstance(e, OnrampError) and e.fault.retry):
                 logger.warning("syslog messages wait", extra=_log_fields(request, e))
                 return lines
@@ -86,7 +86,7 @@ class Delivery:
     async def _in_halves(
         self, lines: list[bytes], transport: str, request: RequestContext, error: Exception
     ) -> list[bytes]:
-        """Send halves after the flow failed before SEND: a message at which it fails harms only itself."""
+        """Send halves after the flow failed before SEND, to isolate the message at which it fails."""
         if len(lines) == 1:
             logger.error("a syslog message was rejected", extra=_log_fields(request, error))
             count(transport, REJECTED, 1)
@@ -102,7 +102,7 @@ class Delivery:
         try:
             await asyncio.sleep(seconds)
         except asyncio.CancelledError:
-            if transport == "tcp":  # those of UDP are still in its queue, and counted there
+            if transport == "tcp":  # UDP messages are still in its queue and counted there
                 count(transport, LOST, waiting)
             raise
 
@@ -116,13 +116,13 @@ class Delivery:
 
 
 def count(transport: str, outcome: str, messages: int) -> None:
-    """Add to the metric of messages by transport and outcome."""
+    """Count messages by transport and outcome."""
     if messages:
         SYSLOG_MESSAGES.labels(transport, outcome).inc(messages)
 
 
 def show_none_yet(transport: str) -> None:
-    """Show each outcome at 0 before its first message: Prometheus knows an increase only from there."""
+    """Show each outcome at 0 before its first message: Prometheus needs the 0 to compute an increase."""
     for outcome in (ACCEPTED, REJECTED, LOST, LIMITED):
         SYSLOG_MESSAGES.labels(transport, outcome)
 

@@ -1,4 +1,4 @@
-"""Splits a TCP stream into messages: by octet counts or newlines (RFC 6587), whichever a message has."""
+"""Splits a TCP stream into messages by octet counts or newlines (RFC 6587), whichever a message uses."""
 
 import re
 from typing import Final
@@ -13,7 +13,7 @@ class FramingError(ValueError):
 
 
 class Framer:
-    """Splits a stream into messages of at most `limit` bytes; keeps at most one message between calls."""
+    """Splits a stream into messages of at most `limit` bytes; buffers at most one message between calls."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -39,7 +39,7 @@ class Framer:
         return messages
 
     def finish(self) -> list[bytes]:
-        """Return what is left at the stream's end: a last line without its newline."""
+        """Return the rest at the stream's end: a last line without its newline."""
         rest = bytes(self._buffer).rstrip(_ENDS)
         self._buffer.clear()
         return [rest] if rest and not self._skipping and not _COUNT.match(rest) else []
@@ -53,7 +53,7 @@ class Framer:
         if count is None:
             if len(self._buffer) < _MAX_DIGITS and self._buffer.isdigit():
                 return None
-            return self._line()  # digits that are no count: a line
+            return self._line()  # digits that are not a count: a line
         size = int(count[1])
         if size > self._limit:
             raise FramingError(f"a message of {size} bytes is announced; the limit is {self._limit}")

@@ -1,8 +1,8 @@
-"""Listens for syslog over UDP, TCP and TLS, and sends what comes through `accept`, like HTTP.
+"""Listens for syslog over UDP, TCP and TLS, and sends messages through `accept`, like HTTP.
 
-TCP: a connection is read no further until its messages are on Kafka, so in an outage a sender's
-socket fills and it keeps its queue.  UDP promises nothing: what does not fit the queue while Kafka
-is down is counted as lost.  A batch that failed is sent again with the same ids until it is
+TCP: reading from a connection pauses until its messages are on Kafka, so in an outage a sender's
+socket fills and it keeps its queue. UDP has no guarantee: messages that do not fit the queue while Kafka
+is down are counted as lost. A failed batch is sent again with the same ids until it is
 acknowledged.
 """
 
@@ -54,9 +54,9 @@ class Syslog:
         self._udp_task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Listen on the ports that are set; all workers share them."""
+        """Listen on the configured ports; all workers share them."""
         host, settings, loop = self._settings.syslog_host, self._settings, asyncio.get_running_loop()
-        # Over TLS (RFC 5425) the same follows, but for the handshake.
+        # TLS (RFC 5425) is the same except for the handshake.
         for port, tls in ((settings.syslog_tcp_port, None), (settings.syslog_tls_port, settings.tls())):
             if port:
                 show_none_yet("tcp")
@@ -70,7 +70,7 @@ class Syslog:
             self._udp_task = asyncio.create_task(self._drain(), name="syslog-udp")
 
     async def stop(self, within: float) -> None:
-        """Receive no more; deliver what was received within `within` seconds, then give up the rest."""
+        """Stop receiving; deliver received messages within `within` seconds, then drop the rest."""
         for server in self._servers:
             server.close()
         if self._transport is not None:
@@ -95,13 +95,13 @@ class Syslog:
 
     @property
     def waiting(self) -> int:
-        """Return how many messages that came over UDP are not on Kafka yet."""
+        """Return the number of UDP messages that are not on Kafka yet."""
         return len(self._queue)
 
     # --- TCP ------------------------------------------------------------------------------
 
     def _take(self, opened: Opened) -> bool:
-        """Serve the connection if it may send and has a place; return False if not."""
+        """Serve the connection if it may send and has a place; else return False."""
         if self._sources.admits(opened.peer):
             task = asyncio.get_running_loop().create_task(self._serve(opened))
             task.add_done_callback(partial(self._served, opened))
@@ -119,14 +119,14 @@ class Syslog:
             await self._read(opened, task)
             await opened.end()
         except (OSError, asyncio.CancelledError):
-            pass  # the sender left, or the gateway stops: what was read is on Kafka or with the sender
+            pass  # the sender disconnected or the gateway stops: the sender or Kafka has each message
         except FramingError as e:
             count("tcp", REJECTED, 1)
             logger.warning("syslog connection rejected", extra={"reason": str(e)})
 
     def _served(self, opened: Opened, task: asyncio.Task[None]) -> None:
         self._connections.remove(task)
-        # The place may be another's already, and the file goes with it.
+        # Another connection may have the place already, so the file is freed with it.
         (opened.close if self._closing else opened.abort)()
 
     async def _read(self, opened: Opened, task: asyncio.Task[None]) -> None:
@@ -145,8 +145,8 @@ class Syslog:
     async def _wait_for_quota(self, peer: str, messages: int) -> None:
         """Wait until `peer` may send more; all its connections share one quota.
 
-        After `messages` were read and before they are counted: connections that count first would
-        all read at once, and consume together what is everybody's.
+        Called after `messages` were read and before they are counted: connections that count first would
+        all read at once, and together exceed the quota.
         """
         try:
             while True:

@@ -1,7 +1,7 @@
-"""Syslog messages as envelopes: RFC 5424, RFC 3164, and whatever else daemons send.
+"""Converts syslog messages to envelopes: RFC 5424, RFC 3164, and other formats that daemons send.
 
-A message that is neither is kept whole as text: in syslog nothing can be rejected.  Nothing is
-guessed: RFC 3164 has neither year nor zone, so its timestamp stays a text and the envelope's is
+A message in another format is stored whole as text, because syslog cannot reject. No value is
+guessed: RFC 3164 has neither year nor zone, so its timestamp stays text and the envelope's is
 the time of receipt.
 """
 
@@ -39,8 +39,8 @@ _HIGHEST_PRI: Final = 191
 def to_envelope(raw: bytes, received_at: str, peer: str, transport: str, sequence: int) -> dict[str, Any]:
     """Return the `syslog_message` envelope of one message.
 
-    The id is a hash of the content and the receipt (time, peer, transport, count): two equal lines
-    are two messages, and a message that is sent to Kafka twice keeps its id.
+    The id is a hash of the content and its reception (time, peer, transport, count): two equal lines
+    are two messages, and a message that is sent to Kafka twice has the same id.
     """
     payload = parse(raw) | {"transport": transport, "peer": peer}
     receipt = f"{received_at}|{peer}|{transport}|{sequence}|".encode()
@@ -56,7 +56,7 @@ def to_envelope(raw: bytes, received_at: str, peer: str, transport: str, sequenc
 
 
 def parse(raw: bytes) -> dict[str, Any]:
-    """Return the typed fields of a message; those it does not have are None."""
+    """Return the typed fields of a message; missing fields are None."""
     text, encoding = _text(raw)
     for form, pattern in (("rfc5424", _5424), ("rfc3164", _3164), ("unknown", _PRI)):
         match = pattern.fullmatch(text)
@@ -95,7 +95,7 @@ def _structured(text: str) -> dict[str, dict[str, str]]:
 
 
 def _text(raw: bytes) -> tuple[str, str]:
-    """Return the message as text, and its encoding.  NUL, which no database text can hold, becomes U+FFFD."""
+    """Return the message as text, and its encoding. NUL, which Postgres cannot store, becomes U+FFFD."""
     try:
         return raw.decode().replace("\0", "\ufffd"), "utf-8"
     except UnicodeDecodeError:
@@ -103,7 +103,7 @@ def _text(raw: bytes) -> tuple[str, str]:
 
 
 def _timestamp(payload: dict[str, Any]) -> str | None:
-    """Return the message's timestamp if an envelope may have it: Python's `fromisoformat` reads more."""
+    """Return the message's timestamp if it is valid in an envelope: Python's `fromisoformat` accepts more."""
     timestamp = payload["timestamp"]
     if payload["format"] != "rfc5424" or timestamp is None:
         return None

@@ -1,4 +1,4 @@
-"""Which addresses may send syslog, and how much: syslog has no keys, only addresses."""
+"""Permissions and quotas of syslog senders by address: syslog has no keys."""
 
 import ipaddress
 import logging
@@ -14,7 +14,7 @@ _SECONDS_BETWEEN_LINES: Final = 10.0
 
 
 class Sources:
-    """Admits the networks of the settings, everybody without any, and keeps quotas by address."""
+    """Admits addresses in the configured networks (all, if none is configured), with a quota per address."""
 
     def __init__(self, settings: IngestSettings, quotas: Quotas) -> None:
         self._settings = settings
@@ -33,7 +33,7 @@ class Sources:
         return False
 
     def delay(self, peer: str) -> float:
-        """Return the seconds until `peer` may send more; 0 when it may now."""
+        """Return the seconds until `peer` may send more; 0 for now."""
         return max(self._all.delay(), self._of(peer).delay())
 
     def charge(self, peer: str, messages: int, size: int) -> None:
@@ -43,7 +43,7 @@ class Sources:
 
     def _of(self, peer: str) -> Quota:
         settings = self._settings
-        # No key has such a name: it has a space.
+        # The space makes it different from any key's name.
         return self._quotas.with_limits(
             f"syslog {peer}",
             settings.syslog_source_events_per_second,
@@ -51,7 +51,7 @@ class Sources:
         )
 
     def _log_rejected(self, peer: str) -> None:
-        # At most a line in ten seconds: senders could flood the log.
+        # At most one line in ten seconds: senders could flood the log.
         now = time.monotonic()
         if now - self._logged_at >= _SECONDS_BETWEEN_LINES:
             self._logged_at = now
@@ -66,6 +66,6 @@ def _is_within(peer: str, networks: "tuple[ipaddress.IPv4Network | ipaddress.IPv
         address = ipaddress.ip_address(peer)
     except ValueError:
         return False
-    # What listens on `::` sees IPv4 as ::ffff:10.0.0.1.
+    # A socket on `::` gets IPv4 addresses as ::ffff:10.0.0.1.
     plain = getattr(address, "ipv4_mapped", None) or address
     return any(plain in network for network in networks)
