@@ -1,4 +1,4 @@
-"""When something that failed is tried again: the one backoff of the gateway and the writer."""
+"""The retry backoff of the gateway and the writer."""
 
 import random
 from math import inf
@@ -12,27 +12,27 @@ MAX_SECONDS: Final = _SECONDS[-1] * (1 + _JITTER)
 
 
 class Backoff:
-    """Counts failures in a row, and is due again after a pause that grows with them."""
+    """Counts consecutive failures, and is due again after a pause that grows with them."""
 
-    def __init__(self, most: float = _SECONDS[-1]) -> None:
-        self._most = most
+    def __init__(self, max_seconds: float = _SECONDS[-1]) -> None:
+        self._max_seconds = max_seconds
         self._failures = 0
         self._due = -inf
 
     def is_due(self) -> bool:
-        """Whether the pause is over."""
+        """Return whether the pause is over."""
         return monotonic() >= self._due
 
     def fail(self) -> float:
-        """Count a failure; returns the seconds until it is due again: 0.2 to `most`, with 20 % jitter."""
-        seconds = min(_SECONDS[min(self._failures, len(_SECONDS) - 1)], self._most)
+        """Count a failure; return the seconds until it is due: 0.2 to `max_seconds`, with 20 % jitter."""
+        seconds = min(_SECONDS[min(self._failures, len(_SECONDS) - 1)], self._max_seconds)
         seconds *= random.uniform(1 - _JITTER, 1 + _JITTER)  # noqa: S311
         self._failures += 1
         self.pause(seconds)
         return seconds
 
     def pause(self, seconds: float) -> None:
-        """Be due in `seconds`, whatever failed before."""
+        """Be due in `seconds`, independent of earlier failures."""
         self._due = monotonic() + seconds
 
     def succeed(self) -> None:

@@ -1,6 +1,6 @@
-"""The landing table of a source's changes: its schema, its columns and its name.
+"""Defines the landing table of a source's changes: its schema, columns and name.
 
-The writer appends to it what it reads of a source's topics; the modeler merges it into the public table.
+The writer appends the records of a source's topics to it; the merger merges it into the public table.
 """
 
 from hashlib import sha256
@@ -8,22 +8,22 @@ from typing import Final, NamedTuple
 
 import orjson
 
-#: No message may write to it: a change that no source sent would become a row.
+#: Closed to producers: otherwise a change that no source sent would become a row.
 SCHEMA: Final = "landing"
 CHANGE: Final = "change"
-#: Said in the transaction that lands changes.
+#: Notified in the transaction that lands changes.
 CHANNEL: Final = "onramp_landing"
-#: What Debezium tells of transactions: their BEGIN, and their END with the counts of their changes.
+#: Debezium's transaction records: BEGIN, and END with the counts of changes.
 TRANSACTION: Final = "transaction"
 _SEPARATOR: Final = "__"
-#: No name without a cut has it.
+#: Marks a cut name; no other name has it.
 _CUT: Final = "~"
 _MAX_NAME_BYTES: Final = 63
 _DIGITS: Final = 12
 
 
 class Column(NamedTuple):
-    """A column, its type by Postgres' short name."""
+    """A column with Postgres' short name of its type."""
 
     name: str
     type: str
@@ -40,7 +40,7 @@ COLUMNS: Final = (Column("_partition", "integer"), Column("_offset", "bigint"), 
 def name_of(source: str, schema: str, table: str) -> str:
     """Return the name of the landing table of a source's table: `<source>__<schema>__<table>`.
 
-    A name that would be too long, or that another table could have too, is cut and has a digest.
+    A name that would be too long or ambiguous is cut and gets a digest.
     """
     parts = (source, schema, table)
     plain = _SEPARATOR.join(parts)
@@ -52,7 +52,7 @@ def name_of(source: str, schema: str, table: str) -> str:
 
 
 def transactions_of(source: str) -> str:
-    """Return the name of the table of a source's transactions; no table of it has that name."""
+    """Return the name of the table of a source's transactions; no captured table has that name."""
     return f"{source}{_SEPARATOR}{TRANSACTION}"
 
 

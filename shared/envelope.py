@@ -1,7 +1,7 @@
 """Parses and checks envelopes, the events that producers send, in the gateway and again in the writer.
 
-Any Kafka client may write to the topics that the writer reads, so the writer trusts
-nothing that the gateway has checked; both parse envelopes with this module alone.
+Any Kafka client may write to the topics that the writer reads, so the writer does not rely on
+the gateway's checks; both parse envelopes with this module only.
 """
 
 import re
@@ -16,12 +16,12 @@ from shared.errors import BAD_ENVELOPE, UserError
 Id = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9._:-]{1,128}\Z")]
 EventName = Annotated[str, Meta(pattern=r"\A[a-z][a-z0-9_]{0,62}\Z")]
 Moment = Annotated[datetime, Meta(tz=True)]
-#: Without control characters: it is printed, and a terminal would obey escape codes.
+#: Without control characters: it is printed, and a terminal would execute escape codes.
 Version = Annotated[str, Meta(pattern=r"\A[^\x00-\x1f\x7f-\x9f]{1,32}\Z")]
 
 
 class Metadata(msgspec.Struct, frozen=True):
-    """The identity of an event.  Further keys are ignored here and kept in the bytes on Kafka."""
+    """The identity of an event. Further keys are ignored here and preserved in the bytes on Kafka."""
 
     id: Id
     timestamp: Moment
@@ -31,7 +31,7 @@ class Metadata(msgspec.Struct, frozen=True):
 class Envelope(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One event.  `payload` is a slice of the producer's own bytes, a JSON object.
 
-    `pipeline_context` is empty unless the sender names destinations itself.
+    `pipeline_context` is empty unless the sender names destinations.
     """
 
     metadata: Metadata
@@ -44,15 +44,15 @@ _Shape = TypeVar("_Shape", bound=msgspec.Struct)
 
 _BRACE: Final = ord("{")
 _DECODER: Final = msgspec.json.Decoder(Envelope)
-#: A name of a field is the sender's: of one that is unknown at most so many characters are shown.
+#: Maximum shown characters of an unknown field's name, which the sender controls.
 _LONGEST: Final = 200
 _AT: Final = " - at `$"
-#: A place as msgspec writes it; what else stands at the end of its message is the name of a field.
+#: A place in msgspec's format; other text at the end of its message is the name of a field.
 _PATH: Final = re.compile(r"[A-Za-z_.\[\]]{0,100}`")
 
 
 def parse(value: bytes | msgspec.Raw) -> Envelope:
-    """Parse the envelope in `value`.  Raises `UserError` with a JSON Pointer to what is wrong.
+    """Parse the envelope in `value`. Raises `UserError` with a JSON Pointer to the fault.
 
     Checks members and their types; `strict_json` checks that the bytes are strict JSON.
     """
@@ -68,7 +68,7 @@ def parse(value: bytes | msgspec.Raw) -> Envelope:
 
 
 def as_utc(timestamp: datetime) -> datetime:
-    """Return an event's timestamp in UTC.  Raises `UserError` outside the years 1 to 9999 there."""
+    """Return an event's timestamp in UTC. Raises `UserError` outside the years 1 to 9999 in UTC."""
     try:
         return timestamp.astimezone(UTC)
     except OverflowError:
@@ -78,7 +78,7 @@ def as_utc(timestamp: datetime) -> datetime:
 
 
 def decode(value: bytes | msgspec.Raw, shape: type[_Shape]) -> _Shape:
-    """Decode `value` as another type than the envelope.  Raises the same `UserError` as `parse`."""
+    """Decode `value` as a type other than the envelope. Raises the same `UserError` as `parse`."""
     try:
         return msgspec.json.decode(value, type=shape)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as e:
@@ -94,6 +94,6 @@ def _as_user_error(error: Exception) -> UserError:
 
 
 def _shown(text: str) -> str:
-    """Return a text that names a sender's field, escaped and cut so that logs and databases store it."""
+    """Return the name of a sender's field, escaped and cut so that logs and databases can store it."""
     shown = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…`"
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in shown)

@@ -1,8 +1,8 @@
-"""The error table: every way an event can fail, whose fault it is and how to fix it.
+"""The error table: every failure of an event, its cause and its fix.
 
-``docs/errors.md`` and the gateway's ``/errors/<code>`` pages are generated from it.  A
-fault's kind decides what becomes of the event: *rejected* by the gateway (nothing was produced), *parked*
-(the event or its sender is at fault: an operator must act) or *waiting* (we or the
+``docs/errors.md`` and the gateway's ``/errors/<code>`` pages are generated from it. The
+kind of a fault decides the event's outcome: *rejected* by the gateway (nothing was produced), *parked*
+(the event or its sender is at fault: an operator must act) or *waiting* (Onramp or the
 infrastructure are at fault: it lands later by itself).
 """
 
@@ -17,7 +17,7 @@ from shared.steps import Step
 
 
 class Kind(StrEnum):
-    """Whose fault it is, and so what becomes of the event."""
+    """The kind of a fault, which decides the event's outcome."""
 
     REJECTED = "rejected"
     PARKED = "parked"
@@ -36,22 +36,22 @@ class Fault:
     fix: str
     status: int | None = None
     retry: bool = False
-    #: At the gateway: False means that nothing was produced, None that it is unknown.
+    #: At the gateway: False if nothing was produced, None if unknown.
     accepted: bool | None = False
 
     @property
     def level(self) -> int:
-        """Return the log level: WARNING for a client's fault, ERROR for ours."""
+        """Return the log level: WARNING for a client's fault, ERROR for an internal one."""
         return logging.ERROR if self.kind is Kind.WAITING or self.retry else logging.WARNING
 
 
 class OnrampError(Exception):
-    """An event or request failed for a reason that the error table knows.
+    """An event or request failed for a reason in the error table.
 
-    `detail` says what happened without any payload value; `pointer` is the JSON Pointer
+    `detail` describes the failure without payload values; `pointer` is the JSON Pointer
     (RFC 6901) of the place at fault, empty for the whole document.  `step` and `accepted`
-    are the table's unless `at` or `surely` sets them.  `sqlstate`, `column` and `constraint` are
-    what a database said, if one did (`of_database`).
+    come from the table unless `at` or `surely` sets them. `sqlstate`, `column` and `constraint` come
+    from the database's error, if any (`of_database`).
     """
 
     sqlstate: str | None = None
@@ -67,30 +67,30 @@ class OnrampError(Exception):
         self.accepted = fault.accepted
 
     def at(self, step: Step) -> Self:
-        """Set the step at which it failed, and return it: one fault can happen at more than one step."""
+        """Set the step of the failure and return self: a fault can happen at more than one step."""
         self.step = step
         return self
 
     def surely(self, *, accepted: bool) -> Self:
-        """Set whether the event is on Kafka, and return it: the caller may know when the table does not."""
+        """Set whether the event is on Kafka and return self: the caller may know more than the table."""
         self.accepted = accepted
         return self
 
     def of_database(self, sqlstate: str | None, column: str | None, constraint: str | None) -> Self:
-        """Set what a database said, and return it; names alone, never a value."""
+        """Set the names in a database's error, never values, and return self."""
         self.sqlstate, self.column, self.constraint = sqlstate or None, column or None, constraint or None
         return self
 
     def kept(self) -> Self:
-        """The same, to be kept as a verdict: without the frames it came through.
+        """Return self without traceback and causes, to be stored as a verdict.
 
-        They hold whatever they saw, the list with this verdict too: a cycle, which nobody frees for long.
+        Frames reference their locals, including the list with this verdict: a cycle that is freed late.
         """
         self.__traceback__ = self.__context__ = self.__cause__ = None
         return self
 
     def __reduce__(self) -> tuple[type["OnrampError"], tuple[Fault, str, str], dict[str, Any]]:
-        # Spark pickles errors from workers to the driver; __init__ takes other arguments than Exception's.
+        # Spark pickles errors from workers to the driver; __init__ has other arguments than Exception's.
         return type(self), (self.fault, self.detail, self.pointer), self.__dict__
 
 
@@ -99,7 +99,7 @@ class UserError(OnrampError):
 
 
 class InfrastructureError(OnrampError):
-    """We or the infrastructure are at fault: the same bytes may succeed later."""
+    """Onramp or the infrastructure is at fault: the same bytes may succeed later."""
 
 
 def _rejected(code: str, status: int, step: Step, title: str, fix: str) -> Fault:
@@ -392,9 +392,9 @@ INTERNAL: Final = _waiting(
 
 # --- the writer ---------------------------------------------------------------------------
 _SEND_AGAIN: Final = "send the event again (docs/parked-events.md, Sending a parked event again)."
-#: How an operator lands a parked event as soon as the cause is fixed: replayed, it keeps its place on Kafka.
+#: How an operator lands a parked event once the cause is fixed; a replayed event keeps its position on Kafka.
 _AGAIN: Final = f"then replay it (`onramp errors replay`), or {_SEND_AGAIN}"
-#: Of what was refused at SORT: which way depends on who was wrong, the registry or the event.
+#: The fix for events refused at SORT depends on the cause, the registry or the event.
 _IF_WRONG: Final = (
     "If it is wrong, replay the event into a table of the default database that its topic may address "
     f"(`--to SCHEMA.TABLE`), or correct the destination and {_SEND_AGAIN}"

@@ -1,7 +1,7 @@
-"""A line for every event, up to so many a second and process; beyond that a sample and how many are left out.
+"""Logs a line per event up to a rate per process; above it a sample and the number of omitted lines.
 
 `logging` costs 35 µs a line, more than the event itself, so these lines are written without it
-(docs/adr/0044-event-lines.md).  Lines about failures win: they may borrow those of the next second.
+(docs/adr/0044-event-lines.md).  Lines about failures have priority: they may borrow from the next second.
 """
 
 import atexit
@@ -15,16 +15,16 @@ from typing import Any, Final
 from shared import logs
 
 Entry = dict[str, Any]
-#: Writes lines, and returns how many it did not write.
+#: Writes lines, and returns the number of unwritten ones.
 Write = Callable[[Sequence[bytes]], int | None]
 
 _SECOND: Final = 1.0
-#: The outcome of lines that nobody read in time.
+#: The outcome of lines that were not read in time.
 _UNWRITTEN: Final = "unwritten"
 
 
 class EventLines:
-    """The lines about events of one process; any of its threads may write some."""
+    """The event lines of one process; any of its threads may write."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class EventLines:
         atexit.register(self.tell_left_out, is_last=True)
 
     def grant(self, failures: int, others: int = 0) -> tuple[int, int]:
-        """Return how many lines are to be written now: of events that failed, and of the others."""
+        """Return the number of lines to write now, for failed events and for others."""
         with self._lock:
             now = self._clock()
             level = min(self._level + (now - self._at) * self._per_second, self._per_second)
@@ -60,7 +60,7 @@ class EventLines:
         return of_failures, of_others
 
     def write(self, message: str, entries: Iterable[Entry]) -> None:
-        """Write a line for each of `entries`: as many as were granted."""
+        """Write a line for each of `entries`, as many as were granted."""
         if unwritten := self._lines(message, entries):
             self.leave_out({_UNWRITTEN: unwritten})
 
@@ -69,7 +69,7 @@ class EventLines:
         return self._write([logs.line(head | entry) for entry in entries])
 
     def leave_out(self, counts: Mapping[str, int]) -> None:
-        """Count events without a line, by outcome; within a second a line tells how many there were."""
+        """Count events without a line, by outcome; a summary line follows within a second."""
         with self._lock:
             is_told = bool(self._left_out)
             for outcome, n in counts.items():
@@ -80,35 +80,35 @@ class EventLines:
             self._tell_later()
 
     def tell_left_out(self, *, is_last: bool = False) -> None:
-        """Write how many events have had no line since the last time, if there were any."""
+        """Write the number of events without a line since the last summary, if any."""
         with self._lock:
             left_out, self._left_out = self._left_out, {}
         if left_out:
             counts = {str(outcome): n for outcome, n in left_out.items()}
             entry = {"left_out": counts, "lines_per_second": self._per_second}
             if self._lines("event lines left out", [entry]) and not is_last:
-                self.leave_out(left_out)  # told when somebody reads again
+                self.leave_out(left_out)  # reported when the log is read again
 
     def _tell_later(self) -> None:
         timer = threading.Timer(_SECOND, self.tell_left_out)
         timer.daemon = True
         try:
             timer.start()
-        except RuntimeError:  # no thread is to be had, or the process ends: nobody fails for a line
+        except RuntimeError:  # no thread is available, or the process ends
             self.tell_left_out(is_last=True)
 
 
 @cache
 def of_process(service: str, logger: str, per_second: int) -> EventLines:
-    """Return the lines of this process, of all its threads together."""
+    """Return the event lines of this process, shared by all its threads."""
     return EventLines(service, logger, per_second)
 
 
 def wanted(per_second: int, level: str) -> int:
-    """Return how many lines a second there are when `level` is the least that is logged: they are at INFO."""
+    """Return the lines per second at the minimum log level `level`: event lines are at INFO."""
     return per_second if logging.getLevelNamesMapping().get(level, logging.INFO) <= logging.INFO else 0
 
 
-def spread(count: int, most: int) -> list[int]:
-    """Return the places of `most` of `count`, evenly spread."""
-    return [n * count // most for n in range(most)] if most < count else list(range(count))
+def spread(count: int, limit: int) -> list[int]:
+    """Return the indexes of at most `limit` of `count` items, evenly spread."""
+    return [n * count // limit for n in range(limit)] if limit < count else list(range(count))

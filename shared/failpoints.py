@@ -1,11 +1,11 @@
 """Named points at which a test can stop a service in the middle of its work.
 
 Off unless ``ONRAMP_FAILPOINTS`` is set, e.g. ``writer.before_commit=kill``; several are
-separated by commas.  Actions: ``kill`` (SIGKILL to the process group's leader named by
+separated by commas. Actions: ``kill`` (SIGKILL to the process group's leader named by
 ``ONRAMP_FAILPOINT_PID``, else to this process), ``pause`` (touch the file
-``ONRAMP_FAILPOINT_DIR/<name>`` and wait until it is removed).  A pause proves to the test
-that the point was reached: it sees the file.  Points with data (`meet`) have a third action:
-``raise``, or ``raise:TEXT`` only for data that contains the text, raises an unforeseen exception.
+``ONRAMP_FAILPOINT_DIR/<name>`` and wait until it is removed). A pause shows the test
+that the point was reached, by the file. Points with data (`meet`) have a third action:
+``raise``, or ``raise:TEXT`` only for data that contains the text, raises an unexpected exception.
 """
 
 import os
@@ -30,7 +30,7 @@ class FailpointError(Exception):
 
 
 def reach(name: str) -> None:
-    """Do what the environment asks for at this point; usually nothing, at no cost."""
+    """Run the action that the environment sets for this point; usually none, at no cost."""
     action = _ARMED.get(name) if _ARMED else None
     if action == "kill":
         os.kill(int(os.environ.get("ONRAMP_FAILPOINT_PID", os.getpid())), signal.SIGKILL)
@@ -39,7 +39,7 @@ def reach(name: str) -> None:
 
 
 def meet(name: str, columns: Iterable[Iterable[object]]) -> None:
-    """Raise if the environment asks for it and a value contains its text; usually reads nothing."""
+    """Raise if the environment sets this point and a value contains its text; usually reads nothing."""
     action, _, wanted = _ARMED.get(name, "").partition(":") if _ARMED else ("", "", "")
     if action == "raise" and any(wanted in str(value) for column in columns for value in column):
         raise FailpointError(name)

@@ -1,8 +1,8 @@
-"""uvicorn's HTTP/1.1 protocol, which declines every offer to change the protocol.
+"""uvicorn's HTTP/1.1 protocol that declines every protocol upgrade.
 
-A client may offer another protocol in any request (Java's HttpClient and `curl --http2` offer `h2c`), and a
-server that does not want it answers the request as HTTP/1.1 (RFC 9110, section 7.8). llhttp stops behind the
-headers of such a request: uvicorn 0.54 drops the body that it has read, and takes the rest of it for the next
+A client may offer an upgrade in any request (Java's HttpClient and `curl --http2` offer `h2c`), and a
+server that declines answers the request as HTTP/1.1 (RFC 9110, section 7.8). llhttp stops after the
+headers of such a request: uvicorn 0.54 drops the body bytes read so far, and parses the rest as the next
 request, which behind a proxy is request smuggling.
 """
 
@@ -27,7 +27,7 @@ class Http11Protocol(HttpToolsProtocol):
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
-        # The parser keeps what it is given here: a request without an offer pays nothing for the others.
+        # The parser keeps these callbacks: a request without an upgrade has no extra cost.
         callbacks = SimpleNamespace(
             on_message_begin=self.on_message_begin,
             on_url=self.on_url,
@@ -39,7 +39,7 @@ class Http11Protocol(HttpToolsProtocol):
         self.parser = _parser(callbacks)
 
     def data_received(self, data: bytes) -> None:
-        """Feed the parser; behind the headers of an offer, feed one that reads the body."""
+        """Feed the parser; after the headers of an upgrade request, feed one that reads the body."""
         self._unset_keepalive_if_required()
         while not self.transport.is_closing():
             try:
@@ -57,12 +57,12 @@ class Http11Protocol(HttpToolsProtocol):
                 return
 
     def _on_message_complete(self) -> None:
-        # The parser takes a request with an offer for complete at the end of its headers.
+        # The parser treats an upgrade request as complete at the end of its headers.
         if not self.parser.should_upgrade():
             self.on_message_complete()
 
     def _decline(self) -> None:
-        """Take a parser that has read this request's headers as if they had no offer."""
+        """Replace the parser by one that has read this request's headers without the upgrade."""
         line = b"%b / HTTP/%b\r\n" % (self.parser.get_method(), self.parser.get_http_version().encode())
         headers = b"".join(b"%b: %b\r\n" % each for each in self.headers if each[0] != b"upgrade")
         callbacks = _BehindHeaders(self)
@@ -73,13 +73,13 @@ class Http11Protocol(HttpToolsProtocol):
 
 def _parser(callbacks: object) -> httptools.HttpRequestParser:
     parser = httptools.HttpRequestParser(callbacks)
-    # As uvicorn's own: bytes behind the last request of a connection are dropped, not an error.
+    # Like uvicorn's own: bytes after the last request of a connection are dropped, not an error.
     parser.set_dangerous_leniencies(lenient_data_after_close=True)
     return parser
 
 
 class _BehindHeaders:
-    """A parser's callbacks that leave out the headers of the first request: the protocol has them."""
+    """Parser callbacks that skip the headers of the first request, which the protocol has already."""
 
     def __init__(self, protocol: Http11Protocol) -> None:
         self._protocol = protocol

@@ -1,8 +1,8 @@
-"""An admin client of Kafka that tells a group without offsets from one whose coordinator is not ready.
+"""A Kafka admin client that distinguishes a group without offsets from one whose coordinator is not ready.
 
-aiokafka drops the error of an OffsetFetch answer (its `list_consumer_group_offsets` reads the topics
-alone), so a coordinator that still reads its log looks like a group that has committed nothing; and
-one that is moving, or was never asked for before, is an error that passes within seconds.
+aiokafka drops the error of an OffsetFetch response (its `list_consumer_group_offsets` reads the topics
+alone), so a coordinator that still loads its log looks like a group without commits. The error
+of a coordinator that is moving or new passes within seconds.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from aiokafka.structs import OffsetAndMetadata
 from shared.kafka_topic_ids import TopicIdsRequest, topic_ids
 
 _AGAIN_SECONDS: Final = 0.2
-#: The coordinator of a group moves, or reads what the group has committed, or its log is being made.
+#: The group's coordinator is moving or loading, or its log is being created.
 _NOT_READY: Final = (
     GroupCoordinatorNotAvailableError,
     GroupLoadInProgressError,
@@ -31,10 +31,10 @@ _NOT_READY: Final = (
 
 
 class GroupOffsetsClient(AIOKafkaAdminClient):  # type: ignore[misc]  # aiokafka has no types
-    """An admin client whose answers from one certain broker raise the error that they carry."""
+    """An admin client that raises the error in the response of a given broker."""
 
     async def group_offsets(self, group: str, seconds: float) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return the offsets of `group`; for `seconds` it waits for a coordinator that is not ready yet.
+        """Return the offsets of `group`; wait up to `seconds` for a coordinator that is not ready.
 
         Raises aiokafka's errors.
         """

@@ -1,7 +1,7 @@
 """TLS and SASL settings of Kafka clients: one description, converted for each client library.
 
 It contains names of files and never their contents, so that it may be sent to Spark's tasks, into
-plans and into logs.  Secrets are read where a connection is made (docs/adr, TLS and SASL).
+plans and into logs. Secrets are read where a connection is opened (docs/adr, TLS and SASL).
 """
 
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ class SecretError(OSError, ValueError):
 
 
 class Password(str):
-    """A password of a file: as text its value when a client was built, as bytes its present value.
+    """A password in a file: as text its value when a client was built, as bytes its current value.
 
     aiokafka keeps it with the client and encodes it at each SCRAM login.
     """
@@ -38,7 +38,7 @@ class Password(str):
         return self
 
     def encode(self, encoding: str = "utf-8", errors: str = "strict") -> bytes:
-        """Read the file again and return its bytes.  Raises `SecretError`."""
+        """Reread the file and return its bytes. Raises `SecretError`."""
         return read_secret(self._file).encode(encoding, errors)
 
     def __repr__(self) -> str:
@@ -47,7 +47,7 @@ class Password(str):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaSecurity:
-    """The security protocol, and the files with what it needs."""
+    """The security protocol and its files."""
 
     protocol: Protocol = "PLAINTEXT"
     mechanism: Mechanism = "SCRAM-SHA-512"
@@ -59,17 +59,17 @@ class KafkaSecurity:
 
     @property
     def is_tls(self) -> bool:
-        """Whether connections are encrypted and the brokers' certificates checked."""
+        """Return whether connections are encrypted and the brokers' certificates checked."""
         return self.protocol in {"SSL", "SASL_SSL"}
 
     @property
     def is_sasl(self) -> bool:
-        """Whether we log in by a password."""
+        """Return whether clients log in with a password."""
         return self.protocol in {"SASL_PLAINTEXT", "SASL_SSL"}
 
     @property
     def authenticates(self) -> bool:
-        """Whether Kafka can know who we are: by a password or by a certificate."""
+        """Return whether clients authenticate, with a password or a certificate."""
         return self.is_sasl or (self.is_tls and self.cert_file is not None)
 
     def check(self) -> Self:
@@ -147,7 +147,7 @@ class KafkaSecurity:
 
     @property
     def files_version(self) -> str:
-        """Return a text that changes with the files: a reader must be built again then."""
+        """Return a text that changes with the files, so that clients are rebuilt then."""
         files = (self.password_file, self.ca_file, self.cert_file, self.key_file)
         stats = [f.stat() for f in files if f is not None and f.exists()]
         return "-".join(f"{each.st_mtime_ns:x}.{each.st_ino:x}" for each in stats)

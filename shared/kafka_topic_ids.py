@@ -1,6 +1,6 @@
-"""Asks Kafka for the topics' UUIDs, which tell a topic from one that had its name before.
+"""Requests the topics' UUIDs from Kafka, which identify a topic generation.
 
-aiokafka does not speak the version of the protocol that tells them (Kafka 2.8, KIP-516), so it is here.
+aiokafka lacks the protocol version with UUIDs (Kafka 2.8, KIP-516).
 """
 
 from io import BytesIO
@@ -97,16 +97,16 @@ class _MetadataRequestV10(RequestStruct):  # type: ignore[misc]  # aiokafka has 
 
 
 class TopicIdsRequest(Request[_MetadataRequestV10]):  # type: ignore[misc]  # aiokafka has no types
-    """What a broker knows of all topics."""
+    """A metadata request for all topics, with their UUIDs."""
 
     API_KEY = 3
 
     def build(self, request_struct_class: type[_MetadataRequestV10]) -> _MetadataRequestV10:
-        """Return the request for all topics, of which none is to be made."""
+        """Return the request for all topics, without creation of topics."""
         everything = None
         return request_struct_class(everything, False, False, False, {})
 
 
 def topic_ids(answer: Any) -> dict[str, str]:
-    """Return the UUIDs by topic of an answer to `TopicIdsRequest`."""
+    """Return the UUIDs by topic from the response to `TopicIdsRequest`."""
     return {topic[1]: str(topic[2]) for topic in answer.topics if topic[2] != _NOBODY}

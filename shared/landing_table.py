@@ -1,6 +1,6 @@
-"""Defines the landing table's columns, from which DDL, COPY, the audit's queries and the docs are made.
+"""Defines the landing table's columns, the source of the DDL, COPY, the audit's queries and the docs.
 
-A column that is added later `is_later`: tables that were made without it get it by ADD COLUMN,
+A column that was added later `is_later`: tables created without it get it by ADD COLUMN,
 so it is nullable or has a constant default, and no row is rewritten.
 """
 
@@ -11,16 +11,16 @@ from shared import change_table
 
 
 class Part(Enum):
-    """What a column is about."""
+    """The part of a row that a column belongs to."""
 
     KEY = auto()
-    CONTENT = auto()  # what the sender wrote: a repeat of the event has the same
-    ORIGIN = auto()  # when and where it arrived: a repeat's may differ
-    RECEIPT = auto()  # where Kafka holds it
+    CONTENT = auto()  # written by the sender: equal in a repeat of the event
+    ORIGIN = auto()  # time and place of arrival: may differ in a repeat
+    RECEIPT = auto()  # position on Kafka
 
 
 class Column(NamedTuple):
-    """A column: its type by Postgres' short name, and the source of its values, as the docs have it."""
+    """A column with Postgres' short name of its type, and the source of its values for the docs."""
 
     name: str
     type: str
@@ -37,9 +37,9 @@ class Column(NamedTuple):
 
 
 SCHEMA: Final = "events"
-#: The schemas of a database that events may be written to unless its operator configures others.
+#: The default schemas of a database that events may be written to.
 OPEN_SCHEMAS: Final = (SCHEMA, "public")
-#: Schemas that no configuration can open: Postgres' own, and Onramp's.
+#: Schemas of Postgres and Onramp, which no configuration can open.
 _CLOSED: Final = frozenset({"information_schema", "onramp", "onramp_admin", change_table.SCHEMA})
 _CLOSED_PREFIX: Final = "pg_"
 PAYLOAD: Final = "payload"
@@ -62,16 +62,16 @@ COLUMNS: Final = (
 
 
 def is_closed(schema: str) -> bool:
-    """Whether `schema` is Postgres' or Onramp's own, to which no message may write."""
+    """Return whether `schema` belongs to Postgres or Onramp, so that no message may write to it."""
     return schema in _CLOSED or schema.startswith(_CLOSED_PREFIX)
 
 
 def named(*parts: Part) -> tuple[str, ...]:
-    """Return the names of the columns that are of one of these parts, in order."""
+    """Return the names of the columns of these parts, in order."""
     return tuple(c.name for c in COLUMNS if c.part in parts)
 
 
-#: Base types that keep less of a column's values, and no error says so.
+#: Base types that truncate a column's values without an error.
 _COARSE: Final = {
     "text": frozenset({"name", "char"}),
     "timestamptz": frozenset({"date", "time", "timetz"}),
@@ -80,7 +80,7 @@ _COARSE: Final = {
 }
 _TIMES: Final = frozenset({"timestamptz", "timestamp"})
 _TIME_DIGITS: Final = 6
-#: Types that cut or add blanks; of the texts only a version may end with some.
+#: Types that cut or pad blanks; among the text columns only a version may end with blanks.
 _PADDED: Final = frozenset({"bpchar", "varchar"})
 _VERSION: Final = "_version"
 #: `atttypmod` of a `varchar(32)`: the longest version fits.
@@ -88,9 +88,9 @@ _VERSION_MODIFIER: Final = 36
 
 
 def changes_silently(column: Column, base_type: str, modifier: int) -> bool:
-    """Return whether a table's own `column` would change Onramp's values without an error.
+    """Return whether a table's `column` would change Onramp's values without an error.
 
-    `base_type`, `modifier`: the type in `pg_catalog` that the table has there, without its domains.
+    `base_type`, `modifier`: the column's type in `pg_catalog`, with domains resolved.
     """
     if base_type in _COARSE.get(column.type, ()):
         return True

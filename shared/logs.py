@@ -1,4 +1,4 @@
-"""JSON lines on standard error, the same in the gateway, the driver and Spark's workers.
+"""Logs JSON lines to standard error, in one format for the gateway, the driver and Spark's workers.
 
 Fields come with ``extra={...}``: event_id, step, outcome, receipt.  Never a payload value,
 never a secret: callers pass neither, exceptions are logged without their messages, and control
@@ -24,7 +24,7 @@ from shared.tracebacks import without_words
 
 log = logging.getLogger(__name__)
 
-#: uvicorn gives its messages a second time, with codes for a terminal.
+#: uvicorn's second copy of its messages, with terminal codes.
 _COLOURED: Final = "color_message"
 _NO_FIELDS: Final = frozenset(vars(logging.makeLogRecord({}))) | {
     "message",
@@ -42,7 +42,7 @@ class JsonFormatter(logging.Formatter):
         self._service = service
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the record as a line; values that JSON does not have are written as strings."""
+        """Return the record as a line; values without a JSON type become strings."""
         line: dict[str, object] = {
             "time": _text_of(record.created),
             "level": record.levelname.lower(),
@@ -57,15 +57,15 @@ class JsonFormatter(logging.Formatter):
 
 
 def set_up_worker(service: str) -> None:
-    """Set up logging in a process where nothing else has, such as a Spark worker; free when it is set up."""
+    """Set up logging in a process without it, such as a Spark worker; costs nothing if it is set up."""
     if not logging.getLogger().handlers:
         set_up(service)
 
 
 def set_up(service: str, level: str = "INFO") -> None:
-    """Send everything that this process logs to standard error, as JSON lines.
+    """Send all logs of this process to standard error, as JSON lines.
 
-    So do warnings, and the exception that ends the process or a thread.
+    This includes warnings, and the exception that ends the process or a thread.
     """
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter(service))
@@ -84,7 +84,7 @@ def _log_end(kind: type[BaseException], error: BaseException | None, _: Tracebac
 
 
 def head(service: str, logger: str, message: str) -> dict[str, Any]:
-    """Return the fields that every line begins with, of a line at INFO that is written now."""
+    """Return the first fields of every line, for a line at INFO written now."""
     return {
         "time": _text_of(time.time()),
         "level": "info",
@@ -99,20 +99,21 @@ def line(fields: Mapping[str, Any]) -> bytes:
     return orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE)
 
 
-#: A reader who is busy reads on in a moment; one who is not does not get a moment for each line.
+#: Wait for a busy reader, once and not for each line.
 _PATIENCE_MS: Final = 100
 _STALLED_SECONDS: Final = 5.0
 _stalled_at = -inf
 
 
 def write_lines(lines: Sequence[bytes]) -> int:
-    """Write lines straight to standard error, several by one call and each of them whole.
+    """Write lines directly to standard error, several per call and each of them whole.
 
-    In pieces that a pipe takes whole: other threads and processes write to it too.  Returns how many
-    were not written: nobody waits for whoever reads the log, and does not at the moment.
+    Pieces have a size that a pipe writes atomically: other threads and processes write to it too. Return the
+    number of
+    unwritten lines: the call does not wait for a slow reader of the log.
     """
     stream = sys.__stderr__
-    if stream is None:  # it was closed: its number may be a connection's
+    if stream is None:  # it was closed: its number may belong to a connection
         return 0
     file, left = stream.fileno(), len(lines)
     try:
@@ -140,8 +141,8 @@ def _pieces(lines: Sequence[bytes]) -> Iterator[list[bytes]]:
 
 
 def _takes_more(file: int) -> bool:
-    """Whether a write does not wait, now or in a moment; to a file it never does."""
-    global _stalled_at  # noqa: PLW0603 - of the process, as standard error is
+    """Return whether a write would not block, now or in a moment; a write to a file never does."""
+    global _stalled_at  # noqa: PLW0603 - per process, like standard error
     poll = select.poll()
     poll.register(file, select.POLLOUT)
     has_stalled = time.monotonic() < _stalled_at + _STALLED_SECONDS

@@ -1,4 +1,4 @@
-"""What glibc's malloc keeps of memory that is free: it knows nothing of floods and slices."""
+"""Tunes how much free memory glibc's malloc retains."""
 
 import ctypes
 from typing import Final
@@ -10,19 +10,20 @@ _LARGE_BLOCK: Final = 128 * 1024
 
 
 def return_large_blocks() -> None:
-    """Have malloc return blocks above 128 KiB to the system as soon as they are free.
+    """Make malloc return free blocks above 128 KiB to the system at once.
 
-    glibc begins so and then keeps ever larger ones on its heap, where a flood leaves as many holes.
+    glibc begins like this and then raises the threshold, so that a flood of requests leaves holes on its
+    heap.
     """
     _mallopt(_M_MMAP_THRESHOLD, _LARGE_BLOCK)
 
 
-def share_heaps(most: int) -> None:
-    """Have threads share so many heaps: else each has its own, and keeps the most that it ever held."""
-    _mallopt(_M_ARENA_MAX, most)
+def share_heaps(max_heaps: int) -> None:
+    """Limit the heaps of all threads: otherwise each has its own, which retains its maximum size."""
+    _mallopt(_M_ARENA_MAX, max_heaps)
 
 
 def _mallopt(option: int, value: int) -> None:
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    if mallopt is not None:  # glibc's alone
+    if mallopt is not None:  # exists only in glibc
         mallopt(option, value)

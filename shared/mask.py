@@ -1,8 +1,8 @@
-"""The shape of an event without its values: what people may see of payloads unasked.
+"""Masks an event: its shape without its values, which people may see by default.
 
-Letters become `a` or `A`, digits `9`; other characters stay, for they tell a decimal comma from a point.
-Names of members stay, they are the schema's.  Of what an event type calls personal not even the shape
-is shown.
+Letters become `a` or `A`, digits `9`; other characters remain, to distinguish a decimal comma from a point.
+Names of members remain, because they belong to the schema. Values that an event type marks as personal are
+hidden completely.
 """
 
 import re
@@ -18,14 +18,14 @@ _UPPER: Final = re.compile(r"[^\W\d_a-z]")
 _LOWER: Final = re.compile(r"[a-z]")
 _DIGIT: Final = re.compile(r"\d")
 _HIDDEN: Final = "***"
-#: Where an envelope and a packet have what pointers of personal fields lead into.
+#: The places in an envelope and a packet that pointers of personal fields refer to.
 _BODIES: Final = ("payload", "data")
 
 _Path = tuple[str, ...]
 
 
 def masked(value: bytes | None, personal: Iterable[str] = ()) -> Any:
-    """Return the event's document with every value as its shape; of what is no JSON only its length.
+    """Return the event's document with every value as its shape; only the length if it is not JSON.
 
     `personal`: JSON Pointers into the payload.
     """
@@ -38,14 +38,14 @@ def masked(value: bytes | None, personal: Iterable[str] = ()) -> Any:
 
 
 def shape(text: str) -> str:
-    """Return what a text looks like, cut."""
+    """Return the shape of a text, cut."""
     cut = text[:_LONGEST]
     plain = _DIGIT.sub("9", _UPPER.sub("A", _LOWER.sub("a", cut)))
     return plain + ("…" if len(text) > _LONGEST else "")
 
 
 def pointer_tokens(pointer: str) -> _Path:
-    """Return the names and indices that a JSON Pointer goes through."""
+    """Return the names and indices of a JSON Pointer."""
     return tuple(token.replace("~1", "/").replace("~0", "~") for token in pointer.split("/")[1:])
 
 

@@ -1,7 +1,7 @@
-"""Brings a schema of Onramp's own up to date: numbered files, each applied once.
+"""Migrates Onramp's own schemas: numbered files, each applied once.
 
-A file that was applied is never edited: its checksum is compared, and a schema that was made of another
-text is refused before anything is written.  One with a file of a newer Onramp is refused too.
+An applied file is never edited: its checksum is compared, and a schema that was created from another
+text is refused before any write. A schema with a file of a newer Onramp is refused too.
 """
 
 from collections.abc import Iterable, Sequence
@@ -29,8 +29,8 @@ _TABLE: Final = """
 class Migrations:
     """The files of a schema; `lock` is the advisory lock under which they are applied.
 
-    `schema` has the table of applied files.  `shared` are schemas of other owners, where the files create
-    tables too: an owner that comes first creates the schema.
+    `schema` has the table of applied files. `shared` are schemas of other owners in which the files create
+    tables too: the first owner creates the schema.
     """
 
     schema: str
@@ -39,10 +39,10 @@ class Migrations:
     shared: Sequence[str] = ()
 
     def apply(self, conn: connection, database: str) -> None:
-        """Apply the files that are missing, in the caller's transaction; `database` is a name for messages.
+        """Apply missing files in the caller's transaction; `database` is a name for messages.
 
-        Raises `InfrastructureError`: DATABASE_UNFIT when the schema is not ours, DATABASE_NEWER when it is
-        a newer Onramp's.
+        Raises `InfrastructureError`: DATABASE_UNFIT if the schema is not ours, DATABASE_NEWER if it is
+        from a newer Onramp.
         """
         applied = self._applied(conn)
         self._require_no_newer(database, applied)

@@ -4,13 +4,13 @@ from enum import StrEnum
 
 
 class Outcome(StrEnum):
-    """What became of an event.  Counted in the transaction that makes it true."""
+    """The outcome of an event, counted in the transaction that makes it true."""
 
     LANDED = "landed"
     DUPLICATE = "duplicate"
     PARKED = "parked"
     WAITING = "waiting"
-    # of a replay, beside `parked`, which never shrinks
+    # by a replay, in addition to `parked`, which never decreases
     REPLAYED = "replayed"
     REPLAYED_DUPLICATE = "replayed_duplicate"
     # without a destination

@@ -1,10 +1,10 @@
-"""The exceptions of parsing a record that anybody may have written.
+"""The exceptions of parsing a record from an untrusted writer.
 
-Kafka does not tell who wrote a record.  One that is nested some thousand levels deep raises
-`RecursionError` and no `ValueError`; one name for all of them keeps it from being forgotten.
+Kafka does not identify a record's writer. A record that is nested some thousand levels deep raises
+`RecursionError` and not `ValueError`; one name for all of them makes that hard to forget.
 """
 
 from typing import Final
 
-#: Of json, msgspec and orjson, and of unpacking what they return.
+#: Raised by json, msgspec and orjson, and when their result is unpacked.
 UNREADABLE: Final = (ValueError, LookupError, TypeError, RecursionError, OverflowError)

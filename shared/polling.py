@@ -1,7 +1,7 @@
 """Polls a Kafka consumer past records that its client cannot parse.
 
-A header whose key is not UTF-8 makes the client's poll raise, and each poll after it: on a topic
-that Onramp must read to its end one such record, which any client may write, would stop all reading.
+A header whose key is not UTF-8 makes this and every later poll of the client raise: on a topic
+that Onramp must read to its end, one such record, which any client may write, would stop all reading.
 """
 
 import time
@@ -16,15 +16,15 @@ Skipped = Callable[[str, int, int], None]
 
 
 async def poll(consumer: Any, skipped: Skipped, *partitions: Any, timeout_ms: int) -> dict[Any, Any]:
-    """Poll `partitions` (none given: all assigned) as `getmany` does; return the records by partition.
+    """Poll `partitions` (all assigned ones by default) like `getmany`; return the records by partition.
 
-    Where a record cannot be parsed, returns those before it and moves the position behind it.
+    If a record cannot be parsed, return those before it and move the position past it.
     """
     positions = {p: await consumer.position(p) for p in partitions or consumer.assignment()}
     try:
         records: dict[Any, Any] = await consumer.getmany(*partitions, timeout_ms=timeout_ms)
     except UnicodeDecodeError:
-        for partition, position in positions.items():  # records of the others were lost with the exception
+        for partition, position in positions.items():  # the exception lost others' records
             consumer.seek(partition, position)
         records = {p: await _poll_one(consumer, skipped, p, timeout_ms) for p in positions}
     return records
@@ -33,13 +33,13 @@ async def poll(consumer: Any, skipped: Skipped, *partitions: Any, timeout_ms: in
 async def read_to(
     consumer: Any, skipped: Skipped, ends: Mapping[Any, int], seconds: float
 ) -> AsyncIterator[Any]:
-    """Yield the records of the assigned partitions until each position is at its end in `ends`.
+    """Yield the records of the assigned partitions until each position reaches its end in `ends`.
 
-    Raises `InfrastructureError` (KAFKA_UNAVAILABLE) when no position moves for `seconds`: the client
-    itself waits without end for a broker that is gone.
+    Raises `InfrastructureError` (KAFKA_UNAVAILABLE) if no position moves for `seconds`: the client
+    itself waits forever for an unreachable broker.
     """
     before, moved = dict[Any, int](), time.monotonic()
-    # Compaction leaves holes, so positions say when the end is reached, not records.
+    # Compaction leaves holes, so positions and not records show when the end is reached.
     while left := {p: at for p, end in ends.items() if (at := await consumer.position(p)) < end}:
         if left != before:
             before, moved = left, time.monotonic()
@@ -58,7 +58,7 @@ async def _poll_one(consumer: Any, skipped: Skipped, partition: Any, timeout_ms:
     except UnicodeDecodeError:
         pass
     records: list[Any] = []
-    while True:  # the client returns records before the bad one only when polled for one at a time
+    while True:  # the client returns the records before the bad one only if polled for one at a time
         try:
             polled = await consumer.getmany(partition, timeout_ms=timeout_ms, max_records=1)
         except UnicodeDecodeError:

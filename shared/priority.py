@@ -1,7 +1,8 @@
-"""Comes after all other programs of this machine, for whatever has time while a live event has not.
+"""Lowers a process's priority, for work that is less urgent than live events.
 
-Linux shares a processor among sessions first, and heeds `nice` only within one (autogroups, sched(7)): beside
-services of other sessions a program that is merely nice has an equal share.
+Linux shares a processor among sessions first, and applies `nice` only within one (autogroups, sched(7)): next
+to
+services of other sessions a program with only `nice` has an equal share.
 """
 
 import os
@@ -14,8 +15,8 @@ _OF_SESSION: Final = Path("/proc/self/autogroup")
 
 
 def come_last() -> None:
-    """Lower this process's priority, and that of its session if the session is its own."""
+    """Lower this process's priority, and its session's if it leads the session."""
     os.nice(NICE)
     if os.getsid(0) == os.getpid():
-        with suppress(OSError):  # another system, or one whose sessions are not told apart
+        with suppress(OSError):  # another system, or a Linux without autogroups
             _OF_SESSION.write_text(str(NICE), "ascii")

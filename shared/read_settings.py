@@ -1,7 +1,7 @@
-"""Reads a service's settings from the environment, and says in a sentence each what is wrong with them.
+"""Reads a service's settings from the environment, and reports each fault in a sentence.
 
-Pydantic's own error is a traceback without the variables' names, and a misspelt variable is not an error at
-all to it.
+Pydantic's error is a traceback without the variables' names, and it ignores a misspelt
+variable.
 """
 
 import difflib
@@ -15,18 +15,18 @@ from pydantic_settings.exceptions import SettingsError
 
 log = logging.getLogger(__name__)
 
-#: Variables of the command line that begin as a service's settings do.
+#: Variables of the command line with the prefix of a service's settings.
 _OF_THE_COMMAND_LINE: Final = frozenset({"ONRAMP_ADMIN_URL", "ONRAMP_ADMIN_KEY", "ONRAMP_ADMIN_KEY_FILE"})
 
 S = TypeVar("S", bound=BaseSettings)
 
 
 class WrongSettingsError(Exception):
-    """Settings that cannot be used; the text has a line for each, and never a value."""
+    """Settings are invalid; the text has a line for each, and never a value."""
 
 
 def read_settings(kind: type[S]) -> S:
-    """Return the settings of this kind.  Raises `WrongSettingsError`."""
+    """Return the settings of this class. Raises `WrongSettingsError`."""
     prefix = kind.model_config.get("env_prefix", "")
     try:
         return kind()
@@ -38,7 +38,7 @@ def read_settings(kind: type[S]) -> S:
 
 
 def warn_of_unknown(*kinds: type[BaseSettings]) -> None:
-    """Log each variable that looks like a setting of these kinds and is none: it has no effect."""
+    """Log each variable that has a prefix of these settings and is not a setting: it has no effect."""
     prefixes = tuple(str(kind.model_config.get("env_prefix")) for kind in kinds)
     known = {
         f"{prefix}{name}".upper()

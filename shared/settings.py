@@ -1,7 +1,7 @@
-"""Settings that more than one service has.  Frozen, checked at boot, passed as arguments.
+"""Settings of more than one service. Frozen, checked at the start, passed as arguments.
 
 Each comes from the environment (`ONRAMP_KAFKA_BOOTSTRAP` …); ``docs/settings.md`` lists
-them all with their defaults and reasons, and a test holds the two together.
+them all with their defaults and reasons, and a test compares the two.
 """
 
 from pathlib import Path
@@ -15,7 +15,7 @@ from shared.kafka_security import Brokers, KafkaSecurity, Mechanism, Protocol
 
 
 class KafkaSettings(BaseSettings):
-    """The connection to Kafka, and how Onramp's topics are created."""
+    """The connection to Kafka, and the creation of Onramp's topics."""
 
     model_config = SettingsConfigDict(env_prefix="ONRAMP_KAFKA_", frozen=True)
 
@@ -78,7 +78,7 @@ class KafkaSettings(BaseSettings):
 
     @property
     def brokers(self) -> Brokers:
-        """Return what every Kafka client is built from."""
+        """Return the arguments of every Kafka client."""
         return Brokers(self.bootstrap, self.security)
 
     @model_validator(mode="after")
@@ -88,12 +88,12 @@ class KafkaSettings(BaseSettings):
 
     @property
     def secured(self) -> bool:
-        """Whether connections are encrypted and authenticated, as the production profile requires."""
+        """Return whether connections are encrypted and authenticated, as production requires."""
         return self.security.is_tls and self.security.authenticates
 
 
 class AccessSettings(BaseSettings):
-    """Whether callers without a key are served."""
+    """The access of callers without a key."""
 
     model_config = SettingsConfigDict(env_prefix="ONRAMP_", frozen=True)
 

@@ -1,10 +1,10 @@
-"""The steps of an event's path: one spelling for failures, metrics, logs and the parked store."""
+"""The steps of an event's path, for failures, metrics, logs and the parked store."""
 
 from enum import StrEnum
 
 
 class Step(StrEnum):
-    """A step of an event's path.  Set before the step runs, so that a failure has the right one."""
+    """A step of an event's path, set before the step runs so that a failure has the right one."""
 
     # gateway
     RECEIVE = "receive"
@@ -17,6 +17,6 @@ class Step(StrEnum):
     FILTER = "filter"
     SORT = "sort"
     PERSIST = "persist"
-    # error store
+    # parked store
     PARK = "park"
     REPLAY = "replay"

@@ -1,9 +1,9 @@
-"""Parses strict JSON: what two parsers could read differently is rejected.
+"""Parses strict JSON: a document that two parsers could read differently is rejected.
 
 orjson is the parser; it already rejects NaN, infinities, lone surrogates, invalid UTF-8
 and a byte order mark.  It keeps the last of two equal keys and turns a 23-digit integer
-into a float without an error, so those two are looked for in the bytes first.  That check may
-suspect too much and costs a third of the parse: only a document that it suspects is parsed again,
+into a float without an error, so the bytes are checked for these two first. The check may
+give false positives and costs a third of the parse: only a suspected document is parsed again,
 exactly, by the standard library.
 """
 
@@ -15,36 +15,36 @@ import orjson
 
 from shared.errors import BAD_JSON, BIG_INTEGER, DUPLICATE_KEY, TOO_DEEP, UserError
 
-#: Most levels of objects and arrays of one event.
+#: Maximum levels of objects and arrays of an event.
 MAX_DEPTH: Final = 64
 _Container = dict[str, object] | list[object]
 _MIN_INTEGER: Final = -(2**63)
 _MAX_INTEGER: Final = 2**64 - 1
-#: Every integer of the range has at most twenty digits and a sign; int() is slow far beyond.
+#: Every integer in range has at most twenty digits and a sign; int() is slow far above.
 _LONGEST: Final = 21
 _FEW_DIGITS: Final = 19
 
-#: Digits as 0 and all else as a space: finding nineteen zeros in a row in that is eight
-#: times as fast as a regular expression, and those may be an integer out of range.
+#: Maps digits to 0 and all else to a space: finding nineteen consecutive zeros in the result is eight
+#: times as fast as a regular expression, and they may be an integer out of range.
 _DIGITS: Final = bytes(ord("0") if chr(byte) in "0123456789" else ord(" ") for byte in range(256))
 _MANY_DIGITS: Final = b"0" * 19
-#: An escaped quote or colon becomes, written out again, a `":` that follows no key.
+#: An escaped quote or colon becomes, when reserialized, a `":` that follows no key.
 _ESCAPES: Final = (b"\\u0022", b"\\u003a", b"\\u003A")
 #: Space before a colon would hide a key from the count of `":`.  It is removed everywhere, also inside
-#: strings, which can only raise the count: that errs on the safe side.
+#: strings, which can only raise the count and so is safe.
 _SPACE: Final = b" \t\r\n"
 
 
 def loads(body: bytes) -> object:
-    """Parse `body`, one JSON document.  Raises `UserError` with the reason why it is rejected.
+    """Parse `body`, one JSON document. Raises `UserError` with the reason of the rejection.
 
-    Depth is not checked here but by `check_depth`, because a batch is one document and
+    `check_depth` checks the depth separately, because a batch is one document and
     the limit is per event.
     """
     try:
         document = orjson.loads(body)
     except orjson.JSONDecodeError as e:
-        if "depth limit" in e.msg:  # orjson's own limit lies far above ours
+        if "depth limit" in e.msg:  # orjson's own limit is far above ours
             raise _too_deep() from None
         raise UserError(BAD_JSON, f"{e.msg} (line {e.lineno}, column {e.colno})") from None
     if not _is_strict(body, document):
@@ -55,8 +55,8 @@ def loads(body: bytes) -> object:
 def check_depth(body: bytes, document: object) -> None:
     """Raise `UserError` (TOO_DEEP) for a document nested deeper than `MAX_DEPTH`.
 
-    `body` are the bytes that `document` was parsed from: when they have no more opening brackets
-    than the limit, nothing can be too deep, and the document is not walked.
+    `body` are the bytes that `document` was parsed from: if they have no more opening brackets
+    than the limit, the document cannot be too deep and is not walked.
     """
     if body.count(b"{") + body.count(b"[") <= MAX_DEPTH:
         return
@@ -81,26 +81,26 @@ def _children(container: _Container) -> Iterable[object]:
 
 
 def _is_strict(body: bytes, document: object) -> bool:
-    """Whether no key is repeated and no integer out of range, for certain.
+    """Return whether certainly no key is repeated and no integer is out of range.
 
-    Every key that was read is followed by `":` in the bytes, so more such marks in `body`
-    than in the parsed document written out again mean that a key may have been dropped.
+    Every parsed key is followed by `":` in the bytes, so more such marks in `body`
+    than in the reserialized document mean that a key may have been dropped.
     """
     if has_many_digits(body) or has_misleading_escape(body):
         return False
     try:
         return orjson.dumps(document).count(b'":') == body.translate(None, _SPACE).count(b'":')
-    except orjson.JSONEncodeError:  # deeper than orjson writes; check_depth decides
+    except orjson.JSONEncodeError:  # deeper than orjson can write; check_depth decides
         return False
 
 
 def has_many_digits(body: bytes) -> bool:
-    """Whether `body` has as many digits in a row as an integer out of range."""
+    """Return whether `body` has as many consecutive digits as an integer out of range."""
     return _MANY_DIGITS in body.translate(_DIGITS)
 
 
 def has_misleading_escape(body: bytes) -> bool:
-    """Whether an escape of `body` becomes a quote or a colon when it is written out again."""
+    """Return whether an escape of `body` becomes a quote or a colon when reserialized."""
     return b"\\" in body and any(escape in body for escape in _ESCAPES)
 
 

@@ -1,8 +1,8 @@
-"""TLS contexts that reload their files: each handshake uses the present certificates.
+"""TLS contexts that reload their files: each handshake uses the current certificates.
 
-A certificate is renewed every few weeks, and not by us; a service that needs a restart for that is
-down when it is forgotten.  The certificates that were read last stay in use while the new files
-cannot be loaded (only half of them are written, say).
+Certificates are renewed externally every few weeks; a service that needs a restart for that is
+down if the restart is forgotten. The last certificates remain in use while new files
+cannot be loaded (for example, half written).
 """
 
 import logging
@@ -13,7 +13,7 @@ from typing import Any, Final
 
 log = logging.getLogger(__name__)
 
-#: OpenSSL's verification errors (x509_vfy.h), by what an operator does about them.
+#: OpenSSL's verification errors (x509_vfy.h) about dates.
 _DATES: Final = {9: "is not valid yet", 10: "has expired"}
 _STRANGERS: Final = frozenset({2, 18, 19, 20, 21})
 _NAMES: Final = frozenset({62, 64})
@@ -22,24 +22,24 @@ _REJECTED: Final = ("CERTIFICATE", "UNKNOWN_CA", "ALERT_HANDSHAKE_FAILURE")
 
 
 class _Context(ssl.SSLContext):
-    """A context of the files' content at one moment."""
+    """A context built from the files' content at one time."""
 
     trusted: str = "the CAs of this machine"
 
 
 class ReloadingContext(ssl.SSLContext):
-    """A context that makes each handshake with the files' present content; one `stat` of each file."""
+    """A context that uses the files' current content for each handshake; costs one `stat` per file."""
 
     _build: Callable[[], _Context]
     _files: tuple[Path, ...]
     _seen: tuple[object, ...]
     _current: _Context
-    #: What was there when it was last said that it cannot be read: each handshake tries again, in silence.
+    #: State of the files at the last logged read error: each handshake retries, without logging it again.
     _unreadable: tuple[object, ...] | None = None
 
     @classmethod
     def of(cls, protocol: int, build: Callable[[], _Context], *files: Path | None) -> "ReloadingContext":
-        """Build now, and again whenever a file has changed.  Raises `OSError` (`ssl.SSLError` is one)."""
+        """Return a context, rebuilt after each change of a file. Raises `OSError` (also `ssl.SSLError`)."""
         self = cls(protocol)
         self._build, self._files = build, tuple(f for f in files if f is not None)
         self._seen = self._look()
@@ -47,11 +47,11 @@ class ReloadingContext(ssl.SSLContext):
         return self
 
     def wrap_bio(self, *args: Any, **kwargs: Any) -> ssl.SSLObject:
-        """Start one handshake, for asyncio and uvloop, which use this method."""
+        """Start a handshake, for asyncio and uvloop."""
         return self._now().wrap_bio(*args, **kwargs)
 
     def wrap_socket(self, *args: Any, **kwargs: Any) -> ssl.SSLSocket:
-        """Start one handshake, for blocking sockets."""
+        """Start a handshake, for blocking sockets."""
         return self._now().wrap_socket(*args, **kwargs)
 
     def _now(self) -> _Context:
@@ -83,7 +83,7 @@ class ReloadingContext(ssl.SSLContext):
 def client_context(ca: Path | None, cert: Path | None, key: Path | None) -> ssl.SSLContext:
     """Build a context for clients of servers whose certificates `ca` issued (None: the machine's CAs).
 
-    `cert` and `key` are our own, for servers that ask.  Raises `OSError`.
+    `cert` and `key` are the client's own, for servers that request them. Raises `OSError`.
     """
 
     def build() -> _Context:
@@ -118,7 +118,7 @@ def server_context(cert: Path, key: Path, client_ca: Path | None = None) -> ssl.
 
 
 class _Explained(ssl.SSLObject):
-    """A client's connection; errors of certificates say whose, why, and how to fix it."""
+    """A client's connection whose certificate errors name the certificate, the reason and the fix."""
 
     def do_handshake(self) -> None:
         """Do the handshake.  Raises `ssl.SSLCertVerificationError` with the fix."""
@@ -135,7 +135,7 @@ class _Explained(ssl.SSLObject):
             raise
         except ssl.SSLError as e:
             if any(word in str(e.reason) for word in _REJECTED):
-                log.error(  # noqa: TRY400 - aiokafka would only report that the connection is closed
+                log.error(  # noqa: TRY400 - aiokafka would only report a closed connection
                     "a server refuses our certificate: give one that its CA issued and that has not expired",
                     extra={"server": self.server_hostname, "reason": e.reason},
                 )

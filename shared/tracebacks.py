@@ -1,7 +1,7 @@
-"""Formats exceptions for the log: where they were raised and their types, without their messages.
+"""Formats exceptions for the log: tracebacks and types, without their messages.
 
-Messages quote data: a parser's the text, a database driver's the row.  Only the errors of our own
-table are known to contain no values.
+Messages quote data: a parser's message the text, a database driver's the row. Only errors of the error
+table contain no values.
 """
 
 import re
@@ -11,7 +11,7 @@ from typing import Final
 
 from shared.errors import OnrampError
 
-#: Exceptions whose text has the traceback of a worker or of the JVM.
+#: Packages of exceptions whose text has the traceback of a worker or of the JVM.
 FOREIGN: Final = ("py4j.", "pyspark.")
 NAMED: Final = re.compile(r"^(?:Caused by: )?([A-Za-z_][\w.$]*(?:Error|Exception))(?=:|\s|$)", re.MULTILINE)
 _PLACED: Final = re.compile(r'^\s*File "[\w./<>-]+", line \d+, in [\w<>]+$', re.MULTILINE)

@@ -1,4 +1,4 @@
-"""The release of Onramp that this is; a test holds it against pyproject.toml."""
+"""The release of Onramp; a test compares it with pyproject.toml."""
 
 from typing import Final
 

@@ -1,7 +1,7 @@
-"""Names on Kafka: topics, headers, and the partition that a key decides.
+"""Names on Kafka: topics and headers, and the partition of a key.
 
-Every client that is not ours (an app that writes packets, an operator with a console
-consumer) meets these names, so a change here is a change of the public contract.
+Every external client (an app that writes packets, an operator with a console
+consumer) uses these names, so a change here changes the public contract.
 """
 
 import re
@@ -22,17 +22,17 @@ HEADER_RECEIVED_AT: Final = "onramp-received-at"
 HEADER_PRODUCER: Final = "onramp-producer"
 HEADER_TRACEPARENT: Final = "traceparent"
 
-#: The bytes that nearly every record has for the writer's filter.  Other spacings and key orders of the
+#: The usual context header of a record for the writer's filter. Other spacings and key orders of the
 #: same JSON mean the same (docs/path-of-an-event.md, FILTER); these take the fast path.
 CONTEXT_BYTES: Final = b'{"consumer":{"type":"data_pipeline"}}'
 CONTEXT: Final = {"consumer": {"type": "data_pipeline"}}
 
-#: Most bytes of the two headers that the writer reads (context, received-at) together.  The gateway
-#: writes 69 bytes, and another client not many more; larger ones are not carried, parsed or kept, or
+#: Maximum bytes of the two headers that the writer reads (context, received-at) together. The gateway
+#: writes 69 bytes, and another client few more; larger ones are not carried, parsed or stored, or
 #: one record could cost as much memory as a batch may.
 MAX_HEADER_BYTES: Final = 64 << 10
 
-#: Most headers of a record.  The gateway writes at most four, and what traces add are a dozen; those of a
+#: Maximum headers of a record. The gateway writes at most four, and traces add a dozen; the headers of a
 #: record with more are not walked, because ten thousand empty ones are a few bytes on Kafka.
 MAX_HEADERS: Final = 100
 
@@ -49,9 +49,9 @@ def topic_of(event_name: str) -> str:
 
 
 def is_change_topic(topic: str, source: str) -> bool:
-    """Whether `topic` has changes of this source: `cdc.<source>-<schema>-<table>`, or its transactions.
+    """Return whether `topic` has changes of this source: `cdc.<source>-<schema>-<table>` or its transactions.
 
-    Its other topics are Debezium's own business.
+    Other topics of a source are internal to Debezium.
     """
     prefix = f"{CHANGE_TOPIC_PREFIX}{source}-"
     rest = topic.removeprefix(prefix)
@@ -59,19 +59,19 @@ def is_change_topic(topic: str, source: str) -> bool:
 
 
 def is_refused(destination: str) -> bool:
-    """Whether what was parked for `destination` was refused: it is empty, or a pointer into the packet."""
+    """Return whether an event parked for `destination` was refused: it is empty or a pointer."""
     return not destination or destination.startswith("/")
 
 
 def is_reserved(event_name: str) -> bool:
-    """Whether producers may not use this event name (the probe's own name is allowed)."""
+    """Return whether the event name is reserved (the probe's own name is allowed)."""
     return event_name.startswith(RESERVED_PREFIX) and event_name != PROBE_EVENT
 
 
 def partition_of(key: bytes, partitions: int) -> int:
     """Return the partition of a key: CRC32 modulo partitions.
 
-    The same as librdkafka's ``consistent`` partitioner, so that a C, Go or Node producer
-    keeps a key's order with us.  Python's own ``hash()`` differs per process.
+    It equals librdkafka's ``consistent`` partitioner, so that a C, Go or Node producer
+    preserves a key's order. Python's ``hash()`` differs per process.
     """
     return crc32(key) % partitions

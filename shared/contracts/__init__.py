@@ -1,1 +1,1 @@
-"""What an event type promises of its events: its schema compiled, compared, found in samples."""
+"""Contracts of event types: compiling schemas, comparing them and inferring them from samples."""

@@ -1,10 +1,10 @@
-"""Whether a new schema takes every payload that the old one took, and where it does not.
+"""Checks whether a new schema accepts every payload that the old one accepted, and where not.
 
-A comparison of our own, because those that there are let an added `format` pass, know no recursion, or
-call an optional field a break.  It follows what most schemas are made of, and says *undecided* of all
-else: never that a schema is compatible which is not (docs/adr/0041-compatibility.md).
+The comparison is our own, because existing ones let an added `format` pass, do not support recursion, or
+report an optional field as a break. It follows the common keywords, and reports *undecided* for all
+others: it never reports an incompatible schema as compatible (docs/adr/0041-compatibility.md).
 
-It takes bounded time for every input: no pattern is run, nothing is fetched, no depth is recursed into.
+Its time is bounded for every input: it runs no pattern, fetches nothing, and does not recurse.
 """
 
 from collections.abc import Mapping
@@ -17,29 +17,29 @@ from shared.contracts.pair import Finding, Kind, Pair
 from shared.contracts.rules import judge, judge_listed
 
 Mode = Literal["backward", "full", "none"]
-#: Pairs of subschemas that one comparison looks at, those of alternatives included.
+#: Maximum pairs of subschemas per comparison, including those of alternatives.
 _MAX_PAIRS: Final = 20_000
 _MAX_NESTED: Final = 4
-#: Alternatives multiply, the places of a payload add up.
+#: Cost in pairs of a nested comparison: alternatives multiply, while places of a payload add up.
 _NESTED_COST: Final = 10
 
 
 class Budget:
-    """Ends a comparison that would take too long."""
+    """The budget of a comparison, which ends it before it takes too long."""
 
     def __init__(self) -> None:
         self._left = _MAX_PAIRS
 
     def spend(self, pairs: int) -> bool:
-        """Take this from what is left; False when nothing is."""
+        """Spend this part of the budget; return False if it is used up."""
         self._left -= pairs
         return self._left >= 0
 
 
 def findings(old: object, new: object, mode: Mode = "backward") -> list[Finding]:
-    """Return what keeps the change from `old` to `new` from being compatible; empty when it is.
+    """Return the incompatibilities of the change from `old` to `new`; empty if it is compatible.
 
-    `full`: also what the new schema takes and the old one does not.
+    `full`: also payloads that the new schema accepts and the old one does not.
     """
     if mode == "none":
         return []
@@ -81,7 +81,7 @@ def _incomparable(old: dict[str, Any], new: dict[str, Any]) -> str | None:
 
 
 class _Comparison:
-    """Compares two documents pair by pair; the pairs wait in a list, so depth costs no stack."""
+    """Compares two documents pair by pair; pairs wait in a list, so depth uses no stack."""
 
     def __init__(self, old: dict[str, Any], new: dict[str, Any], budget: Budget, nested: int = 0) -> None:
         self._roots = old, new
@@ -91,8 +91,8 @@ class _Comparison:
     def run(self, old: Any, new: Any) -> list[Finding]:
         """Return the findings about `old` and `new`, parts of the two documents.
 
-        A pair that was seen is not compared again: every step goes down in the payload, which ends,
-        so what holds of all pairs once holds of recursive schemas too.
+        A visited pair is not compared again: every step goes down in the payload, which ends,
+        so a result that holds for all pairs once also holds for recursive schemas.
         """
         found: list[Finding] = []
         seen: set[tuple[int, int]] = set()
@@ -133,7 +133,7 @@ class _Comparison:
             judge(pair)
 
     def _is_covered(self, pair: Pair) -> bool:
-        """Whether each alternative of the old schema is covered by one of the new."""
+        """Return whether each alternative of the old schema is covered by one of the new."""
         old, new = _alternatives(pair.old, "anyOf", "oneOf"), _alternatives(pair.new, "anyOf")
         if "anyOf" in pair.new and len(old) == 1:
             old = _by_type(pair.old)

@@ -1,6 +1,6 @@
-"""The schema that the gateway checks of a type whose table `onramp apply` makes: what the columns take.
+"""Tightens the schema of an event type whose table `onramp apply` creates to what its columns accept.
 
-JSON Schema takes more than Postgres' types of the same meaning: integers beyond 64 bits, nanoseconds, leap
+JSON Schema accepts more than Postgres' types of the same meaning: integers beyond 64 bits, nanoseconds, leap
 seconds, offsets of 16 hours and more, the year 0.  Such an event would be accepted and then parked.
 """
 
@@ -14,7 +14,7 @@ _DATE_TIME: Final = (
     r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ][0-9]{2}:[0-9]{2}:[0-5][0-9](\.[0-9]{1,6}0{0,12})?"
     r"([Zz]|[+-](0[0-9]|1[0-5]):[0-9]{2})$"
 )
-#: By the type of a column, what a value of its field must satisfy too.
+#: The additional schema of a field's values, by the type of its column.
 _LIMITS: Final[Mapping[str, list[dict[str, Any]]]] = {
     "bigint": [{"minimum": -(2**63), "maximum": 2**63 - 1}],
     "date": [{"pattern": _YEAR}],
@@ -23,7 +23,7 @@ _LIMITS: Final[Mapping[str, list[dict[str, Any]]]] = {
 
 
 def with_limits(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return `schema` so that it refuses what the columns of its table (`tables.columns_of`) refuse."""
+    """Return `schema`, tightened to reject what the columns of its table (`tables.columns_of`) reject."""
     fields = schema.get("properties")
     if not isinstance(fields, Mapping):
         return schema

@@ -1,6 +1,6 @@
-"""What is wrong with a payload by its schema: each place, without a value of the payload.
+"""Lists the faults of a payload by its schema: each place, without values of the payload.
 
-The library's messages repeat values, so ours are made from the schema's keywords alone.
+The library's messages repeat values, so these messages use the schema's keywords alone.
 """
 
 import difflib
@@ -12,15 +12,15 @@ import jsonschema_rs
 
 from shared.contracts.json_schema import CompiledSchema
 
-#: So many faults of one event are told.
+#: Maximum number of reported faults per event.
 _MAX_FAULTS: Final = 50
-#: Of larger events only the first fault is told.
+#: For larger events only the first fault is reported.
 _MAX_BYTES: Final = 16 * 1024
-#: So many unknown fields are named; in so many characters of known names a similar one is searched.
+#: Maximum number of named unknown fields, and of characters of known names searched for similar ones.
 _MAX_EXTRA: Final = 10
 _MAX_CHARACTERS: Final = 4096
 _PAYLOAD: Final = "/payload"
-#: Keywords whose value in the schema says what was expected and is safe to repeat.
+#: Keywords whose value in the schema describes the expected value and is safe to repeat.
 _SAFE_KEYWORDS: Final = frozenset(
     {
         "type", "format", "pattern", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum",
@@ -31,9 +31,9 @@ _SAFE_KEYWORDS: Final = frozenset(
 
 
 def faults(schema: CompiledSchema, payload: Any, size: int) -> list[dict[str, str]]:
-    """Return each fault of a payload that is not valid: `pointer` into the event, and `detail`.
+    """Return each fault of an invalid payload: `pointer` into the event, and `detail`.
 
-    Of an event of many bytes (`size`), or of a costly schema, only the first: to find them all takes long.
+    For a large event (`size` in bytes) or a costly schema, return only the first: finding all takes long.
     """
     return [_fault(error, schema.document) for error in _errors(schema, payload, size)]
 
@@ -61,7 +61,7 @@ def _detail(keyword: str, subschema: Any, error: Any) -> str:
     fields = subschema.get("properties")
     known = list(fields) if isinstance(fields, Mapping) else []
     if isinstance(error.kind, jsonschema_rs.ValidationErrorKind.FalseSchema):
-        # `additionalProperties: false` alone has no place of its own; a field may be called like a keyword.
+        # Only `additionalProperties: false` has no place of its own; a field may have a keyword's name.
         is_of_fields = keyword == "additionalProperties" and list(error.instance_path)[-1:] != [keyword]
         return f"no {'field' if is_of_fields else 'value'} is allowed here"
     if keyword == "required":
@@ -80,7 +80,7 @@ def _detail(keyword: str, subschema: Any, error: Any) -> str:
 
 
 def _suggestion(name: str, names: Collection[str]) -> str:
-    # Comparing takes the product of their lengths.
+    # The comparison's time is the product of the lengths.
     if len(name) + sum(map(len, names)) > _MAX_CHARACTERS:
         return ""
     close = difflib.get_close_matches(name, names, n=1)

@@ -1,7 +1,7 @@
-"""Finds the JSON Schema of samples: what all of them have, and nothing that one of them breaks.
+"""Infers a JSON Schema from samples: the properties common to all of them.
 
-It is a draft for a person, so it is small: types, required fields, and the three formats that mean another
-type of column.  Bounds and lists of values are guesses that break on the next event; none is made.
+It is a draft for a person, so it is small: types, required fields, and the three formats that imply another
+column type. It has no bounds or lists of values, because such guesses break on the next event.
 """
 
 import re
@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from shared.contracts.keywords import kind_of
 
-#: An object with more names than this is a map, whose keys are values and no fields.
+#: An object with more names than this is a map, whose keys are values and not fields.
 _MAX_FIELDS: Final = 500
 _UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _DATE: Final = re.compile(r"\d{4}-\d\d-\d\d")
@@ -42,7 +42,7 @@ _FORMATS: Final[Mapping[str, Callable[[str], object]]] = {
 
 
 class Samples:
-    """What the values at one place of all samples have in common."""
+    """The common properties of the values at one place of all samples."""
 
     def __init__(self) -> None:
         self._kinds: set[str] = set()
@@ -54,7 +54,7 @@ class Samples:
         self._elements: Samples | None = None
 
     def add(self, value: Any) -> None:
-        """Take one more sample into account."""
+        """Add a sample."""
         self._kinds.add(kind_of(value) if not isinstance(value, float) else "fraction")
         if isinstance(value, str):
             self._formats = {name for name in self._formats if _FORMATS[name](value)}
@@ -76,7 +76,7 @@ class Samples:
             self._seen[name] = self._seen.get(name, 0) + 1
 
     def schema(self) -> dict[str, Any]:
-        """Return the schema; `{}` when there was nothing."""
+        """Return the schema; `{}` without samples."""
         kinds = {"number" if kind == "fraction" else kind for kind in self._kinds}
         names = sorted(kinds - ({"integer"} if "number" in kinds else set()), key=lambda n: (n == "null", n))
         if not names:

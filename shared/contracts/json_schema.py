@@ -1,4 +1,4 @@
-"""Compiles JSON Schemas, the same for each service that checks events.
+"""Compiles JSON Schemas in the same way for each service that checks events.
 
 jsonschema-rs would fetch a remote `$ref` and open `file://` (SSRF), so its retriever raises.
 """
@@ -10,19 +10,19 @@ import jsonschema_rs
 
 from shared.contracts.schema_cost import SchemaCost
 
-#: Steps back that one match of a pattern may take, some tens of ms at most; without look-around and
-#: references to groups a pattern takes none.  With the library's own million an event takes seconds.
+#: Backtracking steps of one match of a pattern, some tens of ms at most; without look-around and
+#: references to groups a pattern takes none. With the library's default of a million an event takes seconds.
 _PATTERNS: Final = jsonschema_rs.FancyRegexOptions(backtrack_limit=10_000)
 
 
 class CompiledSchema:
-    """A JSON Schema that can be checked, and what checking an event costs at most."""
+    """A compiled JSON Schema, and the maximum cost of checking an event."""
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
         """Compile it.
 
         Raises:
-            ValueError: it is no JSON Schema, or refers to another document.
+            ValueError: it is not a JSON Schema, or refers to another document.
             TooCostlyError: one event could take too long (shared/contracts/schema_cost.py).
         """
         self.document = dict(schema)

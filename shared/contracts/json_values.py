@@ -1,6 +1,6 @@
-"""What is plain JSON of a bounded size: everything else is refused before anybody walks through it.
+"""Checks that a document is plain JSON of bounded size, before any code walks through it.
 
-YAML has more than JSON: keys that are no text, dates, and aliases, by which a line of ten characters
+YAML has more than JSON: keys that are not text, dates, and aliases, with which a line of ten characters
 unfolds to gigabytes, or to itself.
 """
 
@@ -9,13 +9,13 @@ from typing import Any, Final
 
 MAX_DEPTH: Final = 100
 MAX_VALUES: Final = 200_000
-#: JSON's numbers have no end, and those of the formats that carry a registry do.
+#: JSON's numbers are unbounded; those of the formats that carry a registry are not.
 _MAX_INTEGER: Final = 2**64 - 1
 _MIN_INTEGER: Final = -(2**63)
 
 
 def fault_of(document: object) -> str | None:
-    """Return why `document` is not plain JSON of a usual size; None when it is.  Takes bounded time."""
+    """Return why `document` is not plain JSON of a usual size; None if it is. Its time is bounded."""
     level, count = [document], 0
     for _ in range(MAX_DEPTH):
         inner: list[object] = []
@@ -47,5 +47,5 @@ def _fault_of_one(value: object) -> str | None:
 
 
 def text_of(value: Any) -> str:
-    """Return the same text for the same JSON, whatever the order of its keys; `true` is not 1."""
+    """Return the canonical text of a JSON value: equal for any order of keys; `true` differs from 1."""
     return json.dumps(value, sort_keys=True)

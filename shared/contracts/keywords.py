@@ -1,4 +1,4 @@
-"""What JSON Schema's keywords say of values: which types they concern, and how two of them compare."""
+"""JSON Schema's keywords: the types they apply to, and how two of them compare."""
 
 import math
 from collections.abc import Mapping
@@ -6,14 +6,14 @@ from typing import Any, Final
 
 from shared.contracts.json_values import text_of
 
-#: A number with a fraction is a kind of its own: `integer` takes 1.0, and `number` takes both.
+#: A number with a fraction is a separate kind: `integer` accepts 1.0, and `number` accepts both.
 _TYPES: Final[Mapping[str, frozenset[str]]] = {
     **{name: frozenset({name}) for name in ("null", "boolean", "integer", "string", "array", "object")},
     "number": frozenset({"integer", "fraction"}),
 }
 ALL: Final = frozenset().union(*_TYPES.values())
 _NUMBERS: Final = _TYPES["number"]
-#: Which kinds of values a keyword concerns; one that is not named concerns all.
+#: The kinds of values that a keyword applies to; an unlisted keyword applies to all.
 _CONCERNS: Final[Mapping[str, frozenset[str]]] = {
     **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"), _NUMBERS),
     **dict.fromkeys(("minLength", "maxLength", "pattern", "format"), _TYPES["string"]),
@@ -32,7 +32,7 @@ _CONCERNS: Final[Mapping[str, frozenset[str]]] = {
     ),
     "unevaluatedProperties": _TYPES["object"],
 }
-#: They say nothing of values. Content keywords are not among them: older drafts judge by them.
+#: Annotations without effect on values. Content keywords are not among them: older drafts evaluate them.
 _REMARKS: Final = frozenset(
     {
         "title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly",
@@ -48,7 +48,7 @@ BOUNDS: Final = ("minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum")
 
 
 def rules_of(schema: Mapping[str, Any], kinds: frozenset[str] = ALL) -> dict[str, Any]:
-    """Return the keywords of `schema` that say something of values of these kinds."""
+    """Return the keywords of `schema` that apply to values of these kinds."""
     return {
         key: value
         for key, value in schema.items()
@@ -57,12 +57,12 @@ def rules_of(schema: Mapping[str, Any], kinds: frozenset[str] = ALL) -> dict[str
 
 
 def is_open(schema: object) -> bool:
-    """Whether every value is taken."""
+    """Return whether every value is accepted."""
     return schema is True or (isinstance(schema, Mapping) and not rules_of(schema))
 
 
 def kinds_of(schema: Mapping[str, Any]) -> frozenset[str]:
-    """Return the kinds of values that `type` takes: all where it is not there, or is none."""
+    """Return the kinds of values that `type` accepts: all if it is missing or invalid."""
     named = schema.get("type")
     names = named if isinstance(named, list) else [named]
     known = [_TYPES[name] for name in names if isinstance(name, str) and name in _TYPES]
@@ -70,7 +70,7 @@ def kinds_of(schema: Mapping[str, Any]) -> frozenset[str]:
 
 
 def type_names(kinds: frozenset[str]) -> str:
-    """Return the kinds as people write them."""
+    """Return the kinds as text for messages."""
     names = {"number" if kind == "fraction" else kind for kind in kinds}
     return " or ".join(sorted(names - ({"integer"} if "number" in names else set())))
 
@@ -84,7 +84,7 @@ def kind_of(value: object) -> str:
 
 
 def listed(schema: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the only values that `schema` takes, by their text; None when it lists none."""
+    """Return the values that `schema` lists as the only ones, by their text; None if it lists none."""
     if "const" in schema:
         values = [schema["const"]]
     elif isinstance(schema.get("enum"), list):
@@ -100,7 +100,7 @@ def _text(value: object) -> str:
 
 
 def number(schema: Mapping[str, Any], key: str) -> int | float | None:
-    """Return a keyword's number; None when it is not there, or is none."""
+    """Return a keyword's number; None if it is missing or not a number."""
     value = schema.get(key)
     return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
@@ -108,7 +108,7 @@ def number(schema: Mapping[str, Any], key: str) -> int | float | None:
 def bound(schema: Mapping[str, Any], *, lower: bool, whole: bool) -> tuple[int | float, bool]:
     """Return the lower (or negated upper) bound of numbers, and whether it is exclusive.
 
-    `whole`: of whole numbers, for which more than 0 is 1 and more.  Without a bound: minus infinity.
+    `whole`: the bound of integers, for which more than 0 means at least 1. Without a bound: minus infinity.
     """
     names = ("minimum", "exclusiveMinimum") if lower else ("maximum", "exclusiveMaximum")
     found: list[tuple[int | float, bool]] = [(-math.inf, False)]
@@ -124,7 +124,7 @@ def bound(schema: Mapping[str, Any], *, lower: bool, whole: bool) -> tuple[int |
 
 
 class Taker:
-    """Says of single values whether a schema takes them."""
+    """Checks whether a schema accepts single values."""
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
         self._schema = schema
@@ -133,7 +133,7 @@ class Taker:
         }
 
     def takes(self, value: Any) -> bool | None:
-        """Whether it takes `value`; None when its keywords are more than are judged here."""
+        """Return whether it accepts `value`; None if it has keywords that are not evaluated here."""
         kinds = frozenset({kind_of(value)})
         verdicts = [self._rule_takes(key, value) for key in rules_of(self._schema, kinds)]
         return False if False in verdicts else None if None in verdicts else True

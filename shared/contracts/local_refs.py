@@ -1,4 +1,4 @@
-"""Follows `$ref` inside one document; a reference to another one is followed by nobody."""
+"""Follows `$ref` inside one document; references to other documents are never followed."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -12,18 +12,18 @@ _DRAFTS: Final = {
     "https://json-schema.org/draft/2019-09/schema": 2019,
     "http://json-schema.org/draft-07/schema": 7,
 }
-#: They give references another meaning than the path that is written.
+#: Keywords that change the meaning of references.
 _BASES: Final = ("$id", "$anchor", "$dynamicAnchor", "$recursiveAnchor", "$schema")
 
 
 def draft_of(root: Mapping[str, Any]) -> int | None:
-    """Return the draft of JSON Schema that a document says it is of; None for one that is unknown."""
+    """Return the JSON Schema draft that a document declares; None for an unknown one."""
     uri = root.get("$schema", "https://json-schema.org/draft/2020-12/schema")
     return _DRAFTS.get(uri.rstrip("#")) if isinstance(uri, str) else None
 
 
 def has_own_bases(root: Mapping[str, Any]) -> bool:
-    """Whether something below the top has a base of its own for references."""
+    """Return whether a part below the top has its own base for references."""
     left: list[Any] = [*root.values()]
     while left:
         value = left.pop()
@@ -37,10 +37,10 @@ def has_own_bases(root: Mapping[str, Any]) -> bool:
 
 
 def resolve(schema: Any, root: Mapping[str, Any]) -> Any:
-    """Return the schema that `schema` stands for: itself, or the end of its references.
+    """Return the schema that `schema` resolves to: itself, or the target of its references.
 
     Raises:
-        LookupError: there is none in this document, or more is said beside the reference.
+        LookupError: the target is not in this document, or the reference has sibling keywords.
     """
     for _ in range(_MAX_STEPS):
         if not isinstance(schema, dict) or "$ref" not in schema:

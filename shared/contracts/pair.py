@@ -1,4 +1,4 @@
-"""Two subschemas for the same place of a payload, and what was found about them."""
+"""Two subschemas for the same place of a payload, and the findings about them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,21 +7,21 @@ from typing import Any, NamedTuple
 
 
 class Kind(StrEnum):
-    """What a finding means for the change."""
+    """The consequence of a finding for the change."""
 
-    #: Something that the old schema takes is rejected by the new one.
+    #: The new schema rejects a value that the old one accepts.
     BREAK = "break"
-    #: It may be one; a person must look.
+    #: It may be a break; a person must decide.
     UNDECIDED = "undecided"
-    #: Compatible, unless events already carried what nobody had written down.
+    #: Compatible, unless events already had fields that the old schema does not name.
     WARNING = "warning"
 
 
 class Finding(NamedTuple):
-    """One place where the new schema may take less."""
+    """A place where the new schema may accept less."""
 
     kind: Kind
-    #: Into the new schema, along what refers to it.
+    #: The path in the new schema, including references.
     pointer: str
     reason: str
 
@@ -33,31 +33,31 @@ class Pair:
     old: Mapping[str, Any]
     new: Mapping[str, Any]
     pointer: str
-    #: The kinds of values that may stand there.
+    #: The kinds of values possible at this place.
     kinds: frozenset[str]
-    #: The old one says more than is compared: what looks like a break may be none.
+    #: The old schema has keywords that are not compared: an apparent break may be none.
     vague: bool
     findings: list[Finding] = field(default_factory=list)
-    #: What is to be compared below: the old, the new, where, and whether this was vague.
+    #: Comparisons to do below: the old and new subschema, the path, and whether this pair was vague.
     below: list[tuple[Any, Any, str, bool]] = field(default_factory=list)
 
     def breaks(self, key: str, reason: str) -> None:
-        """Note that the new schema takes less, by this keyword."""
+        """Record that the new schema accepts less, by this keyword."""
         self.note(Kind.UNDECIDED if self.vague else Kind.BREAK, key, reason)
 
     def undecided(self, key: str, reason: str) -> None:
-        """Note that a person must look."""
+        """Record that a person must decide."""
         self.note(Kind.UNDECIDED, key, reason)
 
     def note(self, kind: Kind, key: str, reason: str) -> None:
-        """Note a finding at the keyword; without one, about the whole."""
+        """Record a finding at the keyword; without one, about the whole."""
         self.findings.append(Finding(kind, f"{self.pointer}/{key}" if key else self.pointer, reason))
 
     def then(self, old: Any, new: Any, *path: str) -> None:
-        """Have two subschemas compared that stand below, at this path of the new one."""
+        """Schedule the comparison of two subschemas below, at this path of the new one."""
         self.below.append((old, new, "/".join([self.pointer, *map(escaped, path)]), self.vague))
 
 
 def escaped(name: str) -> str:
-    """Return a name as a part of a JSON Pointer."""
+    """Return a name escaped for a JSON Pointer."""
     return name.replace("~", "~0").replace("/", "~1")

@@ -1,7 +1,7 @@
-"""For each keyword of the new schema: whether the old one says as much.
+"""For each keyword of the new schema, checks whether the old one is at least as strict.
 
-The old schema may be taken as wider than it is, and the new one as narrower, never the other way round:
-then what passes is compatible for certain.
+The old schema may be treated as wider than it is, and the new one as narrower, never the reverse:
+then a change that passes is certainly compatible.
 """
 
 from collections.abc import Callable, Mapping
@@ -22,15 +22,15 @@ from shared.contracts.keywords import (
 )
 from shared.contracts.pair import Kind, Pair, escaped
 
-#: So many characters of a value of a schema are shown.
+#: Maximum shown characters of a schema's value.
 _SHOWN: Final = 70
-#: Of these a text has one form at most.
+#: Formats that exclude each other.
 _FORMS: Final = frozenset({"date", "date-time", "time", "duration", "uuid", "email", "ipv4", "ipv6"})
 _FINITE: Final = {"null": ("null",), "boolean": ("true", "false")}
 
 
 def judge(pair: Pair) -> None:
-    """Note what the new schema rejects of what the old one takes, and what is to be compared below."""
+    """Record values that the old schema accepts and the new one rejects, and schedule comparisons below."""
     old = rules_of(pair.old, pair.kinds)
     pair.vague |= any(key not in _RULES and key not in _KNOWN for key in old)
     for key in rules_of(pair.new, pair.kinds):
@@ -38,7 +38,7 @@ def judge(pair: Pair) -> None:
 
 
 def judge_listed(pair: Pair) -> bool:
-    """Whether the old schema lists all that it takes, and each could be judged, which is noted."""
+    """Return whether the old schema lists all accepted values, each evaluated; record the results."""
     values = listed(pair.old)
     if values is None:
         return False
@@ -120,7 +120,7 @@ def _properties(pair: Pair, key: str) -> None:
 
 
 def _added(pair: Pair, name: str, schema: Any) -> None:
-    """Judge a field that the old schema does not name: it took whatever came under that name, or nothing."""
+    """Evaluate a field that the old schema does not name: it accepted any value of it, or none."""
     rest = pair.old.get("additionalProperties", True)
     at = f"properties/{escaped(name)}"
     if is_open(schema):
@@ -135,7 +135,7 @@ def _added(pair: Pair, name: str, schema: Any) -> None:
 
 
 def _other_fields(pair: Pair, key: str) -> None:
-    """Judge what the new schema takes of fields that it does not name."""
+    """Evaluate how the new schema treats fields that it does not name."""
     new, named = pair.new[key], _mapping(pair.new, "properties")
     for name, schema in _mapping(pair.old, "properties").items():
         if name not in named and new is False and schema is not False:
@@ -161,7 +161,7 @@ def _items(pair: Pair, key: str) -> None:
 
 
 def _unknown(pair: Pair, key: str) -> None:
-    """Pass what is the same in both, with all that belongs to it; a reference in it may have changed."""
+    """Accept a keyword that is equal in both, with related keywords and unchanged references."""
     group = _GROUPS.get(key, (key,))
     old, new = (text_of([each.get(name) for name in group]) for each in (pair.old, pair.new))
     if old != new or 'Ref"' in old or '"$ref"' in old or key.startswith("unevaluated"):
@@ -194,9 +194,9 @@ _RULES: Final[Mapping[str, Callable[[Pair, str], None]]] = {
     "additionalProperties": _other_fields,
     "items": _items,
 }
-#: They narrow nothing that the rules above ask of the old schema.
+#: Keywords that do not narrow what the rules above evaluate of the old schema.
 _KNOWN: Final = frozenset({"patternProperties", "prefixItems", "minContains", "maxContains"})
-#: Keywords that mean nothing without the others.
+#: Keywords whose meaning depends on others.
 _GROUPS: Final = {
     **dict.fromkeys(("if", "then", "else"), ("if", "then", "else")),
     **dict.fromkeys(("contains", "minContains", "maxContains"), ("contains", "minContains", "maxContains")),

@@ -1,8 +1,8 @@
-"""What checking one event against a JSON Schema can cost, before an event is checked.
+"""Computes the maximum cost of checking an event against a JSON Schema.
 
-A validator evaluates each subschema as often as it is referred to. A chain of 34 definitions that each refer
-to the next one twice is 2 KB long and needs 2^34 evaluations of one value, and in that time the gateway
-answers nobody. The unit here is one evaluation of a keyword: 5 to 20 ns with jsonschema-rs 0.60, measured.
+A validator evaluates each subschema as often as it is referenced. A chain of 34 definitions that each refer
+to the next one twice is 2 KB long and needs 2^34 evaluations of one value, during which the gateway
+answers no request. The unit is one evaluation of a keyword: 5 to 20 ns with jsonschema-rs 0.60, measured.
 """
 
 import re
@@ -12,21 +12,21 @@ from itertools import takewhile
 from typing import Any, Final
 from urllib.parse import unquote
 
-#: Evaluations of one value of an event, over all subschemas that apply to that value.
+#: Maximum evaluations of one value of an event, over all subschemas that apply to it.
 MAX_PER_VALUE: Final = 10_000
-#: Evaluations of one event: 0.3 to 1 s.
+#: Maximum evaluations of one event: 0.3 to 1 s.
 MAX_PER_EVENT: Final = 50_000_000
-#: The gateway refuses events that are nested deeper (shared/strict_json.py).
+#: The gateway rejects events that are nested deeper (shared/strict_json.py).
 _LEVELS: Final = 64
-#: Faults of one event that the library may have to build at once.
+#: Maximum faults of one event that the library may build at once.
 _MAX_FAULTS: Final = 1_000_000
-#: Two bytes of JSON are a value at least: `0,`.
+#: A value has at least two bytes of JSON: `0,`.
 _VALUE_BYTES: Final = 2
-#: A reference to JSON Schema's own document, which the library has: fewer keywords apply to one value.
+#: A reference to JSON Schema's own document, which the library includes: fewer keywords apply to a value.
 _UNKNOWN_REFERENCE: Final = 100
-#: `unevaluatedProperties` evaluates again what stands beside it, to find what that evaluated: measured.
+#: `unevaluatedProperties` evaluates its sibling keywords again, to find the evaluated fields (measured).
 _UNEVALUATED: Final = 3
-#: A state of a pattern costs some 30 ns a character when a text has it in many states at once.
+#: A state of a pattern costs about 30 ns per character if a text is in many states at once.
 _STATE: Final = 3
 #: Patterns with fewer states become small automata, which read 1 MB in milliseconds.
 _FEW_STATES: Final = 16
@@ -45,16 +45,16 @@ _MEMBERS: Final = (
 _EVERY_MEMBER: Final = ""
 
 Node = Mapping[str, Any]
-#: The subschemas that apply to one value, by identity, with how often each is evaluated.
+#: The subschemas that apply to one value, by identity, with the number of evaluations of each.
 Places = dict[str, Counter[int]]
 
 
 class TooCostlyError(ValueError):
-    """One value of an event could need more evaluations than are allowed."""
+    """A value of an event could need more evaluations than allowed."""
 
 
 class SchemaCost:
-    """The cost of one schema; a document is not changed afterwards."""
+    """The cost of a schema, whose document must not change afterwards."""
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
         """Compute it; takes time in proportion to the schema's size.
@@ -69,7 +69,7 @@ class SchemaCost:
         self._closures: dict[int, tuple[int, Places]] = {}
         self._known: dict[tuple[int, int], int] = {}
         by_level = (self._at(id(schema), level) for level in range(_LEVELS))
-        # An event is one value, and has many below it.
+        # An event is one value with many below it.
         self._whole, *below = takewhile(bool, by_level)
         self._per_value = max(below, default=0)
         self._missing = max((len(_list(each.get("required"))) for each in self._nodes.values()), default=0)
@@ -82,18 +82,18 @@ class SchemaCost:
 
     @property
     def max_bytes_for_all_faults(self) -> int:
-        """Return the size of the largest event of which all faults are found: each is an object in memory."""
+        """Return the size of the largest event with all faults listed: each is an object in memory."""
         faults = self._whole + self._per_value + self._missing
         return _MAX_FAULTS * _VALUE_BYTES // (faults + 1)
 
     def _at(self, node: int, levels: int) -> int:
-        """Return the most evaluations of a value that is so many levels below where `node` applies."""
+        """Return the maximum evaluations of a value this number of levels below the place of `node`."""
         known = self._known.get((node, levels))
         if known is not None:
             return known
         here, below = self._closure(node)
         if levels:
-            # What applies to every member applies to those with a name of their own too.
+            # Subschemas for every member apply to named members too.
             every = self._sum(below.get(_EVERY_MEMBER, Counter()), levels - 1)
             named = (self._sum(below[name], levels - 1) for name in below if name != _EVERY_MEMBER)
             here = every + max(named, default=0)
@@ -110,7 +110,7 @@ class SchemaCost:
         return sum(times * self._at(each, levels) for each, times in members.items())
 
     def _closure(self, node: int, above: tuple[int, ...] = ()) -> tuple[int, Places]:
-        """Return what evaluating `node` costs at its own place, and what applies to members of that value."""
+        """Return the cost of evaluating `node` at its own place, and the subschemas of its members."""
         known = self._closures.get(node)
         if known is not None:
             return known
@@ -133,7 +133,7 @@ class SchemaCost:
         return self._closures[node]
 
     def _in_place(self, schema: Node) -> Iterator[Node | None]:
-        """Yield the subschemas that apply to the same value; None for one of another document."""
+        """Yield the subschemas that apply to the same value; None for one in another document."""
         for key in _IN_PLACE_LISTS:
             yield from (each for each in _list(schema.get(key)) if isinstance(each, Mapping))
         for key in _IN_PLACE:
@@ -163,7 +163,7 @@ class SchemaCost:
             yield None
 
     def _index(self, schema: Any) -> None:
-        """Note every object of a document, and those that have a name for references."""
+        """Index every object of a document, and those with a name for references."""
         left = [schema]
         while left:
             each = left.pop()
@@ -190,7 +190,7 @@ class SchemaCost:
 
 def _own_cost(schema: Node) -> int:
     listed = schema.get("enum", [schema.get("const")])
-    # Objects and arrays are compared one by one, others by their hash.
+    # Objects and arrays are compared one by one, other values by their hash.
     compared = sum(20 for each in _list(listed) if isinstance(each, list | dict))
     return 1 + len(schema) + compared
 
@@ -212,9 +212,9 @@ def _members(schema: Node) -> Places:
 
 
 def _pattern_cost(pattern: str) -> int:
-    """Return what a pattern costs for each character of an event, 0 for usual ones.
+    """Return the cost of a pattern per character of an event; 0 for usual patterns.
 
-    A text of `[ab]*a[ab]{1000}c` is in a thousand states at once: 14 µs a character, measured.
+    A text of `[ab]*a[ab]{1000}c` is in a thousand states at once: 14 µs per character, measured.
     """
     states, unbounded = _states(pattern)
     ends_soon = pattern.startswith("^") and not unbounded
@@ -225,7 +225,7 @@ _TOKEN: Final = re.compile(r"\\.|\[(?:\\.|[^\]\\])*\]|\{(\d+)(?:(,)(\d*))?\}|.",
 
 
 def _states(pattern: str) -> tuple[int, bool]:
-    """Return about how many states a pattern has, repetitions written out, and whether one has no bound."""
+    """Return the approximate number of states, repetitions expanded, and whether one is unbounded."""
     groups, last, unbounded = [0], 0, False
     for token in _TOKEN.finditer(pattern):
         text, least, comma, most = token[0], token[1], token[2], token[3]

@@ -1,8 +1,8 @@
-"""The table that holds the events of a type: its DDL from the type's schema.
+"""Derives the DDL of an event type's own table from its schema.
 
-Only what cannot lose a value: whole numbers are `bigint`, other numbers `numeric`, texts `text` unless their
-format is a type of Postgres, and whatever is nested, or of several types, is `jsonb`.  Onramp's own columns
-come first: `_id` is the key, by which a repeat is told, and the receipt says where Kafka holds the event.
+Column types never lose a value: integers are `bigint`, other numbers `numeric`, texts `text` unless their
+format is a type of Postgres, and values that are nested or of several types are `jsonb`. Onramp's own columns
+come first: `_id` is the key, which identifies a repeat, and the receipt is the event's position on Kafka.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -28,10 +28,10 @@ class FieldColumn(NamedTuple):
 
 
 def quoted(name: str) -> str:
-    """Return an identifier as SQL takes it, whatever it holds.
+    """Return a quoted SQL identifier for any name.
 
     Raises:
-        ValueError: Postgres would cut it, or cannot hold it.
+        ValueError: Postgres would cut it, or cannot store it.
     """
     if not 0 < len(name.encode("utf-8", "replace")) <= _MAX_BYTES or "\0" in name:
         raise ValueError(f"a name in Postgres has 1 to {_MAX_BYTES} bytes and no NUL character")
@@ -39,10 +39,10 @@ def quoted(name: str) -> str:
 
 
 def columns_of(schema: Mapping[str, Any]) -> list[FieldColumn]:
-    """Return a column for each field that the schema names, in its order.
+    """Return a column for each field that the schema names, in the same order.
 
     Raises:
-        ValueError: a field cannot be a column; the message says which by its place.
+        ValueError: a field cannot be a column; the message has its place.
     """
     fields, required = schema.get("properties"), schema.get("required")
     named = fields if isinstance(fields, Mapping) else {}
@@ -67,14 +67,14 @@ def _column(name: str, schema: Any, *, is_required: bool) -> FieldColumn:
     names = _type_names(schema)
     values = [each for each in names if each != "null"]
     kind = column_type(schema)
-    # A field of any type may be null; so may one that is a reference, which nobody follows here.
+    # A field of any type may be null, as may a reference, which is not followed here.
     never_null = bool(values) and "null" not in names
     comment = schema.get("description")
     return FieldColumn(name, kind, is_required and never_null, comment if isinstance(comment, str) else "")
 
 
 def column_type(schema: Any) -> str:
-    """Return the type of the column for a field of this schema."""
+    """Return the column type for a field of this schema."""
     if not isinstance(schema, Mapping):
         return "jsonb"
     values = [each for each in _type_names(schema) if each != "null"]
@@ -88,7 +88,7 @@ def _type_names(schema: Mapping[str, Any]) -> list[Any]:
 
 
 def create_table(schema: str, table: str, columns: list[FieldColumn]) -> str:
-    """Return the DDL of a table with these columns beside Onramp's own."""
+    """Return the DDL of a table with these columns in addition to Onramp's own."""
     name = f"{quoted(schema)}.{quoted(table)}"
     lines = [c.definition for c in _OWN] + [
         f"{quoted(c.name)} {c.type}{' NOT NULL' if c.is_required else ''}" for c in columns
@@ -100,17 +100,17 @@ def create_table(schema: str, table: str, columns: list[FieldColumn]) -> str:
 
 
 def add_column(schema: str, table: str, column: FieldColumn) -> str:
-    """Return the DDL of a column that comes later: nullable, so no row is read or rewritten."""
+    """Return the DDL that adds a column: nullable, so no row is read or rewritten."""
     return f"ALTER TABLE {quoted(schema)}.{quoted(table)} ADD COLUMN {quoted(column.name)} {column.type};"
 
 
 def statements_for(
     schema: str, table: str, columns: Sequence[FieldColumn], *, there: Collection[str], grant_to: str
 ) -> list[str]:
-    """Return the DDL that a table needs: all of it, or the columns that it has not.
+    """Return the DDL that a table needs: the whole table, or its missing columns.
 
-    `there`: the columns that it has, none if it is missing; `grant_to`: the role that lands, if it does not
-    own what it lands in.
+    `there`: its existing columns, none if it is missing; `grant_to`: the writer's role, if it does not
+    own the table.
     """
     if there:
         return [add_column(schema, table, each) for each in columns if each.name not in there]
@@ -121,6 +121,6 @@ def statements_for(
 
 
 def _literal(text: str) -> str:
-    """Return a string constant that means the same whatever `standard_conforming_strings` is."""
+    """Return a string constant with the same meaning for any `standard_conforming_strings`."""
     escaped = text.replace("\0", "").replace("\\", "\\\\").replace("'", "''")
     return f"E'{escaped}'"

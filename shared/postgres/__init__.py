@@ -1,1 +1,1 @@
-"""Connections to Postgres that no silent server holds: signs of life, deadlines, what was silent."""
+"""Connections to Postgres that a silent server cannot block: signs of life, deadlines, silent servers."""

@@ -1,7 +1,7 @@
-"""Opens connections that no silent server holds, and remembers who was silent.
+"""Opens connections that a silent server cannot block, and tracks silent servers.
 
-A server that was silent is asked beside all work whether it is back; until then nobody waits for it again.
-So who works for many databases in turn spends its time on those that answer.
+A silent server is probed in the background until it answers; until then no caller waits for it again.
+So a caller that serves many databases in turn spends its time on those that answer.
 """
 
 import os
@@ -18,11 +18,11 @@ from shared.errors import DATABASE_UNAVAILABLE, InfrastructureError
 from shared.postgres.deadlines import Use, Watch
 from shared.postgres.signs_of_life import Address, Question, address_of
 
-#: Seconds without any sign of life, for who may wait a little.
+#: Seconds without a sign of life, for callers that can wait.
 PATIENCE_S: Final = 3.0
-#: Seconds between two checks, by a thread that waits for a connection, that it may still come.
+#: Seconds between two checks whether an awaited connection was cut.
 _LOOK_SECONDS: Final = 0.05
-#: Seconds that a server which was silent has for its answer; then it is asked again.
+#: Seconds that a silent server has to answer a probe; then it is probed again.
 _ASK_SECONDS: Final = 5.0
 
 _WATCHES: dict[int, Watch] = {}
@@ -30,12 +30,12 @@ _LOCK: Final = threading.Lock()
 
 
 class KeptConnection:
-    """A connection that its owner keeps from use to use: opened by the first, watched in each."""
+    """A connection that its owner keeps between uses: opened by the first, watched in each."""
 
     def __init__(
         self, name: str, dsn: str, open_: Callable[[], connection], patience_s: float = PATIENCE_S
     ) -> None:
-        """`name`: what messages call the server; `open_` opens a connection to `dsn`."""
+        """`name`: the server's name in messages; `open_` opens a connection to `dsn`."""
         self._name = name
         self._dsn = dsn
         self._open = open_
@@ -44,10 +44,10 @@ class KeptConnection:
 
     @contextmanager
     def used(self) -> Iterator[connection]:
-        """Lend it to the block; what is not committed there stays so.
+        """Lend the connection to the block, which must commit.
 
-        Raises `InfrastructureError` (it does not answer) when its server gives no sign of life for the
-        patience, and at once while it is known not to; other errors as they are.
+        Raises `InfrastructureError` (no answer) if its server gives no sign of life for the
+        patience, and at once while the server is known to be silent; other errors unchanged.
         """
         if SILENCES.lasts(self._dsn):
             self.close()
@@ -59,14 +59,14 @@ class KeptConnection:
                     yield conn
                     return
             except Exception:
-                if not use.silent.is_set():  # else it is the error that the cut has caused
+                if not use.silent.is_set():  # else it is the error that the cut caused
                     raise
         self.close()
         SILENCES.add(self._dsn, use.address)
         raise silent(self._name, self._patience_s)
 
     def close(self) -> None:
-        """Close it; the next use opens another one."""
+        """Close the connection; the next use opens another one."""
         if self._conn is not None:
             self._conn.close()
             self._conn = None
@@ -83,13 +83,13 @@ class KeptConnection:
 def answering(
     name: str, dsn: str, open_: Callable[[], connection], patience_s: float = PATIENCE_S
 ) -> Iterator[connection]:
-    """Lend the connection that `open_` opens to one block, and close it.  Raises as `used` does."""
+    """Lend the connection that `open_` opens to one block, and close it. Raises like `used`."""
     with closing(KeptConnection(name, dsn, open_, patience_s)) as kept, kept.used() as conn:
         yield conn
 
 
 def opened(open_: Callable[[], connection], watch: Watch, use: Use) -> connection | None:
-    """Connect in a thread, because libpq would wait for a silent server; None when `use` is cut before."""
+    """Connect in a thread, because libpq would wait for a silent server; None if `use` is cut before."""
     future: Future[connection] = Future()
     threading.Thread(target=_opening, args=(future, open_), daemon=True).start()
     while not use.silent.is_set():
@@ -102,14 +102,14 @@ def opened(open_: Callable[[], connection], watch: Watch, use: Use) -> connectio
 
 
 def own_watch() -> Watch:
-    """Return the watch of this process: threads do not live on in a forked one."""
+    """Return the watch of this process: a forked process does not inherit threads."""
     with _LOCK:
         pid = os.getpid()
         return _WATCHES.get(pid) or _WATCHES.setdefault(pid, Watch())
 
 
 def silent(name: str, patience_s: float) -> InfrastructureError:
-    """Return what is raised for a server that gave no sign of life."""
+    """Return the error for a server that gave no sign of life."""
     return InfrastructureError(
         DATABASE_UNAVAILABLE,
         f"{name} does not answer: in {patience_s:g} s its server did not even say that it is there",
@@ -117,20 +117,20 @@ def silent(name: str, patience_s: float) -> InfrastructureError:
 
 
 class Silences:
-    """The servers that were silent: each is asked by a thread of its own until it answers."""
+    """The silent servers: each is probed by its own thread until it answers."""
 
     def __init__(self) -> None:
         self._asked: dict[str, tuple[Address, Question]] = {}
         self._lock = threading.Lock()
 
     def add(self, dsn: str, address: Address | None) -> None:
-        """Note that the server of `dsn` was silent; one whose address only libpq knows cannot be asked."""
+        """Record that the server of `dsn` was silent; one whose address only libpq knows cannot be probed."""
         where = address or address_of(dsn)
         if where is not None:
             self._ask(dsn, where)
 
     def lasts(self, dsn: str) -> bool:
-        """Whether it was silent, and has not answered since."""
+        """Return whether the server was silent and has not answered since."""
         with self._lock:
             asked = self._asked.get(dsn)
         if asked is None:
@@ -145,7 +145,7 @@ class Silences:
         return True
 
     def _ask(self, dsn: str, where: Address) -> None:
-        with suppress(RuntimeError, MemoryError):  # no room for a thread; asked next time
+        with suppress(RuntimeError, MemoryError):  # no thread is available; probed next time
             question = Question(where, _ASK_SECONDS)
             with self._lock:
                 self._asked[dsn] = (where, question)

@@ -1,4 +1,4 @@
-"""Arrays as Postgres reads them: one text for thousands of values, where a driver quotes each by itself."""
+"""Postgres array literals: one text for thousands of values, which a driver would quote one by one."""
 
 from collections.abc import Iterable
 

@@ -1,7 +1,7 @@
-"""Opens connections whose two ends notice, within some ten seconds, that the other machine is gone.
+"""Opens connections whose two ends detect within about ten seconds that the other machine is gone.
 
-A machine that loses its power or its network says no goodbye.  By the defaults of Linux the other end
-waits two hours: a server would keep the locks of a service that is gone from the one that follows it,
+A machine that loses power or network does not close its connections. By the defaults of Linux the other end
+waits two hours: a server would keep the locks of a dead service from its successor,
 and a service would wait for an answer that never comes.
 """
 
@@ -20,11 +20,11 @@ from shared.postgres.quoting import identifier
 _IDLE_SECONDS: Final = 5
 _INTERVAL_SECONDS: Final = 2
 _COUNT: Final = 3
-#: Milliseconds that what was sent may be without an acknowledgement.
+#: Milliseconds that sent data may be unacknowledged.
 _UNACKNOWLEDGED_MS: Final = 10_000
 _CONNECT_SECONDS: Final = 5
-#: A role or a database may have others for itself (ALTER DATABASE or ROLE … SET), by which values would come
-#: out as other texts, an amount of money or a float as another one, and what takes long would be cut off.
+#: A role or a database may have its own settings (ALTER DATABASE or ROLE … SET), with which values would have
+#: other texts, an amount of money or a float even another value, and long statements would be cancelled.
 USUAL: Final = (
     "array_nulls=on",
     "bytea_output=hex",
@@ -39,26 +39,26 @@ USUAL: Final = (
     "transform_null_equals=off",
     "xmloption=content",
 )
-#: The dates' style is psycopg2's own doing; in which order a text has day and month is for the database.
+#: psycopg2 sets the dates' style; the database decides the order of day and month.
 _OURS: Final = (*USUAL, "default_transaction_isolation=read\\ committed")
-#: Of the server's end.
+#: Keepalive settings of the server's end.
 _SERVERS: Final = (
     f"-c tcp_keepalives_idle={_IDLE_SECONDS} -c tcp_keepalives_interval={_INTERVAL_SECONDS} "
     f"-c tcp_keepalives_count={_COUNT}"
 )
-#: The setting that is a list of names.
+#: The only setting that is a list of names.
 _LIST: Final = "search_path"
-#: A setting within a connection's options; a backslash escapes a blank.
+#: A setting in a connection's options; a backslash escapes a blank.
 _SETTING: Final = re.compile(r"(?:-c\s*|--)([\w.\-]+)=((?:\\.|[^\s\\])*)", re.DOTALL)
 #: Settings of an address that Onramp and psycopg2 override by other means.
 _NOT_BY_OPTIONS: Final = frozenset(
     {"application_name", "client_encoding", "datestyle"}
     | {f"tcp_keepalives_{name}" for name in ("idle", "interval", "count")}
 )
-#: What a pooler says of options that it does not pass on.
+#: A pooler's message about options that it does not support.
 _NO_OPTIONS: Final = "unsupported startup parameter"
-#: The settings that the session lacks.  Of a setting that no session may change nothing is asked, and the
-#: inner query is done before the outer one sets what it compares with.
+#: Selects the settings that the session lacks. Settings that no session may change are skipped, and the
+#: inner query runs before the outer one sets the values to compare with.
 _LACKING: Final = """
     SELECT name FROM (
         SELECT given.name, given.value, current_setting(given.name, true) AS now
@@ -70,23 +70,23 @@ _LACKING: Final = """
 
 
 class Session(connection):
-    """A connection that closes after the server called it read-only (SQLSTATE 25006).
+    """A connection that closes after the server reported it as read-only (SQLSTATE 25006).
 
-    A session keeps the read-only state that the database or the role had when it began, and one to a hot
-    standby leads to that server: reused, it would fail for as long as it lives.
+    A session keeps the read-only state that the database or the role had at its start, and a session to a hot
+    standby stays on that server: reused, it would fail forever.
     """
 
     is_read_only = False
 
     def rollback(self) -> None:
-        """Roll back; then close, if the server refused to write."""
+        """Roll back; then close if the server refused to write."""
         super().rollback()
         if self.is_read_only:
             self.close()
 
 
 class _Cursor(cursor):
-    """Notes on its session that the server refused to write."""
+    """Records on its session that the server refused to write."""
 
     def execute(self, *given: Any, **named: Any) -> None:
         with _noting_read_only(self.connection):
@@ -104,13 +104,13 @@ def _noting_read_only(conn: connection) -> Iterator[None]:
     except psycopg2.errors.ReadOnlySqlTransaction:
         if isinstance(conn, Session):
             conn.is_read_only = True
-        if conn.autocommit:  # nobody rolls back
+        if conn.autocommit:  # no caller rolls back
             conn.close()
         raise
 
 
 def can_write(conn: connection) -> bool:
-    """Ask the server whether a transaction of this session may write. Raise `psycopg2.Error`.
+    """Return whether a transaction of this session may write. Raises `psycopg2.Error`.
 
     Takes one round trip, and leaves a transaction open unless the session commits by itself.
     """
@@ -121,17 +121,17 @@ def can_write(conn: connection) -> bool:
 
 
 def session(settings: Iterable[str]) -> str:
-    """Return settings of a session (`name=value`) as a connection's options."""
+    """Return session settings (`name=value`) as a connection's options."""
     return " ".join(f"-c {setting}" for setting in settings)
 
 
 def connect(dsn: str, *, name: str, options: str = "") -> connection:
-    """Open a connection that Postgres shows as `name`; `options` are settings of the session (`-c …`).
+    """Open a connection with application name `name`; `options` are session settings (`-c …`).
 
-    The DSN's own options hold where `options` has nothing to say.  Raises `psycopg2.Error`
+    The DSN's options apply to settings that `options` does not set. Raises `psycopg2.Error`
     (`MissingDatabaseError`: the server has no such database), and `InfrastructureError` (`database_unfit`)
-    when a pooler in between dropped the settings: values would be read otherwise, and nothing would time out.
-    Costs two round trips more.
+    if a pooler in between dropped the settings: values would have other texts, and nothing would time out.
+    Costs two more round trips.
     """
     own = parse_dsn(dsn).get("options", "")
     settings = settings_in(f"{session(_OURS)} {own} {options}")
@@ -157,7 +157,7 @@ def connect(dsn: str, *, name: str, options: str = "") -> connection:
 
 
 def settings_in(options: str) -> dict[str, str]:
-    """Return the settings (name to value) that a connection's options give; the last one of a name counts."""
+    """Return the settings (name to value) in a connection's options; the last value of a name counts."""
     return {
         name.lower().replace("-", "_"): re.sub(r"\\(.)", r"\1", value)
         for name, value in _SETTING.findall(options)
@@ -173,7 +173,7 @@ def _lacking(conn: connection, settings: Mapping[str, str]) -> list[str]:
 
 
 def _unfit(dsn: str, lacking: Mapping[str, str]) -> InfrastructureError:
-    """Return the error of a session without these settings, none of which is a secret."""
+    """Return the error for a session without these settings, which are no secrets."""
     role = identifier(parse_dsn(dsn).get("user", "…"))
     given = "; ".join(f"ALTER ROLE {role} SET {name} = {_value(name, lacking[name])}" for name in lacking)
     return InfrastructureError(
@@ -184,7 +184,7 @@ def _unfit(dsn: str, lacking: Mapping[str, str]) -> InfrastructureError:
 
 
 def _value(name: str, value: str) -> str:
-    """Return a setting's value as SQL takes it: the names of a list are apart."""
+    """Return a setting's value for SQL: the names of a list are separate literals."""
     return value if name == _LIST else "'" + value.replace("'", "''") + "'"
 
 
@@ -193,9 +193,9 @@ def _open(dsn: str, name: str, own: str, options: str) -> connection:
         dsn,
         connection_factory=Session,
         cursor_factory=_Cursor,
-        # Of two settings of one name the last one counts.
+        # The last of two settings with the same name counts.
         options=f"{session(_OURS)} {own} {_SERVERS} {options}".strip(),
-        # With another one, from a role's or a database's settings, texts would be changed.  Not in the
+        # Another encoding, from a role's or a database's settings, would change texts. Not in the
         # options: an encoding in the address or in PGCLIENTENCODING would come after them.
         client_encoding="UTF8",
         application_name=name,

@@ -1,14 +1,14 @@
-"""Deadlines on our side of a connection: a database that answers nothing is out, a busy one is not.
+"""Client-side deadlines of connections: a database that does not answer is down, a busy one is not.
 
-A server that is stopped accepts what is sent and answers nothing; none of its own timeouts runs,
+A stopped server accepts data and answers nothing; none of its own timeouts runs,
 and libpq waits without limit.  So a connection in use is watched: bytes that move on it are a sign
-of life, and when none do, the server is probed on another connection, more than once.  A server
-that answers is alive, however long its statement, its COPY or its lock takes.  One that does not is
-silent: the connections to it are shut down, and the calls that wait on them fail as when a
-connection is lost.
+of life. Without any, the server is probed on another connection, more than once. A server
+that answers is alive, however long its statement, COPY or lock takes. A server that does not is
+silent: the connections to it are shut down, and the calls that wait on them fail as if the
+connection were lost.
 
 Time is counted in turns of the watch and not by the clock: a process that was stopped itself
-must not take its databases for dead.
+must not treat its databases as dead.
 """
 
 import os
@@ -25,25 +25,25 @@ from shared.postgres.signs_of_life import Address, Moved, Question, address_of, 
 
 #: Turns of the watch within the shortest patience (the seconds without a sign of life).
 _TURNS: Final = 10
-#: Parts of the patience after which the server is probed, first and again: one probe may be lost on
+#: Parts of the patience after which the server is probed, first and again: a probe may be lost on
 #: the network, so no single one decides.
 _ASKED_AFTER: Final = 0.3
 _ASKED_AGAIN: Final = 0.2
-#: Most probes that wait for an answer at a time.
+#: Maximum concurrent probes.
 _OPEN: Final = 8
-#: A longer turn could miss the deadline of a less patient use that begins during it.
+#: A longer turn could miss the deadline of a use with less patience that begins during it.
 _LONGEST_TURN_SECONDS: Final = 0.1
 _NOTHING: Final = Moved()
 
 
 @dataclass(eq=False)
 class Use:
-    """One use of a connection, or of one that is being opened; `patience_s`: seconds until it is cut."""
+    """A use of a connection, open or being opened; `patience_s`: seconds until it is cut."""
 
     address: Address | None
     patience_s: float
     silent: threading.Event = field(default_factory=threading.Event)
-    #: A duplicate descriptor: the connection's may belong to another socket by the time it is cut.
+    #: A duplicate descriptor: the original may belong to another socket by the time of the cut.
     own: socket.socket | None = None
     _: KW_ONLY
     quiet_s: float = 0.0
@@ -51,11 +51,11 @@ class Use:
 
     @property
     def turn_s(self) -> float:
-        """Seconds between two looks at it."""
+        """Return the seconds between two checks of it."""
         return min(self.patience_s / _TURNS, _LONGEST_TURN_SECONDS)
 
     def look(self) -> bool:
-        """Note which bytes have moved since the last look; return whether the server sent any."""
+        """Record the bytes moved since the last check; return whether the server sent any."""
         if self.own is None:
             return False
         before, self._moved = self._moved, moved(self.own)
@@ -64,8 +64,8 @@ class Use:
         return before.given != self._moved.given
 
     def attach(self, own: socket.socket) -> None:
-        """Watch the connection of `own` from now on."""
-        if self.own is not None:  # the connection before was broken
+        """Start watching the connection of `own`."""
+        if self.own is not None:  # the previous connection was broken
             self.own.close()
         self.own, self.address = own, peer_of(own)
         self.quiet_s, self._moved = 0.0, moved(own)
@@ -73,7 +73,7 @@ class Use:
             self.cut()
 
     def wait(self, turn_s: float) -> None:
-        """Count one turn without a sign of life; cut the connection when the patience is over."""
+        """Count a turn without a sign of life; cut the connection when the patience is over."""
         self.quiet_s += min(turn_s, self.turn_s)
         if self.quiet_s >= self.patience_s:
             self.cut()
@@ -88,7 +88,7 @@ class Use:
 
 @dataclass(eq=False)
 class _Server:
-    """The uses of one server address, and the probes that were sent there."""
+    """The uses of one server address, and the probes sent to it."""
 
     uses: set[Use] = field(default_factory=set)
     questions: list[Question] = field(default_factory=list)
@@ -102,7 +102,7 @@ class _Server:
             use.quiet_s = 0.0
 
     def see(self, address: Address, turn_s: float) -> None:
-        """Do one turn of the watch."""
+        """Run one turn of the watch."""
         gave = [use.look() for use in self.uses]
         if any(gave) or any(q.answered for q in self.questions):
             self.heard()
@@ -113,13 +113,13 @@ class _Server:
                 use.wait(turn_s)
 
     def _is_asked(self, address: Address, waiting: list[Use], turn_s: float) -> bool:
-        """Probe when it is due; return false when that was impossible, and nothing is known."""
+        """Probe when due; return False if that was impossible, so that the state is unknown."""
         self.unasked_s += turn_s
         part = _ASKED_AGAIN if self.asked else _ASKED_AFTER
         if self.unasked_s >= part * min(use.patience_s for use in waiting) and len(self.questions) < _OPEN:
             try:
                 self.questions.append(Question(address, max(use.patience_s for use in waiting)))
-            except (RuntimeError, MemoryError):  # no room for a thread; asked next time
+            except (RuntimeError, MemoryError):  # no thread is available; probed next time
                 return False
             self.unasked_s, self.asked = 0.0, True
         return True
@@ -135,7 +135,7 @@ class Watch:
 
     @contextmanager
     def used(self, dsn: str, patience_s: float) -> Iterator[Use]:
-        """Watch the block: after `patience_s` seconds without an answer the calls that wait in it fail."""
+        """Watch the block: after `patience_s` seconds without an answer its waiting calls fail."""
         use = Use(address_of(dsn), patience_s)
         with self._changed:
             self._enter(use)
@@ -148,7 +148,7 @@ class Watch:
                     use.own.close()
 
     def attach(self, use: Use, conn: connection) -> None:
-        """Watch `conn` for `use` from now on."""
+        """Start watching `conn` for `use`."""
         own = socket.socket(fileno=os.dup(conn.fileno()))
         with self._changed:
             self._leave(use)

@@ -1,11 +1,11 @@
-"""Names where SQL is written for somebody else to run; of our own queries psycopg2's `sql` does it."""
+"""Quotes names in SQL that operators run; queries of the services use psycopg2's `sql`."""
 
 
 def identifier(name: str) -> str:
-    """Return a name of Postgres as SQL takes it, whatever it holds."""
+    """Return any Postgres name as a quoted identifier."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def literal(text: str) -> str:
-    """Return a text as a literal, with standard_conforming_strings."""
+    """Return a text as a literal for standard_conforming_strings."""
     return "'" + text.replace("'", "''") + "'"

@@ -1,8 +1,8 @@
-"""Signs of life of a server: bytes that move on a connection to it, and its answer to a probe beside it.
+"""Signs of life of a server: bytes that move on a connection, and its answer to a separate probe.
 
 The probe is the GSSENCRequest of Postgres' protocol ("do you encrypt by GSSAPI?"), which needs no
-role and no slot of `max_connections`.  It is not the SSLRequest: a server that answers yes to that
-one logs every client that then disconnects.
+role and no slot of `max_connections`. The probe is not the SSLRequest: a server that answers yes to that
+one logs every client that disconnects then.
 """
 
 import fcntl
@@ -22,19 +22,19 @@ _QUESTION: Final = struct.pack("!ii", 8, 80877104)
 _DEFAULT_PORT: Final = 5432
 #: Linux' `struct tcp_info`: tcpi_bytes_acked and tcpi_bytes_received, at their offsets.
 _MOVED: Final = struct.Struct("=120xQQ")
-#: Errors of a system that is up and has no such server: it ends existing connections by itself.
+#: Errors of a running system without a server: it ends existing connections by itself.
 _REFUSED: Final = (ConnectionRefusedError, ConnectionResetError, BrokenPipeError, FileNotFoundError)
 
 
 class Address(NamedTuple):
-    """Where a server is probed: the other end of a socket, or a host name that is still to be resolved."""
+    """The address of probes: the other end of a socket, or a host name to resolve."""
 
     family: int
     sockaddr: Any
 
 
 def address_of(dsn: str) -> Address | None:
-    """Return the server address of `dsn`; None where only libpq knows it: then `peer_of` tells it later."""
+    """Return the server address of `dsn`; None if only libpq knows it, and `peer_of` returns it later."""
     options = parse_dsn(dsn)
     if options.get("service") or os.environ.get("PGSERVICE"):
         return None
@@ -49,16 +49,16 @@ def address_of(dsn: str) -> Address | None:
 
 
 def peer_of(own: socket.socket) -> Address | None:
-    """Return the other end of `own`, whatever its name resolves to by now; None when it is disconnected."""
+    """Return the other end of `own`, independent of current name resolution; None if disconnected."""
     with suppress(OSError):
         return Address(own.family, own.getpeername())
     return None
 
 
 class Moved(NamedTuple):
-    """Bytes of a connection: `taken` by the server's system, `given` by the server.
+    """Byte counts of a connection: `taken` by the server's system, `given` by the server.
 
-    The kernel of a stopped server still takes what its buffer has room for, so only `given`
+    The kernel of a stopped server still accepts data into its buffer, so only `given`
     proves that the process is alive.
     """
 
@@ -67,7 +67,7 @@ class Moved(NamedTuple):
 
 
 def moved(own: socket.socket) -> Moved:
-    """Return the counters of `own`; always zero where the system does not have them."""
+    """Return the counters of `own`; always zero on systems without them."""
     with suppress(OSError):
         if own.family == socket.AF_UNIX:
             return Moved(_bytes(own, termios.TIOCOUTQ), _bytes(own, termios.FIONREAD))
@@ -82,7 +82,7 @@ def _bytes(own: socket.socket, request: int) -> int:
 
 
 class Question:
-    """A probe of `address` by a thread of its own.  Raises `RuntimeError` when no thread can be started."""
+    """A probe of `address` by its own thread. Raises `RuntimeError` if no thread can be started."""
 
     def __init__(self, address: Address, seconds: float) -> None:
         self._answered = threading.Event()
@@ -91,16 +91,16 @@ class Question:
 
     @property
     def answered(self) -> bool:
-        """Whether a server, or at least its system, has answered."""
+        """Return whether the server, or at least its system, has answered."""
         return self._answered.is_set()
 
     @property
     def open(self) -> bool:
-        """Whether an answer may still come."""
+        """Return whether an answer may still arrive."""
         return self._thread.is_alive()
 
     def _ask(self, address: Address, seconds: float) -> None:
-        """Send the probe; any answer counts, also an error of the system there."""
+        """Send the probe; any answer counts, including an error of the server's system."""
         with suppress(OSError, UnicodeError):  # no answer, or no such name
             try:
                 with _connected(address, seconds) as server:

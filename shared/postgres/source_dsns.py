@@ -1,6 +1,7 @@
-"""Finds the DSN of a source: in a folder of files, else in the environment.
+"""Finds the DSN of a source in a folder of files or in the environment.
 
-A file has the name of a variable and its value. It is read at each use, so a source can be added, or get
+A file has a variable's name, and its value as content. It is read at each use, so a source can be added, or
+get
 another password, while an agent runs.
 """
 
@@ -15,20 +16,20 @@ from shared.registry.sources import PASSWORD_SUFFIX
 
 
 class SourceDsns:
-    """DSNs by variable; files come before the environment."""
+    """DSNs by variable; files have priority over the environment."""
 
     def __init__(self, folder: Path | None = None, env: Mapping[str, str] = os.environ) -> None:
         self._folder = folder
         self._env = env
 
     def find(self, variable: str) -> str:
-        """Return a DSN, with the password of `…_PASSWORD` unless it has its own; empty if there is none."""
+        """Return a DSN, with the password of `…_PASSWORD` unless it has its own; empty if missing."""
         dsn, password = self._value(variable), self._value(variable + PASSWORD_SUFFIX)
         if not dsn or not password or password_in(dsn):
             return dsn
         try:
             return make_dsn(dsn, password=password)
-        except psycopg2.ProgrammingError:  # whoever connects reports a malformed DSN
+        except psycopg2.ProgrammingError:  # the connection attempt reports a malformed DSN
             return dsn
 
     def _value(self, variable: str) -> str:
@@ -39,7 +40,7 @@ class SourceDsns:
 
 
 def password_in(dsn: str) -> str:
-    """Return the password in a DSN; empty without one, and for a malformed DSN."""
+    """Return the password in a DSN; empty if it is missing or the DSN is malformed."""
     try:
         return str(parse_dsn(dsn).get("password", ""))
     except psycopg2.ProgrammingError:

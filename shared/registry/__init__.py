@@ -1,4 +1,4 @@
-"""What Onramp knows of event types, keys and routes, through one port."""
+"""The registry of event types, keys and routes, behind one port."""
 
 from shared.registry.model import ApiKey, Destination, EventType, KeyHash, Operator, Role, Snapshot
 from shared.registry.port import Registry

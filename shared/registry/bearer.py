@@ -1,7 +1,7 @@
-"""What a request says of who sends it: one key as `Authorization: Bearer`, compared in constant time.
+"""The credentials of a request: a key as `Authorization: Bearer`, compared in constant time.
 
 A key is ``onramp_<id>_<secret>``: the id finds its hashes without a search, the secret is
-256 random bits, so one SHA-256 is enough (nobody can guess what a slow hash would protect).
+256 random bits, so one SHA-256 is enough (a slow hash only protects guessable secrets).
 """
 
 import hashlib
@@ -15,20 +15,20 @@ _DUMMY_HASH: Final = bytes(32)
 
 
 class Bearer(NamedTuple):
-    """The key that was given: whose it would be, and its SHA-256."""
+    """A presented key: its claimed id and its SHA-256."""
 
     name: str
     digest: bytes
 
     def matches(self, hashes: Iterable[bytes]) -> list[bool]:
-        """Return of each hash whether it is this key's.
+        """Return for each hash whether it matches this key.
 
-        All are compared, a dummy among them, whichever matches: the time tells nothing.
+        All hashes and a dummy are always compared, so that the time leaks nothing.
         """
         return [hmac.compare_digest(self.digest, each) for each in [*hashes, _DUMMY_HASH]]
 
 
 def bearer(authorization: bytes) -> Bearer | None:
-    """Return the key of an Authorization header; None when it has none."""
+    """Return the key of an Authorization header; None if it has none."""
     found = _BEARER.fullmatch(authorization)
     return None if found is None else Bearer(found[2].decode(), hashlib.sha256(found[1]).digest())

@@ -1,9 +1,10 @@
-"""The rules of the registry's log: which of its records count, and what they make.
+"""The rules of the registry's log: which records count, and the registry that they result in.
 
-Any client may write to the log, two at once, and what was written stays.  So every reader decides alike, from
-the records alone and in their order: a record counts if it follows the last one that counted and fits
-by the rules of its format.  That needs no lock, leader or transaction: of two writers who followed the
-same record the first counts, and the other sees so when it reads back.
+Any client may write to the log, also concurrently, and records are permanent. So every reader decides the
+same, from
+the records alone and in order: a record counts if it follows the last one that counted and is valid
+by the rules of its format. That needs no lock, leader or transaction: if two writers followed the
+same record, the first counts, and the other detects this when it reads back.
 """
 
 from collections.abc import Mapping
@@ -22,11 +23,11 @@ from shared.strict_json import loads
 #: The rules of a format never change, or readers of two releases would decide differently: a new field,
 #: section or rule of the model is a new format (a test holds the model to this number).
 FORMAT: Final = 1
-#: What the first record follows.
+#: The predecessor of the first record.
 NOTHING: Final = -1
 #: Sections whose entries have names; the others are replaced as a whole.
 NAMED: Final = tuple(name for name, field in Snapshot.model_fields.items() if field.default_factory is dict)
-#: So many entries of a section are judged at a time, and so many reasons of a record are told.
+#: Entries of a section that are evaluated at a time, and maximum reasons reported per record.
 _AT_ONCE: Final = 500
 _REASONS: Final = 20
 _MAX_REASON: Final = 2000
@@ -40,7 +41,7 @@ def _of_names(delete: Mapping[str, tuple[str, ...]]) -> Mapping[str, tuple[str, 
 
 
 class ChangeSet(BaseModel):
-    """One record: all of it comes into force, or nothing."""
+    """A record, which takes effect as a whole or not at all."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -49,14 +50,14 @@ class ChangeSet(BaseModel):
     actor: Annotated[str, Field(min_length=1, max_length=200)]
     reason: Annotated[str, Field(max_length=2000)] = ""
     time: AwareDatetime
-    #: Of the apply of a file: what it put is the file's, to change and to take away.
+    #: Written by the apply of a file: the file owns these entries, and may change and delete them.
     of_file: Annotated[bool, Field(strict=True)] = False
     put: Snapshot = Field(default_factory=Snapshot)
     delete: Annotated[Mapping[str, tuple[str, ...]], AfterValidator(_of_names)] = Field(default_factory=dict)
 
 
 class _WrongSectionError(Exception):
-    """Entries of a section are wrong; their places are told without it."""
+    """Entries of a section are invalid; their places are relative to the section."""
 
     def __init__(self, section: str, error: ValidationError) -> None:
         super().__init__(section)
@@ -65,19 +66,19 @@ class _WrongSectionError(Exception):
 
 
 class Ruling(StrEnum):
-    """What a record is to its readers."""
+    """The status of a record for its readers."""
 
     COUNTED = "counted"
-    #: It follows another record than the last that counted, or does not fit what that one made.
+    #: It does not follow the last record that counted, or is invalid after it.
     VOID = "void"
-    #: It is no change set of any format.
+    #: It is not a change set of any format.
     CORRUPT = "corrupt"
-    #: A later release wrote it, or something before it: this one cannot tell whether it counts.
+    #: A later release wrote it or a record before it: this release cannot decide whether it counts.
     NEWER = "newer"
 
 
 class Verdict(NamedTuple):
-    """A ruling, its reason without values, and the change set if it could be read."""
+    """A ruling, its reason without values, and the change set if it is readable."""
 
     ruling: Ruling
     reason: str = ""
@@ -85,25 +86,25 @@ class Verdict(NamedTuple):
 
 
 class Chain:
-    """What the records up to `end` made, of which `last` was the last that counted."""
+    """The registry after the records up to `end`; `last` is the last record that counted."""
 
     def __init__(self) -> None:
         self.last = NOTHING
-        #: Of the last that counted: a log that was made anew has another one there.
+        #: Digest of the last record that counted: a recreated log has another record there.
         self.last_digest = b""
-        #: The offsets of those that counted, in their order.
+        #: Offsets of the records that counted, in order.
         self.counted: list[int] = []
         self.end = 0
-        #: Whether a later release has written: what is in force from there on is unknown here.
+        #: Whether a later release has written: the registry in effect after that is unknown here.
         self.is_outgrown = False
-        #: Entries that a change set deleted, by section and name: of those a lost log has no trace.
+        #: Entries that a change set deleted, by section and name, which a lost log does not show.
         self.removed: set[tuple[str, str]] = set()
         self._sections: dict[str, Any] = {}
-        #: What a file has last said of entries with names, whatever became of them since.
+        #: The last version of named entries that came from a file, independent of later changes.
         self._of_files: dict[str, dict[str, Any]] = {}
 
     def take(self, offset: int, value: bytes | None) -> Verdict:
-        """Judge the record at `offset`, and take it over if it counts.  Records come in their order."""
+        """Evaluate the record at `offset`, and apply it if it counts. Called in the order of records."""
         self.end = offset + 1
         verdict = self.judge(value or b"")
         if verdict.ruling is Ruling.COUNTED and verdict.change is not None:
@@ -114,38 +115,38 @@ class Chain:
         return verdict
 
     def snapshot(self) -> Snapshot:
-        """Return what is in force.  Thousands of types take a tenth of a second."""
+        """Return the registry in effect; takes a tenth of a second for thousands of types."""
         return Snapshot(**self._sections)
 
     def document(self) -> dict[str, Any]:
-        """Return what is in force as people write it."""
+        """Return the registry in effect in the format of the file."""
         return {section: written(value) for section, value in self._sections.items()}
 
     def said_by_files(self) -> dict[str, dict[str, Any]]:
-        """Return what files have last put of each entry, as people write it, by section and name.
+        """Return each entry's last version from a file, in the file's format, by section and name.
 
-        Others may have changed or deleted it since.
+        Other changes may have replaced or deleted it since.
         """
         return {section: written(entries) for section, entries in self._of_files.items()}
 
     def judge(self, value: bytes) -> Verdict:
-        """Return what a record would be if it came next."""
+        """Return the verdict on a record as the next one."""
         document = _document_of(value)
         if not isinstance(document, dict) or type(number := document.get("format")) is not int:
             return Verdict(Ruling.CORRUPT, "it is no JSON of a change set, or two readers may differ on it")
         if self.is_outgrown:
             return Verdict(Ruling.NEWER, "it comes after a record that this release does not know")
-        if number > FORMAT and document.get("after") == self.last:  # any other is void in each format
+        if number > FORMAT and document.get("after") == self.last:  # any other text is void in each format
             return Verdict(Ruling.NEWER, f"its format is {number}, this release knows {FORMAT}")
         try:
             change = ChangeSet.model_validate(_with_read_sections(document))
-        except Exception as e:  # noqa: BLE001 - a record that stays for ever must stop no reader
+        except Exception as e:  # noqa: BLE001 - a permanent record must not stop a reader
             return Verdict(Ruling.CORRUPT, _reason(e))
         void = self._why_void(change)
         return Verdict(Ruling.VOID if void else Ruling.COUNTED, void, change)
 
     def _why_void(self, change: ChangeSet) -> str:
-        """Return why a change set does not fit; empty if it does."""
+        """Return why a change set is invalid here; empty if it is valid."""
         if change.after != self.last:
             return f"it follows {change.after}, and the last that counted is {self.last}"
         if absent := self._absent(change):
@@ -153,7 +154,7 @@ class Chain:
         return self._clash(change)
 
     def _clash(self, change: ChangeSet) -> str:
-        """Return why sources and models would not fit together; a rule of all readers, not of one service."""
+        """Return why sources and models would conflict; a rule of all readers, not of one service."""
         if not any(change.delete.get(n) or n in change.put.model_fields_set for n in ("sources", "models")):
             return ""
         sources, models = (
@@ -171,7 +172,7 @@ class Chain:
         return ""
 
     def _absent(self, change: ChangeSet) -> str:
-        """Return the first place that the change set deletes and that is not there."""
+        """Return the first place that the change set deletes although it is missing."""
         for section, names in change.delete.items():
             there = self._sections.get(section, {})
             for name in names:
@@ -180,7 +181,7 @@ class Chain:
         return ""
 
     def _change(self, change: ChangeSet) -> None:
-        """Take over a change set that fits: deletions first."""
+        """Apply a valid change set: deletions first."""
         for section, names in change.delete.items():
             for name in names:
                 self._sections[section].pop(name, None)
@@ -206,10 +207,10 @@ def _document_of(value: bytes) -> object:
 
 
 def _with_read_sections(document: dict[str, Any]) -> dict[str, Any]:
-    """Return the change set with the entries of its large sections read, some at a time.
+    """Return the change set with the entries of its large sections parsed, some at a time.
 
-    A record of 12 MB whose 500,000 names are all wrong would else cost every reader 3 s, a reason of 46 MB
-    and a gigabyte: now it is refused by the first that are wrong.  Raises `_WrongSectionError`.
+    A record of 12 MB with 500,000 invalid names would otherwise cost every reader 3 s, a reason of 46 MB
+    and a gigabyte: now it is refused by the first invalid ones. Raises `_WrongSectionError`.
     """
     put = document.get("put")
     if not isinstance(put, dict):
@@ -244,12 +245,12 @@ def _reason(error: Exception) -> str:
 
 
 def digest_of(value: bytes | None) -> bytes:
-    """Return by what a record is known again."""
+    """Return the digest that identifies a record."""
     return sha256(value or b"").digest()
 
 
 def written(value: Any) -> Any:
-    """Return a part of the registry as plain JSON: what was said and nothing that was not."""
+    """Return a part of the registry as plain JSON, without default values."""
     if isinstance(value, BaseModel):
         return value.model_dump(mode="json", by_alias=True, exclude_unset=True)
     if isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""What a changed registry breaks for those who send: its schemas against those before."""
+"""Finds breaking changes of a registry for senders, by comparing its schemas with the previous ones."""
 
 from typing import Any, NamedTuple
 
@@ -8,18 +8,18 @@ from shared.registry.model import EventType, Snapshot
 
 
 class SchemaChange(NamedTuple):
-    """One finding about the schema of one event type."""
+    """A finding about an event type's schema."""
 
     event_type: str
     finding: Finding
-    #: Of the file, from 1 on; 0: there is none.
+    #: Line in the file, from 1; 0 if unknown.
     line: int = 0
 
 
 def schema_changes(old: Snapshot, new: Snapshot) -> list[SchemaChange]:
-    """Return what is incompatible, by the mode that the new registry has for each event type.
+    """Return the incompatibilities, by the mode of each event type in the new registry.
 
-    A type that is not registered any more takes everything, as one without a schema does.
+    A removed type accepts everything, like a type without a schema.
     """
     return [
         SchemaChange(name, finding)

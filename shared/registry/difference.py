@@ -1,6 +1,6 @@
-"""What changes from the registry in force to the one that somebody wrote: the smallest change set.
+"""Computes the smallest change set from the registry in effect to a desired one.
 
-A section that the file does not name stays as it is: a file of event types alone revokes no key.
+A section that the file does not name remains unchanged: a file of event types alone revokes no key.
 """
 
 from collections.abc import Iterator
@@ -11,26 +11,26 @@ import orjson
 from shared.registry.change_log import NAMED, Chain, written
 from shared.registry.model import Snapshot
 
-#: So many types, and so many bytes of routes, are what the writer's look-ups and its log are measured for.
+#: Maximum types and bytes of routes for which the writer's look-ups and its log are measured.
 MAX_TYPES: Final = 5_000
 MAX_ROUTE_BYTES: Final = 900_000
-#: What is left out in the file and comes from the writer's settings: a name of a database has no more.
+#: Placeholder for a database name that comes from the writer's settings: no name is longer.
 _ANY_NAME: Final = "x" * 63
 
 
 class Difference(NamedTuple):
-    """What to put and what to delete, by section."""
+    """The entries to put and to delete, by section."""
 
     put: dict[str, Any]
     delete: dict[str, list[str]]
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing changes."""
+        """Return whether nothing changes."""
         return not self.put and not self.delete
 
     def lines(self, before: dict[str, Any]) -> list[str]:
-        """Return a line for each entry, with `+`, `~` or `-` before its place; no values."""
+        """Return a line per entry, with `+`, `~` or `-` before its place; no values."""
         return sorted(self._lines(before), key=lambda line: line[2:])
 
     def _lines(self, before: dict[str, Any]) -> Iterator[str]:
@@ -45,11 +45,11 @@ class Difference(NamedTuple):
             yield from (f"- {section}.{name}" for name in names)
 
 
-def difference(chain: Chain, wanted: Snapshot) -> Difference:
-    """Return what makes `wanted` of what is in force, in the sections that `wanted` names."""
+def difference(chain: Chain, desired: Snapshot) -> Difference:
+    """Return the difference between the registry in effect and `desired`, in the sections of `desired`."""
     there, put, delete = chain.document(), dict[str, Any](), dict[str, list[str]]()
-    for section in sorted(wanted.model_fields_set):
-        value = written(getattr(wanted, section))
+    for section in sorted(desired.model_fields_set):
+        value = written(getattr(desired, section))
         if section not in NAMED:
             if value != there.get(section):
                 put[section] = value
@@ -63,7 +63,7 @@ def difference(chain: Chain, wanted: Snapshot) -> Difference:
 
 
 def too_large(snapshot: Snapshot) -> str:
-    """Return why the writer could not carry this registry; empty if it can."""
+    """Return why this registry is too large for the writer; empty if it is not."""
     if len(snapshot.event_types) > MAX_TYPES:
         return f"there are {len(snapshot.event_types):,} event types, and at most {MAX_TYPES:,} can be"
     size = sum(len(orjson.dumps(route)) + 1 for route in _routes(snapshot))
@@ -76,7 +76,7 @@ def too_large(snapshot: Snapshot) -> str:
 
 
 def _routes(snapshot: Snapshot) -> Iterator[dict[str, Any]]:
-    """Yield what the writer keeps of a registry, each as it keeps it."""
+    """Yield the parts of a registry that the writer stores, in its format."""
     for name, event_type in snapshot.event_types.items():
         for each in event_type.destinations:
             place = {"database": each.vanity or each.database or _ANY_NAME, "schema": each.db_schema or ""}

@@ -1,4 +1,4 @@
-"""Changes the registry in its log: reads it whole, writes one change set, reads back whether it counted."""
+"""Changes the registry in its log: reads it whole, writes a change set, and reads back whether it counted."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -11,18 +11,18 @@ from shared.registry.change_log import FORMAT, Chain, Ruling
 from shared.registry.difference import Difference
 from shared.registry.log import RegistryLog
 
-#: A record of Kafka's topic may have 16 MiB with all that belongs to it.
+#: A record of the topic may have 16 MiB including its overhead.
 _MAX_BYTES: Final = 15 << 20
 
 
 class Editor:
-    """One who reads the registry to change it."""
+    """Reads the registry to change it."""
 
     def __init__(self, log: RegistryLog) -> None:
         """Read the log to its end.
 
         Raises:
-            InfrastructureError: the log cannot be read, or has lost its beginning.
+            InfrastructureError: the log cannot be read, or its beginning is missing.
             UserError: REGISTRY_CONFLICT, a later release has written to it.
         """
         self._log = log
@@ -34,18 +34,18 @@ class Editor:
             )
 
     def write(self, change: Difference, actor: str, reason: str, *, of_file: bool = False) -> int:
-        """Bring a change into force, and return its offset; what is put `of_file` is the file's.
+        """Write a change and return its offset; the file owns entries that are put `of_file`.
 
         Raises:
-            UserError: REGISTRY_CONFLICT, somebody else's change was first; it is as if this was never tried.
-            InfrastructureError: the log cannot be reached, and whether the change counts is not known.
+            UserError: REGISTRY_CONFLICT, another change was first; this one has no effect.
+            InfrastructureError: the log is unreachable, and whether the change counts is unknown.
         """
         value = self._record(change, actor, reason, of_file=of_file)
         failure: InfrastructureError | None = None
         try:
             self._log.append(value)
         except InfrastructureError as e:
-            failure = e  # its acknowledgement may be what was lost
+            failure = e  # only its acknowledgement may be lost
         won = self._read_on(value)
         if won is not None:
             return won
@@ -75,7 +75,7 @@ class Editor:
         return value
 
     def _read_on(self, ours: bytes | None = None) -> int | None:
-        """Read what is new; return the offset of our own record if it counted."""
+        """Read new records; return the offset of this editor's record if it counted."""
         span, won = self._log.span(), None
         if span.first > 0:
             raise InfrastructureError(REGISTRY_UNREAD, "the beginning of the registry's log is gone")

@@ -1,4 +1,4 @@
-"""Opens the registry of a service: the log in Kafka that the settings name."""
+"""Opens the registry of a service: the log on Kafka that the settings name."""
 
 from shared.registry.kafka_log import KafkaLog
 from shared.registry.log_registry import LogRegistry
@@ -8,10 +8,10 @@ from shared.topics import registry_topic
 
 
 def open_registry(settings: RegistrySettings, kafka: KafkaSettings, check: Check = no_check) -> LogRegistry:
-    """Return the registry, which is unread until it was refreshed."""
+    """Return the registry, which is unread until its first refresh."""
     return LogRegistry(open_log(settings, kafka), check)
 
 
 def open_log(settings: RegistrySettings, kafka: KafkaSettings) -> KafkaLog:
-    """Return the log that the registry is kept in; it is reached when it is first asked."""
+    """Return the log that stores the registry; it connects at its first use."""
     return KafkaLog(kafka, registry_topic(settings.topic))

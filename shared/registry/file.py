@@ -1,7 +1,7 @@
-"""``onramp.yaml``, the file that people write and `onramp apply` brings into force: validated as a whole.
+"""``onramp.yaml``, the file that people write and `onramp apply` applies: validated as a whole.
 
-No service reads it.  It is replaced by editors, config maps and `mv` in as many ways, so a change of it
-is whatever `stat` says.
+No service reads it. Editors, config maps and `mv` replace it in different ways, so a change of it
+is detected by `stat`.
 """
 
 from collections.abc import Sequence
@@ -14,10 +14,10 @@ from pydantic import BaseModel, ValidationError
 from shared.registry import model, strict_yaml
 from shared.registry.model import Snapshot
 
-#: By which it is told that a file is another: times, size and inode.
+#: Identifies a version of a file: times, size and inode.
 Stamp = tuple[int, int, int]
 _END: Final = "..."
-#: As people write them.
+#: Names in the format of the file.
 _FIELDS: Final = sorted(
     {
         field.alias or name
@@ -33,7 +33,7 @@ class RegistryFileError(ValueError):
 
 
 def load(path: Path) -> Snapshot:
-    """Load the file.  Raises `RegistryFileError` with all that is wrong and where."""
+    """Load the file. Raises `RegistryFileError` with all faults and their places."""
     text = _read(path)
     try:
         document = strict_yaml.loads(text)
@@ -62,14 +62,14 @@ def _read(path: Path) -> str:
 
 
 def placed(path: Path, reason: str) -> str:
-    """Return a reason that begins with its place in the file (`event_types.a.schema: …`) with its line."""
+    """Return a reason that begins with its place (`event_types.a.schema: …`), with the line added."""
     place, colon, _ = reason.partition(": ")
     line = line_in(path, place.split(".")) if colon else 0
     return f"{path.name}, line {line}: {reason}" if line else reason
 
 
 def line_in(path: Path, place: Sequence[object]) -> int:
-    """Return the line of a place in the file, or of what is there of it; 0 when that is nothing."""
+    """Return the line of a place in the file, or of its nearest existing parent; 0 if there is none."""
     try:
         return strict_yaml.line_of(path.read_text("utf-8"), place)
     except (OSError, UnicodeDecodeError):
@@ -77,7 +77,7 @@ def line_in(path: Path, place: Sequence[object]) -> int:
 
 
 def _told(path: Path, text: str, error: Any) -> str:
-    """Return what is wrong at a place of the file, its line, and what was probably meant; no values."""
+    """Return the fault at a place of the file, with its line and a suggestion; no values."""
     *_, name = where = error["loc"] or ("",)
     said = f"{'.'.join(map(str, where))}: {error['msg']}"
     if error["type"] == "extra_forbidden":
@@ -94,14 +94,14 @@ def _advice(name: str) -> str:
 
 
 def ending(text: str) -> int:
-    """Return how surely the file is whole: 2, YAML's end mark; 1, a whole last line; 0, neither."""
+    """Return the evidence that the file is complete: 2, YAML's end mark; 1, a whole last line; 0, neither."""
     if text.rstrip("\n").rpartition("\n")[2] == _END:
         return 2
     return int(text.endswith("\n"))
 
 
 def stamp_of(path: Path) -> Stamp | None:
-    """Return what changes when the file does; None when it is not there."""
+    """Return a fingerprint of the file's metadata; None if the file is missing."""
     try:
         stat = path.stat()
     except OSError:

@@ -1,8 +1,8 @@
-"""The registry's log on Kafka: the topic `onramp.registry`, one partition that is kept for ever.
+"""The registry's log on Kafka: the topic `onramp.registry`, one partition with unlimited retention.
 
-It is read outside of transactions: one that a foreign client leaves open would stop all readers, and
-read so every reader sees the same records at any time.  aiokafka lives on an event loop, and registries
-are read in threads, so the log has a loop in a thread of its own.
+It is read without transaction isolation: an open transaction of a foreign client would stop all readers, and
+this way every reader sees the same records at any time. aiokafka runs on an event loop, and registries
+are read in threads, so the log has its own loop in a thread.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 _REQUEST_MS: Final = 5_000
 _POLL_MS: Final = 200
 _FETCH_WAIT_MS: Final = 25
-#: For one look: metadata of a topic that was made just now takes its time.
+#: Timeout of one use: metadata of a new topic takes time.
 _SECONDS: Final = 20.0
 _RETRY_SECONDS: Final = 0.05
 _MAX_BYTES: Final = int(REGISTRY_TOPIC.config["max.message.bytes"])
@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 
 class KafkaLog:
-    """A log that is reached when it is first asked, and again after each error."""
+    """A log that connects at its first use, and again after each error."""
 
     def __init__(self, settings: KafkaSettings, spec: TopicSpec = REGISTRY_TOPIC) -> None:
         self._settings = settings
@@ -50,7 +50,7 @@ class KafkaLog:
         self._asked: Future[Any] | None = None
 
     def span(self) -> Span:
-        """Return what there is to read. Raises `InfrastructureError`."""
+        """Return the readable offsets. Raises `InfrastructureError`."""
         return self._run(self._span())
 
     def read(self, first: int, end: int) -> list[Record]:
@@ -62,7 +62,7 @@ class KafkaLog:
         return self._run(self._append(value))
 
     def close(self) -> None:
-        """Give up what is asked, close connections and end the thread."""
+        """Cancel the running request, close connections and end the thread."""
         if (asked := self._asked) is not None:
             asked.cancel()
         loop, self._loop = self._loop, None
@@ -85,7 +85,7 @@ class KafkaLog:
             async with asyncio.timeout(_SECONDS):
                 return await work
         except (KafkaError, OSError, TimeoutError) as e:
-            await self._stop()  # its metadata may be of a topic that is no more
+            await self._stop()  # its metadata may belong to a deleted topic
             detail = f"{self._spec.name} on Kafka at {self._settings.bootstrap} cannot be reached"
             raise InfrastructureError(KAFKA_UNAVAILABLE, f"{detail}: {type(e).__name__}") from None
 
@@ -137,7 +137,7 @@ class KafkaLog:
                 enable_auto_commit=False,
                 auto_offset_reset="none",
                 isolation_level="read_uncommitted",
-                # A fetch that waits at the log's end holds up the next question on its connection.
+                # A fetch that waits at the log's end delays the next request on its connection.
                 fetch_max_wait_ms=_FETCH_WAIT_MS,
             )
             try:
@@ -160,7 +160,7 @@ class KafkaLog:
             await admin.close()
 
     async def _require_topic(self, admin: AIOKafkaAdminClient) -> None:
-        """Make the topic if it is missing and may be made; raise `InfrastructureError` for an unsafe one."""
+        """Create the topic if it is missing and allowed; raise `InfrastructureError` for an unsafe one."""
         if not await self._partitions(admin):
             if not self._settings.create_topics:
                 raise InfrastructureError(OWN_TOPIC_MISSING, self._creation_advice())
@@ -176,7 +176,7 @@ class KafkaLog:
         await self._require_kept(admin)
 
     async def _partitions(self, admin: AIOKafkaAdminClient) -> int:
-        """Return how many partitions the topic has, 0 without one; asking does not make it."""
+        """Return the topic's number of partitions, 0 if it is missing; the request does not create it."""
         topics = await admin.describe_topics()
         return next((len(t["partitions"]) for t in topics if t["topic"] == self._spec.name), 0)
 
@@ -190,7 +190,7 @@ class KafkaLog:
         wanted = {name: must for name, must in self._wanted().items() if name in _KEEPING}
         resource = ConfigResource(ConfigResourceType.TOPIC, self._spec.name, dict.fromkeys(wanted))
         code, _, _, _, entries = (await admin.describe_configs([resource]))[0].resources[0]
-        if code:  # a user who may read and not ask for settings: who made the topic answers for it
+        if code:  # a user who may read but not describe settings: the topic's creator is responsible
             log.warning("the registry's topic cannot be checked", extra={"reason": for_code(code).__name__})
             return
         is_ = {entry[0]: entry[1] for entry in entries}
@@ -209,12 +209,12 @@ class KafkaLog:
         )
 
 
-#: Settings without which records expire or are compacted away.
+#: Settings that keep records from expiring and from compaction.
 _KEEPING: Final = frozenset({"cleanup.policy", "retention.ms", "retention.bytes"})
 
 
 def _note_unreadable(topic: str, partition: int, offset: int) -> None:
     log.warning(
-        "a record cannot be read, the key of a header is no UTF-8: it is passed over",
+        "a record with a header key that is not UTF-8 was skipped",
         extra={"topic": topic, "partition": partition, "offset": offset},
     )

@@ -1,4 +1,4 @@
-"""Makes API keys: the gateway opens to what this makes, and the command line makes it."""
+"""Creates and rotates API keys, for the command line."""
 
 import hashlib
 import secrets
@@ -8,12 +8,12 @@ from shared.registry.model import ApiKey, KeyHash
 
 
 def new_key(identifier: str) -> tuple[str, str]:
-    """A new key for a person to keep, and the SHA-256 for ``onramp.yaml``."""
+    """Return a new key for its holder, and the SHA-256 for ``onramp.yaml``."""
     key = f"onramp_{identifier}_{secrets.token_urlsafe(32)}"
     return key, hashlib.sha256(key.encode()).hexdigest()
 
 
 def rotated(key: ApiKey, sha256: str, until: datetime) -> ApiKey:
-    """Return the key with another secret, and the others ending at `until` at the latest."""
+    """Return the key with a new secret; the other secrets end at `until` at the latest."""
     ending = (KeyHash(sha256=each.sha256, expires=min(each.expires or until, until)) for each in key.hashes)
     return key.model_copy(update={"hashes": (KeyHash(sha256=sha256), *ending)})

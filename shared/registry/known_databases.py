@@ -1,6 +1,7 @@
-"""What of a registry names a database, or a schema of one, that the writer's settings do not have.
+"""Finds databases and schemas in a registry that the writer's settings do not have.
 
-Whoever changes the registry refuses it. A writer whose settings say otherwise isolates it to its own events.
+A change of the registry with such a place is refused. A writer with other settings confines the fault to the
+affected events.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -14,8 +15,8 @@ def unknown_places(
 ) -> dict[str, str]:
     """Return the reason by place (`event_types.a.destinations.0`).
 
-    `schemas`: the open ones, by configured database; `default`: the database that a destination without a
-    name means.
+    `schemas`: the open schemas by configured database; `default`: the database of a destination without a
+    name.
     """
     found: dict[str, str] = {}
     for name, event_type in snapshot.event_types.items():

@@ -1,4 +1,4 @@
-"""The log that the registry is kept in, as a port; and the log in memory."""
+"""The port of the log that stores the registry, and the in-memory log."""
 
 from typing import NamedTuple, Protocol
 
@@ -11,17 +11,17 @@ class Record(NamedTuple):
 
 
 class Span(NamedTuple):
-    """The offsets of a log: the first that it still has, and the next that it will give."""
+    """The offsets of a log: the first one still stored, and the next to assign."""
 
     first: int
     end: int
 
 
 class RegistryLog(Protocol):
-    """One sequence of records, to which many write and which nobody shortens.
+    """One sequence of records with many writers, which is never truncated.
 
-    Every method raises `InfrastructureError` when the log cannot be reached, and may be called from any
-    thread, by one at a time.
+    Every method raises `InfrastructureError` if the log is unreachable, and may be called from any
+    thread, one call at a time.
     """
 
     def span(self) -> Span:
@@ -29,18 +29,18 @@ class RegistryLog(Protocol):
         ...
 
     def read(self, first: int, end: int) -> list[Record]:
-        """Return the records from offset `first` to before `end`, in their order; offsets may have holes."""
+        """Return the records from offset `first` to before `end`, in order; offsets may have holes."""
         ...
 
     def append(self, value: bytes) -> int:
-        """Write a record that survives whatever the log survives, and return its offset.
+        """Write a record durably, and return its offset.
 
-        An error leaves open whether it was written.
+        After an error it is unknown whether the record was written.
         """
         ...
 
     def close(self) -> None:
-        """Let go of connections."""
+        """Close connections."""
         ...
 
 
@@ -66,4 +66,4 @@ class MemoryLog:
         return offset
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing."""

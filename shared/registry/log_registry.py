@@ -1,8 +1,8 @@
-"""The registry as a log of change sets: read to its end, and followed.
+"""The registry as a log of change sets, read to its end and followed.
 
-It is unread until its end was reached once: a gateway that took half of it would accept who was revoked. From
-then on nothing empties it but a change set that counts. A log that was cut or made anew looks as if
-there were no keys, and no keys is an open door.
+It is unread until its end was reached once: a gateway with half of the log would accept revoked keys. From
+then on only a change set that counts can empty it. A truncated or recreated log looks as if
+there were no keys, which may mean open access.
 """
 
 import logging
@@ -17,74 +17,74 @@ from shared.registry.port import Check, no_check
 
 logger = logging.getLogger(__name__)
 
-#: So many records that do not count are reported one by one at a look.
+#: Maximum records that do not count reported one by one per refresh.
 _MAX_REPORTED: Final = 20
 
 
 class LogRegistry:
-    """Follows a log. `snapshot` raises `InfrastructureError` REGISTRY_UNREAD until it was read once."""
+    """Follows a log. `snapshot` raises `InfrastructureError` REGISTRY_UNREAD until the first read."""
 
     def __init__(self, log: RegistryLog, check: Check = no_check) -> None:
-        """`check` is what this service demands beyond the rules: it keeps its last snapshot alone."""
+        """`check`: this service's additional demands; only this service refuses a snapshot that fails."""
         self._log = log
         self._check = check
         self._chain: Chain | None = None
         self._snapshot: Snapshot | None = None
-        #: Of a chain whose beginning is not that of the one before: it has to show that it is no accident.
+        #: Whether the chain begins differently from the previous one, so that it may be an accident.
         self._is_anew = False
-        #: Records were read that nobody has looked at yet.
+        #: Whether records were read that were not applied yet.
         self._is_pending = False
         self._trouble = "it was not read yet"
         self._unreachable = ""
 
     @property
     def is_read(self) -> bool:
-        """Whether there is a snapshot."""
+        """Return whether there is a snapshot."""
         return self._snapshot is not None
 
     @property
     def is_valid(self) -> bool:
-        """Whether the snapshot is what the log says, as far as the log could be read."""
+        """Return whether the snapshot matches the log, as far as the log was readable."""
         return self._snapshot is not None and not self._trouble
 
     @property
     def chain(self) -> Chain | None:
-        """What was read, whether this service takes it or not; None before the first look."""
+        """Return the chain as read, whether or not this service accepts it; None before the first refresh."""
         return self._chain
 
     @property
     def trouble(self) -> str:
-        """Why the snapshot is not what the log says; empty when it is."""
+        """Return why the snapshot differs from the log; empty if it does not."""
         return self._trouble or self._unreachable
 
     def snapshot(self) -> Snapshot:
-        """Return the present snapshot. Costs nothing. Raises `InfrastructureError` REGISTRY_UNREAD."""
+        """Return the current snapshot, at no cost. Raises `InfrastructureError` REGISTRY_UNREAD."""
         if self._snapshot is None:
             raise InfrastructureError(REGISTRY_UNREAD, self.trouble)
         return self._snapshot
 
     def refresh(self) -> bool:
-        """Read what is new; return whether the snapshot changed. Never raises."""
+        """Read new records; return whether the snapshot changed. Never raises."""
         try:
             self._follow(self._log.span())
         except InfrastructureError as e:
             self._say_unreachable(e.detail)
             return False
-        except Exception as e:  # noqa: BLE001 - whatever it is, the log must be looked at again
+        except Exception as e:  # noqa: BLE001 - the log must be read again after any error
             self._say_unreachable(type(e).__name__)
             return False
         return self._is_pending and self._take_over()
 
     def has_removed(self, section: str, name: str) -> bool:
-        """Whether a change set of the log removed the entry, and none has put it there since."""
+        """Return whether a change set removed the entry, and no later one added it."""
         return self._chain is not None and (section, name) in self._chain.removed
 
     def close(self) -> None:
-        """Let go of the log."""
+        """Close the log."""
         self._log.close()
 
     def _follow(self, span: Span) -> None:
-        """Read what is new in the log."""
+        """Read new records of the log."""
         chain = self._chain
         if span.first > 0:
             self._stay("the beginning of onramp.registry is gone: recreate it and apply the file again")
@@ -101,7 +101,7 @@ class LogRegistry:
             self._unreachable = ""
 
     def _goes_on(self, chain: Chain, span: Span) -> bool:
-        """Whether the log is the one that `chain` was read from: the last that counted is where it was."""
+        """Return whether `chain` was read from this log: the last record that counted is unchanged."""
         if span.end < chain.end:
             return False
         if span.end == chain.end or chain.last == NOTHING:
@@ -122,7 +122,7 @@ class LogRegistry:
         chain.end = max(chain.end, end)
 
     def _take_over(self) -> bool:
-        """Take over what the chain made, if this service can work with it; return whether that is new."""
+        """Apply the chain's registry if this service accepts it; return whether it is new."""
         chain, before, self._is_pending = self._chain, self._snapshot, False
         if chain is None:
             return False
@@ -158,7 +158,7 @@ class LogRegistry:
 
 
 def _refuse_emptied(chain: Chain, snapshot: Snapshot, before: Snapshot) -> None:
-    """Raise `ValueError` for a log made anew that has not yet what makes it a registry."""
+    """Raise `ValueError` for a recreated log that does not yet have the entries of a registry."""
     emptied = chain.last == NOTHING and before.digest != EMPTY.digest
     revoked = (before.keys and not snapshot.keys) or (before.operators and not snapshot.operators)
     if emptied or revoked:

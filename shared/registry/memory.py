@@ -13,7 +13,7 @@ logger = logging.getLogger(__name__)
 
 
 class MemoryRegistry:
-    """Holds the document that `put` was given."""
+    """Stores the document passed to `put`."""
 
     def __init__(self, document: dict[str, Any] | None = None, check: Check = no_check) -> None:
         self._check = check
@@ -24,32 +24,32 @@ class MemoryRegistry:
         self.refresh()
 
     def put(self, document: dict[str, Any]) -> None:
-        """Replace the document; the next `refresh` takes it over if it is valid."""
+        """Replace the document; the next `refresh` applies it if it is valid."""
         self._document = document
 
     def snapshot(self) -> Snapshot:
-        """Return the present snapshot."""
+        """Return the current snapshot."""
         return self._snapshot
 
     @property
     def is_read(self) -> bool:
-        """Always."""
+        """Return True."""
         return True
 
     def has_removed(self, section: str, name: str) -> bool:
-        """Whether a document had the entry, and this one has not."""
+        """Return whether a previous document had the entry and the current one does not."""
         return (section, name) in self._removed
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing."""
 
     def refresh(self) -> bool:
-        """Take over the document if it is valid; return whether the snapshot changed."""
+        """Apply the document if it is valid; return whether the snapshot changed."""
         try:
             snapshot = Snapshot.model_validate(self._document or {})
             self._check(snapshot)
         except ValueError as e:  # pydantic's ValidationError is one
-            logger.error(  # noqa: TRY400 - the reason is the whole story
+            logger.error(  # noqa: TRY400 - the reason says all
                 "the registry is wrong; the old one stays", extra={"reason": reasons(e)}
             )
             self.is_valid = False
@@ -67,7 +67,7 @@ def _entries(snapshot: Snapshot) -> set[tuple[str, str]]:
 
 
 def reasons(error: ValueError) -> list[str]:
-    """Return what is wrong and where, without the values (hashes must not be logged)."""
+    """Return the faults and their places, without values (hashes must not be logged)."""
     if not isinstance(error, ValidationError):
         return [str(error)]
     return [f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors(include_input=False)]

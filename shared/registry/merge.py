@@ -1,8 +1,8 @@
-"""What a file is to bring into force: what it says that it has not said before, and nothing else.
+"""Merges a file into the registry: only the changes since the file's last version are applied.
 
-A file is applied again and again, and people make, rotate and revoke keys one by one.  So an apply is a
-merge of three: what the file says, what files have said before, and what is in force.  A key that was
-revoked does not come back with the next apply of an old file.
+A file is applied repeatedly, and people create, rotate and revoke keys one by one. So an apply is a
+three-way merge: the file, its last version, and the registry in effect. A key that was
+revoked does not return with the next apply of an old file.
 """
 
 from typing import Any, NamedTuple
@@ -12,17 +12,17 @@ from shared.registry.model import Snapshot
 
 
 class Merged(NamedTuple):
-    """What is to be in force in the sections of the file, and what of others stays or is in the way."""
+    """The desired registry in the sections of the file, the entries of others, and conflicts."""
 
     wanted: Snapshot
-    #: A line for each entry that others made, changed or took away, and of which the file says nothing new.
+    #: A line per entry that others created, changed or deleted, and that the file does not change.
     kept: list[str]
-    #: Places that others have changed, and the file as well, otherwise.
+    #: Places that both others and the file have changed, differently.
     clashes: list[str]
 
 
 def merged(chain: Chain, file: Snapshot) -> Merged:
-    """Return what `file` makes of what is in force."""
+    """Return the merge of `file` into the registry in effect."""
     there, said = chain.snapshot(), chain.said_by_files()
     sections = {name: getattr(file, name) for name in file.model_fields_set}
     result = Merged(file, [], [])
@@ -33,7 +33,7 @@ def merged(chain: Chain, file: Snapshot) -> Merged:
 
 
 def _entries(section: str, file: Any, before: dict[str, Any], there: Any, result: Merged) -> dict[str, Any]:
-    """Return the entries of a section that are to be in force; note in `result` whose they are."""
+    """Return the desired entries of a section; record in `result` the entries of others."""
     entries = dict(file)
     for name in sorted(file.keys() | there.keys()):
         mine, old, now = (written(each.get(name)) for each in (file, before, there))

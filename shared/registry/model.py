@@ -1,7 +1,7 @@
-"""The registry's data model, immutable and valid as a whole.
+"""The registry's data model: immutable, and valid as a whole.
 
 People write it in ``onramp.yaml``, so an unknown field is rejected by name rather than
-ignored: a misspelt `expires` must not mean a key that never expires.
+ignored: a misspelt `expires` must not result in a key that never expires.
 """
 
 import hashlib
@@ -27,19 +27,19 @@ Topic = Annotated[str, matching(r"[A-Za-z0-9._-]{1,249}", "a topic has 1 to 249 
 Pointer = Annotated[str, matching(r"(?:/(?:[^~/]|~[01])*)+", "a JSON Pointer starts with / (RFC 6901)")]
 KeyId = Annotated[str, matching(r"[a-z0-9][a-z0-9-]{0,31}", "a key's id has 1 to 32 of a-z 0-9 -")]
 EventName = Annotated[str, matching(wire.EVENT_NAME.pattern, "an event name is [a-z][a-z0-9_]{0,62}")]
-#: Of these alone: a database judges it as well, and both must mean the same.
+#: Restricted characters: a database evaluates the pattern as well, with the same meaning.
 EventPattern = Annotated[
     str, matching(r"[a-z0-9_*?]{1,63}", "a pattern of event names has 1 to 63 of a-z 0-9 _ * ?")
 ]
-#: Each may do what those before it may: look, act, read values and what others did.
+#: Each includes the rights of those before it: view, act, read values and the audit log.
 Role = Literal["viewer", "operator", "admin"]
-#: Of whole numbers: JSON's writers here take no larger ones.
+#: Maximum integer: the JSON writers used here support no larger ones.
 _MAX: Final = 2**63 - 1
 Sha256 = Annotated[str, matching(r"[0-9a-f]{64}", "a SHA-256 is 64 hexadecimal digits")]
 
 
 def _plain_json(schema: dict[str, Any]) -> dict[str, Any]:
-    """Before anything walks through it: aliases of YAML unfold without end."""
+    """Check the size before any code walks through it: aliases of YAML may unfold without end."""
     if reason := fault_of(schema):
         raise ValueError(f"this is no schema: {reason}")
     return schema
@@ -53,9 +53,9 @@ class _Frozen(BaseModel):
 
 
 class _Entry(_Frozen):
-    """One of thousands: the next snapshot has most of them again, and does not write them down again."""
+    """An entry with a cached fingerprint: the next snapshot reuses most of thousands of entries."""
 
-    #: Beside what it says: a copy has none yet, and two that say the same are equal.
+    #: Not part of the content: a copy has none yet, and entries with equal content are equal.
     __slots__ = ("_fingerprint",)
 
     def fingerprint(self) -> bytes:
@@ -73,7 +73,7 @@ def _sha256(written: object) -> bytes:
 
 
 class Destination(_Frozen):
-    """Where events land."""
+    """A destination of events."""
 
     type: Literal["postgres"] = "postgres"
     vanity: str | None = None
@@ -101,13 +101,13 @@ class Destination(_Frozen):
 
 
 class EventContract(_Frozen):
-    """The rule for fields of an event that its tables have no column for."""
+    """The rule for an event's fields without a column in its tables."""
 
     unknown_fields: Literal["freeze", "discard"] = "freeze"
 
 
 class AlertLimits(_Frozen):
-    """When somebody is to be told of an event type; the rules of deploy/prometheus compare."""
+    """The alert limits of an event type, for the rules in deploy/prometheus."""
 
     min_per_minute: float | None = Field(None, gt=0, allow_inf_nan=False)
     max_per_minute: float | None = Field(None, gt=0, allow_inf_nan=False)
@@ -122,7 +122,7 @@ class AlertLimits(_Frozen):
 
 
 class EventType(_Entry):
-    """What is registered of one event name."""
+    """The registration of an event name."""
 
     owner: str = ""
     description: str = ""
@@ -141,16 +141,16 @@ class EventType(_Entry):
 
     @property
     def checked_schema(self) -> Mapping[str, Any] | None:
-        """The schema that events are checked by: tighter than `json_schema` where `apply` makes the table."""
+        """Return the schema for checks, which is tighter than `json_schema` if `apply` creates the table."""
         is_created = any(destination.create for destination in self.destinations)
         return with_limits(self.json_schema) if self.json_schema and is_created else self.json_schema
 
 
 class Grant(_Frozen):
-    """What packets of a topic may address; patterns with * and ?.
+    """The tables that packets of a topic may address; patterns with * and ?.
 
-    The topic is the one that is named, or that of an event type: a record carries no other
-    sign of its sender that can be trusted.
+    The topic is named, or is an event type's topic: a record has no other
+    trustworthy sign of its sender.
     """
 
     topic: str | None = None
@@ -167,7 +167,7 @@ class Grant(_Frozen):
 
 
 class Contract(_Frozen):
-    """The rule for fields that tables which match the patterns have no column for."""
+    """The rule for fields without a column in tables that match the patterns."""
 
     unknown_fields: Literal["freeze", "discard"]
     database: str = "*"
@@ -176,20 +176,20 @@ class Contract(_Frozen):
 
 
 class KeyHash(_Frozen):
-    """One secret of a key.  A key with two of them is being rotated."""
+    """A secret of a key. A key with two secrets is being rotated."""
 
     sha256: Sha256
     expires: AwareDatetime | None = None
 
 
 class _Holder(_Entry):
-    """Whoever has a key: it is known by its hashes, and may expire."""
+    """The holder of a key, which is stored as hashes and may expire."""
 
     hashes: tuple[KeyHash, ...] = Field(min_length=1)
     expires: AwareDatetime | None = None
 
     def last_moment(self) -> datetime | None:
-        """Return when its last secret stops working; None when one of them works forever."""
+        """Return when its last secret expires; None if one never expires."""
         ends = [each.expires for each in self.hashes]
         last = None if None in ends else max(end for end in ends if end is not None)
         return min((end for end in (self.expires, last) if end is not None), default=None)
@@ -204,7 +204,7 @@ class _Holder(_Entry):
 
 
 class ApiKey(_Holder):
-    """Who may send what, and how much."""
+    """A sender's key, its grants and quotas."""
 
     events: tuple[str, ...] = Field(("*",), description="Event names or patterns with * and ?.")
     destinations: tuple[str, ...] = Field((), description="Patterns of database.schema.table, for packets.")
@@ -215,16 +215,16 @@ class ApiKey(_Holder):
     )
 
     def may_send(self, event_name: str) -> bool:
-        """Whether the key's grant covers the event name."""
+        """Return whether the key's grant covers the event name."""
         return _covers(self.events, event_name)
 
     def may_address(self, destination: str) -> bool:
-        """Whether the key's grant covers `database.schema.table`."""
+        """Return whether the key's grant covers `database.schema.table`."""
         return _covers(self.destinations, destination)
 
 
 class Operator(_Holder):
-    """Who may look at parked events of the admin service, and act on them."""
+    """An operator of the admin service, with a role."""
 
     role: Role
     events: tuple[EventPattern, ...] = Field(("*",), min_length=1)
@@ -232,12 +232,12 @@ class Operator(_Holder):
 
 @lru_cache(maxsize=4096)
 def _covers(patterns: tuple[str, ...], name: str) -> bool:
-    """Cached: it is called for every event, mostly with the same few names."""
+    """Return whether a pattern matches; cached, because it is called for every event with few names."""
     return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
 class Snapshot(_Frozen):
-    """The whole registry at one moment."""
+    """The whole registry at a point in time."""
 
     event_types: Mapping[EventName, EventType] = Field(default_factory=dict)
     keys: Mapping[KeyId, ApiKey] = Field(default_factory=dict)
@@ -251,13 +251,13 @@ class Snapshot(_Frozen):
 
     @property
     def digest(self) -> str:
-        """The SHA-256 of the content: equal content, equal digest."""
+        """Return the SHA-256 of the content."""
         return self._digest
 
     def personal_of(self, event_name: str | None) -> tuple[str, ...]:
-        """Return the pointers that a view of an event of this name has to hide.
+        """Return the pointers to hide in a view of an event with this name.
 
-        Of an event whose type is not known it hides what any type calls personal.
+        For an unknown type, return the personal pointers of all types.
         """
         if event_name is not None and event_name in self.event_types:
             return self.event_types[event_name].personal
@@ -274,7 +274,7 @@ class Snapshot(_Frozen):
         return self
 
     def _content(self) -> bytes:
-        """Return the SHA-256 of all: piece by piece, because nothing else runs while one piece is made."""
+        """Return the SHA-256 of all entries, computed in pieces because each piece blocks other threads."""
         sections = ("event_types", "keys", "operators")
         digest = hashlib.sha256(_sha256(self.model_dump(mode="json", by_alias=True, exclude=set(sections))))
         for section in sections:
@@ -283,5 +283,5 @@ class Snapshot(_Frozen):
         return digest.digest()
 
 
-#: A registry that knows nothing: every event name is accepted and lands by default.
+#: An empty registry: every event name is accepted and lands in the default table.
 EMPTY: Final = Snapshot()

@@ -1,11 +1,11 @@
-"""The port of the registry: services ask for snapshots and do not know where they come from."""
+"""The port of the registry: services get snapshots independent of their source."""
 
 from collections.abc import Callable
 from typing import Protocol
 
 from shared.registry.model import Snapshot
 
-#: A service's own check beyond the model, e.g. that JSON Schemas compile; raises `ValueError`.
+#: A service's additional check, e.g. that JSON Schemas compile; raises `ValueError`.
 Check = Callable[[Snapshot], None]
 
 
@@ -14,25 +14,25 @@ def no_check(_: Snapshot) -> None:
 
 
 class Registry(Protocol):
-    """Where event types and keys are kept.
+    """The source of event types and keys.
 
     A snapshot is immutable and valid as a whole; a change appears as another snapshot
     within two seconds of `refresh` being called at least once a second.  A change that is
-    not valid never appears: the last valid snapshot stays.
+    not valid never appears: the last valid snapshot remains.
     """
 
     def snapshot(self) -> Snapshot:
-        """Return the present snapshot.  Costs nothing: the source is not read."""
+        """Return the current snapshot, at no cost: the source is not read."""
         ...
 
     @property
     def is_read(self) -> bool:
-        """Whether there is a snapshot; until then `snapshot` raises `InfrastructureError` REGISTRY_UNREAD."""
+        """Return whether there is a snapshot; else `snapshot` raises REGISTRY_UNREAD."""
         ...
 
     @property
     def is_valid(self) -> bool:
-        """Whether the snapshot is what the source says: False while a wrong change is not taken over."""
+        """Return whether the snapshot matches the source: False while an invalid change is refused."""
         ...
 
     def refresh(self) -> bool:
@@ -43,9 +43,9 @@ class Registry(Protocol):
         ...
 
     def has_removed(self, section: str, name: str) -> bool:
-        """Whether a change removed the entry; an entry that is missing in a lost registry was not removed."""
+        """Return whether a change removed the entry; False if it is missing in a lost registry."""
         ...
 
     def close(self) -> None:
-        """Let go of the source; a look that is under way ends."""
+        """Close the source; a running refresh ends."""
         ...

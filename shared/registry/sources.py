@@ -1,6 +1,6 @@
-"""Databases whose changes become tables here, as ``onramp.yaml`` names them: `sources` and `models`.
+"""The `sources` (captured databases) and `models` (table settings) of ``onramp.yaml``.
 
-A source's password is in no registry: `dsn_env` names the environment variable that has its DSN.
+A source's password is not in the registry: `dsn_env` names the environment variable with its DSN.
 """
 
 from collections import defaultdict
@@ -12,9 +12,9 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 
 from shared.registry.texts import Retention, matching
 
-#: What of Kafka Connect's environment a connector may name (stack/connect.py) begins so.
+#: Prefix of the variables in Kafka Connect's environment that a connector may name (stack/connect.py).
 ENV_PREFIX: Final = "ONRAMP_SOURCE_"
-#: After the name of a DSN's variable: the password alone, for Kafka Connect, which reads no DSN.
+#: Suffix of a DSN's variable for the password alone, for Kafka Connect, which reads no DSN.
 PASSWORD_SUFFIX: Final = "_PASSWORD"  # noqa: S105 - a name
 _UNITS: Final = {"kB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
 _MAX_IDENTIFIER_BYTES: Final = 63
@@ -71,17 +71,17 @@ ModelName = Annotated[str, AfterValidator(_model_name)]
 
 
 def bytes_of(size: str) -> int:
-    """Return the bytes of a size such as `512MB`, in Postgres' units: powers of 1024."""
+    """Return the bytes of a size such as `512MB` in Postgres' units (powers of 1024)."""
     return int(size[:-2]) * _UNITS[size[-2:]]
 
 
 def pattern_of(full_name: str) -> str:
-    """Return a pattern by which the table of a full name stays out."""
+    """Return the pattern that excludes the table of a full name."""
     return "".join("?" if c in "[]*" else c for c in full_name)
 
 
 class Source(BaseModel):
-    """One database, and which of its tables become tables of the warehouse."""
+    """A captured database, and which of its tables are published."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -108,22 +108,22 @@ class Source(BaseModel):
 
     @property
     def wal_alarm_bytes(self) -> int:
-        """The WAL, in bytes, from which on somebody is told."""
+        """Return the WAL in bytes above which an alert is raised."""
         return bytes_of(self.wal_alarm)
 
     @property
     def wal_budget_bytes(self) -> int:
-        """The WAL, in bytes, at which the slot is dropped."""
+        """Return the WAL in bytes at which the slot is dropped."""
         return bytes_of(self.wal_budget)
 
     def takes(self, schema: str, table: str) -> bool:
-        """Whether a table is captured."""
+        """Return whether a table is captured."""
         named = f"{schema}.{table}"
         return schema in self.schemas and not any(fnmatchcase(named, each) for each in self.exclude)
 
 
 class Model(BaseModel):
-    """How one table is cleaned before it is published; without it 1:1."""
+    """The cleaning of a table before it is published; without one it is copied 1:1."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -136,7 +136,7 @@ class Model(BaseModel):
 
 
 def require_no_clash(sources: Mapping[str, Source], models: Mapping[str, Model]) -> None:
-    """Raise `ValueError` with all that fits each entry by itself, and not all of them together."""
+    """Raise `ValueError` with all conflicts between entries that are valid by themselves."""
     if found := list(_clashes(sources, models)):
         raise ValueError("; ".join(found))
 

@@ -1,6 +1,6 @@
-"""Loads strict YAML: of two equal keys the last would win without an error, and a key's expiry with it.
+"""Loads strict YAML without repeated keys, of which the last would win silently (e.g. a key's expiry).
 
-libyaml is used where it is installed: four times as fast, which decides how soon a revocation in
+libyaml is used if installed: it is four times as fast, which decides how soon a revocation in
 a file of thousands of keys takes effect.
 """
 
@@ -35,7 +35,7 @@ class _Strict(_LOADER):  # type: ignore[misc]
 
 
 def _placed(construct: Callable[..., Any]) -> Callable[..., Any]:
-    """Give `construct`'s errors a position: yaml raises a bare `ValueError` for 30 February."""
+    """Add a position to the errors of `construct`: yaml raises a bare `ValueError` for 30 February."""
 
     def placed(loader: Any, node: Any) -> Any:
         try:
@@ -55,7 +55,7 @@ def loads(text: str) -> Any:
     """Parse `text`.
 
     Raises:
-        ValueError: it is no YAML, or ambiguous; the message says where and contains no value.
+        ValueError: it is not YAML, or ambiguous; the message has the position and no value.
     """
     try:
         _reject_depth(text)
@@ -65,9 +65,9 @@ def loads(text: str) -> Any:
 
 
 def line_of(text: str, path: Sequence[object]) -> int:
-    """Return the line, from 1 on, of what `path` (keys and indexes) leads to, as far as it goes; 0: nowhere.
+    """Return the line (from 1) of the deepest existing part of `path` (keys and indexes); 0 if none.
 
-    `text` is one that `loads` has taken.
+    `text` must be valid for `loads`.
     """
     line, node = 0, _composed(text)
     for step in path:
@@ -78,7 +78,7 @@ def line_of(text: str, path: Sequence[object]) -> int:
     return line
 
 
-@lru_cache(maxsize=1)  # of one file many places are asked for
+@lru_cache(maxsize=1)  # many places of one file are looked up
 def _composed(text: str) -> Any:
     try:
         return yaml.compose(text, Loader=_LOADER)
@@ -87,7 +87,7 @@ def _composed(text: str) -> Any:
 
 
 def _child(node: Any, step: object) -> tuple[int, Any] | None:
-    """Return the line of a key or an element, and what stands there."""
+    """Return the line of a key or an element, and its node."""
     if isinstance(node, yaml.MappingNode):
         return next(
             ((key.start_mark.line + 1, value) for key, value in node.value if key.value == str(step)), None
@@ -114,6 +114,6 @@ def _position(error: yaml.YAMLError) -> str:
     mark = getattr(error, "problem_mark", None)
     if mark is None:
         return "unreadable"
-    # Only our own messages are repeated: yaml's quote the text.
+    # Only our own messages are repeated: yaml's messages quote the text.
     problem = f": {error.problem}" if isinstance(error, ConstructorError) and error.context is None else ""
     return f"line {mark.line + 1}, column {mark.column + 1}{problem}"

@@ -1,4 +1,4 @@
-"""Texts of the registry that have a form: what does not match is told by what would."""
+"""Validators for texts of the registry, whose errors describe the valid form."""
 
 import re
 from typing import Annotated, Final
@@ -10,7 +10,7 @@ _HOUR_MS: Final = 3_600_000
 
 
 def matching(pattern: str, message: str) -> AfterValidator:
-    """Return the validator of texts that match `pattern` from their first character to their last."""
+    """Return the validator of texts that match `pattern` completely."""
     compiled = re.compile(pattern)
 
     def check(value: str) -> str:
@@ -22,7 +22,7 @@ def matching(pattern: str, message: str) -> AfterValidator:
 
 
 def milliseconds(retention: str) -> int:
-    """Return how long a retention is.  Raises `ValueError`: it is none."""
+    """Return the milliseconds of a retention. Raises `ValueError` if it is invalid."""
     if not re.fullmatch(RETENTION, retention):
         raise ValueError("a retention is hours or days: 36h, 30d")
     return int(retention[:-1]) * (24 if retention.endswith("d") else 1) * _HOUR_MS
