@@ -1,1 +1,1 @@
-"""Senders for applications: what a producer installs, or copies, and nothing of the services."""
+"""Client libraries that producers install or copy, independent of the services."""

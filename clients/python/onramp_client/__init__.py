@@ -1,4 +1,4 @@
-"""Send events to an Onramp gateway and lose none; the standard library is all it needs.
+"""Send events to an Onramp gateway without loss; it needs only the standard library.
 
 from onramp_client import Onramp
 
@@ -8,24 +8,24 @@ print(onramp.tally)
 """
 
 from .aio import AsyncOnramp
+from .callbacks import Callbacks
 from .client import Onramp, send_all
-from .events import ACCEPTED, KEPT, REJECTED, UNKNOWN, Given, NewEvent, QueueFullError, Tally, Verdict
-from .telling import Telling
+from .events import ACCEPTED, REJECTED, SPOOLED, UNKNOWN, Given, NewEvent, QueueFullError, Tally, Verdict
 from .version import VERSION
 
 __all__ = [
     "ACCEPTED",
-    "KEPT",
     "REJECTED",
+    "SPOOLED",
     "UNKNOWN",
     "VERSION",
     "AsyncOnramp",
+    "Callbacks",
     "Given",
     "NewEvent",
     "Onramp",
     "QueueFullError",
     "Tally",
-    "Telling",
     "Verdict",
     "send_all",
 ]

@@ -1,4 +1,4 @@
-"""The client: queues events at once, and sends them from threads until each of them has its verdict."""
+"""The client: queues events at once, and sends them from threads until each has a verdict."""
 
 import contextlib
 import threading
@@ -10,20 +10,20 @@ from types import TracebackType
 from typing import Any, Self
 
 from . import forks, process_exit
-from .events import ACCEPTED, KEPT, UNKNOWN, Event, QueueFullError, Tally, Verdict
+from .callbacks import Callbacks, OnSettled
+from .events import ACCEPTED, SPOOLED, UNKNOWN, Event, QueueFullError, Tally, Verdict
 from .outbox import Batch, Bounds, Outbox
-from .sending import Sending, with_taken
+from .sending import Sending, with_queued
 from .spool_port import open_spool
 from .target import Target
-from .telling import OnSettled, Telling
 from .transport import Transport
 
 _JOIN_SECONDS = 1.0
-_OUTCOMES_WITHOUT_PROBLEM = (ACCEPTED, KEPT)
+_OUTCOMES_WITHOUT_PROBLEM = (ACCEPTED, SPOOLED)
 
 
 class Onramp(Sending):
-    """A queue in front of a gateway.  Thread-safe, and safe to fork; close it at the end."""
+    """A queue in front of a gateway. Thread-safe and fork-safe; must be closed at the end."""
 
     def __init__(
         self,
@@ -44,33 +44,33 @@ class Onramp(Sending):
         spool: str | Path | None = None,
         spool_bytes: int = 256 * 2**20,
         on_settled: OnSettled | None = None,
-        telling: Telling | None = None,
+        callbacks: Callbacks | None = None,
     ) -> None:
-        """Start nothing before the first event, except to send what an earlier process left in the spool.
+        """Start no thread before the first event, except to send the spool of an earlier process.
 
         Args:
             url: the gateway's address; it may have a path before /v1/events.
             key: the API key.
-            version: `metadata.version` of events that do not say their own.
-            batch: most events in one request.
-            batch_bytes: most bytes in one request, before gzip; a single event may have more.
-            linger_seconds: longest time that an event waits for others, to share a request with them.
-            queue_size: most events that are not settled; `send` raises `QueueFullError` beyond.
-            queue_bytes: most bytes that are not settled.
-            connections: most requests at a time; with one, events that need no retry keep their order.
-            timeout_seconds: longest wait for one answer; above the gateway's deadline.
-            give_up_seconds: how long an event is sent again before it counts as unknown.  With a
-                spool nothing is given up.
-            backoff_seconds: longest pause before the first retry; it doubles with each.
-            gzip_over: bodies larger than this are compressed; None: none.
-            spool: a folder where events are kept until they are settled, beyond the process's end.
-            spool_bytes: most bytes of this process's file there.
+            version: `metadata.version` of events without their own.
+            batch: maximum events in one request.
+            batch_bytes: maximum bytes in one request, before gzip; a single event may have more.
+            linger_seconds: maximum time that an event waits for others, to share a request.
+            queue_size: maximum unsettled events; `send` raises `QueueFullError` above it.
+            queue_bytes: maximum unsettled bytes.
+            connections: maximum concurrent requests; with one, events without a retry keep their order.
+            timeout_seconds: maximum wait for one answer; above the gateway's deadline.
+            give_up_seconds: seconds of retries before an event counts as unknown. With a
+                spool no event is given up.
+            backoff_seconds: maximum pause before the first retry; it doubles with each.
+            gzip_over: minimum bytes of a body to compress; None: never.
+            spool: a folder that stores events until they are settled, beyond the process's end.
+            spool_bytes: maximum bytes of this process's file there.
             on_settled: called in a sending thread with an event's id, its outcome (accepted,
-                rejected, unknown, kept) and the gateway's receipt or problem.
-            telling: instead of `on_settled`: called with all verdicts of one answer at once.
+                rejected, unknown, spooled) and the gateway's receipt or problem.
+            callbacks: replaces `on_settled`: called with all verdicts of one answer at once.
 
         Raises:
-            ValueError: the URL is no http or https one.
+            ValueError: the URL is not an http or https URL.
         """
         super().__init__(version)
         self._give_up_seconds = float("inf") if spool else give_up_seconds
@@ -89,7 +89,7 @@ class Onramp(Sending):
             gzip_over=gzip_over,
         )
         self._connections = connections
-        self._telling = telling or Telling(on_settled)
+        self._callbacks = callbacks or Callbacks(on_settled)
         self._spool = open_spool(spool, spool_bytes)
         self._closed = False
         self._reset()
@@ -107,7 +107,7 @@ class Onramp(Sending):
         self.close()
 
     def send_many_bytes(self, events: Iterable[tuple[str, bytes]], *, block_seconds: float = 0.0) -> None:
-        """Queue ids and the bytes of their envelopes, each one line of JSON; raises as `send_many` does."""
+        """Queue ids and the bytes of their envelopes, each one line of JSON; raises like `send_many`."""
         envelopes = list(events)
         with self._changed:
             until = (now := time.monotonic()) + block_seconds
@@ -119,7 +119,7 @@ class Onramp(Sending):
                         raise ValueError("the client is closed")
                     ticket = self._spool.append(body)
                 except (QueueFullError, OSError) as error:
-                    raise with_taken(error, [each for each, _ in envelopes[:index]]) from None
+                    raise with_queued(error, [each for each, _ in envelopes[:index]]) from None
                 self._add(Event(event_id, body, now + self._give_up_seconds, ticket), now)
                 self.tally.sent += 1
 
@@ -141,7 +141,7 @@ class Onramp(Sending):
     def close(self, timeout_seconds: float = 30.0) -> Tally:
         """Flush for at most `timeout_seconds`, stop the threads, and return the tally.
 
-        Events without a verdict are kept if there is a spool, and unknown if there is none.
+        Events without a verdict are `spooled` if there is a spool, else `unknown`.
         """
         if not self._closed:
             self._closed = True
@@ -151,18 +151,18 @@ class Onramp(Sending):
             self._spool.close()
         return self.tally
 
-    # --- the state, which the child of a fork starts again -------------------------------------
+    # --- the state, which the child of a fork resets -------------------------------------------
 
     def hold(self) -> None:
-        """Keep the state as it is; called before a fork."""
+        """Lock the state; called before a fork."""
         self._changed.acquire()
 
     def release(self) -> None:
-        """Go on; called in the parent after a fork."""
+        """Unlock the state; called in the parent after a fork."""
         self._changed.release()
 
     def reset_in_child(self) -> None:
-        """Start again without the parent's events, threads and connections; called in the child."""
+        """Reset to no events, threads and connections; called in the child."""
         self._transport.forget()
         self._spool.forget()
         self._reset()
@@ -177,7 +177,7 @@ class Onramp(Sending):
         self._closed = False
 
     def _wait_for_room(self, size: int, until: float) -> float:
-        """Wait until there is room for `size` bytes, at most `until`; return the time then."""
+        """Wait until there is room for `size` bytes, at most until `until`; return the current time."""
         if not self._changed.wait_for(lambda: self._is_free_for(size), max(0.0, until - time.monotonic())):
             raise QueueFullError(f"{self._outbox.pending:,} events wait for the gateway; {self._spool.usage}")
         return time.monotonic()
@@ -213,10 +213,10 @@ class Onramp(Sending):
             thread.join(max(0.0, deadline - time.monotonic()))
 
     def _final_outcome(self, event: Event) -> str:
-        return UNKNOWN if event.ticket is None else KEPT
+        return UNKNOWN if event.ticket is None else SPOOLED
 
     def _replay(self) -> None:
-        """Queue what ended processes left in the spool, one of its files at a time."""
+        """Queue events of ended processes in the spool, one file at a time."""
         with self._changed:
             if self._has_stopped:
                 return
@@ -233,18 +233,18 @@ class Onramp(Sending):
                 result = self._transport.send(connection, batch)
                 with self._changed:
                     if not outbox.finish(batch):
-                        continue  # `close` abandoned it, and has settled its events.
+                        continue  # `close` abandoned the batch and settled its events.
                     if result.too_many_bytes:
                         outbox.shrink_batches(result.too_many_bytes)
                     for part in result.again:
                         outbox.retry(part)
                     if result.again:
-                        self.tally.tell(result.problem)
+                        self.tally.add_problem(result.problem)
                         self._changed.notify()
                 self._settle(outbox, result.settled)
 
     def _next_batch(self, outbox: Outbox) -> Batch | None:
-        """Wait for a batch; None ends the thread, also after a fork gave the client another outbox."""
+        """Wait for a batch; None ends the thread, also after a fork replaced the client's outbox."""
         with self._changed:
             while outbox is self._outbox and not (self._closed and not outbox.pending):
                 now = time.monotonic()
@@ -257,16 +257,16 @@ class Onramp(Sending):
     def _settle(self, outbox: Outbox, verdicts: list[Verdict]) -> None:
         if not verdicts:
             return
-        self._spool.settle([event.ticket for event, outcome, _ in verdicts if outcome != KEPT])
-        failed = self._telling.tell(verdicts)
+        self._spool.settle([event.ticket for event, outcome, _ in verdicts if outcome != SPOOLED])
+        failed = self._callbacks.report(verdicts)
         if self._spool.wants_more():
-            self._replay()  # Before these are settled: `flush` waits for what was left in the spool as well.
+            self._replay()  # Before these are settled: `flush` waits for events of the spool as well.
         with self._changed:
             for outcome, count in Counter(outcome for _, outcome, _ in verdicts).items():
                 self.tally.count(outcome, count)
             for _, outcome, document in verdicts:
                 if outcome not in _OUTCOMES_WITHOUT_PROBLEM:
-                    self.tally.tell(document)
+                    self.tally.add_problem(document)
             self.tally.callback_errors += failed
             outbox.settle([event for event, _, _ in verdicts])
             self._changed.notify_all()

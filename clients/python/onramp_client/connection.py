@@ -1,4 +1,4 @@
-"""One kept-alive connection to the gateway, with a deadline for each answer as a whole."""
+"""A keep-alive connection to the gateway, with a deadline for each whole answer."""
 
 import http.client
 import io
@@ -11,7 +11,7 @@ from typing import Any, Final
 from .target import Target
 from .verdicts import Answer
 
-#: Bytes of the largest answer; 10,000 receipts are a megabyte and a half.
+#: Maximum bytes of an answer; 10,000 receipts are a megabyte and a half.
 _MAX_ANSWER: Final = 32 * 2**20
 
 
@@ -20,7 +20,7 @@ class UnsentError(OSError):
 
 
 class _DeadlineSocket:
-    """A socket with a deadline for all waiting, even when the other side sends a byte at a time."""
+    """A socket with a total deadline, even if the other side sends a byte at a time."""
 
     def __init__(self, sock: socket.socket) -> None:
         self.deadline = 0.0
@@ -54,7 +54,7 @@ class _DeadlineSocket:
         self._close()
 
     def close(self) -> None:
-        """Close when no answer reads from it any more: http.client closes the socket before."""
+        """Close once no answer reads from it: http.client closes the socket earlier."""
         self._closed = True
         self._close()
 
@@ -63,7 +63,7 @@ class _DeadlineSocket:
             self._sock.shutdown(socket.SHUT_RDWR)
 
     def forget(self) -> None:
-        """Close this copy only: after a fork the connection is the parent's."""
+        """Close this copy only: after a fork the connection belongs to the parent."""
         with suppress(OSError):
             self._sock.close()
 
@@ -89,7 +89,7 @@ class _Reader(io.RawIOBase):
 
 
 class Connection:
-    """One connection; for one thread, except `abort` and `forget`."""
+    """A connection for one thread, except `abort` and `forget`."""
 
     def __init__(self, target: Target, timeout_seconds: float) -> None:
         self._target = target
@@ -99,11 +99,11 @@ class Connection:
         self._socket: _DeadlineSocket | None = None
 
     def post(self, body: bytes, headers: dict[str, str]) -> Answer:
-        """Send once and return the answer; connect again if the connection was closed while it was idle.
+        """Send once and return the answer; reconnect if the connection was closed while idle.
 
         Raises:
             UnsentError: the body could not be sent as a whole, and there was no answer.
-            OSError, http.client.HTTPException, ValueError: no answer came, or none that is HTTP.
+            OSError, http.client.HTTPException, ValueError: no answer, or not an HTTP answer.
         """
         deadline = time.monotonic() + self._timeout_seconds
         reused = self._connection is not None
@@ -121,12 +121,12 @@ class Connection:
         self._connection = self._socket = None
 
     def abort(self) -> None:
-        """End whatever it waits for; from any thread."""
+        """End all waiting on the connection; callable from any thread."""
         if (sock := self._socket) is not None:
             sock.abort()
 
     def forget(self) -> None:
-        """Leave the connection to the process that made it."""
+        """Leave the connection to the process that opened it."""
         if (sock := self._socket) is not None:
             sock.forget()
 
@@ -139,11 +139,11 @@ class Connection:
                 return self._answered_early(connection)
             return _read(connection.getresponse())
         except BaseException:
-            self.close()  # The next request must not follow a half of this one.
+            self.close()  # The next request must not follow half of this one.
             raise
 
     def _answered_early(self, connection: http.client.HTTPConnection) -> Answer:
-        """Return the answer to a body that was not sent as a whole: a server may reject it before it ends."""
+        """Return the answer to a body that was sent in part: a server may reject a body early."""
         try:
             answer = _read(connection.getresponse())
         except (OSError, http.client.HTTPException) as error:

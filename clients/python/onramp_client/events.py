@@ -1,4 +1,4 @@
-"""Events and their outcomes.  An event is made once, so that every retry of it has the same bytes."""
+"""Events and their outcomes. An event is serialized once, so that every retry has the same bytes."""
 
 import json
 import uuid
@@ -10,16 +10,16 @@ from typing import Any, Final, Required, TypedDict
 ACCEPTED: Final = "accepted"
 REJECTED: Final = "rejected"
 UNKNOWN: Final = "unknown"
-KEPT: Final = "kept"
+SPOOLED: Final = "spooled"
 
-#: So many of the last problems the tally keeps.
+#: Maximum number of last problems in the tally.
 _MAX_PROBLEMS: Final = 10
 
 
 class QueueFullError(Exception):
-    """More events are waiting than the bounds allow: the gateway is slower than the sender, or away.
+    """More events are waiting than the limits allow: the gateway is slower than the sender, or unreachable.
 
-    `taken` has the ids of the events that `send_many` still queued: the first ones of its list.
+    `taken` has the ids of the events that `send_many` did queue: the first ones of its list.
     """
 
     def __init__(self, message: str, taken: Sequence[str] = ()) -> None:
@@ -28,9 +28,9 @@ class QueueFullError(Exception):
 
 
 class Given(TypedDict, total=False):
-    """Optional parts of an event; what is missing or None has a default."""
+    """Optional parts of an event; a missing or None part has a default."""
 
-    #: Default: a random one.  Give one of your own if you may send the event again: the same id lands once.
+    #: Default: random. Set it if the event may be sent again: an id lands once.
     id: str | None
     #: When it happened.  Default: now.
     timestamp: datetime | None
@@ -47,7 +47,7 @@ class NewEvent(Given):
 
 @dataclass(slots=True, eq=False)
 class Event:
-    """One event on its way; `ticket` identifies it in the spool, if there is one."""
+    """A queued event; `ticket` identifies it in the spool, if there is one."""
 
     id: str
     body: bytes
@@ -61,27 +61,27 @@ Verdict = tuple[Event, str, dict[str, Any]]
 
 @dataclass
 class Tally:
-    """The counts of the events by outcome.
+    """The number of events by outcome.
 
-    `unknown` ones were given up without a verdict; `kept` ones are in the spool, for the next start.
+    `unknown` events were given up without a verdict; `spooled` ones are in the spool for the next start.
     """
 
     sent: int = 0
     accepted: int = 0
     rejected: int = 0
     unknown: int = 0
-    kept: int = 0
+    spooled: int = 0
     #: Calls of `on_settled` that raised.
     callback_errors: int = 0
     #: The last few problems, for a log.
     problems: list[dict[str, Any]] = field(default_factory=list)
 
     def count(self, outcome: str, events: int) -> None:
-        """Add to the count of an outcome."""
+        """Count events of an outcome."""
         setattr(self, outcome, getattr(self, outcome) + events)
 
-    def tell(self, problem: dict[str, Any]) -> None:
-        """Add a problem, in place of the oldest if there are many."""
+    def add_problem(self, problem: dict[str, Any]) -> None:
+        """Add a problem, replacing the oldest if there are many."""
         self.problems = [*self.problems[1 - _MAX_PROBLEMS :], problem]
 
 

@@ -1,8 +1,8 @@
-"""Forks: parent and child each send the events that they queued themselves.
+"""Fork handling: parent and child each send the events that they queued themselves.
 
 Every client is locked while the process forks, so that the child's copy is consistent.  The
-parent goes on as before; the child's client starts again, without the events, threads and
-connections of its parent: the parent sends those, and they would be sent twice.
+parent continues unchanged; the child's client is reset, without the events, threads and
+connections of its parent, because the parent sends those.
 """
 
 import os
@@ -11,41 +11,41 @@ from typing import Protocol
 
 
 class Forked(Protocol):
-    """A client as a fork needs it."""
+    """The interface of a client for fork handling."""
 
     def hold(self) -> None:
-        """Let nothing change until `release` or `reset_in_child`."""
+        """Lock the state until `release` or `reset_in_child`."""
 
     def release(self) -> None:
-        """Go on; called in the parent."""
+        """Unlock the state; called in the parent."""
 
     def reset_in_child(self) -> None:
-        """Drop what is the parent's, and start again; called in the child."""
+        """Drop the parent's state and reset; called in the child."""
 
 
 _clients: "weakref.WeakSet[Forked]" = weakref.WeakSet()
-_held: list[Forked] = []
+_locked: list[Forked] = []
 
 
 def watch(client: Forked) -> None:
-    """Lock this client at every fork, for as long as it exists."""
+    """Lock this client at every fork while it exists."""
     _clients.add(client)
 
 
 def _before() -> None:
     for client in sorted(_clients, key=id):
         client.hold()
-        _held.append(client)
+        _locked.append(client)
 
 
 def _in_parent() -> None:
-    while _held:
-        _held.pop().release()
+    while _locked:
+        _locked.pop().release()
 
 
 def _in_child() -> None:
-    while _held:
-        _held.pop().reset_in_child()
+    while _locked:
+        _locked.pop().reset_in_child()
 
 
 if hasattr(os, "register_at_fork"):

@@ -1,11 +1,11 @@
 """An AWS Lambda that forwards the records of SQS or Kinesis, and returns when each has its verdict.
 
-As the Lambda's handler name `onramp_client.lambda_handler.handler`, set ONRAMP_URL, ONRAMP_API_KEY
-and ONRAMP_EVENT_NAME, and switch on ReportBatchItemFailures; or make one of your own:
+Set the Lambda's handler to `onramp_client.lambda_handler.handler`, set ONRAMP_URL, ONRAMP_API_KEY
+and ONRAMP_EVENT_NAME, and switch on ReportBatchItemFailures; or create a custom handler:
 
     handler = handler_for("order_placed", url="https://…", key="…", on_refused=to_my_bucket)
 
-Ids and times are the record's own, so that a record which AWS sends again is the same event.
+Ids and times come from the record, so that a record that AWS sends again is the same event.
 """
 
 import base64
@@ -21,12 +21,12 @@ from .client import Onramp
 from .events import ACCEPTED, REJECTED, QueueFullError, envelope
 
 _log: Final = logging.getLogger("onramp_client")
-#: Kept of the Lambda's time for its answer and Python's own end.
+#: Seconds of the Lambda's time reserved for its answer and Python's exit.
 _MARGIN_SECONDS: Final = 3.0
 _WITHOUT_CLOCK_SECONDS: Final = 20.0
 
 Handler = Callable[[dict[str, Any], Any], dict[str, Any]]
-#: Takes a record that can never be accepted, and the reason; what it raises leaves the record to AWS.
+#: Receives a record that can never be accepted, and the reason; if it raises, the record stays with AWS.
 OnRefused = Callable[[dict[str, Any], dict[str, Any]], None]
 
 
@@ -34,7 +34,7 @@ Verdict = tuple[str, dict[str, Any]]
 
 
 class _Record(NamedTuple):
-    """What both kinds of records have in common; `item` is the record's identifier in answers to AWS."""
+    """The common fields of both kinds of records; `item` is the record's identifier in answers to AWS."""
 
     raw: dict[str, Any]
     id: str
@@ -64,19 +64,20 @@ def handler_for(
     on_refused: OnRefused | None = None,
     **options: Any,
 ) -> Handler:
-    """Return a Lambda's handler that sends each record's JSON object as the payload of an event.
+    """Return a Lambda handler that sends each record's JSON object as the payload of an event.
 
-    A record that has no verdict when time runs out is reported, and AWS sends it again.  One that
-    can never be accepted goes to `on_refused`.  Without that, it is reported to SQS, so that the queue's
-    redrive policy sets it aside, and not to Kinesis, where it would hold up its shard: it is logged.
+    A record without a verdict when time runs out is reported, and AWS sends it again. A record that
+    can never be accepted goes to `on_refused`. Without `on_refused` it is reported to SQS, so that the
+    queue's
+    redrive policy moves it, and logged for Kinesis, where a report would block its shard.
 
     Args:
         event_name: the events' name.
         url: the gateway's address.
         key: the API key.
         version: `metadata.version` of the events.
-        on_refused: called with each record that can never be accepted, and the problem.
-        options: of `Onramp`.
+        on_refused: called with each record that can never be accepted and its problem.
+        options: options of `Onramp`.
     """
 
     def handle(event: dict[str, Any], context: Any) -> dict[str, Any]:
@@ -99,7 +100,7 @@ def handler_for(
 
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
-    """Handle records as the environment variables say."""
+    """Handle records as configured by the environment variables."""
     handle = handler_for(
         os.environ["ONRAMP_EVENT_NAME"], os.environ["ONRAMP_URL"], os.environ.get("ONRAMP_API_KEY")
     )
@@ -113,13 +114,13 @@ def _send(onramp: Onramp, record: _Record, name: str, version: str, seconds: flo
         body = envelope(name, record.payload(), event_id=record.id, timestamp=timestamp, version=version)
     except (ValueError, TypeError, RecursionError) as error:
         return {record.id: (REJECTED, {"detail": f"the record is not a JSON object: {type(error).__name__}"})}
-    with contextlib.suppress(QueueFullError):  # Then it has no verdict, and AWS sends it again.
+    with contextlib.suppress(QueueFullError):  # Without a verdict AWS sends the record again.
         onramp.send_bytes(record.id, body, block_seconds=seconds)
     return {}
 
 
 def _is_failed(record: _Record, verdict: Verdict | None, on_refused: OnRefused | None) -> bool:
-    """Return whether to report the record to AWS, which then keeps it."""
+    """Return whether to report the record to AWS, which then retains it."""
     outcome, document = verdict or ("", {})
     if outcome != REJECTED:
         return outcome != ACCEPTED
@@ -128,7 +129,7 @@ def _is_failed(record: _Record, verdict: Verdict | None, on_refused: OnRefused |
         return not record.is_of_a_stream
     try:
         on_refused(record.raw, document)
-    except Exception as error:  # noqa: BLE001 - whatever it is, the record must stay with AWS
+    except Exception as error:  # noqa: BLE001 - after any error the record must stay with AWS
         _log.error("on_refused raised %s: record %s is left to AWS", type(error).__name__, record.item)
         return True
     return False
@@ -145,7 +146,7 @@ def _record(raw: dict[str, Any]) -> _Record:
 
 
 def _seconds(context: Any) -> float:
-    """Return the seconds that are left of the Lambda's time, less a margin."""
+    """Return the remaining seconds of the Lambda's time, less a margin."""
     if context is None:
         return _WITHOUT_CLOCK_SECONDS
     return max(0.0, float(context.get_remaining_time_in_millis()) / 1000 - _MARGIN_SECONDS)

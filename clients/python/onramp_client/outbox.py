@@ -1,4 +1,4 @@
-"""The events that are not settled yet, and which of them to send next; without clock, thread or network."""
+"""The unsettled events and the choice of the next batch; without clock, thread or network."""
 
 import heapq
 import itertools
@@ -11,7 +11,7 @@ from .events import Event
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """The limits of what waits and of one request, and how long an event waits for others."""
+    """The limits of the queue and of a request, and how long an event waits for others."""
 
     events: int
     bytes: int
@@ -22,7 +22,7 @@ class Bounds:
 
 @dataclass(slots=True, eq=False)
 class Batch:
-    """Events that are sent together; `problem` is the last one of an attempt to send them."""
+    """Events that are sent together; `problem` is the last attempt's problem."""
 
     events: list[Event]
     attempts: int = 0
@@ -36,12 +36,12 @@ class Batch:
 
     @property
     def wake(self) -> float:
-        """Return the time at which it is due, or the first of its events is given up."""
+        """Return the time at which the batch is due or the first of its events is given up."""
         return min(self.due, *(event.give_up_at for event in self.events))
 
 
 class Outbox:
-    """All unsettled events: new ones, those of batches to send again, those of batches in flight."""
+    """All unsettled events: new ones, those in batches to retry, those in flight."""
 
     def __init__(self, bounds: Bounds) -> None:
         self.bounds = bounds
@@ -55,7 +55,7 @@ class Outbox:
         self._in_flight: set[Batch] = set()
 
     def has_room(self, size: int) -> bool:
-        """Return whether there is room for an event of `size` bytes; in an empty outbox always."""
+        """Return whether there is room for an event of `size` bytes; always True if empty."""
         if not self.pending:
             return True
         return self.pending < self.bounds.events and self._bytes + size <= self.bounds.bytes
@@ -73,7 +73,7 @@ class Outbox:
         return self._new_bytes >= self._batch_bytes > self._new_bytes - size - 1
 
     def next_batch(self, now: float, *, flush: bool) -> Batch | None:
-        """Return the next batch, which is in flight from now on; with `flush`, events do not linger."""
+        """Return the next batch, which is then in flight; with `flush`, events do not linger."""
         batch = None
         if self._retries and self._retries[0][0] <= now:
             batch = heapq.heappop(self._retries)[2]
@@ -91,7 +91,7 @@ class Outbox:
         return max(0.0, min(times) - now) if times else None
 
     def finish(self, batch: Batch) -> bool:
-        """Count the batch as no longer in flight; return False if it was abandoned meanwhile."""
+        """Record that the batch is no longer in flight; return False if it was abandoned meanwhile."""
         known = batch in self._in_flight
         self._in_flight.discard(batch)
         return known
@@ -101,16 +101,16 @@ class Outbox:
         heapq.heappush(self._retries, (batch.wake, next(self._sequence), batch))
 
     def shrink_batches(self, size: int) -> None:
-        """Make later batches smaller: `size` bytes were too many for something on the way."""
+        """Make later batches smaller: `size` bytes were too many for the gateway or a proxy."""
         self._batch_bytes = max(1, min(self._batch_bytes, size // 2))
 
     def settle(self, events: list[Event]) -> None:
-        """Remove events that are settled, after the callback was called for them."""
+        """Remove settled events, after their callback was called."""
         self.pending -= len(events)
         self._bytes -= sum(len(event.body) for event in events)
 
     def abandon(self) -> list[tuple[Event, dict[str, Any]]]:
-        """Remove and return all events, each with its last problem; answers for them come too late."""
+        """Remove and return all events, each with its last problem; later answers are ignored."""
         batches = [*self._in_flight, *(batch for _, _, batch in self._retries)]
         unsettled = [(event, batch.problem) for batch in batches for event in batch.events]
         unsettled += [(event, {}) for _, event in self._new]

@@ -1,4 +1,4 @@
-"""The end of the process: a client that was not closed is flushed and closed all the same."""
+"""Flushes and closes clients that were not closed at the end of the process."""
 
 import atexit
 import os
@@ -7,14 +7,14 @@ from collections.abc import Callable
 
 
 def register(close: Callable[[], object]) -> None:
-    """Call `close` when this process ends; also a child of multiprocessing, which does not run atexit."""
+    """Call `close` when this process ends, including a multiprocessing child, which does not run atexit."""
     atexit.register(close)
     if (util := sys.modules.get("multiprocessing.util")) is not None:
         util.Finalize(None, _in_this_process(close), exitpriority=0)
 
 
 def unregister(close: Callable[[], object]) -> None:
-    """Do not call `close` at the end: the client is closed."""
+    """Unregister `close` of a closed client."""
     atexit.unregister(close)
 
 

@@ -1,9 +1,9 @@
-"""Keeps events beyond the process's end: a folder with one file per process.
+"""Stores events beyond the process's end, in a folder with one file per process.
 
 An event is appended before `send` returns, the file is flushed to the disk before the event's
-first request, and settled events are crossed out.  A file that nobody has locked was left by an
-ended process: the next one that starts sends its events and removes it.  Two processes never
-have the same file, nor do a process and its fork.
+first request, and settled events are marked. An unlocked file was left by an
+ended process: the next process that starts sends its events and removes it. Two processes never
+use the same file, nor do a process and its fork.
 """
 
 import logging
@@ -18,12 +18,12 @@ from .spool_lines import id_of
 
 _log: Final = logging.getLogger("onramp_client")
 
-#: The file that keeps an event, and its number there.
+#: The file that stores an event, and its number there.
 Ticket = tuple[SpoolFile, int]
 
 
 class Spool:
-    """This process's file in the folder, and those it has adopted."""
+    """This process's file in the folder, and adopted files."""
 
     def __init__(self, folder: Path, max_bytes: int) -> None:
         """Create the folder; files of ended processes are opened later, one after another.
@@ -41,7 +41,7 @@ class Spool:
 
     @property
     def usage(self) -> str:
-        """Return how full this process's file is, as text."""
+        """Return the usage of this process's file as text."""
         own = self._own
         return f"the spool has {own.size if own else 0:,} of {self._max_bytes:,} bytes"
 
@@ -66,7 +66,7 @@ class Spool:
             return self._own, self._own.append(body)
 
     def adopt(self) -> Iterator[tuple[str, bytes, Ticket]]:
-        """Yield the events in the next file that an ended process left."""
+        """Yield the events of the next file of an ended process."""
         with self._lock:
             while self._orphans and self._adopted is None:
                 self._adopted = self._open(self._orphans.pop(0))
@@ -81,19 +81,19 @@ class Spool:
             return self._adopted is None and bool(self._orphans)
 
     def sync(self) -> None:
-        """Flush to the disk what was appended; log it if that fails: the events are sent all the same."""
+        """Flush appended events to the disk; log a failure, because the events are sent anyway."""
         with self._lock:
             descriptor = None if self._own is None else self._own.unsynced()
         if descriptor is not None:
             try:
-                os.fdatasync(descriptor)  # Without the lock: the disk does not hold up `send`.
+                os.fdatasync(descriptor)  # Without the lock, so that the disk does not block `send`.
             except OSError as error:
                 self._log_error("flushed to the disk", error)
             finally:
                 os.close(descriptor)
 
     def settle(self, tickets: list[Ticket]) -> None:
-        """Cross events out; those where that fails are sent again after a restart, which is harmless."""
+        """Mark events as settled; after a failure the next start sends them again, which is harmless."""
         with self._lock:
             for file in {file for file, _ in tickets}:
                 try:
@@ -105,7 +105,7 @@ class Spool:
                 self._adopted = None
 
     def forget(self) -> None:
-        """Close the files without changing them: after a fork all files are the parent's."""
+        """Close the files unchanged: after a fork all files belong to the parent."""
         for file in (self._own, self._adopted):
             if file is not None:
                 file.forget()
@@ -113,7 +113,7 @@ class Spool:
         self._reset()
 
     def close(self) -> None:
-        """Leave what is left to other processes."""
+        """Close the files; other processes adopt the remaining events."""
         with self._lock:
             self._orphans = []
             for file in (self._own, self._adopted):

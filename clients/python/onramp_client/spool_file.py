@@ -1,4 +1,4 @@
-"""One file of the spool, which belongs to the process that has its lock."""
+"""A file of the spool, owned by the process that has its lock."""
 
 import fcntl
 import os
@@ -14,7 +14,7 @@ _CHUNK: Final = 1 << 20
 
 
 def is_spool(path: Path) -> bool:
-    """Return whether `path` is a file of a spool, by its name."""
+    """Return whether the name of `path` is that of a spool file."""
     return path.suffix == _SUFFIX
 
 
@@ -24,7 +24,7 @@ def new_path(folder: Path) -> Path:
 
 
 class SpoolFile:
-    """The events of one file that are not settled (`live`); for one thread at a time."""
+    """The unsettled events of a file (`live`); for one thread at a time."""
 
     def __init__(self, path: Path, descriptor: int) -> None:
         self._path = path
@@ -50,7 +50,7 @@ class SpoolFile:
 
     @classmethod
     def adopt(cls, path: Path) -> Self | None:
-        """Lock and read a file that another process left; return None if it is locked or removed."""
+        """Lock and read another process's file; return None if it is locked or removed."""
         try:
             file = cls(path, os.open(path, os.O_RDWR | os.O_APPEND))
         except FileNotFoundError:
@@ -65,7 +65,7 @@ class SpoolFile:
         return file
 
     def has_room(self, size: int, max_bytes: int) -> bool:
-        """Return whether there is room for an event; remove settled ones first if need be."""
+        """Return whether there is room for an event; remove settled ones first if needed."""
         if self.size + size > max_bytes and sum(map(len, self.live.values())) + size <= max_bytes // 2:
             self._rewrite()
         return self.size + size <= max_bytes or not self.live
@@ -80,7 +80,7 @@ class SpoolFile:
         return number
 
     def settle(self, numbers: list[int]) -> None:
-        """Cross events out; after the last one the file is emptied."""
+        """Mark events as settled; empty the file after the last one."""
         for number in numbers:
             self.live.pop(number, None)
         if self.live:
@@ -91,7 +91,7 @@ class SpoolFile:
             self._is_torn = False
 
     def unsynced(self) -> int | None:
-        """Return a descriptor to flush and to close; None if nothing was appended since the last call."""
+        """Return a descriptor to flush and close; None if no event was appended since the last call."""
         if not self._unsynced:
             return None
         self._unsynced = False
@@ -111,12 +111,12 @@ class SpoolFile:
         os.close(self._file)
 
     def forget(self) -> None:
-        """Close this copy of the descriptor; the lock stays with the parent's."""
+        """Close this copy of the descriptor; the parent keeps the lock."""
         with suppress(OSError):
             os.close(self._file)
 
     def _rewrite(self) -> None:
-        """Write the live events to a new file; the old one stays until that is on the disk."""
+        """Write the live events to a new file; the old one remains until the new one is on the disk."""
         path = new_path(self._path.parent)
         new = type(self).create(path)
         for number, body in self.live.items():
@@ -128,7 +128,7 @@ class SpoolFile:
         os.close(old)
 
     def _write(self, line: bytes) -> None:
-        """Write a line; end one before it that a full disk cut off."""
+        """Write a line; first end a previous line that a full disk cut off."""
         data = b"\n" + line if self._is_torn else line
         self._is_torn = True
         rest = memoryview(data)
@@ -139,7 +139,7 @@ class SpoolFile:
         self._is_torn = False
 
     def _lock(self) -> bool:
-        """Lock the file; return whether that worked and the path still names the same file."""
+        """Lock the file; return whether it is locked and the path still names the same file."""
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return os.fstat(self._file).st_ino == self._path.stat().st_ino

@@ -1,4 +1,4 @@
-"""The lines of a spool file: each has a checksum, so one that is cut off harms no other.
+"""The lines of a spool file: each has a checksum, so a damaged line does not affect others.
 
 + CRC NUMBER BODY     an event
 - CRC NUMBER NUMBER…  events that are settled
@@ -17,12 +17,12 @@ def event_line(number: int, body: bytes) -> bytes:
 
 
 def settled_line(numbers: Iterable[int]) -> bytes:
-    """Return the line that crosses events out."""
+    """Return the line that marks events as settled."""
     return _line(b"-", b" ".join(b"%d" % number for number in numbers))
 
 
 def read(content: bytes) -> tuple[dict[int, bytes], int, int]:
-    """Return the events that are not crossed out, the next number, and how many lines are damaged."""
+    """Return the unsettled events, the next number, and the number of damaged lines."""
     live: dict[int, bytes] = {}
     next_number = damaged = 0
     for line in filter(None, content.split(b"\n")):

@@ -1,4 +1,4 @@
-"""The port to the spool, and its version without a folder."""
+"""The port to the spool, and its null version."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,43 +6,43 @@ from typing import Any, Protocol
 
 
 class SpoolPort(Protocol):
-    """What the client needs of a spool; `append` and `adopt` are called one at a time."""
+    """The port to a spool; calls of `append` and `adopt` do not overlap."""
 
     @property
     def usage(self) -> str:
-        """Return how full it is, as text."""
+        """Return the usage as text."""
 
     def has_room(self, size: int) -> bool:
         """Return whether there is room for an event of `size` bytes."""
 
     def append(self, body: bytes) -> Any:
-        """Keep an event; return its ticket."""
+        """Store an event; return its ticket."""
 
     def adopt(self) -> Iterator[tuple[str, bytes, Any]]:
-        """Yield id, bytes and ticket of the events in the next file that an ended process left."""
+        """Yield id, bytes and ticket of the events in the next file of an ended process."""
 
     def wants_more(self) -> bool:
         """Return whether all adopted events are settled, and there may be another file."""
 
     def sync(self) -> None:
-        """Flush to the disk what was appended."""
+        """Flush appended events to the disk."""
 
     def settle(self, tickets: list[Any]) -> None:
-        """Remove these events: they are settled."""
+        """Remove settled events."""
 
     def forget(self) -> None:
-        """Close the files without changing them: after a fork they are the parent's."""
+        """Close the files unchanged: after a fork they belong to the parent."""
 
     def close(self) -> None:
-        """Leave what is left to other processes."""
+        """Close the files; other processes adopt the remaining events."""
 
 
 class NoSpool:
-    """The spool without a folder: it keeps nothing."""
+    """The spool without a folder, which stores nothing."""
 
     @property
     def usage(self) -> str:
-        """Return that there is no spool."""
+        """Return the text for a client without a spool."""
         return "there is no spool"
 
     def has_room(self, size: int) -> bool:  # noqa: ARG002
@@ -74,13 +74,13 @@ class NoSpool:
 
 
 def open_spool(folder: str | Path | None, max_bytes: int) -> SpoolPort:
-    """Open the spool in `folder`, whose file has at most `max_bytes`; without a folder return `NoSpool`.
+    """Open the spool in `folder` with at most `max_bytes` per file; without a folder return `NoSpool`.
 
     Raises:
-        OSError: the folder cannot be made or read.
+        OSError: the folder cannot be created or read.
     """
     if folder is None:
         return NoSpool()
-    from .spool import Spool  # noqa: PLC0415 - its locks need a Unix, the client without a folder does not
+    from .spool import Spool  # noqa: PLC0415 - its locks need Unix, a client without a spool does not
 
     return Spool(Path(folder), max_bytes)

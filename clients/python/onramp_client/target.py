@@ -1,4 +1,4 @@
-"""The gateway's address and the way to it: URL prefixes, TLS, and the proxies of the environment."""
+"""The gateway's address and route: URL prefix, TLS, and the proxies of the environment."""
 
 import base64
 import http.client
@@ -23,7 +23,7 @@ class Target:
         """Parse a URL, and read HTTP_PROXY, HTTPS_PROXY and NO_PROXY.
 
         Raises:
-            ValueError: it is no http or https URL, or carries a name and password.
+            ValueError: it is not an http or https URL, or contains a name and password.
         """
         parts = _parse(url, "gateway's")
         if parts.username is not None:
@@ -37,7 +37,7 @@ class Target:
 
     @property
     def selector(self) -> str:
-        """Return the target of the request line: the whole URL if a proxy reads it, else the path."""
+        """Return the target of the request line: the whole URL for a proxy, else the path."""
         path = self.url.path.rstrip("/") + _PATH
         return f"http://{self.url.netloc}{path}" if self.proxy and not self._is_tls else path
 
@@ -52,7 +52,7 @@ class Target:
         return _authorization(self.proxy) if self.proxy and not self._is_tls else {}
 
     def connection(self, timeout: float, context: ssl.SSLContext | None) -> http.client.HTTPConnection:
-        """Return a connection that is not connected yet."""
+        """Return an unconnected connection."""
         first = self.proxy or self.url
         host = first.hostname or ""
         if not self._is_tls:

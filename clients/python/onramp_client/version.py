@@ -1,4 +1,4 @@
-"""The version, as it stands in pyproject.toml and in the User-Agent."""
+"""The version in pyproject.toml and in the User-Agent."""
 
 from typing import Final
 
