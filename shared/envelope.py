@@ -45,7 +45,7 @@ _Shape = TypeVar("_Shape", bound=msgspec.Struct)
 _BRACE: Final = ord("{")
 _DECODER: Final = msgspec.json.Decoder(Envelope)
 #: Maximum shown characters of an unknown field's name, which the sender controls.
-_LONGEST: Final = 200
+_MAX_LENGTH: Final = 200
 _AT: Final = " - at `$"
 #: A place in msgspec's format; other text at the end of its message is the name of a field.
 _PATH: Final = re.compile(r"[A-Za-z_.\[\]]{0,100}`")
@@ -95,5 +95,5 @@ def _as_user_error(error: Exception) -> UserError:
 
 def _shown(text: str) -> str:
     """Return the name of a sender's field, escaped and cut so that logs and databases can store it."""
-    shown = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…`"
+    shown = text if len(text) <= _MAX_LENGTH else f"{text[:_MAX_LENGTH]}…`"
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in shown)

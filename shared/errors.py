@@ -81,7 +81,7 @@ class OnrampError(Exception):
         self.sqlstate, self.column, self.constraint = sqlstate or None, column or None, constraint or None
         return self
 
-    def kept(self) -> Self:
+    def without_frames(self) -> Self:
         """Return self without traceback and causes, to be stored as a verdict.
 
         Frames reference their locals, including the list with this verdict: a cycle that is freed late.

@@ -45,7 +45,7 @@ class EventLines:
         self._level: float = per_second
         self._at = clock()
         self._left_out: dict[str, int] = {}
-        atexit.register(self.tell_left_out, is_last=True)
+        atexit.register(self.write_summary, is_last=True)
 
     def grant(self, failures: int, others: int = 0) -> tuple[int, int]:
         """Return the number of lines to write now, for failed events and for others."""
@@ -71,15 +71,15 @@ class EventLines:
     def leave_out(self, counts: Mapping[str, int]) -> None:
         """Count events without a line, by outcome; a summary line follows within a second."""
         with self._lock:
-            is_told = bool(self._left_out)
+            is_scheduled = bool(self._left_out)
             for outcome, n in counts.items():
                 if n:
                     self._left_out[outcome] = self._left_out.get(outcome, 0) + n
-            begins = bool(self._left_out) and not is_told
+            begins = bool(self._left_out) and not is_scheduled
         if begins:
-            self._tell_later()
+            self._schedule_summary()
 
-    def tell_left_out(self, *, is_last: bool = False) -> None:
+    def write_summary(self, *, is_last: bool = False) -> None:
         """Write the number of events without a line since the last summary, if any."""
         with self._lock:
             left_out, self._left_out = self._left_out, {}
@@ -89,13 +89,13 @@ class EventLines:
             if self._lines("event lines left out", [entry]) and not is_last:
                 self.leave_out(left_out)  # reported when the log is read again
 
-    def _tell_later(self) -> None:
-        timer = threading.Timer(_SECOND, self.tell_left_out)
+    def _schedule_summary(self) -> None:
+        timer = threading.Timer(_SECOND, self.write_summary)
         timer.daemon = True
         try:
             timer.start()
         except RuntimeError:  # no thread is available, or the process ends
-            self.tell_left_out(is_last=True)
+            self.write_summary(is_last=True)
 
 
 @cache
@@ -104,7 +104,7 @@ def of_process(service: str, logger: str, per_second: int) -> EventLines:
     return EventLines(service, logger, per_second)
 
 
-def wanted(per_second: int, level: str) -> int:
+def lines_at_level(per_second: int, level: str) -> int:
     """Return the lines per second at the minimum log level `level`: event lines are at INFO."""
     return per_second if logging.getLevelNamesMapping().get(level, logging.INFO) <= logging.INFO else 0
 

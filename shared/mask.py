@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import orjson
 
-_LONGEST: Final = 64
+_MAX_LENGTH: Final = 64
 _MAX_ITEMS: Final = 20
 _DEEPEST: Final = 16
 _UPPER: Final = re.compile(r"[^\W\d_a-z]")
@@ -39,9 +39,9 @@ def masked(value: bytes | None, personal: Iterable[str] = ()) -> Any:
 
 def shape(text: str) -> str:
     """Return the shape of a text, cut."""
-    cut = text[:_LONGEST]
+    cut = text[:_MAX_LENGTH]
     plain = _DIGIT.sub("9", _UPPER.sub("A", _LOWER.sub("a", cut)))
-    return plain + ("…" if len(text) > _LONGEST else "")
+    return plain + ("…" if len(text) > _MAX_LENGTH else "")
 
 
 def pointer_tokens(pointer: str) -> _Path:

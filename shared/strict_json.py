@@ -21,7 +21,7 @@ _Container = dict[str, object] | list[object]
 _MIN_INTEGER: Final = -(2**63)
 _MAX_INTEGER: Final = 2**64 - 1
 #: Every integer in range has at most twenty digits and a sign; int() is slow far above.
-_LONGEST: Final = 21
+_MAX_LENGTH: Final = 21
 _FEW_DIGITS: Final = 19
 
 #: Maps digits to 0 and all else to a space: finding nineteen consecutive zeros in the result is eight
@@ -119,14 +119,14 @@ def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 
 def _first_repeated(pairs: list[tuple[str, object]]) -> str:
-    seen: set[str] = set()
-    return next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+    keys: set[str] = set()
+    return next(key for key, _ in pairs if key in keys or keys.add(key))  # type: ignore[func-returns-value]
 
 
 def _integer(digits: str) -> int:
     if len(digits) < _FEW_DIGITS:
         return int(digits)
-    if len(digits) > _LONGEST or not _MIN_INTEGER <= int(digits) <= _MAX_INTEGER:
+    if len(digits) > _MAX_LENGTH or not _MIN_INTEGER <= int(digits) <= _MAX_INTEGER:
         raise UserError(BIG_INTEGER, f"an integer of {len(digits.lstrip('-'))} digits would lose some")
     return int(digits)
 

@@ -190,7 +190,7 @@ def create() -> Gateway:
         events=counts,
         allow_keyless=access.allow_keyless,
     )
-    log = RejectionLog(settings.wanted_event_lines)
+    log = RejectionLog(settings.event_lines_at_level)
     syslog = Syslog(gateway.flow, settings, log, events=counts, quotas=quotas)
     return gateway
 
@@ -218,7 +218,7 @@ def assemble(
         settings.dev_key.get_secret_value(),
         keyless=_keyless_access(settings) if allow_keyless else None,
     )
-    log = RejectionLog(settings.wanted_event_lines)
+    log = RejectionLog(settings.event_lines_at_level)
     endpoint = Events(
         flow=flow,
         api_keys=api_keys,

@@ -245,10 +245,10 @@ class IngestSettings(BaseSettings):
 
     @model_validator(mode="after")
     def _time_to_answer(self) -> Self:
-        least = self.deadline_seconds + self.drain_seconds + STOP_SECONDS + 1
-        if self.grace_seconds < least:
+        minimum = self.deadline_seconds + self.drain_seconds + STOP_SECONDS + 1
+        if self.grace_seconds < minimum:
             raise ValueError(
-                f"grace_seconds must be at least {least:g}, 7 more than deadline_seconds and drain_seconds"
+                f"grace_seconds must be at least {minimum:g}, 7 more than deadline_seconds and drain_seconds"
             )
         return self
 
@@ -271,9 +271,9 @@ class IngestSettings(BaseSettings):
         return server_context(self.tls_cert_file, self.tls_key_file, self.tls_client_ca_file)
 
     @property
-    def wanted_event_lines(self) -> int:
+    def event_lines_at_level(self) -> int:
         """Return the maximum lines per second about accepted events at the configured log level."""
-        return event_lines.wanted(self.event_lines, self.log_level)
+        return event_lines.lines_at_level(self.event_lines, self.log_level)
 
     @property
     def origins(self) -> frozenset[bytes]:

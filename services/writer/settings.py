@@ -209,9 +209,9 @@ class WriterSettings(BaseSettings):
     log_level: str = Field("INFO", description="Minimum level that is logged: DEBUG, INFO, WARNING or ERROR.")
 
     @property
-    def wanted_event_lines(self) -> int:
-        """The maximum lines about events that a process logs per second, at the configured level."""
-        return event_lines.wanted(self.event_lines, self.log_level)
+    def event_lines_at_level(self) -> int:
+        """How many lines about events a process may log a second, at the level that is logged."""
+        return event_lines.lines_at_level(self.event_lines, self.log_level)
 
     @model_validator(mode="after")
     def _every_database_has_an_address(self) -> Self:

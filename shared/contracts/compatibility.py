@@ -14,7 +14,7 @@ from shared.contracts.json_values import fault_of, text_of
 from shared.contracts.keywords import is_open, kinds_of, rules_of
 from shared.contracts.local_refs import draft_of, has_own_bases, resolve
 from shared.contracts.pair import Finding, Kind, Pair
-from shared.contracts.rules import judge, judge_listed
+from shared.contracts.rules import evaluate, evaluate_listed
 
 Mode = Literal["backward", "full", "none"]
 #: Maximum pairs of subschemas per comparison, including those of alternatives.
@@ -95,13 +95,13 @@ class _Comparison:
         so a result that holds for all pairs once also holds for recursive schemas.
         """
         found: list[Finding] = []
-        seen: set[tuple[int, int]] = set()
+        visited: set[tuple[int, int]] = set()
         waiting = [(old, new, "", False)]
         while waiting:
             one, other, pointer, vague = waiting.pop()
-            if (id(one), id(other)) in seen:
+            if (id(one), id(other)) in visited:
                 continue
-            seen.add((id(one), id(other)))
+            visited.add((id(one), id(other)))
             if not self._budget.spend(_NESTED_COST if self._nested else 1):
                 return [*found, Finding(Kind.UNDECIDED, pointer, "the schemas are too large to be compared")]
             pair = self._compared(one, other, pointer, vague=vague)
@@ -124,13 +124,13 @@ class _Comparison:
             pair.undecided("", "this is no JSON Schema")
         else:
             pair.old, pair.new = old if isinstance(old, dict) else {}, new
-            self._judge(pair)
+            self._evaluate(pair)
         return pair
 
-    def _judge(self, pair: Pair) -> None:
+    def _evaluate(self, pair: Pair) -> None:
         pair.kinds = kinds_of(pair.old)
-        if not self._is_covered(pair) and not judge_listed(pair):
-            judge(pair)
+        if not self._is_covered(pair) and not evaluate_listed(pair):
+            evaluate(pair)
 
     def _is_covered(self, pair: Pair) -> bool:
         """Return whether each alternative of the old schema is covered by one of the new."""

@@ -50,7 +50,7 @@ class Samples:
         self._objects = 0
         self._is_map = False
         self._fields: dict[str, Samples] = {}
-        self._seen: dict[str, int] = {}
+        self._counts: dict[str, int] = {}
         self._elements: Samples | None = None
 
     def add(self, value: Any) -> None:
@@ -73,7 +73,7 @@ class Samples:
             return
         for name, each in value.items():
             self._fields.setdefault(name, Samples()).add(each)
-            self._seen[name] = self._seen.get(name, 0) + 1
+            self._counts[name] = self._counts.get(name, 0) + 1
 
     def schema(self) -> dict[str, Any]:
         """Return the schema; `{}` without samples."""
@@ -91,6 +91,6 @@ class Samples:
         return schema
 
     def _of_fields(self) -> dict[str, Any]:
-        always = [name for name, count in self._seen.items() if count == self._objects]
+        always = [name for name, count in self._counts.items() if count == self._objects]
         fields = {name: each.schema() for name, each in self._fields.items()}
         return ({"required": always} if always else {}) | {"properties": fields}

@@ -33,7 +33,7 @@ _CONCERNS: Final[Mapping[str, frozenset[str]]] = {
     "unevaluatedProperties": _TYPES["object"],
 }
 #: Annotations without effect on values. Content keywords are not among them: older drafts evaluate them.
-_REMARKS: Final = frozenset(
+_ANNOTATIONS: Final = frozenset(
     {
         "title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly",
         "$comment", "$defs", "definitions", "$schema", "$id",
@@ -52,7 +52,7 @@ def rules_of(schema: Mapping[str, Any], kinds: frozenset[str] = ALL) -> dict[str
     return {
         key: value
         for key, value in schema.items()
-        if key not in _REMARKS and not key.startswith("x-") and _CONCERNS.get(key, ALL) & kinds
+        if key not in _ANNOTATIONS and not key.startswith("x-") and _CONCERNS.get(key, ALL) & kinds
     }
 
 

@@ -29,7 +29,7 @@ _FORMS: Final = frozenset({"date", "date-time", "time", "duration", "uuid", "ema
 _FINITE: Final = {"null": ("null",), "boolean": ("true", "false")}
 
 
-def judge(pair: Pair) -> None:
+def evaluate(pair: Pair) -> None:
     """Record values that the old schema accepts and the new one rejects, and schedule comparisons below."""
     old = rules_of(pair.old, pair.kinds)
     pair.vague |= any(key not in _RULES and key not in _KNOWN for key in old)
@@ -37,7 +37,7 @@ def judge(pair: Pair) -> None:
         _RULES.get(key, _unknown)(pair, key)
 
 
-def judge_listed(pair: Pair) -> bool:
+def evaluate_listed(pair: Pair) -> bool:
     """Return whether the old schema lists all accepted values, each evaluated; record the results."""
     values = listed(pair.old)
     if values is None:
@@ -78,13 +78,13 @@ def _bound(pair: Pair, key: str) -> None:
 
 
 def _length(pair: Pair, key: str) -> None:
-    least = key.startswith("min")
+    is_minimum = key.startswith("min")
     old, new = number(pair.old, key), number(pair.new, key)
     if key == "minProperties":
         old = max(old or 0, len(_required(pair.old)))
     if new is None:
         _unknown(pair, key)
-    elif (old or 0) < new if least else old is None or old > new:
+    elif (old or 0) < new if is_minimum else old is None or old > new:
         pair.breaks(key, _was(pair, key))
 
 

@@ -228,15 +228,15 @@ def _states(pattern: str) -> tuple[int, bool]:
     """Return the approximate number of states, repetitions expanded, and whether one is unbounded."""
     groups, last, unbounded = [0], 0, False
     for token in _TOKEN.finditer(pattern):
-        text, least, comma, most = token[0], token[1], token[2], token[3]
+        text, low, comma, high = token[0], token[1], token[2], token[3]
         if text == "(":
             groups.append(0)
             continue
         if text == ")" and len(groups) > 1:
             last = groups.pop()
-        elif least is not None:
-            unbounded |= bool(comma and not most)
-            groups[-1] += last * (max(int(least), int(most or 0)) - 1)
+        elif low is not None:
+            unbounded |= bool(comma and not high)
+            groups[-1] += last * (max(int(low), int(high or 0)) - 1)
             continue
         elif text in "*+":
             unbounded = True

@@ -81,12 +81,14 @@ def _bytes(own: socket.socket, request: int) -> int:
     return int(struct.unpack("=i", fcntl.ioctl(own, request, bytes(4)))[0])
 
 
-class Question:
+class Probe:
     """A probe of `address` by its own thread. Raises `RuntimeError` if no thread can be started."""
 
     def __init__(self, address: Address, seconds: float) -> None:
         self._answered = threading.Event()
-        self._thread = threading.Thread(target=self._ask, args=(address, seconds), name="ask", daemon=True)
+        self._thread = threading.Thread(
+            target=self._send_probe, args=(address, seconds), name="ask", daemon=True
+        )
         self._thread.start()
 
     @property
@@ -99,7 +101,7 @@ class Question:
         """Return whether an answer may still arrive."""
         return self._thread.is_alive()
 
-    def _ask(self, address: Address, seconds: float) -> None:
+    def _send_probe(self, address: Address, seconds: float) -> None:
         """Send the probe; any answer counts, including an error of the server's system."""
         with suppress(OSError, UnicodeError):  # no answer, or no such name
             try:

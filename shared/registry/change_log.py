@@ -106,7 +106,7 @@ class Chain:
     def take(self, offset: int, value: bytes | None) -> Verdict:
         """Evaluate the record at `offset`, and apply it if it counts. Called in the order of records."""
         self.end = offset + 1
-        verdict = self.judge(value or b"")
+        verdict = self.evaluate(value or b"")
         if verdict.ruling is Ruling.COUNTED and verdict.change is not None:
             self._change(verdict.change)
             self.last, self.last_digest = offset, digest_of(value)
@@ -122,14 +122,14 @@ class Chain:
         """Return the registry in effect in the format of the file."""
         return {section: written(value) for section, value in self._sections.items()}
 
-    def said_by_files(self) -> dict[str, dict[str, Any]]:
+    def file_versions(self) -> dict[str, dict[str, Any]]:
         """Return each entry's last version from a file, in the file's format, by section and name.
 
         Other changes may have replaced or deleted it since.
         """
         return {section: written(entries) for section, entries in self._of_files.items()}
 
-    def judge(self, value: bytes) -> Verdict:
+    def evaluate(self, value: bytes) -> Verdict:
         """Return the verdict on a record as the next one."""
         document = _document_of(value)
         if not isinstance(document, dict) or type(number := document.get("format")) is not int:
@@ -235,13 +235,13 @@ def _read_section(section: str, entries: list[tuple[str, Any]]) -> dict[str, Any
 
 def _reason(error: Exception) -> str:
     if isinstance(error, _WrongSectionError):
-        told = [f"put.{error.section}.{reason}" for reason in reasons(error.error)]
+        texts = [f"put.{error.section}.{reason}" for reason in reasons(error.error)]
     elif isinstance(error, ValidationError):
-        told = reasons(error)
+        texts = reasons(error)
     else:
         return type(error).__name__
-    more = [f"and {len(told) - _REASONS} more"] if len(told) > _REASONS else []
-    return "; ".join((*told[:_REASONS], *more))
+    more = [f"and {len(texts) - _REASONS} more"] if len(texts) > _REASONS else []
+    return "; ".join((*texts[:_REASONS], *more))
 
 
 def digest_of(value: bytes | None) -> bytes:

@@ -65,7 +65,7 @@ class Editor:
             "delete": change.delete,
         }
         value = orjson.dumps(document)
-        verdict = self.chain.judge(value)
+        verdict = self.chain.evaluate(value)
         if verdict.ruling is not Ruling.COUNTED:
             raise ValueError(f"this is no change of the registry: {verdict.reason}")
         if len(value) > _MAX_BYTES:

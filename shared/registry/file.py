@@ -44,8 +44,8 @@ def load(path: Path) -> Snapshot:
     try:
         return Snapshot.model_validate(document or {})
     except ValidationError as e:
-        told = [_told(path, text, each) for each in e.errors(include_input=False)]
-        raise RegistryFileError("; ".join(told)) from None
+        reasons = [_describe(path, text, each) for each in e.errors(include_input=False)]
+        raise RegistryFileError("; ".join(reasons)) from None
 
 
 def _read(path: Path) -> str:
@@ -76,14 +76,14 @@ def line_in(path: Path, place: Sequence[object]) -> int:
         return 0
 
 
-def _told(path: Path, text: str, error: Any) -> str:
+def _describe(path: Path, text: str, error: Any) -> str:
     """Return the fault at a place of the file, with its line and a suggestion; no values."""
     *_, name = where = error["loc"] or ("",)
-    said = f"{'.'.join(map(str, where))}: {error['msg']}"
+    reason = f"{'.'.join(map(str, where))}: {error['msg']}"
     if error["type"] == "extra_forbidden":
-        said = f"{'.'.join(map(str, where)):.200}: there is no such field; {_advice(str(name))}"
+        reason = f"{'.'.join(map(str, where)):.200}: there is no such field; {_advice(str(name))}"
     line = strict_yaml.line_of(text, where)
-    return f"{path.name}, line {line}: {said}" if line else said
+    return f"{path.name}, line {line}: {reason}" if line else reason
 
 
 def _advice(name: str) -> str:

@@ -47,7 +47,7 @@ class KafkaLog:
         self._consumer: AIOKafkaConsumer | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
-        self._asked: Future[Any] | None = None
+        self._running: Future[Any] | None = None
 
     def span(self) -> Span:
         """Return the readable offsets. Raises `InfrastructureError`."""
@@ -63,8 +63,8 @@ class KafkaLog:
 
     def close(self) -> None:
         """Cancel the running request, close connections and end the thread."""
-        if (asked := self._asked) is not None:
-            asked.cancel()
+        if (running := self._running) is not None:
+            running.cancel()
         loop, self._loop = self._loop, None
         if loop is not None and self._thread is not None:
             asyncio.run_coroutine_threadsafe(self._stop(), loop).result(_SECONDS)
@@ -77,10 +77,10 @@ class KafkaLog:
             self._loop = asyncio.new_event_loop()
             self._thread = threading.Thread(target=self._loop.run_forever, name="registry", daemon=True)
             self._thread.start()
-        self._asked = asked = asyncio.run_coroutine_threadsafe(self._tried(work), self._loop)
-        return asked.result()
+        self._running = running = asyncio.run_coroutine_threadsafe(self._attempt(work), self._loop)
+        return running.result()
 
-    async def _tried(self, work: Coroutine[Any, Any, T]) -> T:
+    async def _attempt(self, work: Coroutine[Any, Any, T]) -> T:
         try:
             async with asyncio.timeout(_SECONDS):
                 return await work
@@ -173,7 +173,7 @@ class KafkaLog:
             raise InfrastructureError(
                 OWN_TOPIC_UNSAFE, f"{self._spec.name} has {partitions} partitions and must have one"
             )
-        await self._require_kept(admin)
+        await self._require_retention(admin)
 
     async def _partitions(self, admin: AIOKafkaAdminClient) -> int:
         """Return the topic's number of partitions, 0 if it is missing; the request does not create it."""
@@ -181,28 +181,28 @@ class KafkaLog:
         return next((len(t["partitions"]) for t in topics if t["topic"] == self._spec.name), 0)
 
     async def _create(self, admin: AIOKafkaAdminClient) -> None:
-        new = NewTopic(self._spec.name, 1, self._settings.replication, topic_configs=self._wanted())
+        new = NewTopic(self._spec.name, 1, self._settings.replication, topic_configs=self._topic_config())
         for _, code, message in (await admin.create_topics([new])).topic_errors:
             if code not in (0, TopicAlreadyExistsError.errno):
                 raise for_code(code)(f"topic {self._spec.name} could not be made: {message}")
 
-    async def _require_kept(self, admin: AIOKafkaAdminClient) -> None:
-        wanted = {name: must for name, must in self._wanted().items() if name in _KEEPING}
-        resource = ConfigResource(ConfigResourceType.TOPIC, self._spec.name, dict.fromkeys(wanted))
+    async def _require_retention(self, admin: AIOKafkaAdminClient) -> None:
+        required = {name: must for name, must in self._topic_config().items() if name in _KEEPING}
+        resource = ConfigResource(ConfigResourceType.TOPIC, self._spec.name, dict.fromkeys(required))
         code, _, _, _, entries = (await admin.describe_configs([resource]))[0].resources[0]
         if code:  # a user who may read but not describe settings: the topic's creator is responsible
             log.warning("the registry's topic cannot be checked", extra={"reason": for_code(code).__name__})
             return
         is_ = {entry[0]: entry[1] for entry in entries}
-        if wrong := sorted(f"{name}={must}" for name, must in wanted.items() if is_.get(name) != must):
+        if wrong := sorted(f"{name}={must}" for name, must in required.items() if is_.get(name) != must):
             command = f"kafka-configs --alter --topic {self._spec.name} --add-config {','.join(wrong)}"
             raise InfrastructureError(OWN_TOPIC_UNSAFE, f"{self._spec.name} would lose changes: {command}")
 
-    def _wanted(self) -> dict[str, str]:
+    def _topic_config(self) -> dict[str, str]:
         return {**self._spec.config, "min.insync.replicas": str(self._settings.min_insync)}
 
     def _creation_advice(self) -> str:
-        options = " ".join(f"--config {name}={value}" for name, value in self._wanted().items())
+        options = " ".join(f"--config {name}={value}" for name, value in self._topic_config().items())
         return (
             f"there is no topic {self._spec.name}: kafka-topics --create --topic {self._spec.name} "
             f"--partitions 1 --replication-factor {self._settings.replication} {options}"

@@ -31,7 +31,7 @@ class LogRegistry:
         self._chain: Chain | None = None
         self._snapshot: Snapshot | None = None
         #: Whether the chain begins differently from the previous one, so that it may be an accident.
-        self._is_anew = False
+        self._is_recreated = False
         #: Whether records were read that were not applied yet.
         self._is_pending = False
         self._trouble = "it was not read yet"
@@ -68,10 +68,10 @@ class LogRegistry:
         try:
             self._follow(self._log.span())
         except InfrastructureError as e:
-            self._say_unreachable(e.detail)
+            self._report_unreachable(e.detail)
             return False
         except Exception as e:  # noqa: BLE001 - the log must be read again after any error
-            self._say_unreachable(type(e).__name__)
+            self._report_unreachable(type(e).__name__)
             return False
         return self._is_pending and self._take_over()
 
@@ -87,20 +87,20 @@ class LogRegistry:
         """Read new records of the log."""
         chain = self._chain
         if span.first > 0:
-            self._stay("the beginning of onramp.registry is gone: recreate it and apply the file again")
+            self._reject("the beginning of onramp.registry is gone: recreate it and apply the file again")
             return
-        if chain is not None and self._goes_on(chain, span):
+        if chain is not None and self._continues(chain, span):
             self._read(chain, span.end)
         else:
-            anew = Chain()
-            self._read(anew, span.end)
-            self._is_anew |= chain is not None
-            self._chain, self._is_pending = anew, True
+            new_chain = Chain()
+            self._read(new_chain, span.end)
+            self._is_recreated |= chain is not None
+            self._chain, self._is_pending = new_chain, True
         if self._unreachable:
             logger.info("the registry can be read again")
             self._unreachable = ""
 
-    def _goes_on(self, chain: Chain, span: Span) -> bool:
+    def _continues(self, chain: Chain, span: Span) -> bool:
         """Return whether `chain` was read from this log: the last record that counted is unchanged."""
         if span.end < chain.end:
             return False
@@ -127,31 +127,31 @@ class LogRegistry:
         if chain is None:
             return False
         try:
-            snapshot = self._taken(chain, before)
+            snapshot = self._accepted_snapshot(chain, before)
         except ValueError as e:
-            self._stay("; ".join(reasons(e)))
+            self._reject("; ".join(reasons(e)))
             return False
-        self._snapshot, self._is_anew, self._trouble = snapshot, False, ""
+        self._snapshot, self._is_recreated, self._trouble = snapshot, False, ""
         if before is not None and snapshot.digest == before.digest:
             return False
         logger.info("registry loaded", extra={"digest": snapshot.digest, "offset": chain.last})
         return True
 
-    def _taken(self, chain: Chain, before: Snapshot | None) -> Snapshot:
+    def _accepted_snapshot(self, chain: Chain, before: Snapshot | None) -> Snapshot:
         if chain.is_outgrown:
             raise ValueError("a later release of Onramp has written to the registry: upgrade this service")
         snapshot = chain.snapshot()
-        if self._is_anew and before is not None:
+        if self._is_recreated and before is not None:
             _refuse_emptied(chain, snapshot, before)
         self._check(snapshot)
         return snapshot
 
-    def _stay(self, reason: str) -> None:
+    def _reject(self, reason: str) -> None:
         if reason != self._trouble:
             logger.error("the registry is wrong; the old one stays", extra={"reason": reason})
         self._trouble = reason
 
-    def _say_unreachable(self, reason: str) -> None:
+    def _report_unreachable(self, reason: str) -> None:
         if reason != self._unreachable:
             logger.warning("the registry cannot be read; the old one stays", extra={"reason": reason})
         self._unreachable = reason

@@ -11,28 +11,30 @@ from shared.registry.change_log import NAMED, Chain, written
 from shared.registry.model import Snapshot
 
 
-class Merged(NamedTuple):
+class MergeResult(NamedTuple):
     """The desired registry in the sections of the file, the entries of others, and conflicts."""
 
-    wanted: Snapshot
+    desired: Snapshot
     #: A line per entry that others created, changed or deleted, and that the file does not change.
     kept: list[str]
     #: Places that both others and the file have changed, differently.
     clashes: list[str]
 
 
-def merged(chain: Chain, file: Snapshot) -> Merged:
+def merge_file(chain: Chain, file: Snapshot) -> MergeResult:
     """Return the merge of `file` into the registry in effect."""
-    there, said = chain.snapshot(), chain.said_by_files()
+    there, previous = chain.snapshot(), chain.file_versions()
     sections = {name: getattr(file, name) for name in file.model_fields_set}
-    result = Merged(file, [], [])
+    result = MergeResult(file, [], [])
     for section in sorted(sections.keys() & set(NAMED)):
-        before = said.get(section, {})
+        before = previous.get(section, {})
         sections[section] = _entries(section, sections[section], before, getattr(there, section), result)
-    return result._replace(wanted=Snapshot(**sections))
+    return result._replace(desired=Snapshot(**sections))
 
 
-def _entries(section: str, file: Any, before: dict[str, Any], there: Any, result: Merged) -> dict[str, Any]:
+def _entries(
+    section: str, file: Any, before: dict[str, Any], there: Any, result: MergeResult
+) -> dict[str, Any]:
     """Return the desired entries of a section; record in `result` the entries of others."""
     entries = dict(file)
     for name in sorted(file.keys() | there.keys()):

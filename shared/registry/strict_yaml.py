@@ -21,16 +21,16 @@ class _Strict(_LOADER):  # type: ignore[misc]
     """A loader that rejects mappings with a repeated key."""
 
     def construct_mapping(self, node: Any, deep: bool = False) -> Any:
-        seen: set[Any] = set()
+        keys: set[Any] = set()
         for key_node, _ in node.value if isinstance(node, yaml.MappingNode) else ():
             if key_node.tag == _MERGE or not isinstance(key_node, yaml.ScalarNode):
                 continue
             key = self.construct_object(key_node)
-            if key in seen:
+            if key in keys:
                 raise ConstructorError(
                     problem=f"the key {key!r:.70} comes twice", problem_mark=key_node.start_mark
                 )
-            seen.add(key)
+            keys.add(key)
         return super().construct_mapping(node, deep)
 
 

@@ -70,11 +70,11 @@ class Levels:
 
         In that case two workers may consume at once and one count is lost, which is cheaper than waiting.
         """
-        held = self._lock is not None and _try_lock(self._lock)
+        locked = self._lock is not None and _try_lock(self._lock)
         try:
             yield
         finally:
-            if held and self._lock is not None:
+            if locked and self._lock is not None:
                 fcntl.flock(self._lock, fcntl.LOCK_UN)
 
 

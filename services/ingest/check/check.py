@@ -80,7 +80,7 @@ class Checker:
                     if item.event_type is not None and name in demanding:
                         self._check_type(item, name, item.event_type, reported)
                 except OnrampError as error:
-                    item.verdict = error.at(Step.CHECK).kept()
+                    item.verdict = error.at(Step.CHECK).without_frames()
 
     def _read(self, item: BatchItem, key: ApiKey | None) -> str:
         size = len(item.value)

@@ -92,23 +92,23 @@ class Compiler:
 
     def __init__(self) -> None:
         #: The latest first, then the previous one, which is in effect until the latest is.
-        self._kept: tuple[Schemas, ...] = ()
+        self._compiled: tuple[Schemas, ...] = ()
 
     def __call__(self, snapshot: Snapshot) -> None:
         """Compile the schemas that changed."""
-        last = self._kept[:1]
-        self._kept = (Schemas(snapshot, *last), *last)
+        last = self._compiled[:1]
+        self._compiled = (Schemas(snapshot, *last), *last)
 
     def for_snapshot(self, snapshot: Snapshot) -> Schemas:
         """Return the schemas of `snapshot`, compiled now unless the registry was read here."""
-        kept = self._kept
-        return next((each for each in kept if each.snapshot is snapshot), None) or Schemas(snapshot)
+        recent = self._compiled
+        return next((each for each in recent if each.snapshot is snapshot), None) or Schemas(snapshot)
 
 
 def _compiled(name: str, schema: Mapping[str, Any]) -> CompiledSchema | ValueError:
     try:
         return compile_schema(schema)
     except ValueError as error:
-        said = {"event_type": name, "reason": str(error)}
-        logger.error("schema cannot be used; events of its type are refused", extra=said)  # noqa: TRY400 - no bug
+        fields = {"event_type": name, "reason": str(error)}
+        logger.error("schema cannot be used; events of its type are refused", extra=fields)  # noqa: TRY400 - no bug
         return error

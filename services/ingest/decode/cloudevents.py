@@ -26,7 +26,7 @@ _SPECVERSION: Final = "1.0"
 _NOT_ALPHANUMERIC: Final = re.compile(r"[^a-z0-9]+")
 _ID_BYTES: Final = 20
 #: Maximum length of a name in a pointer.
-_LONGEST: Final = 80
+_MAX_NAME: Final = 80
 _JSON_TYPE: Final = re.compile(r"[^/]+/(?:[^/]+\+)?json", re.IGNORECASE)
 _ATTRIBUTE: Final = re.compile(r"[a-z0-9]+")
 #: CloudEvents text has no control characters; a NUL separates source and id in the hash.
@@ -153,7 +153,7 @@ def _base64_of(attributes: dict[str, Any]) -> str:
 
 
 def _pointed(name: str) -> str:
-    return name.replace("~", "~0").replace("/", "~1")[:_LONGEST]
+    return name.replace("~", "~0").replace("/", "~1")[:_MAX_NAME]
 
 
 def _metadata(attributes: dict[str, Any], received_at: str) -> dict[str, Any]:

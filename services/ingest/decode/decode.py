@@ -142,7 +142,7 @@ def _from_cloudevent(value: bytes, request: RequestContext) -> BatchItem:
         envelope = cloudevents.to_envelope(value, request.received_at)
         return BatchItem(envelope, strict_json.loads(envelope))
     except UserError as error:
-        return BatchItem(value, None, error.kept())
+        return BatchItem(value, None, error.without_frames())
 
 
 def _split(body: bytes, limits: Limits, error: UserError) -> list[bytes]:
@@ -183,4 +183,4 @@ def _parse_one(value: bytes, limits: Limits, parse: Callable[[bytes], BatchItem]
         _check_size(value, limits)
         return parse(value)
     except UserError as error:
-        return BatchItem(value, None, error.kept())
+        return BatchItem(value, None, error.without_frames())

@@ -93,7 +93,7 @@ class Connections:
         if mine.open >= self._address_limit:
             loser: _Address | None = mine
         elif self.open >= self.limit:
-            loser = self._most_crowded(mine)
+            loser = self._fullest_address(mine)
         else:
             return True
         if loser is None or not loser.waiting:
@@ -108,7 +108,7 @@ class Connections:
         if self._is_public:
             CONNECTIONS_CLOSED_TALLY.add(reason)
 
-    def _most_crowded(self, newcomers: _Address) -> _Address | None:
+    def _fullest_address(self, newcomers: _Address) -> _Address | None:
         """Return the address with most connections among those with a waiting one; None if all have fewer."""
 
         def crowd(address: _Address) -> tuple[int, int]:

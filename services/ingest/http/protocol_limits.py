@@ -137,18 +137,18 @@ class LimitedProtocol(Http11Protocol):
             self.transport.close()
         if self.transport.is_closing():
             self._start_write_timer()
-        self._note_who_waits()
+        self._update_waiting()
 
     def pause_writing(self) -> None:
         """Start the write timer: the client does not read, which is normal for a short time."""
         super().pause_writing()
         self._start_write_timer()
-        self._note_who_waits()
+        self._update_waiting()
 
     def resume_writing(self) -> None:
         """Stop the write timer: the client has read."""
         super().resume_writing()
-        self._note_who_waits()
+        self._update_waiting()
         if not self.transport.is_closing():
             self._stop_write_timer()
 
@@ -164,7 +164,7 @@ class LimitedProtocol(Http11Protocol):
         self._incomplete = True
         self._header_bytes = 0
         self._hosts = 0
-        self._note_who_waits()
+        self._update_waiting()
 
     def on_url(self, url: bytes) -> None:
         """Count the request line like a header."""
@@ -211,7 +211,7 @@ class LimitedProtocol(Http11Protocol):
         if not self._is_closing:
             super().on_message_complete()
             self._reading = None
-            self._note_who_waits()
+            self._update_waiting()
 
     def send_400_response(self, msg: str) -> None:
         """Reject non-HTTP or ambiguous HTTP with a problem, and close the connection."""
@@ -223,7 +223,7 @@ class LimitedProtocol(Http11Protocol):
             self.close_after_answer()
         super()._start_asgi_task(cycle, app)
 
-    def _note_who_waits(self) -> None:
+    def _update_waiting(self) -> None:
         """Record who is being waited for: the gateway from a whole request to its answer, else the client."""
         answering = self._answering
         if answering is None or answering.response_complete or answering.more_body or self.flow.write_paused:

@@ -55,7 +55,7 @@ class ProducerInstance:
         self.in_flight = 0
         self.idle = asyncio.Event()
         self.idle.set()
-        self._wedged_seconds = stuck_producer_seconds
+        self._stuck_seconds = stuck_producer_seconds
         self._refreshed_at = -math.inf
 
     def leaderless(self, topic: str, partition: int) -> bool:
@@ -86,7 +86,7 @@ class ProducerInstance:
         self.in_flight += 1
         self.idle.clear()
         try:
-            async with asyncio.timeout(self._wedged_seconds):
+            async with asyncio.timeout(self._stuck_seconds):
                 try:
                     acknowledged = await self.producer.send_batch(batch, topic, partition=partition)
                 except (KafkaError, AssertionError) as e:  # a deleted partition raises an assertion
@@ -101,7 +101,7 @@ class ProducerInstance:
         """Wait at most `stuck_producer_seconds`, or without limit while the second producer has the batch."""
         try:
             while True:
-                done, _ = await asyncio.wait([acknowledged], timeout=self._wedged_seconds)
+                done, _ = await asyncio.wait([acknowledged], timeout=self._stuck_seconds)
                 if done:
                     return acknowledged.result()
                 if self._second is None or not self._second.holds(topic, partition):
@@ -118,17 +118,17 @@ class ProducerManager:
         self, build: Build, stuck_producer_seconds: float, second: SecondProducer | None = None
     ) -> None:
         self._build = build
-        self._wedged_seconds = stuck_producer_seconds
+        self._stuck_seconds = stuck_producer_seconds
         self._second = second
         self._current: ProducerInstance | None = None
         self._ready = asyncio.Event()
-        self._wanted = asyncio.Event()
+        self._needed = asyncio.Event()
         self._maintainer: asyncio.Task[None] | None = None
         self._retiring: set[asyncio.Task[None]] = set()
 
     def start(self) -> None:
         """Start building a producer and return at once, because Kafka may be down."""
-        self._wanted.set()
+        self._needed.set()
         self._maintainer = asyncio.create_task(self._maintain(), name="producer-maintainer")
 
     @property
@@ -181,7 +181,7 @@ class ProducerManager:
         self._current = None
         self._ready.clear()
         self._retire(failed)
-        self._wanted.set()
+        self._needed.set()
 
     async def stop(self) -> None:
         """Close all producers, each within `stuck_producer_seconds` and the time of closing by force."""
@@ -201,18 +201,18 @@ class ProducerManager:
 
     async def _close_when_idle(self, instance: ProducerInstance) -> None:
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self._wedged_seconds):
+            async with asyncio.timeout(self._stuck_seconds):
                 await instance.idle.wait()
         await close(instance.producer)
 
     async def _maintain(self) -> None:
         backoff = Backoff(_MAX_PAUSE_SECONDS)
         while True:
-            await self._wanted.wait()
+            await self._needed.wait()
             producer = await self._build_started()
             if producer is not None:
-                self._wanted.clear()
-                self._current = ProducerInstance(producer, self._wedged_seconds, self._second)
+                self._needed.clear()
+                self._current = ProducerInstance(producer, self._stuck_seconds, self._second)
                 self._ready.set()
                 backoff.succeed()
             else:

@@ -54,7 +54,7 @@ class TopicManager:
         self._settings = settings
         self._spec_of = spec_of
         self._known: dict[str, TopicState] = {}
-        self._wanted: dict[str, asyncio.Future[TopicState]] = {}
+        self._requested: dict[str, asyncio.Future[TopicState]] = {}
         self._ensuring: dict[str, asyncio.Future[TopicState]] = {}
         self._rounds: set[asyncio.Task[None]] = set()
         self._rereading: asyncio.Task[None] | None = None
@@ -82,17 +82,17 @@ class TopicManager:
             return known
         future = self._ensuring.get(topic)
         if future is None:
-            future = self._want(topic)
+            future = self._request(topic)
         return await asyncio.shield(future)
 
-    def _want(self, topic: str) -> "asyncio.Future[TopicState]":
-        future = self._wanted.get(topic)
+    def _request(self, topic: str) -> "asyncio.Future[TopicState]":
+        future = self._requested.get(topic)
         if future is None:
-            future = self._wanted[topic] = asyncio.get_running_loop().create_future()
+            future = self._requested[topic] = asyncio.get_running_loop().create_future()
             future.add_done_callback(_retrieve)
         if len(self._rounds) < _MAX_ROUNDS:
             # The round begins after the current requests and includes all their topics.
-            rounds = asyncio.create_task(self._ensure_wanted(), name="topics")
+            rounds = asyncio.create_task(self._ensure_requested(), name="topics")
             self._rounds.add(rounds)
             rounds.add_done_callback(self._rounds.discard)
         return future
@@ -114,7 +114,7 @@ class TopicManager:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
-        for future in [*self._wanted.values(), *self._ensuring.values()]:
+        for future in [*self._requested.values(), *self._ensuring.values()]:
             future.cancel()
 
     async def _reread_always(self) -> None:
@@ -133,10 +133,10 @@ class TopicManager:
         async with self._admin() as admin:
             for first in range(0, len(topics), _AT_A_TIME):
                 async with asyncio.timeout(_TIMEOUT_SECONDS):
-                    asked = [
+                    resources = [
                         kafka_topic_settings.question(topic) for topic in topics[first : first + _AT_A_TIME]
                     ]
-                    (response,) = await admin.describe_configs(asked)
+                    (response,) = await admin.describe_configs(resources)
                 for resource in response.resources:
                     self._remember(resource)
 
@@ -149,11 +149,11 @@ class TopicManager:
         else:
             self.forget(topic)
 
-    async def _ensure_wanted(self) -> None:
+    async def _ensure_requested(self) -> None:
         """Ensure requested topics, a round at a time, until none is left."""
-        while self._wanted:
-            topics = [*islice(self._wanted, _AT_A_TIME)]
-            futures = {topic: self._wanted.pop(topic) for topic in topics}
+        while self._requested:
+            topics = [*islice(self._requested, _AT_A_TIME)]
+            futures = {topic: self._requested.pop(topic) for topic in topics}
             self._ensuring |= futures
             reason = "no answer"
             try:
@@ -224,8 +224,8 @@ class TopicManager:
     async def _check(self, admin: AIOKafkaAdminClient, topics: list[str]) -> None:
         """Read the topics' settings; wait until the round's timeout for topics unknown to brokers."""
         while topics:
-            asked = [kafka_topic_settings.question(topic) for topic in topics]
-            (response,) = await admin.describe_configs(asked)
+            resources = [kafka_topic_settings.question(topic) for topic in topics]
+            (response,) = await admin.describe_configs(resources)
             answers = [kafka_topic_settings.answer(resource) for resource in response.resources]
             topics = [topic for topic, error, _ in answers if error is UnknownTopicOrPartitionError]
             for topic, error, config in answers:

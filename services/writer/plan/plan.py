@@ -35,7 +35,7 @@ from shared.registry.difference import too_large
 from shared.registry.factory import open_log
 from shared.registry.file import load, placed
 from shared.registry.log_registry import LogRegistry
-from shared.registry.merge import merged
+from shared.registry.merge import merge_file
 from shared.registry.model import EMPTY, Destination, Snapshot
 from shared.registry.sources import require_no_clash
 from shared.settings import KafkaSettings, RegistrySettings
@@ -188,8 +188,8 @@ def changed(old: InForce, file: Path, databases: Sequence[Database]) -> Changed:
     try:
         wanted = load(file)
         if old.chain is not None:
-            mine = merged(old.chain, wanted)
-            wanted, notes = mine.wanted, mine.kept
+            mine = merge_file(old.chain, wanted)
+            wanted, notes = mine.desired, mine.kept
             notes += [f"apply would refuse: others have changed {place} as well" for place in mine.clashes]
         new = Snapshot(
             **{name: getattr(each, name) for each in (old.snapshot, wanted) for name in each.model_fields_set}
