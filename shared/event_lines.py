@@ -87,7 +87,7 @@ class EventLines:
             counts = {str(outcome): n for outcome, n in left_out.items()}
             entry = {"left_out": counts, "lines_per_second": self._per_second}
             if self._lines("event lines left out", [entry]) and not is_last:
-                self.leave_out(left_out)  # reported when the log is read again
+                self.leave_out(left_out)  # reported once the log has a reader
 
     def _schedule_summary(self) -> None:
         timer = threading.Timer(_SECOND, self.write_summary)

@@ -80,7 +80,7 @@ def set_up(service: str, level: str = "INFO") -> None:
 def _log_end(kind: type[BaseException], error: BaseException | None, _: TracebackType | None) -> None:
     if isinstance(error, KeyboardInterrupt):
         return
-    log.critical("ended by an exception that nobody foresaw", exc_info=error, extra={"error": kind.__name__})
+    log.critical("ended by an unexpected error", exc_info=error, extra={"error": kind.__name__})
 
 
 def head(service: str, logger: str, message: str) -> dict[str, Any]:

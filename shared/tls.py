@@ -60,7 +60,7 @@ class ReloadingContext(ssl.SSLContext):
             try:
                 self._current, self._loaded_state = self._build(), state
                 log.info(
-                    "certificates have changed and are used from now on",
+                    "certificates reloaded",
                     extra={"files": [str(f) for f in self._files]},
                 )
             except (OSError, ValueError) as e:
@@ -71,8 +71,8 @@ class ReloadingContext(ssl.SSLContext):
 
     def _report(self, error: Exception) -> None:
         log.error(
-            "changed certificates cannot be read, those from before stay in use: write a "
-            "certificate and the key that belongs to it",
+            "changed certificates cannot be read; keeping the previous ones: write a certificate and the "
+            "key that belongs to it",
             extra={"files": [str(f) for f in self._files], "reason": str(error)},
         )
 
@@ -153,7 +153,7 @@ class _Explained(ssl.SSLObject):
             )
         if code in _UNKNOWN_ISSUERS:
             return (
-                f"{whose} was issued by none of {trusted}: name the CA that issued it, or find out who "
+                f"{whose} was issued by none of {trusted}: name the CA that issued it, or check which server "
                 "answers there"
             )
         return f"{whose} is refused, {error.verify_message}: have the server's certificate fixed"

@@ -275,7 +275,7 @@ async def _watch(
         await asyncio.wait({looking}, timeout=_LOOK_SECONDS)
         if looking.done():
             if failure := looking.exception():
-                logger.error("the registry could not be read; the old one stays", exc_info=failure)
+                logger.error("registry refresh failed; keeping the previous registry", exc_info=failure)
             looking = None
             if registry.is_read and not is_frozen:
                 gc.freeze()  # a full collection over thousands of types takes tens of milliseconds

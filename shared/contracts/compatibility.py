@@ -67,8 +67,8 @@ def _of_booleans(old: object, new: object) -> list[Finding]:
     if isinstance(new, dict) and old is True:
         return _Comparison({}, new, Budget()).run({}, new)
     if new is False:
-        return [Finding(Kind.BREAK, "", "nothing is taken any more")]
-    return [Finding(Kind.UNDECIDED, "", "this is no JSON Schema")]
+        return [Finding(Kind.BREAK, "", "no value is accepted any more")]
+    return [Finding(Kind.UNDECIDED, "", "this is not a JSON Schema")]
 
 
 def _incomparable(old: dict[str, Any], new: dict[str, Any]) -> str | None:
@@ -76,7 +76,7 @@ def _incomparable(old: dict[str, Any], new: dict[str, Any]) -> str | None:
     if None in drafts or drafts[0] != drafts[1]:
         return "`$schema` is unknown, or changes what the keywords mean"
     if has_own_bases(old) or has_own_bases(new):
-        return "a part of the schema has an `$id`, `$anchor` or `$schema` of its own"
+        return "a part of the schema has its own `$id`, `$anchor` or `$schema`"
     return None
 
 
@@ -119,9 +119,9 @@ class _Comparison:
         if old is False or is_open(new):
             return pair
         if new is False:
-            pair.breaks("", "nothing is taken here any more")
+            pair.breaks("", "no value is accepted here any more")
         elif not isinstance(new, dict) or not isinstance(old, dict | bool):
-            pair.undecided("", "this is no JSON Schema")
+            pair.undecided("", "this is not a JSON Schema")
         else:
             pair.old, pair.new = old if isinstance(old, dict) else {}, new
             self._evaluate(pair)

@@ -92,7 +92,7 @@ def _pattern(pair: Pair, key: str) -> None:
     if key not in pair.old:
         pair.breaks(key, "any text was taken, and only those that match are")
     elif pair.old[key] != pair.new[key]:
-        pair.undecided(key, "whether all that matched before matches now, a person must say")
+        pair.undecided(key, "a person must decide whether all texts that matched before match now")
 
 
 def _format(pair: Pair, key: str) -> None:
@@ -126,10 +126,10 @@ def _added(pair: Pair, name: str, schema: Any) -> None:
     if is_open(schema):
         return
     if "patternProperties" in pair.old:
-        pair.undecided(at, "whether a pattern of the old schema named this field is not compared")
+        pair.undecided(at, "a pattern of the old schema may have named this field: not compared")
     elif is_open(rest):
         kind = Kind.UNDECIDED if pair.vague else Kind.WARNING
-        pair.note(kind, at, "it was not named: events that carried it otherwise are rejected")
+        pair.note(kind, at, "it was not named: events with another value of it are rejected")
     else:
         pair.then(rest, schema, "properties", name)
 
@@ -144,11 +144,11 @@ def _other_fields(pair: Pair, key: str) -> None:
             pair.then(schema, new, key, name)
     rest = pair.old.get(key, True)
     if new is False and rest is not False:
-        pair.breaks(key, "fields that nobody named were taken, and are not any more")
+        pair.breaks(key, "unnamed fields were accepted, and are rejected now")
     else:
         pair.then(rest, new, key)
     if "patternProperties" in pair.old and "patternProperties" not in pair.new:
-        pair.undecided(key, "fields that matched a pattern are judged by this now")
+        pair.undecided(key, "fields that matched a pattern are evaluated by this keyword now")
 
 
 def _items(pair: Pair, key: str) -> None:
@@ -157,7 +157,7 @@ def _items(pair: Pair, key: str) -> None:
     else:
         pair.then(pair.old.get(key, True), pair.new[key], key)
         if "prefixItems" in pair.old and "prefixItems" not in pair.new:
-            pair.undecided(key, "the first elements are judged by this now")
+            pair.undecided(key, "the first elements are evaluated by this keyword now")
 
 
 def _unknown(pair: Pair, key: str) -> None:

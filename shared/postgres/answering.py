@@ -112,7 +112,7 @@ def silent(name: str, patience_s: float) -> InfrastructureError:
     """Return the error for a server that gave no sign of life."""
     return InfrastructureError(
         DATABASE_UNAVAILABLE,
-        f"{name} does not answer: in {patience_s:g} s its server did not even say that it is there",
+        f"{name} does not answer: no sign of life from its server in {patience_s:g} s",
     )
 
 

@@ -133,11 +133,11 @@ class Chain:
         """Return the verdict on a record as the next one."""
         document = _document_of(value)
         if not isinstance(document, dict) or type(number := document.get("format")) is not int:
-            return Verdict(Ruling.CORRUPT, "it is no JSON of a change set, or two readers may differ on it")
+            return Verdict(Ruling.CORRUPT, "it is not strict JSON of a change set")
         if self.is_outgrown:
-            return Verdict(Ruling.NEWER, "it comes after a record that this release does not know")
+            return Verdict(Ruling.NEWER, "it follows a record of a later release")
         if number > FORMAT and document.get("after") == self.last:  # any other text is void in each format
-            return Verdict(Ruling.NEWER, f"its format is {number}, this release knows {FORMAT}")
+            return Verdict(Ruling.NEWER, f"its format is {number}, this release supports {FORMAT}")
         try:
             change = ChangeSet.model_validate(_with_read_sections(document))
         except Exception as e:  # noqa: BLE001 - a permanent record must not stop a reader
@@ -148,9 +148,9 @@ class Chain:
     def _why_void(self, change: ChangeSet) -> str:
         """Return why a change set is invalid here; empty if it is valid."""
         if change.after != self.last:
-            return f"it follows {change.after}, and the last that counted is {self.last}"
+            return f"it follows record {change.after}, but the last valid record is {self.last}"
         if absent := self._absent(change):
-            return f"it deletes what is not there: {absent}"
+            return f"it deletes a missing entry: {absent}"
         return self._clash(change)
 
     def _clash(self, change: ChangeSet) -> str:

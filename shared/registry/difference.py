@@ -65,7 +65,7 @@ def difference(chain: Chain, desired: Snapshot) -> Difference:
 def too_large(snapshot: Snapshot) -> str:
     """Return why this registry is too large for the writer; empty if it is not."""
     if len(snapshot.event_types) > MAX_TYPES:
-        return f"there are {len(snapshot.event_types):,} event types, and at most {MAX_TYPES:,} can be"
+        return f"there are {len(snapshot.event_types):,} event types; the maximum is {MAX_TYPES:,}"
     size = sum(len(orjson.dumps(route)) + 1 for route in _routes(snapshot))
     if size > MAX_ROUTE_BYTES:
         return (

@@ -55,7 +55,7 @@ def _read(path: Path) -> str:
         raise RegistryFileError(f"{path} is not text in UTF-8") from None
     except FileNotFoundError as e:
         raise RegistryFileError(
-            f"{path} is not there: name the registry's file; `onramp export` prints what is in force"
+            f"{path} does not exist: name the registry's file; `onramp export` prints the registry in effect"
         ) from e
     except OSError as e:
         raise RegistryFileError(f"{path} cannot be read: {e.strerror or type(e).__name__}") from e
@@ -81,16 +81,16 @@ def _describe(path: Path, text: str, error: Any) -> str:
     *_, name = where = error["loc"] or ("",)
     reason = f"{'.'.join(map(str, where))}: {error['msg']}"
     if error["type"] == "extra_forbidden":
-        reason = f"{'.'.join(map(str, where)):.200}: there is no such field; {_advice(str(name))}"
+        reason = f"{'.'.join(map(str, where)):.200}: unknown field; {_advice(str(name))}"
     line = strict_yaml.line_of(text, where)
     return f"{path.name}, line {line}: {reason}" if line else reason
 
 
 def _advice(name: str) -> str:
     if name in _FIELDS:
-        return "another part of the file has one: docs/registry.md says which"
+        return "it belongs to another part of the file: see docs/registry.md"
     near = get_close_matches(name, _FIELDS, 1)
-    return f"did you mean `{near[0]}`?" if near else "docs/registry.md lists what there is"
+    return f"did you mean `{near[0]}`?" if near else "docs/registry.md lists the fields"
 
 
 def ending(text: str) -> int:

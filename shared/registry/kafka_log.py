@@ -184,7 +184,7 @@ class KafkaLog:
         new = NewTopic(self._spec.name, 1, self._settings.replication, topic_configs=self._topic_config())
         for _, code, message in (await admin.create_topics([new])).topic_errors:
             if code not in (0, TopicAlreadyExistsError.errno):
-                raise for_code(code)(f"topic {self._spec.name} could not be made: {message}")
+                raise for_code(code)(f"topic {self._spec.name} could not be created: {message}")
 
     async def _require_retention(self, admin: AIOKafkaAdminClient) -> None:
         required = {name: must for name, must in self._topic_config().items() if name in _KEEPING}

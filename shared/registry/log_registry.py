@@ -34,7 +34,7 @@ class LogRegistry:
         self._is_recreated = False
         #: Whether records were read that were not applied yet.
         self._is_pending = False
-        self._trouble = "it was not read yet"
+        self._trouble = "the registry was not read yet"
         self._unreachable = ""
 
     @property
@@ -70,7 +70,7 @@ class LogRegistry:
         except InfrastructureError as e:
             self._report_unreachable(e.detail)
             return False
-        except Exception as e:  # noqa: BLE001 - the log must be read again after any error
+        except Exception as e:  # noqa: BLE001 - the log must be reread after any error
             self._report_unreachable(type(e).__name__)
             return False
         return self._is_pending and self._take_over()
@@ -87,7 +87,9 @@ class LogRegistry:
         """Read new records of the log."""
         chain = self._chain
         if span.first > 0:
-            self._reject("the beginning of onramp.registry is gone: recreate it and apply the file again")
+            self._reject(
+                "the beginning of onramp.registry was deleted: recreate the topic and apply the file again"
+            )
             return
         if chain is not None and self._continues(chain, span):
             self._read(chain, span.end)
@@ -97,7 +99,7 @@ class LogRegistry:
             self._is_recreated |= chain is not None
             self._chain, self._is_pending = new_chain, True
         if self._unreachable:
-            logger.info("the registry can be read again")
+            logger.info("registry is readable again")
             self._unreachable = ""
 
     def _continues(self, chain: Chain, span: Span) -> bool:
@@ -116,7 +118,7 @@ class LogRegistry:
             verdict = chain.take(record.offset, record.value)
             if verdict.ruling is not Ruling.COUNTED and (reported := reported + 1) <= _MAX_REPORTED:
                 logger.warning(
-                    "a record of the registry does not count",
+                    "registry record ignored",
                     extra={"offset": record.offset, "ruling": verdict.ruling, "reason": verdict.reason},
                 )
         chain.end = max(chain.end, end)
@@ -148,12 +150,12 @@ class LogRegistry:
 
     def _reject(self, reason: str) -> None:
         if reason != self._trouble:
-            logger.error("the registry is wrong; the old one stays", extra={"reason": reason})
+            logger.error("registry is invalid; keeping the previous one", extra={"reason": reason})
         self._trouble = reason
 
     def _report_unreachable(self, reason: str) -> None:
         if reason != self._unreachable:
-            logger.warning("the registry cannot be read; the old one stays", extra={"reason": reason})
+            logger.warning("registry is unreadable; keeping the previous one", extra={"reason": reason})
         self._unreachable = reason
 
 
@@ -162,4 +164,4 @@ def _refuse_emptied(chain: Chain, snapshot: Snapshot, before: Snapshot) -> None:
     emptied = chain.last == NOTHING and before.digest != EMPTY.digest
     revoked = (before.keys and not snapshot.keys) or (before.operators and not snapshot.operators)
     if emptied or revoked:
-        raise ValueError("onramp.registry was recreated and lacks what there was: apply the file again")
+        raise ValueError("onramp.registry was recreated and lacks its previous entries: apply the file again")

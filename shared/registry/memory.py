@@ -50,7 +50,7 @@ class MemoryRegistry:
             self._check(snapshot)
         except ValueError as e:  # pydantic's ValidationError is one
             logger.error(  # noqa: TRY400 - the reason says all
-                "the registry is wrong; the old one stays", extra={"reason": reasons(e)}
+                "registry is invalid; keeping the previous one", extra={"reason": reasons(e)}
             )
             self.is_valid = False
             return False

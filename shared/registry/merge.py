@@ -42,15 +42,15 @@ def _entries(
         if old is None:
             if mine is None:
                 entries[name] = there[name]
-                result.kept.append(f"= {section}.{name}: no file has named it, so it stays")
+                result.kept.append(f"= {section}.{name}: unchanged, because no file has named it")
         elif mine is None or now in (old, mine):
             continue
         elif mine != old:
             result.clashes.append(f"{section}.{name}")
         elif now is None:
             del entries[name]
-            result.kept.append(f"= {section}.{name}: others took it away since the file was applied")
+            result.kept.append(f"= {section}.{name}: deleted by others since the file was applied")
         else:
             entries[name] = there[name]
-            result.kept.append(f"= {section}.{name}: others changed it since the file was applied")
+            result.kept.append(f"= {section}.{name}: changed by others since the file was applied")
     return entries

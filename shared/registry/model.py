@@ -41,7 +41,7 @@ Sha256 = Annotated[str, matching(r"[0-9a-f]{64}", "a SHA-256 is 64 hexadecimal d
 def _plain_json(schema: dict[str, Any]) -> dict[str, Any]:
     """Check the size before any code walks through it: aliases of YAML may unfold without end."""
     if reason := fault_of(schema):
-        raise ValueError(f"this is no schema: {reason}")
+        raise ValueError(f"invalid schema: {reason}")
     return schema
 
 
@@ -80,8 +80,12 @@ class Destination(_Frozen):
     database: str | None = None
     db_schema: str | None = Field(None, alias="schema")
     table: str | None = None
-    create: bool = Field(False, description="Whether `onramp apply` makes the table, and adds columns to it.")
-    unkeyed: bool = Field(False, description="Whether it is known that no key tells a repeat in the table.")
+    create: bool = Field(
+        False, description="Whether `onramp apply` creates the table, and adds columns to it."
+    )
+    unkeyed: bool = Field(
+        False, description="Whether the table intentionally has no key that identifies repeats."
+    )
 
     @model_validator(mode="after")
     def _can_be_written_to(self) -> Self:
@@ -210,9 +214,7 @@ class ApiKey(_Holder):
     destinations: tuple[str, ...] = Field((), description="Patterns of database.schema.table, for packets.")
     events_per_second: float | None = Field(None, gt=0, allow_inf_nan=False)
     bytes_per_second: float | None = Field(None, gt=0, allow_inf_nan=False)
-    max_new_names: int = Field(
-        100, ge=0, le=_MAX, description="Event names it may use that nobody registered."
-    )
+    max_new_names: int = Field(100, ge=0, le=_MAX, description="Maximum number of unregistered event names.")
 
     def may_send(self, event_name: str) -> bool:
         """Return whether the key's grant covers the event name."""

@@ -37,6 +37,7 @@ class Callbacks:
         if not self._logged:
             self._logged = True
             _log.error(
-                "on_settled raised %s: the events are settled all the same; catch it there (logged once)",
+                "on_settled raised %s: the events are settled nevertheless; catch it in the callback "
+                "(logged once)",
                 type(error).__name__,
             )

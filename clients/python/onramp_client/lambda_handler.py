@@ -140,7 +140,7 @@ def _record(raw: dict[str, Any]) -> _Record:
         milliseconds = float(stream["approximateArrivalTimestamp"]) * 1000
         return _Record(raw, raw["eventID"], stream["sequenceNumber"], milliseconds, True)
     if "messageId" not in raw:
-        raise ValueError(f"a record of {raw.get('eventSource')!r} is neither of SQS nor of Kinesis")
+        raise ValueError(f"a record of {raw.get('eventSource')!r} is not from SQS or Kinesis")
     sent = float(raw.get("attributes", {}).get("SentTimestamp", 0))
     return _Record(raw, raw["messageId"], raw["messageId"], sent, False)
 

@@ -125,7 +125,7 @@ def _document(answer: Answer) -> dict[str, Any]:
 def _foreign(answer: Answer) -> dict[str, Any]:
     """Return a problem for an answer that is not from the gateway, without its text, which may be a page."""
     kind = answer.headers.get("content-type", "nothing")[:100]
-    return {"status": answer.status, "detail": f"no answer of the gateway's: {answer.status} with {kind}"}
+    return {"status": answer.status, "detail": f"not an answer of the gateway: {answer.status} with {kind}"}
 
 
 def _first_problem(results: list[Any]) -> dict[str, Any]:

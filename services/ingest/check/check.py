@@ -94,7 +94,7 @@ class Checker:
 
     def _admit(self, name: str, sender: Sender, snapshot: Snapshot) -> EventType | None:
         if wire.is_reserved(name):
-            raise UserError(RESERVED_EVENT_NAME, "this name is Onramp's own", "/event_name")
+            raise UserError(RESERVED_EVENT_NAME, "this event name is reserved for Onramp", "/event_name")
         if sender.key is not None and not sender.key.may_send(name):
             raise UserError(NOT_GRANTED, "the key may not send this event name", "/event_name")
         event_type = snapshot.event_types.get(name)

@@ -28,7 +28,7 @@ ADMIN: Final = "onramp.admin"
 def reject_hidden(scope: Scope, settings: IngestSettings) -> None:
     """Raise `UserError` NOT_FOUND for a route for operators at the gateway's own port."""
     if settings.admin_port and ADMIN not in scope and scope["path"].rstrip("/") in PRIVATE:
-        raise UserError(NOT_FOUND, "this page is on the port for operators")
+        raise UserError(NOT_FOUND, "this page is only on the port for operators")
 
 
 class AdminPort:

@@ -142,7 +142,7 @@ class Inflater:
                 yield from self._inflate(piece)
                 left = left[len(piece) - len(self._codec.unused_data) :]
         except (zlib.error, zstd.ZstdError):
-            raise UserError(BAD_COMPRESSION, "the body is not what its Content-Encoding says") from None
+            raise UserError(BAD_COMPRESSION, "the body does not match its Content-Encoding") from None
 
     def _inflate(self, data: bytes | memoryview) -> Iterator[int]:
         more = True
@@ -153,7 +153,7 @@ class Inflater:
             self._add(piece)
             if self.size > self._max_bytes:
                 raise UserError(
-                    BODY_TOO_LARGE, f"decompressed it exceeds the limit of {self._max_bytes} bytes"
+                    BODY_TOO_LARGE, f"the decompressed body exceeds the limit of {self._max_bytes} bytes"
                 )
             yield self.size
 

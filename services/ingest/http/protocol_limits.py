@@ -40,7 +40,7 @@ _MAX_WAITING: Final = 100
 #: Bytes of one of them in addition to its body.
 _WAITING_BYTES: Final = 4096
 _HOST: Final = re.compile(rb"[A-Za-z0-9._~%\[\]:-]*")
-_NO_PLACE: Final = "its place is needed for another connection"
+_NO_PLACE: Final = "the connection was closed to make room for another"
 
 # uvicorn has no setting for the class of its cycles.
 httptools_impl.RequestResponseCycle = Cycle  # type: ignore[assignment, misc]
@@ -224,7 +224,7 @@ class LimitedProtocol(Http11Protocol):
         super()._start_asgi_task(cycle, app)
 
     def _update_waiting(self) -> None:
-        """Record who is being waited for: the gateway from a whole request to its answer, else the client."""
+        """Record which side must act: the gateway from a whole request to its answer, else the client."""
         answering = self._answering
         if answering is None or answering.response_complete or answering.more_body or self.flow.write_paused:
             self._places.wait(self)

@@ -55,17 +55,17 @@ class Workers(Multiprocess):
     def _fault(self, index: int, process: Process) -> str:
         """Return why a worker must be replaced; empty if it is healthy."""
         if not process.process.is_alive():
-            return f"it ended with exit code {process.exitcode}"
+            return f"ended with exit code {process.exitcode}"
         started = self._starting.get(process)
         if started is None:
             limit = self.config.timeout_worker_healthcheck
-            return "" if process.ping(limit) else f"it did not answer for {limit} s"
+            return "" if process.ping(limit) else f"no answer for {limit} s"
         if _serves(process):
             del self._starting[process]
             self._failures.pop(index, None)
             return ""
         late = time.monotonic() - started > self._start_seconds
-        return f"it was not ready after {self._start_seconds:g} s" if late else ""
+        return f"not ready after {self._start_seconds:g} s" if late else ""
 
     def _end(self, index: int, process: Process, fault: str) -> None:
         process.kill()

@@ -150,7 +150,7 @@ class ProducerManager:
     def live_producer(self) -> AIOKafkaProducer | None:
         """Return aiokafka's producer, or None if there is none; replace one whose sender task died."""
         if self._current is not None and self._current.producer._sender.sender_task.done():  # noqa: SLF001
-            self.replace(self._current, "its sender died")
+            self.replace(self._current, "the sender task ended")
         return None if self._current is None else self._current.producer
 
     def partitions(self, topic: str) -> int | None:
@@ -176,7 +176,7 @@ class ProducerManager:
         """Use a new producer from now on; the old one may finish its batches in flight."""
         if self._current is not failed:
             return
-        logger.warning("producer is replaced", extra={"reason": reason})
+        logger.warning("replacing the producer", extra={"reason": reason})
         PRODUCERS_REPLACED.inc()
         self._current = None
         self._ready.clear()
@@ -227,7 +227,7 @@ class ProducerManager:
             await close(producer)
             raise
         except Exception as e:  # noqa: BLE001 - the task must continue, whatever aiokafka raises
-            logger.warning("Kafka cannot be reached", extra={"reason": repr(e)})
+            logger.warning("Kafka is unreachable", extra={"reason": repr(e)})
             await close(producer)
             return None
         if self._second is not None:

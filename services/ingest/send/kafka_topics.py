@@ -123,7 +123,7 @@ class TopicManager:
             try:
                 await self._reread()
             except (KafkaError, OSError, TimeoutError) as e:
-                logger.info("topics' settings could not be read again", extra={"reason": type(e).__name__})
+                logger.info("rereading topic settings failed", extra={"reason": type(e).__name__})
 
     async def _reread(self) -> None:
         """Reread the cached settings; a deleted or unsafe topic is ensured at its next use."""

@@ -92,7 +92,9 @@ class SecondProducer:
         producer = self._producer()
         if producer is None:
             return False
-        logger.info("a partition rejects batches for now", extra={"topic": batch.tp.topic})
+        logger.info(
+            "partition rejected a batch; retrying by another producer", extra={"topic": batch.tp.topic}
+        )
         self._moved.add(batch.tp)
         batch.future.add_done_callback(partial(self._done, producer, batch))
         # Called while there is no leader: a batch that fails leaves a hole in its sequence.

@@ -344,7 +344,7 @@ def test_the_registry_in_kafka_is_what_is_in_force(ground: Ground) -> None:
     same = plan()
     assert outcomes(same, ground.name, "old") == outcomes(same, ground.name) == {"refused": 1, "landed": 1}
     assert same.notes() == [
-        "= event_types.by_hand: no file has named it, so it stays",
+        "= event_types.by_hand: unchanged, because no file has named it",
         "the file changes nothing of what is in force",
     ]
 

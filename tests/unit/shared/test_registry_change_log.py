@@ -161,8 +161,20 @@ def test_what_a_later_release_wrote_ends_what_is_known_and_only_where_it_may_cou
 
 def test_the_rules_of_a_format_do_not_change() -> None:
     """Another field, section or bound: raise FORMAT and keep the rules of the format before."""
-    rules = orjson.dumps(ChangeSet.model_json_schema(), option=orjson.OPT_SORT_KEYS)
-    assert (FORMAT, sha256(rules).hexdigest()[:16]) == (1, "a0411f6bd34f0b25")
+    rules = orjson.dumps(without_prose(ChangeSet.model_json_schema()), option=orjson.OPT_SORT_KEYS)
+    assert (FORMAT, sha256(rules).hexdigest()[:16]) == (1, "d56bb77fd77b6459")
+
+
+def without_prose(schema: Any) -> Any:
+    """Return the schema without descriptions: a field of that name is not text."""
+    if isinstance(schema, list):
+        return [without_prose(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    is_text = isinstance(schema.get("description"), str)
+    return {
+        name: without_prose(each) for name, each in schema.items() if name != "description" or not is_text
+    }
 
 
 class Scenario:
