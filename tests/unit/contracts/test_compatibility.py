@@ -91,7 +91,7 @@ ID: Final = "/properties/id"
         (changed("properties", "id", "pattern", to="(a+)+$"), "break", f"{ID}/pattern", "any text"),
         (changed("properties", "state", "enum", to=["open"]), "break", "/properties/state/enum", "paid"),
         (changed("properties", "a/b~c", "minimum", to=1), "break", "/properties/a~1b~0c/minimum", ""),
-        (changed("additionalProperties", to=False), "break", "/additionalProperties", "nobody named"),
+        (changed("additionalProperties", to=False), "break", "/additionalProperties", "unnamed fields"),
         (
             changed("$defs", "line", "properties", "price", "type", to="integer"),
             "break",
