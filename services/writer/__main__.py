@@ -1,4 +1,4 @@
-"""``python -m services.writer``: runs the writer with settings from the environment."""
+"""Runs the writer with settings from the environment: ``python -m services.writer``."""
 
 import asyncio
 import logging
@@ -18,7 +18,7 @@ EXIT_USAGE: Final = 2
 
 
 def main() -> int:
-    """Run until told to stop; return the exit code, 2 for wrong settings."""
+    """Run until a stop signal; return the exit code, 2 for wrong settings."""
     logs.set_up("writer")
     try:
         settings, kafka = read_settings(WriterSettings), read_settings(KafkaSettings)

@@ -262,7 +262,7 @@ MUTANTS: Final = (
     Mutant(
         "floats spelled with all of their digits",
         "services/writer/columns/value_changes.py",
-        "return _is_spelled(float(kept), text, _DIGITS[of.float_name])",
+        "return _equals_text(float(stored), text, _DIGITS[of.float_name])",
         "return False",
         "tests/unit/writer/test_floats.py",
     ),

@@ -72,7 +72,7 @@ def _read_one(value: bytes | None) -> SourceTable | UserError:
 
 
 def _is_of_values(error: Exception) -> bool:
-    """Whether the error's text may repeat a value."""
+    """Return whether the error's text may repeat a value."""
     return not isinstance(error, msgspec.ValidationError)
 
 

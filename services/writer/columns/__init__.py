@@ -1,1 +1,1 @@
-"""What a table's columns are, and the text that each kind of column takes for a JSON value."""
+"""Columns of a table, and the conversion of JSON values to the text that each kind of column accepts."""

@@ -1,8 +1,8 @@
-"""Describes a table by the database's catalogue: its columns, its keys, and whether events can land there.
+"""Describes a table from the database's catalog: its columns, its keys, and whether events can land there.
 
-Looked up once a minute in each process.  Before a row is parked or a field is dropped because of
-a cached description the catalogue is asked again, and rows that were written by it stay only if the
-table's version is still the same (`is_current`), so DDL while the writer runs does no harm.
+Each process caches a description for one minute.  Before a cached description causes a row to be parked or
+a field to be dropped, the catalog is queried again.  Rows written under a cached description remain only if
+the table's version is unchanged (`is_current`), so DDL is safe while the writer runs.
 """
 
 from collections.abc import Mapping
@@ -17,8 +17,8 @@ from services.writer.model.targets import Target
 from services.writer.postgres.answer_cache import SECONDS, AnswerCache
 from services.writer.postgres.database import Database
 
-#: A number that each change of the table's columns makes another: it adds up the ids of the transactions
-#: that wrote their rows of the catalogue.  ANALYZE, VACUUM and TRUNCATE change none of them.
+#: A number that differs after each change of the table's columns: the sum of the ids of the transactions
+#: that wrote the columns' catalog rows.  ANALYZE, VACUUM and TRUNCATE do not change the sum.
 _VERSION: Final = "(SELECT sum(xmin::text::bigint)::bigint FROM pg_attribute WHERE attrelid = {oid})"
 _TABLE: Final = f"""
     SELECT c.oid, c.relkind,
@@ -34,7 +34,7 @@ _COLUMNS: Final = """
     FROM pg_attribute a WHERE a.attrelid = %s AND a.attnum > 0 AND NOT a.attisdropped
     ORDER BY a.attnum
 """
-#: A type and what it is made of: a domain's base type, an array's elements, a range's bounds.
+#: A type and its component: a domain's base type, an array's element type, a range's bound type.
 _TYPE: Final = """
     t.oid, t.typnamespace, t.typname, t.typcategory, t.typtype = 'd' AS is_domain, t.typtypmod,
     CASE WHEN t.typtype = 'd' THEN t.typbasetype WHEN t.typcategory = 'A' THEN t.typelem
@@ -64,15 +64,15 @@ _KEYS: Final = """
 """
 #: `typcategory` of arrays.
 _ARRAY: Final = "A"
-#: Tables and partitioned tables.  A view or a foreign table cannot promise a key.
+#: Tables and partitioned tables.  A view or a foreign table cannot guarantee a key.
 _KINDS: Final = frozenset({"r", "p"})
-#: The column that takes an event's own id.
+#: The column for an event's own id.
 ID: Final = "_id"
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A unique index, by which an event is told from its repeat; `immediate`: it is not deferrable."""
+    """A unique index that identifies repeats of an event; `immediate`: the index is not deferrable."""
 
     index: str
     columns: tuple[str, ...]
@@ -81,11 +81,11 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table as the catalogue described it.
+    """A table as the catalog described it.
 
     `keys`: the primary key, then unique indexes over `_id` alone.  `is_table`: not a view or a
-    foreign table.  `has_rules`: rewrite rules, with which Postgres does not allow ON CONFLICT.
-    `version`: its oid, and a number that changes with its columns.
+    foreign table.  `has_rules`: the table has rewrite rules, so Postgres rejects ON CONFLICT.
+    `version`: the table's oid, and a number that changes with its columns.
     """
 
     columns: dict[str, Column]
@@ -100,7 +100,7 @@ _known: Final[AnswerCache[tuple[str, str, str], Table]] = AnswerCache()
 
 
 def describe(conn: connection, database: Database, target: Target) -> Table | None:
-    """Ask the database for the table and cache it; None when none has exactly this name.  Four queries."""
+    """Describe the table and cache the result; return None if no table has this exact name.  Four queries."""
     name = (database.dsn, target.schema, target.table)
     table = _look_up(conn, target)
     if table is None:
@@ -116,9 +116,10 @@ def known(database: Database, target: Target, within: float = SECONDS) -> Table 
 
 
 def is_current(conn: connection, target: Target, table: Table) -> bool:
-    """Return whether the table is still as described: true until the end of a transaction that wrote rows.
+    """Return whether the table still matches its description.
 
-    Postgres lets nobody change a table that an open transaction has written to.  Costs one short query.
+    The result stays valid until the end of a transaction that wrote rows, because Postgres blocks DDL on a
+    table that an open transaction has written to.  Costs one short query.
     """
     with conn.cursor() as cursor:
         name = sql.Identifier(target.schema, target.table).as_string(cursor)
@@ -132,7 +133,7 @@ def _look_up(conn: connection, target: Target) -> Table | None:
         row = cursor.fetchone()
         if row is None:
             return None
-        oid, kind, has_rules, version = row  # the version first: DDL in between makes it out of date
+        oid, kind, has_rules, version = row  # version first: later DDL makes the description stale
         cursor.execute(_COLUMNS, (oid,))
         attributes = cursor.fetchall()
         is_old = conn.server_version < _MULTIRANGES
@@ -162,9 +163,9 @@ class _TypeRow(NamedTuple):
 
 
 def _resolved(types: Mapping[int, _TypeRow], oid: int, modifier: int) -> Type:
-    """Return a type without its domains, and so the types that it is made of.
+    """Return a type with its domains resolved, and its component types likewise.
 
-    An array's modifier is that of its elements; a domain that declares none has that of its base type.
+    An array's modifier belongs to its elements; a domain without a modifier has that of its base type.
     """
     row = types[oid]
     if row.is_domain and row.inner_oid is not None:

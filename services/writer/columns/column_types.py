@@ -1,8 +1,8 @@
-"""Classifies column types by the JSON values that they take: one rule for each kind.
+"""Classifies column types by the JSON values that they accept: one rule for each kind.
 
-Postgres' own input functions accept more than an event may mean: `'now'` as a time, text
-that is cut to fit a cast, numbers rounded to a column's scale.  What they would change without an
-error is rejected by `json_to_text`; whatever else is wrong with a value, Postgres reports.
+Postgres' input functions accept more than an event may mean: `'now'` as a time, text
+truncated to fit a cast, numbers rounded to a column's scale.  `json_to_text` rejects values that
+Postgres would change without an error; Postgres reports all other faults of a value.
 """
 
 from dataclasses import KW_ONLY, dataclass
@@ -11,7 +11,7 @@ from typing import Final
 
 
 class Kind(Enum):
-    """Types whose values are checked by the same rule."""
+    """A group of types whose values are checked by the same rule."""
 
     TEXT = auto()
     NUMBER = auto()
@@ -26,8 +26,8 @@ class Kind(Enum):
     INTERVAL = auto()
     RANGE = auto()
     ARRAY = auto()
-    OTHER = auto()  # uuid, enums, inet, …: a string, as the type's input function parses it
-    NONE = auto()  # composite and pseudo-types: nothing goes in
+    OTHER = auto()  # uuid, enums, inet, …: a string that the type's input function parses
+    NONE = auto()  # composite and pseudo-types: no value is accepted
 
 
 _BY_NAME: Final = {
@@ -56,9 +56,9 @@ _BY_CATEGORY: Final = {
     "C": Kind.NONE,
     "P": Kind.NONE,
 }
-#: A type modifier is the length, or precision and scale, plus the size of a varlena header.
+#: Bytes of a varlena header, which a type modifier adds to the length or to precision and scale.
 _HEADER: Final = 4
-#: An interval's modifier: its precision in the low 16 bits, above them a bit for each field that it keeps.
+#: An interval's modifier: the precision in the low 16 bits, and above them a bit for each stored field.
 _PRECISION: Final = 0xFFFF
 _SECOND_FIELD: Final = 1 << 12
 #: Bytes to which `name` and `"char"` truncate without an error.
@@ -66,13 +66,13 @@ _CUT_BYTES: Final = {"name": 63, "char": 1}
 
 
 _INTEGERS: Final = frozenset({"int2", "int4", "int8"})
-#: Bits of the types that read -1 as their largest number.
+#: Bits of the unsigned types, which parse -1 as their largest number.
 _UNSIGNED_BITS: Final = {"oid": 32, "xid": 32, "cid": 32, "xid8": 64}
 
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """A base type, without its domains; `modifier` is -1 where none was declared.
+    """A base type with its domains resolved; `modifier` is -1 if none was declared.
 
     `element`: the type of an array's elements, or of a range's bounds.
     """
@@ -86,69 +86,69 @@ class Type:
 
     @property
     def kind(self) -> Kind:
-        """The rule for its values."""
+        """The kind, which decides the rule for the type's values."""
         if self.schema == "pg_catalog" and self.name in _BY_NAME:
             return _BY_NAME[self.name]
         return _BY_CATEGORY.get(self.category, Kind.OTHER)
 
     @property
     def base_name(self) -> str:
-        """The name of a type of Postgres' own; empty for any other."""
+        """The name of a built-in Postgres type; empty for any other type."""
         return self.name if self.schema == "pg_catalog" else ""
 
     @property
     def longest(self) -> int | None:
-        """The most characters of a text; None: any number."""
+        """Maximum characters of a text; None if unlimited."""
         sized = self.name in ("varchar", "bpchar") and self.modifier > _HEADER
         return self.modifier - _HEADER if sized else None
 
     @property
     def longest_bytes(self) -> int | None:
-        """The most bytes of a text; None: any number."""
+        """Maximum bytes of a text; None if unlimited."""
         return _CUT_BYTES.get(self.name) if self.schema == "pg_catalog" else None
 
     @property
     def scale(self) -> int | None:
-        """The most digits after the point that `numeric` keeps (negative: tens); None: all."""
+        """Maximum decimal digits that `numeric` stores (negative: tens); None if unlimited."""
         if self.name != "numeric" or self.modifier < _HEADER:
             return None
         return (((self.modifier - _HEADER) & 0x7FF) ^ 0x400) - 0x400
 
     @property
     def unsigned_bits(self) -> int | None:
-        """The bits of an integer type without a sign; None: it is another type."""
+        """Bits of an unsigned integer type; None for any other type."""
         return _UNSIGNED_BITS.get(self.name) if self.schema == "pg_catalog" else None
 
     @property
     def is_integer(self) -> bool:
-        """Whether the type's input function reads digits alone: no point and no exponent."""
+        """Return whether the type's input function accepts digits only: no point and no exponent."""
         return self.schema == "pg_catalog" and (self.name in _INTEGERS or self.name in _UNSIGNED_BITS)
 
     @property
     def second_digits(self) -> int:
-        """The most digits of a fraction of a second."""
+        """Maximum digits of a fraction of a second."""
         digits = self.modifier & _PRECISION if self.kind is Kind.INTERVAL else self.modifier
         return 6 if self.modifier == -1 or digits == _PRECISION else digits
 
     @property
     def keeps_seconds(self) -> bool:
-        """Whether an interval keeps all of its fields: `interval day` does not."""
+        """Return whether an interval type stores seconds: `interval day` does not."""
         return self.modifier == -1 or bool(self.modifier >> 16 & _SECOND_FIELD)
 
     @property
     def float_name(self) -> str:
-        """`float4` or `float8`, where its numbers are binary."""
+        """`float4` or `float8`; empty for a type that is not binary floating point."""
         return self.name if self.schema == "pg_catalog" and self.name in ("float4", "float8") else ""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column that values may be given for, unless it `is_generated`."""
+    """A column of a table.  Events may supply a value for the column unless it `is_generated`."""
 
     name: str
     is_generated: bool
     has_default: bool
-    #: The type as declared, with its length; `isolate_rows` asks the server by it which value is wrong.
+    #: The declared type, with its length; `isolate_rows` passes it to the server to find the wrong value.
     declared: str
     _: KW_ONLY
     type: Type

@@ -1,14 +1,21 @@
 r"""Converts JSON values to the text that the input function of their column's type parses.
 
-A column at a time; a value that the column's kind does not take is rejected with the
-SQLSTATE that Postgres would have given, had it checked as strictly.
+The conversion handles one column at a time.  A value that the column's kind does not accept is rejected
+with the SQLSTATE that an equally strict Postgres would report.
 
-The rules: null is NULL.  Text takes strings.  Numbers take numbers, and strings that are
-JSON numbers; integers take 1.0 and 1e3, floats what they return unchanged, `money` none.
-Booleans take true and false.  json and jsonb take anything, byte for byte.  Arrays take arrays.
-bytea takes `\\x…` hex.  Times are RFC 3339: `timestamptz` needs an offset, `timestamp` takes none
-but Z.  Ranges take strings whose bounds are such values.  All other types take a string in
-their own format.
+The rules:
+
+- null becomes NULL.
+- Text accepts strings.
+- Numbers accept numbers, and strings that are JSON numbers.  Integers accept 1.0 and 1e3.  Floats
+  accept numbers that they return unchanged.  `money` accepts no value.
+- Booleans accept true and false.
+- json and jsonb accept any value, byte for byte.
+- Arrays accept arrays.
+- bytea accepts `\\x…` hex.
+- Times are RFC 3339: `timestamptz` needs an offset, `timestamp` accepts no offset but Z.
+- Ranges accept strings whose bounds are valid values.
+- All other types accept a string in their own format.
 """
 
 import re
@@ -26,9 +33,9 @@ from services.writer.columns.range_bounds import bounds_of
 _NUMBER: Final = re.compile(
     r"-?(?P<whole>0|[1-9]\d*)(\.(?P<fraction>\d+))?([eE](?P<sign>[+-]?)(?P<exponent>\d+))?", re.ASCII
 )
-#: An exponent of more digits is beyond the range of every column.
+#: An exponent with more digits is beyond the range of every column.
 _EXPONENT_DIGITS: Final = 9
-#: No integer type has a number of more digits.
+#: Maximum digits of a number of any integer type.
 _INTEGER_DIGITS: Final = 20
 _FRACTION: Final = r"(?:\.(?P<fraction>\d+))?"
 _CLOCK: Final = rf"([01]\d|2[0-3]):[0-5]\d:[0-5]\d{_FRACTION}"
@@ -45,7 +52,7 @@ _TIMES: Final = {
 _YEAR_DIGITS: Final = 4
 #: Years that are within 1 to 9999 in UTC, whatever the offset.
 _INNER_YEAR: Final = r"(?:[1-8]\d{3}|9[0-8]\d{2})"
-#: A time with an offset of hours alone, as Postgres writes it in a range.
+#: A time with an offset of hours only, as Postgres writes times in a range.
 _HOURS: Final = re.compile(r":\d\d(\.\d+)?[+-]\d\d\Z", re.ASCII)
 _INFINITE: Final = re.compile("inf", re.IGNORECASE)
 _NAMES: Final = {str: "a string", bool: "a boolean", dict: "an object", list: "an array"}
@@ -56,7 +63,7 @@ Texts = list[str | None]
 
 
 class MisfitError(Exception):
-    """A column does not take a value.  Never contains the value."""
+    """A column does not accept a value.  The error never contains the value."""
 
     def __init__(self, sqlstate: str, reason: str) -> None:
         super().__init__(reason)
@@ -67,8 +74,8 @@ class MisfitError(Exception):
 def as_texts(of: Type, raws: Sequence[msgspec.Raw | bytes]) -> tuple[Texts, dict[int, MisfitError]]:
     """Convert `raws` (one JSON value each) for a column of type `of`; return texts, and errors by index.
 
-    JSON null, and a value with an error, is None.  Costs one parse of them all, and a check of each
-    value unless the column takes every value of their type.
+    JSON null, and a value with an error, becomes None.  Costs one parse of all values, and a check of each
+    value unless the column accepts every value of the values' type.
     """
     values = orjson.loads(b"[" + b",".join(raws) + b"]")
     kinds = set(map(type, values)) - {type(None)}
@@ -102,7 +109,7 @@ def _as_text(of: Type, value: Any, raw: msgspec.Raw | bytes) -> str:
     if isinstance(value, str) and kind not in (Kind.ARRAY, Kind.BOOL, Kind.NONE):
         return _STRINGS.get(kind, _unchanged)(of, value)
     raise MisfitError(
-        _MISMATCH, f"{_NAMES.get(type(value), 'a number')} does not go into a column of this type"
+        _MISMATCH, f"the column's type does not accept {_NAMES.get(type(value), 'a number')}"
     )
 
 
@@ -122,15 +129,15 @@ def _number(of: Type, text: str) -> str:
         return _integer(of, match)
     if of.scale is not None and _loses_digits(match, of.scale):
         raise MisfitError(
-            "22003", f"the column keeps {of.scale} digits after the point, and more would be lost"
+            "22003", f"the column stores {of.scale} digits after the point; further digits would be lost"
         )
     if not value_changes.keeps_number(of, text):
-        raise MisfitError("22003", "the column keeps fewer digits: declare it double precision or numeric")
+        raise MisfitError("22003", "the column stores fewer digits: declare it double precision or numeric")
     return text
 
 
 def _integer(of: Type, number: re.Match[str]) -> str:
-    """Return a whole number as digits alone: JSON may write 1000 as 1e3 or 1000.0."""
+    """Return an integer as digits only: JSON may write 1000 as 1e3 or 1000.0."""
     sign = "-" if number[0].startswith("-") else ""
     digits = number["whole"] + (number["fraction"] or "")
     shift = _exponent(number) - len(number["fraction"] or "")
@@ -141,7 +148,7 @@ def _integer(of: Type, number: re.Match[str]) -> str:
     elif shift >= 0:
         digits += "0" * shift
     elif digits[shift:].strip("0") or -shift >= len(digits):
-        raise MisfitError(_BAD_TEXT, "the column takes whole numbers")
+        raise MisfitError(_BAD_TEXT, "the column accepts integers only")
     else:
         digits = digits[:shift]
     digits = digits.lstrip("0") or "0"
@@ -149,7 +156,7 @@ def _integer(of: Type, number: re.Match[str]) -> str:
     if bits is not None and (
         (sign and digits != "0") or len(digits) > _INTEGER_DIGITS or int(digits) >> bits
     ):
-        raise MisfitError("22003", f"the column takes numbers from 0 to {2**bits - 1}")
+        raise MisfitError("22003", f"the column accepts numbers from 0 to {2**bits - 1}")
     return sign + digits
 
 
@@ -160,21 +167,21 @@ def _exponent(number: re.Match[str]) -> int:
 
 
 def _loses_digits(number: re.Match[str], scale: int) -> bool:
-    """Whether a number has more than `scale` digits after its point, without trailing zeros.
+    """Return whether a number has more than `scale` digits after its point, without trailing zeros.
 
-    Not by `Decimal`, which does not take every number that JSON can write.
+    `Decimal` cannot decide this, because it rejects some numbers that JSON can write.
     """
     whole, fraction = number["whole"], number["fraction"] or ""
-    kept = (whole + fraction).rstrip("0")
-    after = len(kept) - len(whole) - _exponent(number)
-    return bool(kept.strip("0")) and after > scale
+    digits = (whole + fraction).rstrip("0")
+    after = len(digits) - len(whole) - _exponent(number)
+    return bool(digits.strip("0")) and after > scale
 
 
 def _short_enough(of: Type, value: str) -> str:
     if of.longest is not None and len(value) > of.longest:
-        raise MisfitError("22001", f"the column takes {of.longest} characters")
+        raise MisfitError("22001", f"the column accepts at most {of.longest} characters")
     if of.longest_bytes is not None and len(value.encode()) > of.longest_bytes:
-        raise MisfitError("22001", f"the column takes {of.longest_bytes} bytes")
+        raise MisfitError("22001", f"the column accepts at most {of.longest_bytes} bytes")
     return value
 
 
@@ -185,18 +192,19 @@ def _time(of: Type, value: str) -> str:
     parts = match.groupdict()
     year = parts.get("year") or ""
     if len(year) > _YEAR_DIGITS:
-        raise MisfitError("22008", "years end at 9999")
+        raise MisfitError("22008", "the year is after 9999")
     if of.kind is Kind.TIMESTAMPTZ and int(year) in (MINYEAR, MAXYEAR) and not _has_utc(value):
         raise MisfitError("22008", "the time in UTC is not within the years 1 to 9999")
     if len((parts.get("fraction") or "").rstrip("0")) > of.second_digits:
         raise MisfitError(
-            "22008", f"the column keeps {of.second_digits} digits of a second, and more would be lost"
+            "22008",
+            f"the column stores {of.second_digits} digits of a second; further digits would be lost",
         )
     return value
 
 
 def _has_utc(value: str) -> bool:
-    """Whether a date and time with an offset is within the years 1 to 9999 in UTC, or is no date at all."""
+    """Return whether a time with an offset is within the years 1 to 9999 in UTC, or is not a date."""
     try:
         datetime.fromisoformat(value.upper()).astimezone(UTC)
     except OverflowError:
@@ -207,7 +215,7 @@ def _has_utc(value: str) -> bool:
 
 
 def plain_time(of: Type) -> str | None:
-    """Return a pattern of texts that a column of times takes for certain; None: it is no such column."""
+    """Return a pattern of texts that a time column certainly accepts; None for any other column."""
     if of.kind not in _TIMES:
         return None
     fraction = rf"(\.\d{{1,{of.second_digits}}})?" if of.second_digits else ""
@@ -218,14 +226,14 @@ def plain_time(of: Type) -> str | None:
 
 def _interval(of: Type, value: str) -> str:
     if _INFINITE.search(value):
-        raise MisfitError("22007", "an interval has an end")
+        raise MisfitError("22007", "an infinite interval is not supported")
     if lost := value_changes.interval_loss(of, value):
         raise MisfitError("22008", lost)
     return value
 
 
 def _range(of: Type, value: str) -> str:
-    """Return a range or multirange as it is, if its bounds may be values of their type."""
+    """Return a range or multirange unchanged.  Raise `MisfitError` if a bound is not valid for its type."""
     try:
         for bound in bounds_of(value):
             _check_bound(of.element, bound)
@@ -246,12 +254,12 @@ def _check_bound(of: Type | None, text: str) -> None:
 
 def _bytes(_: Type, value: str) -> str:
     if not value.startswith("\\x"):
-        raise MisfitError(_BAD_TEXT, "bytes are given as hex digits after \\x")
+        raise MisfitError(_BAD_TEXT, "bytea needs hex digits after \\x")
     return value
 
 
 def _array(element: Type, raw: msgspec.Raw | bytes) -> str:
-    """Build an array literal, every element quoted; nested arrays are dimensions unless of json."""
+    """Build an array literal with every element quoted; nested arrays are dimensions except in json."""
     items = [_element(element, item) for item in msgspec.json.decode(raw, type=list[msgspec.Raw])]
     return "{" + ",".join(items) + "}"
 

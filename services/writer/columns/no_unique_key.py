@@ -1,4 +1,4 @@
-"""Warns of tables in which no key tells the repeat of an event, so that it lands twice."""
+"""Warns of tables without a key that identifies repeats of an event, so that repeats land twice."""
 
 import logging
 from typing import Final
@@ -12,10 +12,10 @@ _reported: Final[set[tuple[str, Target]]] = set()
 
 
 def warn_once(database: Database, target: Target) -> None:
-    """Log a warning about `target`, once for each process and table."""
+    """Log a warning about `target`, once per process and table."""
     if (database.dsn, target) not in _reported:
         _reported.add((database.dsn, target))
         log.warning(
-            "no key of the table tells the repeat of an event: it lands twice",
+            "the table has no key that identifies repeats of an event: repeats land twice",
             extra={"database": database.name, "table": str(target)},
         )

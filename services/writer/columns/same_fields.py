@@ -1,11 +1,11 @@
-"""JSON objects of one layout, cut into a column for each field without a parse of each object.
+"""Cuts JSON objects of one layout into a column for each field, without a parse of each object.
 
-A producer writes one object like the next.  One of them, parsed alone, gives the layout: the bytes
-between its values.  Another has the layout if it has those bytes at its own quotes: then it is the same
-JSON with other values, and each value is what lies between two of them.
+A producer writes all objects in the same form.  One object is parsed, and gives the layout: the bytes
+between its values.  Another object has the layout if it has the same bytes at its own quotes.  Then it is
+the same JSON with other values, and each value lies between two of these byte strings.
 
-Texts are found by their quotes, so no object with a backslash has a layout.  A value that is no text has
-no quote in it: no key, so no object but an empty one, and what opens in it closes in it.
+Quotes delimit texts, so an object with a backslash has no layout.  A value that is not a text contains no
+quote: it has no key, so it contains only empty objects, and every bracket that opens in it closes in it.
 """
 
 from typing import Any, Final, NamedTuple
@@ -20,30 +20,30 @@ _Mask = np.ndarray[Any, np.dtype[np.bool_]]
 _Ints = np.ndarray[Any, np.dtype[np.int64]]
 _QUOTE: Final = ord('"')
 _BACKSLASH: Final = ord("\\")
-#: An object's values by field, each as the bytes that stand there.
+#: Decodes an object to its values by field, each as raw bytes.
 raw_fields: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 class Layout(NamedTuple):
-    """What objects of one layout have in common."""
+    """The bytes that objects of one layout share."""
 
-    #: The fields, in the order in which an object has them.
+    #: The fields, in the order of the object.
     names: tuple[str, ...]
-    #: The bytes before each value, a text's first quote among them.
+    #: The bytes before each value, including a text's opening quote.
     gaps: tuple[bytes, ...]
-    #: Which values are texts.
+    #: Flags of the values that are texts.
     are_texts: tuple[bool, ...]
-    #: The bytes behind the last value.
+    #: The bytes after the last value.
     end: bytes
 
     @property
     def quotes(self) -> int:
-        """The quotes of each object."""
+        """Number of quotes in each object."""
         return sum(gap.count(_QUOTE) for gap in (*self.gaps, self.end))
 
 
 def layout_of(body: bytes) -> Layout | None:
-    """Return the layout of `body`, strict JSON; None if it has no field, or one that has no such place."""
+    """Return the layout of `body`, strict JSON; None if it has no field or cannot be cut at its quotes."""
     fields = raw_fields(body)
     if not fields or b"\\" in body:
         return None
@@ -60,14 +60,14 @@ def layout_of(body: bytes) -> Layout | None:
 
 
 class Cut(NamedTuple):
-    """Which objects have a layout, and their values: a column for each field, texts without their quotes."""
+    """The mask of objects that match, and their values: a column for each field, texts without quotes."""
 
     matches: _Mask
     columns: list[pa.BinaryArray]
 
 
 def cut(layout: Layout, bodies: pa.BinaryArray) -> Cut:
-    """Find those of `bodies`, each strict JSON, that have `layout`.  Costs a few passes over their bytes."""
+    """Cut those of `bodies`, each strict JSON, that have `layout`.  Costs a few passes over their bytes."""
     starts, ends, raw = _bytes_of(bodies)
     quotes = np.flatnonzero(raw == _QUOTE)
     first = np.searchsorted(quotes, starts)
@@ -86,16 +86,16 @@ def cut(layout: Layout, bodies: pa.BinaryArray) -> Cut:
 
 
 def _bytes_of(bodies: pa.BinaryArray) -> tuple[_Ints, _Ints, np.ndarray[Any, np.dtype[np.uint8]]]:
-    """Return where each of `bodies` starts and ends in the bytes of all, and these bytes."""
+    """Return the start and end of each of `bodies` in the joined bytes, and the joined bytes."""
     bounds = offsets(bodies).astype(np.int64)
     raw = np.frombuffer(bodies.buffers()[2], np.uint8)[bounds[0] : bounds[-1]]
     return bounds[:-1] - bounds[0], bounds[1:] - bounds[0], raw
 
 
 def _bounds(layout: Layout, starts: _Ints, ends: _Ints, quotes: _Ints, first: _Ints) -> _Ints:
-    """Return where each object would be cut: its start, each value's start and end, its end.
+    """Return the positions at which to cut each object: its start, each value's start and end, its end.
 
-    `first`: the index in `quotes` of each object's first.
+    `first`: the index in `quotes` of each object's first quote.
     """
     bounds = np.empty((len(starts), 2 * len(layout.names) + 2), np.int64)
     bounds[:, 0], bounds[:, -1] = starts, ends

@@ -1,7 +1,7 @@
-"""Converts columns of JSON values, cut from objects of one layout, to what `json_to_text` makes of them.
+"""Converts columns of JSON values, cut from objects of one layout, to the texts of `json_to_text`.
 
-What a column takes for certain is told for all of its values at once; `json_to_text` is asked about
-the others, so that it alone decides what does not land.
+Values that a column certainly accepts are found for the whole column at once.  `json_to_text` converts
+the others, so that it alone decides which values cannot land.
 """
 
 from typing import Any, Final
@@ -24,11 +24,11 @@ _POINT: Final = ord(".")
 _EXPONENT: Final = ord("E")
 #: The bit in which small and capital letters differ.
 _LETTER_CASE: Final = np.uint8(0x20)
-#: Numbers of so many digits are within the smallest type without a sign.
+#: Numbers with at most this many digits are within the smallest unsigned type.
 _UNSIGNED_DIGITS: Final = 9
 _BOOLEANS: Final = pa.array([b"true", b"false"])
-#: Strings of these kinds are not what the column's text is, or are looked at one by one.
-_CLOSELY: Final = frozenset(
+#: Kinds whose strings differ from the column's text, or are checked one by one.
+_ONE_BY_ONE: Final = frozenset(
     {Kind.NUMBER, Kind.BOOL, Kind.BYTES, Kind.INTERVAL, Kind.RANGE, Kind.ARRAY, Kind.NONE}
 )
 
@@ -38,7 +38,7 @@ def texts_of(
 ) -> tuple[pa.StringArray, dict[int, MisfitError]]:
     """Convert `values` for a column of type `of`; return texts, and errors by index, as `as_texts` does.
 
-    They are JSON without a backslash; `quoted`: texts, without their quotes.
+    `values` are JSON without a backslash; `quoted`: they are texts without their quotes.
     """
     certain, nulls = (_strings(of, values), None) if quoted else _bare(of, values)
     texts = values.view(pa.string())  # they were parsed, so they are UTF-8
@@ -56,8 +56,8 @@ def texts_of(
 
 
 def _strings(of: Type, values: pa.BinaryArray) -> _Mask:
-    """Return which strings the column takes for certain as they are."""
-    if of.kind in _CLOSELY:
+    """Return which strings the column certainly accepts unchanged."""
+    if of.kind in _ONE_BY_ONE:
         return np.zeros(len(values), dtype=bool)
     if pattern := plain_time(of):
         return _mask(pc.match_substring_regex(values.view(pa.string()), pattern))
@@ -70,7 +70,7 @@ def _strings(of: Type, values: pa.BinaryArray) -> _Mask:
 
 
 def _bare(of: Type, values: pa.BinaryArray) -> tuple[_Mask, _Mask]:
-    """Return which values that are no strings the column takes for certain as they are; which are null."""
+    """Return which values, none of them a string, the column certainly accepts unchanged; which are null."""
     nulls = _mask(pc.equal(values, pa.scalar(_NULL, values.type)))
     certain = nulls.copy()
     if of.kind is Kind.NUMBER:
@@ -84,9 +84,9 @@ def _bare(of: Type, values: pa.BinaryArray) -> tuple[_Mask, _Mask]:
 
 
 def _numbers(of: Type, values: pa.BinaryArray) -> _Mask:
-    """Return which values are numbers that the column keeps for certain.
+    """Return which values are numbers that the column certainly stores unchanged.
 
-    JSON that begins and ends as a number does is one.
+    JSON that begins and ends like a number is a number.
     """
     first, last = _ends(values)
     certain: _Mask = ((first == _MINUS) | (first - _ZERO < _TEN)) & (last - _ZERO < _TEN)
@@ -109,13 +109,13 @@ def _numbers(of: Type, values: pa.BinaryArray) -> _Mask:
 
 
 def _are_digits(values: pa.BinaryArray) -> bool:
-    """Whether none of `values` has a point or an exponent; costs a pass over their bytes."""
+    """Return whether none of `values` has a point or an exponent; costs a pass over their bytes."""
     raw = np.frombuffer(joined(values), np.uint8)
     return not ((raw == _POINT) | (raw & ~_LETTER_CASE == _EXPONENT)).any()
 
 
 def _ends(values: pa.BinaryArray) -> tuple[Any, Any]:
-    """Return the first and the last byte of each value; none is empty."""
+    """Return the first and the last byte of each value; no value is empty."""
     bounds = offsets(values)
     raw = np.frombuffer(values.buffers()[2], np.uint8)
     return raw[bounds[:-1]], raw[bounds[1:] - 1]

@@ -153,7 +153,7 @@ class Cluster:
     async def _of_all(self, ask: _Ask, topic: str, numbers: Iterable[int]) -> dict[int, int]:
         """Ask the leaders of all these partitions of a topic of Onramp's own; return offsets by partition.
 
-        Raises `InfrastructureError`, which names those that do not answer within `_LEADERS_SECONDS`.
+        Raise `InfrastructureError`, which names those that do not answer within `_LEADERS_SECONDS`.
         """
         await self._follow_own()
         left, offsets = {Partition(topic, n) for n in numbers}, dict[int, int]()
@@ -288,7 +288,7 @@ class Cluster:
 
 
 def _is_entry(record: Any) -> bool:
-    """Whether a writer wrote this record of `onramp.writers`."""
+    """Return whether a writer wrote this record of `onramp.writers`."""
     try:
         entry = json.loads(record.value or b"")
     except UNREADABLE:

@@ -41,7 +41,7 @@ class Held:
 async def held(brokers: Brokers, is_read: Callable[[str], bool], window: Window) -> Held:
     """Return what Kafka holds of `window` on the topics that are read.
 
-    Raises `InfrastructureError` when Kafka cannot be reached.
+    Raise `InfrastructureError` when Kafka cannot be reached.
     """
     try:
         async with AsyncExitStack() as stack:

@@ -35,12 +35,12 @@ class TooLargeError(InfrastructureError):
 
 
 def is_foreseen(error: BaseException) -> bool:
-    """Whether the writer expects such errors and waits: neither a bug, nor one record's fault."""
+    """Return whether the writer expects such errors and waits: neither a bug, nor one record's fault."""
     return isinstance(error, _FORESEEN) and not is_too_large(error)
 
 
 def is_too_large(error: BaseException) -> TypeGuard[OnrampError]:
-    """Whether a record is too large for its topic, also when a worker's error was pickled to the driver."""
+    """Return whether a record is too large for its topic, also when a worker's error was pickled to the driver."""
     return isinstance(error, OnrampError) and error.fault is RECORD_TOO_LARGE
 
 
@@ -71,7 +71,7 @@ class RecordMetadata:
 def publish(brokers: Brokers, records: Sequence[Record]) -> list[RecordMetadata]:
     """Put `records` on their topics; return, in their order, when all are acknowledged.  Takes at most 60 s.
 
-    Raises `InfrastructureError`, among them `TooLargeError`; some of the records may be on Kafka then.
+    Raise `InfrastructureError`, among them `TooLargeError`; some of the records may be on Kafka then.
     """
     return asyncio.run(_publish(brokers, records)) if records else []
 
@@ -99,7 +99,7 @@ async def _publish(brokers: Brokers, records: Sequence[Record]) -> list[RecordMe
 async def send_all(producer: AIOKafkaProducer, records: Sequence[Record]) -> list[RecordMetadata]:
     """Send `records` with `producer`; return, in their order, when all are acknowledged.
 
-    Raises `TooLargeError` and aiokafka's own errors; after a `TooLargeError` `producer` cannot be used.
+    Raise `TooLargeError` and aiokafka's own errors; after a `TooLargeError` `producer` cannot be used.
     """
     sent: list[asyncio.Future[RecordMetadata]] = []
     try:

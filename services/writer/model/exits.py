@@ -20,7 +20,7 @@ _MESSAGES: Final = {
 
 
 def ends(error: InfrastructureError) -> bool:
-    """Whether a restart of this writer could not help after `error`."""
+    """Return whether a restart of this writer could not help after `error`."""
     return error.fault in _CODES
 
 

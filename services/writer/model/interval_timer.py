@@ -15,7 +15,7 @@ class Every:
             self.restart()
 
     def is_due(self) -> bool:
-        """Whether its time has come; it stays so until `restart`."""
+        """Return whether its time has come; it stays so until `restart`."""
         return monotonic() >= self._due
 
     def restart(self) -> None:

@@ -41,7 +41,7 @@ class Range:
         return Incarnation(self.topic_id, self.partition)
 
     def covers(self, other: "Range") -> bool:
-        """Whether all of `other` is within this range."""
+        """Return whether all of `other` is within this range."""
         return self.incarnation == other.incarnation and self.start <= other.start and other.end <= self.end
 
     def __len__(self) -> int:

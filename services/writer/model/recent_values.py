@@ -19,7 +19,7 @@ class RecentlySeen:
         self._left: Counter[Hashable] = Counter()
 
     def contains(self, key: Hashable) -> bool:
-        """Whether it was seen at `key` within the last `_UPDATES` updates."""
+        """Return whether it was seen at `key` within the last `_UPDATES` updates."""
         return bool(self._left[key])
 
     def update(self, key: Hashable, *, seen: bool) -> None:

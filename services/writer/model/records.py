@@ -132,7 +132,7 @@ def cut(read: Iterable[PartitionSlice], start: int, end: int) -> Iterator[Partit
 
 
 def _means_us(context: bytes) -> bool:
-    """Whether other bytes are the same JSON as the usual ones, or may have been."""
+    """Return whether other bytes are the same JSON as the usual ones, or may have been."""
     if context == LARGE:
         return True
     try:

@@ -115,7 +115,7 @@ class Routes:
 
     @classmethod
     def from_json(cls, text: bytes) -> Self:
-        """Parse the bytes of `as_json`.  Raises `msgspec.DecodeError`."""
+        """Parse the bytes of `as_json`.  Raise `msgspec.DecodeError`."""
         return msgspec.json.decode(text, type=cls)
 
     @property

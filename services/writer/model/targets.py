@@ -24,7 +24,7 @@ class Target(NamedTuple):
 
     @property
     def holds_changes(self) -> bool:
-        """Whether it is the landing table of a source's changes; no message may address that schema."""
+        """Return whether it is the landing table of a source's changes; no message may address that schema."""
         return not self.typed and self.schema == change_table.SCHEMA
 
     def __str__(self) -> str:

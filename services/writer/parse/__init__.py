@@ -1,1 +1,1 @@
-"""A batch's bytes as events, those of the same layout at once."""
+"""PARSE: converts a batch's bytes to events; events of the same layout are parsed together."""

@@ -1,4 +1,4 @@
-"""The parsed events of a batch as Arrow columns: one row for each Kafka value, in order, whatever it is."""
+"""The parsed events of a batch as Arrow columns: one row for each Kafka value, in order, valid or not."""
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 
 from shared.errors import UserError
 
-#: A packet has no metadata, and what is neither envelope nor packet has nothing.  `body` is
-#: what lands: an envelope's payload, a packet's data.  `context`: a `pipeline_context`, as sent.
+#: A packet's row has no metadata; the row of an invalid value is all null.  `body`: the JSON that
+#: lands, an envelope's payload or a packet's data.  `context`: a `pipeline_context`, as sent.
 COLUMNS: Final = pa.schema(
     [
         ("id", pa.string()),
@@ -23,19 +23,19 @@ COLUMNS: Final = pa.schema(
         ("context", pa.binary()),
     ]
 )
-#: Indices of values in their batch, from 0.
+#: Indices of values in their batch, starting at 0.
 RowIndices = np.ndarray[Any, np.dtype[np.int64]]
 
 
 @dataclass(frozen=True, slots=True)
 class Events:
-    """One row of `columns` (`COLUMNS`) for each value; `errors`: why a row is no event, by row index."""
+    """One row of `columns` (`COLUMNS`) for each value; `errors`: reasons of invalid rows, by row index."""
 
     columns: pa.RecordBatch
     errors: Mapping[int, UserError] = field(default_factory=dict)
 
     def slice(self, start: int, length: int) -> "Events":
-        """Return rows `start` to `start + length`, re-indexed from 0; a view, no copy."""
+        """Return rows `start` to `start + length`, re-indexed from 0, as a view without a copy."""
         bad = list(self.errors)
         inside = bad[bisect_left(bad, start) : bisect_left(bad, start + length)]
         return Events(self.columns.slice(start, length), {i - start: self.errors[i] for i in inside})
@@ -53,7 +53,7 @@ class Events:
 
 
 def merge(parts: Iterable[tuple[RowIndices, Events]]) -> Events:
-    """Put `parts` back in the order of their values; each comes with its rows' indices in the whole."""
+    """Merge `parts` in the order of their values; each part comes with its rows' indices in the batch."""
     indices, columns, errors = [], [], {}
     for rows, events in parts:
         indices.append(rows)
@@ -68,7 +68,7 @@ def merge(parts: Iterable[tuple[RowIndices, Events]]) -> Events:
 
 
 def group(column: pa.Array) -> dict[Any, RowIndices]:
-    """Group row indices by the values of `column`, ascending within a group; nulls are in no group."""
+    """Group row indices by the values of `column`, ascending within a group; nulls belong to no group."""
     if column.null_count == len(column):
         return {}
     encoded = column.dictionary_encode()

@@ -1,8 +1,8 @@
-"""Parses values as envelopes and packets, whatever the order of their members.
+"""Parses values as envelopes and packets, with their members in any order.
 
-`strict_json` and `shared.envelope` define what is valid; a value that the fast path is not
-certain of goes through them alone.  The fast path makes the same checks on hundreds of values
-at once: see `json_checks` and `text_checks`.
+`strict_json` and `shared.envelope` define validity; they parse each value that the fast path is not
+certain of.  The fast path makes the same checks on hundreds of values at once: see `json_checks` and
+`text_checks`.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from shared.errors import NO_ENVELOPE, UserError
 
 
 class RawMetadata(msgspec.Struct, gc=False):
-    """Metadata as sent; `timestamp` as RFC 3339 text that Arrow can cast."""
+    """Metadata as sent; `timestamp` is RFC 3339 text that Arrow can cast."""
 
     id: str
     timestamp: str
@@ -28,10 +28,10 @@ class RawMetadata(msgspec.Struct, gc=False):
 
 class Record(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     """An envelope (`metadata`, `event_name`, `payload`), a packet (`data`), or an envelope
-    that names its destinations like a packet.
+    that names its destinations, like a packet.
     """  # noqa: D205 - one sentence
 
-    # None means absent: a JSON null is no value of these types, so it cannot be mistaken for it.
+    # None means absent: these types do not accept a JSON null.
     metadata: RawMetadata = None  # type: ignore[assignment]
     event_name: str = None  # type: ignore[assignment]
     payload: msgspec.Raw = None  # type: ignore[assignment]
@@ -40,7 +40,7 @@ class Record(msgspec.Struct, forbid_unknown_fields=True, gc=False):
 
 
 class _Destined(msgspec.Struct, forbid_unknown_fields=True):
-    """An envelope with its destinations beside it: what `envelope.parse` reads, and one field."""
+    """An envelope that names its destinations: the fields of `envelope.parse`, and `pipeline_context`."""
 
     metadata: Metadata
     event_name: envelope.EventName
@@ -53,7 +53,7 @@ class _Packet(msgspec.Struct, forbid_unknown_fields=True):
     data: msgspec.Raw
 
 
-#: Sizes of the parts that are tried on the fast path; one that fails is split, at last value by value.
+#: Sizes of the parts on the fast path; a part that fails is split, finally into single values.
 _PARTS: Final = (256, 16)
 _BRACE: Final = ord("{")
 _decode: Final = msgspec.json.Decoder(Record).decode
@@ -64,12 +64,12 @@ _NOTHING: Final = Record()
 
 
 def read(values: Sequence[bytes | None]) -> Events:
-    """Parse `values`; return one row for each, in order, and an error for each that is no event."""
+    """Parse `values`; return one row for each value, in order, and an error for each invalid value."""
     return as_events(_recheck_unmatched(values, _read(values, _PARTS)))
 
 
 def read_one(value: bytes | None) -> Record | UserError:
-    """Parse `value` alone, by the contracts' own modules; return a NO_ENVELOPE error if it is no event."""
+    """Parse one `value` by the contracts' own modules; return a NO_ENVELOPE error if it is not an event."""
     if value is None:
         return UserError(NO_ENVELOPE, "the record has no value (a tombstone)")
     try:
@@ -98,12 +98,12 @@ def _read(values: Sequence[bytes | None], parts: Sequence[int]) -> list[Record |
 
 
 def _read_fast(values: Sequence[bytes | None]) -> Sequence[Record] | None:
-    """Parse `values`; None unless all of them are strict JSON of a known shape for certain."""
+    """Parse `values`; return None unless all of them are certainly strict JSON of a known shape."""
     try:
         records = [_decode(value) for value in values]  # type: ignore[arg-type]
         if json_checks.parse(values) is None:  # type: ignore[arg-type]
             return None
-    except (TypeError, ValueError, RecursionError):  # a tombstone, or no JSON to one of the two parsers
+    except (TypeError, ValueError, RecursionError):  # a tombstone, or a parser rejects the JSON
         return None
     return records if all(map(_has_shape, records)) else None
 
@@ -122,7 +122,7 @@ def _is_object(raw: msgspec.Raw | None) -> bool:
 def _recheck_unmatched(
     values: Sequence[bytes | None], records: list[Record | UserError]
 ) -> list[Record | UserError]:
-    """Parse alone, in place, each envelope of `records` whose texts do not match the patterns."""
+    """Re-parse, one by one and in place, the envelopes of `records` whose texts do not match the patterns."""
     indices = [i for i, r in enumerate(records) if isinstance(r, Record) and r.metadata is not None]
     envelopes: list[Any] = [records[i] for i in indices]
     metadata = [r.metadata for r in envelopes]
@@ -135,7 +135,7 @@ def _recheck_unmatched(
     )
     try:
         text_checks.as_times(times.filter(matches))
-    except pa.ArrowInvalid:  # some value has an impossible date: each is parsed alone to find which
+    except pa.ArrowInvalid:  # a value has an impossible date: each value is parsed alone to find it
         matches = pa.repeat(False, len(indices))
     if matches.true_count < len(indices):
         for i, ok in zip(indices, matches.to_pylist(), strict=True):
@@ -145,7 +145,7 @@ def _recheck_unmatched(
 
 
 def as_events(parsed: Sequence[Record | UserError]) -> Events:
-    """Convert `parsed` to columns; where there is an error the row is all null."""
+    """Convert `parsed` to columns; the row of an error is all null."""
     errors = {i: r for i, r in enumerate(parsed) if isinstance(r, UserError)}
     records = [_NOTHING if isinstance(r, UserError) else r for r in parsed]
     metadata = [r.metadata or _NO_METADATA for r in records]
@@ -163,7 +163,7 @@ def as_events(parsed: Sequence[Record | UserError]) -> Events:
 
 
 def _decode_as(value: bytes, shape: Any, body: str) -> Any:
-    """Decode `value` as `shape`, whose member `body` must be an object.  Raises `UserError`."""
+    """Decode `value` as `shape`, whose member `body` must be an object.  Raise `UserError`."""
     decoded = envelope.decode(value, shape)
     if not _is_object(getattr(decoded, body)):
         raise UserError(NO_ENVELOPE, "Expected `object`", f"/{body}")
@@ -171,7 +171,7 @@ def _decode_as(value: bytes, shape: Any, body: str) -> Any:
 
 
 def _record(event: Any, context: msgspec.Raw | None = None) -> Record:
-    """Convert a decoded event, whatever its time's spelling and century.  Raises `UserError`."""
+    """Convert a decoded event, with a time of any spelling and century.  Raise `UserError`."""
     timestamp = envelope.as_utc(event.metadata.timestamp).isoformat().replace("+00:00", "Z")
     metadata = RawMetadata(event.metadata.id, timestamp, event.metadata.version)
     return Record(metadata, event.event_name, event.payload, pipeline_context=context)  # type: ignore[arg-type]

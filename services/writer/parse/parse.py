@@ -1,4 +1,4 @@
-"""SORT's first step: parses a batch's values into events, those of the same layout together."""
+"""SORT's first step: parses a batch's values into events; values of the same layout are parsed together."""
 
 from typing import Final
 
@@ -9,14 +9,14 @@ from services.writer.parse import one_by_one, same_layout
 from services.writer.parse.events import Events, RowIndices, merge
 from shared.errors import UserError
 
-#: Fewer values than this are cheaper to parse one by one than to match against a template.
+#: Minimum values to match against a template; fewer values are cheaper to parse one by one.
 _MIN_VALUES: Final = 64
-#: Templates tried on one batch; what matches none is parsed value by value.
+#: Maximum templates tried on one batch; values that match no template are parsed one by one.
 _MAX_TEMPLATES: Final = 4
 
 
 def read(values: pa.BinaryArray) -> Events:
-    """Parse `values`; return one row for each, in order, and an error for each that is no event."""
+    """Parse `values`; return one row for each value, in order, and an error for each invalid value."""
     parts: list[tuple[RowIndices, Events]] = []
     unmatched = np.ones(len(values), dtype=bool)
     left = np.arange(len(values))
@@ -30,7 +30,7 @@ def read(values: pa.BinaryArray) -> Events:
             continue
         try:
             matches, columns = same_layout.match(template, candidates)
-        except pa.ArrowInvalid:  # invalid UTF-8, or an impossible date: the slow path below finds whose
+        except pa.ArrowInvalid:  # invalid UTF-8, or an impossible date: the slow path below finds it
             break
         parts.append((left[matches], Events(columns)))
         unmatched[left[matches]] = False
@@ -42,6 +42,6 @@ def read(values: pa.BinaryArray) -> Events:
 
 
 def _template_of(value: bytes | None) -> same_layout.Template | None:
-    """Return the template of `value`, or None when it is no event."""
+    """Return the template of `value`, or None if it is not an event."""
     parsed = one_by_one.read_one(value)
     return None if value is None or isinstance(parsed, UserError) else same_layout.template_of(value)

@@ -1,11 +1,11 @@
-"""Parses values of the same layout at once, as columns, without a parse of each.
+"""Parses values of the same layout at once, as columns, without a parse of each value.
 
-A producer writes one event like the next.  One value that was parsed alone gives the template:
-the bytes between what differs, which are its id, time, version, name and body.  A value matches
-the template when it has all those bytes and the texts between them match their patterns: then it
-is the same JSON with other texts in it, and only its body is left to be checked as JSON.
+A producer writes all events in the same form.  One parsed value gives the template: the bytes between
+its variable parts, which are its id, time, version, name and body.  A value matches the template if it
+has all those bytes and the texts between them match their patterns.  Then it is the same JSON with other
+texts, and only its body remains to be checked as JSON.
 
-The texts are found by their quotes, so none of them may hold a quote or a backslash.
+Quotes delimit the texts, so no text may contain a quote or a backslash.
 """
 
 from typing import Any, Final, NamedTuple
@@ -26,15 +26,15 @@ _OPEN, _CLOSE = ord("{"), ord("}")
 
 
 class Template(NamedTuple):
-    """The fixed bytes of a layout, and which columns are between them."""
+    """The fixed bytes of a layout, and the columns between them."""
 
     #: The bytes before each text, and before the body.
     gaps: tuple[bytes, ...]
-    #: The columns of the texts, in the order in which the value has them.
+    #: The columns of the texts, in the order of the value.
     texts: tuple[str, ...]
     #: The bytes after the body.
     end: bytes
-    #: The `pipeline_context` within the fixed bytes, None when there is none.
+    #: The `pipeline_context` within the fixed bytes, or None.
     context: bytes | None
 
 
@@ -45,7 +45,7 @@ class _Metadata(msgspec.Struct):
 
 
 class _Spans(msgspec.Struct):
-    # None is "not there".
+    # None means absent.
     metadata: _Metadata | None = None
     event_name: msgspec.Raw = None  # type: ignore[assignment]
     payload: msgspec.Raw = None  # type: ignore[assignment]
@@ -57,7 +57,7 @@ _spans: Final = msgspec.json.Decoder(_Spans).decode
 
 
 def template_of(value: bytes) -> Template | None:
-    """Return the template of `value`, an envelope or a packet; None if one of its texts follows the body."""
+    """Return the template of `value`, an envelope or a packet; None if a text follows the body."""
     spans = _spans(value)
     texts: dict[str, msgspec.Raw] = {}
     if spans.metadata is not None:
@@ -81,7 +81,7 @@ def template_of(value: bytes) -> Template | None:
 
 
 def _bounds(template: Template, values: pa.BinaryArray) -> tuple[_Ints, _Mask]:
-    """Return where each value would be cut if it matched `template`, and which ones can match.
+    """Return the positions at which `template` would cut each value, and which values can match.
 
     The cuts: the value's start, each text's start and end, the body's start and end.
     """
@@ -111,23 +111,22 @@ def _as_mask(flags: pa.BooleanArray) -> _Mask:
 
 
 def _only(column: pa.Array, matches: _Mask) -> pa.Array:
-    """Return the values that match; mostly these are all, and none is copied."""
+    """Return the values that match, without a copy if all match, which is the usual case."""
     return column if matches.all() else column.filter(pa.array(matches))
 
 
 class Match(NamedTuple):
-    """Which values match a template, and the columns (`COLUMNS`) of those that do."""
+    """The mask of values that match a template, and the columns (`COLUMNS`) of the matching values."""
 
     matches: _Mask
     columns: pa.RecordBatch
 
 
 def match(template: Template, values: pa.BinaryArray) -> Match:
-    """Find the values that match `template` for certain and have strict JSON as their bodies.
+    """Return the values that certainly match `template` and have strict JSON bodies.
 
-    What is not certain does not match; the caller parses it alone.  Costs a parse of each body and
-    a few numpy passes over the bytes.  Raises `pa.ArrowInvalid` when a text of any value is no
-    UTF-8, or a timestamp is an impossible date.
+    The caller parses all other values one by one.  Costs a parse of each body and a few numpy passes over
+    the bytes.  Raise `pa.ArrowInvalid` if a text is not UTF-8, or if a timestamp is an impossible date.
     """
     bounds, matches = _bounds(template, values)
     pieces = Pieces(bounds, int(offsets(values)[-1]), values.buffers()[2])

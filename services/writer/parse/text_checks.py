@@ -1,6 +1,6 @@
 """Matches columns of envelopes' texts against patterns that are stricter than the envelope's contract.
 
-A text that does not match may still be valid: it takes the slow path, where `shared.envelope` decides.
+A text that does not match may still be valid: the value takes the slow path, where `shared.envelope` decides.
 """
 
 import re
@@ -9,14 +9,14 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-#: Arrow compiles a pattern in each call, which costs as much as some hundred matches in Python.
+#: Minimum texts to match by Arrow, which compiles the pattern in each call: some hundred matches in Python.
 _FEW: Final = 200
 ID: Final = r"^[A-Za-z0-9._:-]{1,128}$"
 NAME: Final = r"^[a-z][a-z0-9_]{0,62}$"
 VERSION: Final = r"^[^\x00-\x1f\x7f-\x9f]{1,32}$"
-#: The same, of the bytes between the quotes in JSON: nothing in it is an escape or has to be one.
+#: `VERSION` for the bytes between quotes in JSON: no character is an escape or needs one.
 PLAIN_VERSION: Final = r'^[^\\"\x00-\x1f\x7f-\x9f]{1,32}$'
-#: RFC 3339 of the years 1000 to 2999; other spellings and centuries take the slow path.
+#: RFC 3339 with the years 1000 to 2999; other spellings and centuries take the slow path.
 TIME: Final = (
     r"^[12]\d{3}-\d{2}-\d{2}T([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{1,6})?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)$"
 )
@@ -37,17 +37,17 @@ def matches_patterns(
 def match(texts: pa.Array, pattern: str) -> pa.Array:
     """Return which of `texts` match `pattern` as a whole."""
     if len(texts) < _FEW:
-        fullmatch = re.compile(pattern, re.ASCII).fullmatch  # Python keeps what it has compiled
+        fullmatch = re.compile(pattern, re.ASCII).fullmatch  # Python caches compiled patterns
         return pa.array([fullmatch(text) is not None for text in texts.to_pylist()], pa.bool_())
     return pc.match_substring_regex(texts, pattern)
 
 
 def match_distinct(texts: pa.Array, pattern: str) -> pa.Array:
-    """Return what `match` does; the pattern is tried once for each distinct text."""
+    """Return the result of `match`, computed once for each distinct text."""
     encoded = texts.dictionary_encode()
     return match(encoded.dictionary, pattern).take(encoded.indices)
 
 
 def as_times(texts: pa.Array) -> pa.Array:
-    """Convert `texts` that match `TIME`.  Raises `pa.ArrowInvalid` for an impossible date (30 February)."""
+    """Return `texts`, which match `TIME`, as times.  Raise `pa.ArrowInvalid` for a date like 30 February."""
     return texts.cast(TIMESTAMP)

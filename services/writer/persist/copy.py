@@ -54,8 +54,8 @@ def savepoint(conn: connection) -> Iterator[None]:
 def all_or_none(conn: connection, rows: int, copy: Callable[[], int]) -> str | None:
     """Run `copy` under a savepoint, so that all of `rows` (their number) land, or none of them.
 
-    Returns None when all landed, else the SQLSTATE for which none did: "" when the table took
-    fewer rows than it was given.  Raises psycopg2's error when the rows are not at fault.
+    Return None when all landed, else the SQLSTATE for which none did: "" when the table took
+    fewer rows than it was given.  Raise psycopg2's error when the rows are not at fault.
     """
     try:
         with savepoint(conn):
@@ -84,7 +84,7 @@ def copy_into(
 ) -> int:
     """COPY `rows` in binary format into the columns of their names; those in `jsonb` hold JSON text.
 
-    Returns how many rows the table took: fewer than were sent when a trigger swallowed some.
+    Return how many rows the table took: fewer than were sent when a trigger swallowed some.
     """
     return _copy(conn, table, rows.column_names, "FORMAT binary", _encoded(rows, jsonb))
 

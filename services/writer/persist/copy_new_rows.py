@@ -62,7 +62,7 @@ def copy_first(
 
 
 def is_suspect(table: Hashable) -> bool:
-    """Whether this process met repeats or bad rows of late in `table`, (address, target)."""
+    """Return whether this process met repeats or bad rows of late in `table`, (address, target)."""
     return _repeats.contains(table) or _rejections.contains(table)
 
 

@@ -46,7 +46,7 @@ def insert(
     """Insert `columns` (text, one for each field) and return the outcome of each row.
 
     `before_isolating` is called when the table rejected rows, and may raise: its description may be
-    out of date.  Costs a COPY and one statement when nothing is wrong.  Raises psycopg2's error
+    out of date.  Costs a COPY and one statement when nothing is wrong.  Raise psycopg2's error
     when the rows are not at fault.
     """
     rows = _with_row_indices(spec, columns)
@@ -137,7 +137,7 @@ def _find_missing(
 def _insert_new(conn: connection, spec: InsertSpec) -> list[int]:
     """Insert the stage; return the indices of the new rows, the others being there under their keys.
 
-    Raises `MissingRowsError` when one is not, or when a trigger gave a row another key.
+    Raise `MissingRowsError` when one is not, or when a trigger gave a row another key.
     """
     key = [sql.Identifier(k) for k in spec.key]
     same = spec.same_key()

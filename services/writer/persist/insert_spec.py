@@ -41,7 +41,7 @@ class InsertSpec:
 
     @property
     def tells_repeats(self) -> bool:
-        """Whether the repeat of an event has its key: not if the key has a column of `ARRIVAL`."""
+        """Return whether the repeat of an event has its key: not if the key has a column of `ARRIVAL`."""
         return bool(self.key) and ARRIVAL.isdisjoint(self.key)
 
     @property

@@ -113,7 +113,7 @@ class Isolated:
 def isolate_bad_rows(conn: connection, database: Database, spec: InsertSpec) -> Isolated:
     """Insert the stage of `spec` so that only the bad rows stay out.
 
-    Rows in neither part of the result are duplicates.  Raises psycopg2's error when something is
+    Rows in neither part of the result are duplicates.  Raise psycopg2's error when something is
     not the rows' fault.
     """
     failpoints.reach("writer.mid_isolation")

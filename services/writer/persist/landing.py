@@ -105,12 +105,12 @@ def ensure_table(conn: connection, database: Database, name: str) -> None:
 
 
 def has_key(database: Database, name: str) -> bool:
-    """Whether the table, which was ensured, had its unique key when it was last described."""
+    """Return whether the table, which was ensured, had its unique key when it was last described."""
     return _known.last((database.dsn, name)).has_key
 
 
 def takes_inserts(database: Database, name: str) -> bool:
-    """Whether the table, described in the last minute, takes by INSERT what it takes by COPY."""
+    """Return whether the table, described in the last minute, takes by INSERT what it takes by COPY."""
     table = _known.get((database.dsn, name))
     return table is not None and table.has_key and not table.has_rules
 
@@ -170,7 +170,7 @@ def _as_text(database: Database, statement: sql.Composed) -> str:
 
 
 def change(database: Database, statement: sql.Composed) -> None:
-    """Run DDL, one session at a time (advisory lock `_LOCK`).  Raises `OnrampError`."""
+    """Run DDL, one session at a time (advisory lock `_LOCK`).  Raise `OnrampError`."""
     with connected(database, "ddl") as conn:
         try:
             with conn.cursor() as cursor:

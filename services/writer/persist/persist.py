@@ -75,7 +75,7 @@ def persist_apart(
 ) -> PersistResult:
     """Write as `persist` does, but park each row for which it raises an unforeseen exception.
 
-    Finds the rows by halving, each piece under a savepoint.  Raises as `persist` does, and the
+    Finds the rows by halving, each piece under a savepoint.  Raise as `persist` does, and the
     unforeseen exception itself when so many rows fail that it is not their fault (`Odds`).
     """
     pieces: dict[int, PersistResult] = {}

@@ -41,7 +41,7 @@ def park_others(
 
     `columns` are the rows' texts, one column for each field.  `before_parking` may raise: the table's
     description may be out of date.  Costs a COPY and a statement when there are rows whose key exists, else
-    nothing.  Raises psycopg2's error when the rows are not at fault.
+    nothing.  Raise psycopg2's error when the rows are not at fault.
     """
     existing = ~result.landed
     existing[list(result.errors)] = False

@@ -66,7 +66,7 @@ def land(
     """Land all rows of those of `tables` that are small; return their targets, or none if one row did not.
 
     Makes those of `tables` that are new, small or not.  A table without a key, with rules, or that met
-    repeats or bad rows of late goes by itself.  Raises psycopg2's error if the connection is lost.
+    repeats or bad rows of late goes by itself.  Raise psycopg2's error if the connection is lost.
     """
     landing.ensure_tables(conn, database, [t.table for t in tables if not (t.typed or t.holds_changes)])
     if _refusals.contains(database.dsn):
@@ -102,7 +102,7 @@ def _is_small(pieces: Sequence[pa.RecordBatch]) -> bool:
 
 
 def _is_plain(database: Database, target: Target) -> bool:
-    """Whether the target is a landing table whose rows are probably new and good."""
+    """Return whether the target is a landing table whose rows are probably new and good."""
     plain = not (target.typed or target.holds_changes) and target.table.isascii()
     plain = plain and landing.takes_inserts(database, target.table)
     return plain and not copy_new_rows.is_suspect((database.dsn, target))

@@ -70,7 +70,7 @@ class Copies:
     def persist(self, variant: Variant, rows: pa.Table) -> PersistResult:
         """Write `rows` into the copy, and undo that; errors name the table itself.
 
-        Raises psycopg2's error when the rows are not at fault; `UntriedError` when there can be no copy.
+        Raise psycopg2's error when the rows are not at fault; `UntriedError` when there can be no copy.
         """
         if time.monotonic() > self._until:
             self.drop()
@@ -99,7 +99,7 @@ class Copies:
         return detail.replace(str(copy), str(variant.target)).replace(copy.table, variant.target.table)
 
     def is_lost(self, error: psycopg2.Error) -> bool:
-        """Whether the database itself does not answer any more, and not only one table."""
+        """Return whether the database itself does not answer any more, and not only one table."""
         return bool(self._conn.closed) or error.pgcode is None
 
     def _begin(self) -> None:

@@ -58,7 +58,7 @@ def _absent_error(database: Database, target: Target) -> UserError:
 
 
 def persist(conn: connection, database: Database, target: Target, rows: pa.Table) -> PersistResult:
-    """Write `rows` to the existing table `target`.  Raises psycopg2's error when they are not at fault."""
+    """Write `rows` to the existing table `target`.  Raise psycopg2's error when they are not at fault."""
     cached = catalog.known(database, target)
     for _ in range(_TRIES):
         try:
@@ -74,7 +74,7 @@ def _persist(
     """Write `rows` by the `cached` description of the table, or by a new one.
 
     No row is parked, changed or without a field because of an old description: the catalogue is asked
-    again.  Raises `StaleAnswerError` when the table has changed.
+    again.  Raise `StaleAnswerError` when the table has changed.
     """
     table = cached or catalog.describe(conn, database, target)
 

@@ -65,7 +65,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _window(since: str | None, last: int | None) -> Window:
-    """Return the window. Raises `ValueError`."""
+    """Return the window. Raise `ValueError`."""
     if last is None:
         return Window(since=moment(since or _SINCE, time.time()))
     if last < 1:

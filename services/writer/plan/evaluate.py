@@ -18,7 +18,7 @@ from services.writer.plan.reasons import Reason, parked, refusal
 from services.writer.plan.rules import Rules, TableName
 from services.writer.sort.sort import Parsed, parse, sort_parsed
 
-#: Writes rows into a copy of a table of theirs and undoes it.  Raises `UntriedError`.
+#: Writes rows into a copy of a table of theirs and undoes it.  Raise `UntriedError`.
 Persist = Callable[[Variant, pa.Table], PersistResult]
 _Places = np.ndarray[Any, np.dtype[np.int64]]
 #: Of packets, which have no event name.

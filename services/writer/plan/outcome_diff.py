@@ -45,7 +45,7 @@ class Judged:
         return list(dict.fromkeys(self.parked.get(event, {}).values()))
 
     def lands(self, event: int) -> bool:
-        """Whether the event lands anywhere."""
+        """Return whether the event lands anywhere."""
         if event in self.refused:
             return False
         left_out = len(self.parked.get(event, ())) + len(self.untried.get(event, ()))
@@ -73,5 +73,5 @@ def compare(old: Judged, new: Judged) -> Changed:
 
 
 def _fails_beyond(one: Judged, other: Judged, event: int) -> bool:
-    """Whether the event fails under `one` where it does not under `other`, as far as that was tried."""
+    """Return whether the event fails under `one` where it does not under `other`, as far as that was tried."""
     return bool(one.fails_at(event) - other.fails_at(event) - other.untried.get(event, set()))

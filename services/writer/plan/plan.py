@@ -156,7 +156,7 @@ class InForce(NamedTuple):
 def in_force(settings: RegistrySettings, kafka: KafkaSettings) -> InForce:
     """Return what services follow; without its topic, which is not made, an empty registry.
 
-    Raises `InfrastructureError`.
+    Raise `InfrastructureError`.
     """
     log = open_log(settings, kafka.model_copy(update={"create_topics": False}))
     registry = LogRegistry(log)
@@ -182,7 +182,7 @@ class Changed(NamedTuple):
 def changed(old: InForce, file: Path, databases: Sequence[Database]) -> Changed:
     """Return what the file makes of what is in force: sections that it does not name stay.
 
-    Raises `WrongFileError`.
+    Raise `WrongFileError`.
     """
     notes: list[str] = []
     try:
@@ -242,7 +242,7 @@ def _surveyed(database: Database, databases: Sequence[Database], old: Snapshot, 
 
 
 def _creates(snapshot: Snapshot, default: str) -> Iterator[tuple[TableName, tuple[FieldColumn, ...]]]:
-    """Yield the tables that `onramp apply` makes or extends. Raises `WrongFileError`."""
+    """Yield the tables that `onramp apply` makes or extends. Raise `WrongFileError`."""
     for name, event_type, destination in _tables(snapshot, default):
         if destination.create:
             try:

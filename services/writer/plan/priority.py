@@ -14,7 +14,7 @@ from shared.priority import come_last
 def give_way() -> None:
     """Go on as a child that comes last; the process itself ends as the child does, and the child with it.
 
-    Call it before there are threads.  Raises `SystemExit` in the process itself, with the child's exit code.
+    Call it before there are threads.  Raise `SystemExit` in the process itself, with the child's exit code.
     """
     # Without a trace: there is nothing to be put in order.
     signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -76,7 +76,7 @@ def survey(
 ) -> Survey:
     """Ask `database`; `wanted`: its tables with `create: true` and their columns, `tables`: all of its.
 
-    Raises `InfrastructureError` when it cannot be reached.
+    Raise `InfrastructureError` when it cannot be reached.
     """
     found = Survey()
     with connected(database, LANDS) as conn:

@@ -124,7 +124,7 @@ class _Databases:
         self._stack = stack
 
     def persist(self, variant: Variant, rows: pa.Table) -> PersistResult:
-        """Write `rows` into a copy and undo it.  Raises `UntriedError`, and notes why."""
+        """Write `rows` into a copy and undo it.  Raise `UntriedError`, and notes why."""
         name = TableName(*variant.target[:3])
         reason = self._out.get(name.database)
         if self._failures[name] >= _MAX_FAILURES:

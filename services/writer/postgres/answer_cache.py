@@ -37,7 +37,7 @@ class AnswerCache(Generic[K, V]):
         return entry[1] if entry and now() - entry[0] < within else None
 
     def last(self, key: K) -> V:
-        """Return the last answer, however old.  Raises `KeyError`."""
+        """Return the last answer, however old.  Raise `KeyError`."""
         return self._known[key][1]
 
     def put(self, key: K, answer: V) -> None:

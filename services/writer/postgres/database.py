@@ -89,7 +89,7 @@ def _or(value: int | None, otherwise: int) -> int:
 
 
 def is_a_functions_own(error: psycopg2.Error) -> bool:
-    """Whether a trigger or another function of the table's owner raised `error`, with a state of its choice.
+    """Return whether a trigger or another function of the table's owner raised `error`, with a state of its choice.
 
     Such a state says nothing about the server: "08006" may be any rule that a row breaks.
     """

@@ -18,7 +18,7 @@ _FILES: Final = files(__package__) / "sql"
 def migrate(database: Database) -> None:
     """Apply the files that are missing, in one transaction.
 
-    Raises `InfrastructureError`: DATABASE_UNFIT when the schema is not ours, DATABASE_NEWER when it is
+    Raise `InfrastructureError`: DATABASE_UNFIT when the schema is not ours, DATABASE_NEWER when it is
     a newer Onramp's.
     """
     with transaction(database, "migrate") as conn:

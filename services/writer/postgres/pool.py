@@ -41,7 +41,7 @@ class Pool:
 
     @contextmanager
     def connected(self, database: Database, role: str) -> Iterator[connection]:
-        """Lend a connection to the block.  Raises `InfrastructureError` when there is none to get."""
+        """Lend a connection to the block.  Raise `InfrastructureError` when there is none to get."""
         with self._room, self._watch.used(_dsn(database, role), database.liveness_timeout_seconds) as use:
             with self._lock:
                 self._used += 1
@@ -58,7 +58,7 @@ class Pool:
 
     @contextmanager
     def kept(self, database: Database, role: str, conn: connection | None) -> Iterator[connection]:
-        """Watch `conn`, which the caller keeps, or a new one, in the block.  Raises as `connected` does."""
+        """Watch `conn`, which the caller keeps, or a new one, in the block.  Raise as `connected` does."""
         with self._watch.used(_dsn(database, role), database.liveness_timeout_seconds) as use:
             try:
                 if conn is None:
@@ -125,7 +125,7 @@ _POOLS_LOCK: Final = threading.Lock()
 def connected(database: Database, role: str) -> Iterator[connection]:
     """Lend a connection to `database` for `role` ("land", "ddl", "migrate", "driver") to the block.
 
-    Raises `InfrastructureError` when the database cannot be reached.
+    Raise `InfrastructureError` when the database cannot be reached.
     """
     with _pool_of(database).connected(database, role) as conn:
         yield conn
@@ -135,7 +135,7 @@ def connected(database: Database, role: str) -> Iterator[connection]:
 def kept(database: Database, role: str, conn: connection | None) -> Iterator[connection]:
     """Watch `conn`, or a new connection outside of the pool that the caller keeps, in the block.
 
-    No call in the block waits forever.  Raises `InfrastructureError` when the database cannot be
+    No call in the block waits forever.  Raise `InfrastructureError` when the database cannot be
     reached, or does not answer.
     """
     with _pool_of(database).kept(database, role, conn) as watched:
@@ -181,7 +181,7 @@ def _silent(database: Database) -> InfrastructureError:
 
 
 def connect(database: Database, role: str) -> connection:
-    """Open a connection outside of the pool, which the caller keeps.  Raises `OnrampError`."""
+    """Open a connection outside of the pool, which the caller keeps.  Raise `OnrampError`."""
     dsn = _dsn(database, role)
     try:
         conn = opened_at(dsn, name=f"onramp-writer {role}", options=database.options)
@@ -194,7 +194,7 @@ def connect(database: Database, role: str) -> connection:
 
 
 def _is_sound(conn: connection) -> bool:
-    """Whether the server answers and lets `conn` write; rolls back a transaction that was left open."""
+    """Return whether the server answers and lets `conn` write; rolls back a transaction that was left open."""
     if conn.closed:
         return False
     try:

@@ -46,7 +46,7 @@ def verdict(sqlstate: str | None) -> Verdict:
 
 
 def is_of_one_table(sqlstate: str | None) -> bool:
-    """Whether only one table waits (for a lock, a quota), while others of the database can land."""
+    """Return whether only one table waits (for a lock, a quota), while others of the database can land."""
     if verdict(sqlstate) is not Verdict.WAIT or sqlstate is None:
         return False
     of_database = sqlstate in _OF_DATABASE or sqlstate[:2] in _OF_DATABASE_CLASSES
@@ -54,7 +54,7 @@ def is_of_one_table(sqlstate: str | None) -> bool:
 
 
 def may_be_of_one_row(sqlstate: str | None) -> bool:
-    """Whether the server may return this state because of one row, while the table takes others.
+    """Return whether the server may return this state because of one row, while the table takes others.
 
     True of a statement that runs out of time, and of unknown states.
     """

@@ -27,7 +27,7 @@ class CorruptBatchError(Exception):
 
 
 def decompressed(codec: int, payload: memoryview, offset: int) -> bytes | memoryview:
-    """Return the records in `payload` of the batch at `offset`.  Raises `CorruptBatchError`."""
+    """Return the records in `payload` of the batch at `offset`.  Raise `CorruptBatchError`."""
     if not codec:
         return payload
     if codec != _SNAPPY and codec not in _STREAMS:

@@ -103,7 +103,7 @@ class Fetcher:
         self._topics: set[str] = set()
 
     async def start(self) -> Self:
-        """Connect.  Raises `InfrastructureError`."""
+        """Connect.  Raise `InfrastructureError`."""
         try:
             await self._client.bootstrap()
         except KafkaError as e:
@@ -117,7 +117,7 @@ class Fetcher:
     async def read(self, ranges: Iterable[Range]) -> AsyncGenerator[list[PartitionSlice]]:
         """Yield all committed records of `ranges`, each partition's in order, some thousand at a time.
 
-        Raises `InfrastructureError` if Kafka or a leader is away for too long, `RangeUnreadableError`
+        Raise `InfrastructureError` if Kafka or a leader is away for too long, `RangeUnreadableError`
         where it refuses a partition's records, and `CorruptBatchError`.
         """
         left = [_Reading(r, r.start) for r in ranges if len(r)]
@@ -199,7 +199,7 @@ class Fetcher:
                 yield each, fetched
 
     def _fetched_of(self, reading: _Reading, parts: Mapping[Partition, _Part], room: int) -> Fetched | None:
-        """What came of a range; None: nothing for now.  Raises `RangeUnreadableError`."""
+        """What came of a range; None: nothing for now.  Raise `RangeUnreadableError`."""
         part = parts.get(reading.range.partition)
         if part is None:
             return None

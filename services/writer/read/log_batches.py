@@ -71,7 +71,7 @@ def committed(
 
     `aborted`: producer's id and first offset of each transaction in it that was aborted, as Kafka
     tells them.  Batches behind those that fill `room` (by weight) are left for the next fetch.
-    Raises `CorruptBatchError`.
+    Raise `CorruptBatchError`.
     """
     transactions = _Aborted(aborted)
     batches: list[LogBatch] = []

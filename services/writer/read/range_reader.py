@@ -39,7 +39,7 @@ class RangeReader:
     def _connected(self) -> Fetcher:
         """The fetcher; another one if files with secrets have changed since it was made.
 
-        Raises `InfrastructureError`, also for a file that is away, as in the middle of its change: else the
+        Raise `InfrastructureError`, also for a file that is away, as in the middle of its change: else the
         records would be suspected.
         """
         try:

@@ -75,7 +75,7 @@ def columns(batches: Sequence[LogBatch], first: Ints, end: Ints) -> tuple[pa.Rec
     """Return the records of `batches` as columns of `ARRIVALS` but for topic and partition.
 
     Of each batch those from offset `first` to before `end` count.  The second result says how many
-    of the rows are of each batch.  Raises `CorruptBatchError`.
+    of the rows are of each batch.  Raise `CorruptBatchError`.
     """
     records = Records(batches)
     data = np.frombuffer(records.data, np.uint8)
@@ -116,7 +116,7 @@ def _offsets(batches: Sequence[LogBatch], counts: Ints, of_batch: Ints, deltas: 
 
     Kafka gives a batch as many offsets as it has records, and looks at nobody's deltas if the batch is not
     compressed.  They count only where compaction removed records, whose batches Kafka wrote itself.
-    Raises `CorruptBatchError`.
+    Raise `CorruptBatchError`.
     """
     bases = np.array([b.base_offset for b in batches], np.int64)
     ends = np.array([b.next_offset for b in batches], np.int64)
@@ -132,7 +132,7 @@ def _offsets(batches: Sequence[LogBatch], counts: Ints, of_batch: Ints, deltas: 
 
 
 def _field_ends(starts: Ints, sizes: Ints, ends: Ints) -> Ints:
-    """Where each field ends, which is before its record does.  Raises `CorruptBatchError`."""
+    """Where each field ends, which is before its record does.  Raise `CorruptBatchError`."""
     field_ends = starts + np.maximum(sizes, 0)
     if np.any(field_ends >= ends) or np.any(field_ends < starts):
         raise CorruptBatchError("a record is longer than it says")

@@ -72,7 +72,7 @@ def _pass_over(data: Bytes, at: Ints, ends: Ints) -> tuple[Ints, np.ndarray]:
 def headers_of(written: bytes) -> Headers:
     """Return what arrives of headers, from their number on; of two with one name the last counts.
 
-    More than `wire.MAX_HEADERS` of them nobody reads, whatever they are.  Raises `CorruptBatchError`.
+    More than `wire.MAX_HEADERS` of them nobody reads, whatever they are.  Raise `CorruptBatchError`.
     """
     try:
         count, at = read_varint(written, 0)

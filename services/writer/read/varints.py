@@ -38,7 +38,7 @@ def read_varints(data: Bytes, at: Ints, *, mask: int = MASK_32) -> tuple[Ints, I
 
 
 def read_varint(data: bytes, at: int) -> tuple[int, int]:
-    """Return the 32-bit integer that begins in `data` at `at`, and where it ends.  Raises `IndexError`."""
+    """Return the 32-bit integer that begins in `data` at `at`, and where it ends.  Raise `IndexError`."""
     unsigned = shift = 0
     while True:
         byte = data[at]

@@ -81,7 +81,7 @@ class RouteLookup:
         return target._replace(unknown_fields=self._contracts.of(target))
 
     def allows(self, topic: str, target: Target) -> bool:
-        """Whether a packet on `topic` may address `target`."""
+        """Return whether a packet on `topic` may address `target`."""
         if topic not in self._granted:
             self._granted[topic] = [tables for matches, tables in self._grants if matches(topic)]
         if granted := self._granted[topic]:
