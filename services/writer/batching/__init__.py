@@ -1,1 +1,1 @@
-"""How much a batch takes, of which partitions, at which rate."""
+"""The size of a batch: the number of events, the partitions, and the rate of rows."""

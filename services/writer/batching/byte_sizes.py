@@ -1,9 +1,8 @@
-"""How many bytes a batch has: events are planned by number, and no index tells how large they are.
+"""Bounds the bytes of a batch: events are planned by number, and no index contains their sizes.
 
-Twenty thousand events can be 5 MB or 20 GB.  Tasks report what they read, so the lengths of a
-partition's next ranges follow the sizes of its last events; a partition that is not known yet
-starts with short ones.  Sizes are kept by partition: a hot key with large events neither hides
-among its neighbours, nor makes their ranges as short as its own.
+Twenty thousand events can be 5 MB or 20 GB.  Tasks report the bytes that they read, so the lengths of a
+partition's next ranges follow the sizes of its last events; an unknown partition starts with short ranges.
+Sizes are stored by partition, so a hot key with large events shortens only its own partition's ranges.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,17 +13,17 @@ from services.writer.model.offsets import Partition, Range, share
 from services.writer.settle.work_order import TaskReport
 
 Span = tuple[int, int]
-#: The assumed size of a topic's events before the first one was read.
+#: Assumed bytes of a topic's events before its first event is read.
 _UNKNOWN_BYTES: Final = 64 << 10
 _DECAY: Final = 0.9
-#: A range that so many writers started and none advanced may be too large to land: it is halved.
+#: Number of writers that started a range without progress before it is halved, as it may be too large.
 _CRASHES_BEFORE_HALVING: Final = 2
 
 
 def range_to_repeat(next_offset: int, unfinished: Sequence[Range]) -> Range:
-    """Return the range to plan again of those `unfinished` at `next_offset`: the newest, or half of it.
+    """Return the range to replan among the `unfinished` ranges at `next_offset`: the newest, or half of it.
 
-    A half lies within a range that was planned, so nothing of it is counted twice.
+    A half lies within a planned range, so none of its offsets is counted twice.
     """
     newest = unfinished[0]
     if (
@@ -36,22 +35,22 @@ def range_to_repeat(next_offset: int, unfinished: Sequence[Range]) -> Range:
 
 
 def half(whole: Range) -> Range:
-    """Return the first half of a range, or the one offset that it is."""
+    """Return the first half of a range, or the range itself if it has one offset."""
     return replace(whole, end=whole.start + (len(whole) + 1) // 2)
 
 
 class ByteSizes:
-    """The sizes of each partition's last events."""
+    """Tracks the bytes per event of each partition's last events."""
 
     def __init__(self, max_bytes: int) -> None:
-        """`max_bytes`: what a batch should have at most."""
+        """`max_bytes`: target maximum of a batch."""
         self._max_bytes = max_bytes
         #: By topic and partition number.
         self._bytes_per_event: dict[str, dict[int, float]] = {}
 
     def count(self, reports: Iterable[TaskReport]) -> None:
-        """Learn from what tasks report: larger sizes at once, smaller ones slowly."""
-        largest: dict[Partition, float] = {}  # tasks may share a partition: it decays once for all reports
+        """Update the sizes from tasks' reports: larger sizes at once, smaller sizes slowly."""
+        largest: dict[Partition, float] = {}  # tasks may share a partition: one decay for all its reports
         for report in reports:
             if report.read:
                 largest[report.range_of] = max(report.size / report.read, largest.get(report.range_of, 1.0))
@@ -60,19 +59,19 @@ class ByteSizes:
             sizes[p.number] = max(size, sizes.get(p.number, 0.0) * _DECAY)
 
     def cut(self, planned: Sequence[Range]) -> list[Range]:
-        """Return the ranges that a dead writer had `planned`, each cut to what a batch may have.
+        """Return the ranges that a dead writer had `planned`, cut to the bytes of a batch.
 
-        The dead writer's plan stays on the topic beside that of the piece, which is newer and lies
-        within it.
+        The topic retains the dead writer's plan in addition to the plan of the piece, which is newer and
+        lies within it.
         """
         ranges = {r.partition: r for r in planned}
         spans = self.bound({p: (r.start, r.end) for p, r in ranges.items()})
         return [replace(ranges[p], start=start, end=end) for p, (start, end) in spans.items()]
 
     def bound(self, spans: Mapping[Partition, Span]) -> dict[Partition, Span]:
-        """Return `spans` (partition to start and end), cut so that together they fit into a batch.
+        """Return `spans` (partition to start and end), cut so that all of them fit into one batch.
 
-        Small ones stay whole, and each keeps one event at least.
+        Small spans remain whole, and each span has at least one event.
         """
         event_bytes = {p: self._event_bytes(p) for p in spans}
         sizes = {p: (0, int((end - start) * event_bytes[p])) for p, (start, end) in spans.items()}
@@ -83,6 +82,6 @@ class ByteSizes:
         return {p: (start, min(end, start + fitting[p])) for p, (start, end) in spans.items()}
 
     def _event_bytes(self, p: Partition) -> float:
-        """Return the assumed size of an event of `p`: its topic's largest until something of `p` was read."""
+        """Return the assumed bytes of an event of `p`: its topic's largest until an event of `p` was read."""
         sizes = self._bytes_per_event.get(p.topic, {})
         return sizes[p.number] if p.number in sizes else max(sizes.values(), default=_UNKNOWN_BYTES)

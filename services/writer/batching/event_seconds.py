@@ -1,8 +1,8 @@
-"""How long the events of a partition take to land: one whose events take long gets fewer of them in a batch.
+"""Bounds a partition's events in a batch by the time that its events take to land.
 
-A batch ends for all partitions at once, and some events cost hundreds of times what others do: packets that
-each name a table of their own, a table with slow triggers.  Without a bound in time one such partition would
-hold up all others.  A partition's cost is known after its first large range: the first batch is not bounded.
+A batch ends for all partitions at once, and some events cost hundreds of times as much as others: packets
+with a table of their own each, or a table with slow triggers.  Without a time bound one such partition would
+delay all others.  The cost is known after a partition's first large range, so its first batch is unbounded.
 """
 
 from collections import Counter, defaultdict
@@ -13,24 +13,24 @@ from services.writer.model.offsets import Partition
 from services.writer.settle.work_order import TaskReport
 
 Span = tuple[int, int]
-#: Seconds of a batch that one partition may take.
+#: Maximum seconds of a batch for one partition.
 MAX_SECONDS: Final = 0.5
-#: Fewer events tell nothing: a table costs some milliseconds however few its rows are.
+#: Minimum events for an estimate: every table costs some milliseconds, even with few rows.
 _FEW: Final = 100
-#: Every partition may bring as many, so that it goes on when its database is slow.
+#: Events that every partition may have in a batch, so that it progresses when its database is slow.
 _MIN_EVENTS: Final = 100
 _DECAY: Final = 0.5
 
 
 class EventSeconds:
-    """The seconds that each partition's last events took."""
+    """Tracks the seconds per event of each partition's last events."""
 
     def __init__(self, max_seconds: float = MAX_SECONDS) -> None:
         self._max_seconds = max_seconds
         self._seconds_per_event: dict[Partition, float] = {}
 
     def count(self, reports: Iterable[TaskReport]) -> None:
-        """Learn from what tasks report: longer times at once, shorter ones within a few batches."""
+        """Update the estimates from tasks' reports: longer times at once, shorter ones in a few batches."""
         seconds: dict[Partition, float] = defaultdict(float)
         read: Counter[Partition] = Counter()
         for report in reports:
@@ -42,13 +42,13 @@ class EventSeconds:
                 self._seconds_per_event[p] = learned
 
     def bound(self, spans: Mapping[Partition, Span]) -> dict[Partition, Span]:
-        """Return `spans` (partition to start and end), each cut to what may land in a partition's share."""
-        return {p: (start, min(end, start + self._most(p))) for p, (start, end) in spans.items()}
+        """Return `spans` (partition to start and end), each cut to the events of a partition's time share."""
+        return {p: (start, min(end, start + self._max_events(p))) for p, (start, end) in spans.items()}
 
     def forget(self, p: Partition) -> None:
-        """Drop a partition that is not read any more."""
+        """Remove a partition that is no longer read."""
         self._seconds_per_event.pop(p, None)
 
-    def _most(self, p: Partition) -> int:
+    def _max_events(self, p: Partition) -> int:
         each = self._seconds_per_event.get(p, 0.0)
         return max(int(self._max_seconds / each), _MIN_EVENTS) if each else 1 << 62

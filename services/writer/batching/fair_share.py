@@ -1,4 +1,4 @@
-"""The fair scheduler: which partitions a batch reads when more have a backlog than it can read."""
+"""The fair scheduler: chooses the partitions of a batch if too many partitions have a backlog."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -6,37 +6,37 @@ from typing import Final
 from services.writer.model.offsets import Partition
 
 Backlog = Mapping[Partition, tuple[int, int]]
-#: Each partition costs time in a batch: its plan, its ledger rows, its part of each COPY.
+#: Maximum partitions of a batch.  Each one costs time: its plan, its ledger rows, its part of each COPY.
 MAX_PARTITIONS: Final = 300
-#: Reading so many events of a partition at once is worth what it costs.
+#: Events of a large backlog that are worth the cost of a partition.
 MIN_EVENTS: Final = 5_000
-#: Up to so many events in all, a batch is of every partition that has any.
+#: Maximum total events with which a batch includes every partition with a backlog.
 FEW_EVENTS: Final = 5_000
-#: A partition with no more events than this is not behind: it is read at once, beside those that are.
+#: Maximum events of a partition that is not behind: it is read at once, in addition to large backlogs.
 SMALL: Final = 100
 
 
 class FairShare:
-    """Chooses among large backlogs in turns, the longest unserved first; small ones are added at once.
+    """Chooses among large backlogs in turns, the longest unserved first; adds small backlogs at once.
 
-    Invariant (fair turns): who was chosen goes behind all others, so each large backlog is chosen
-    again once every other one was, however much the others receive.
+    Invariant (fair turns): a chosen partition moves behind all others.  So each large backlog is chosen
+    again after every other one, no matter how many events the others receive.
     """
 
     def __init__(
         self, few_events: int = FEW_EVENTS, min_events: int = MIN_EVENTS, small: int = SMALL
     ) -> None:
-        """`few_events`: how many events in all are read at once, of any number of partitions."""
+        """`few_events`: total events that are read at once from any number of partitions."""
         self._few_events = few_events
         self._min_events = min_events
         self._small = small
         self._turn = 0
         self._last: dict[Partition, int] = {}
 
-    def next(self, backlog: Backlog, limit: int, most: int = MAX_PARTITIONS) -> Backlog:
+    def next(self, backlog: Backlog, limit: int, max_partitions: int = MAX_PARTITIONS) -> Backlog:
         """Return those of `backlog` (partition to start and end) to read in a batch of `limit` events.
 
-        They are more than `most` only when they have few events in all.  Costs a sort of the backlog.
+        Return more than `max_partitions` only if they have few events in total.  Costs a sort of the backlog.
         """
         waiting = {p: span for p, span in backlog.items() if span[1] > span[0]}
         sizes = {p: end - start for p, (start, end) in waiting.items()}
@@ -49,12 +49,12 @@ class FairShare:
         events = 0
         for p in small:
             are_few = not large and events + sizes[p] <= self._few_events
-            if len(chosen) >= most - min(len(large), most // 2) and not are_few:
+            if len(chosen) >= max_partitions - min(len(large), max_partitions // 2) and not are_few:
                 break
             chosen.append(p)
             events += sizes[p]
         for already, p in enumerate(large):
-            if len(chosen) >= most or (already and events >= limit):
+            if len(chosen) >= max_partitions or (already and events >= limit):
                 break
             chosen.append(p)
             events += min(sizes[p], self._min_events)

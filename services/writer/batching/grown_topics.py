@@ -1,4 +1,4 @@
-"""Notices topics that got more partitions: their keys may have moved."""
+"""Detects topics that gained partitions: their keys may have moved."""
 
 import logging
 from collections.abc import Set as AbstractSet
@@ -9,19 +9,19 @@ log = logging.getLogger(__name__)
 
 
 class GrownTopics:
-    """The partitions of the last look."""
+    """The partitions of the last poll."""
 
     def __init__(self) -> None:
         self._known: AbstractSet[Partition] = frozenset()
 
     def update(self, existing: AbstractSet[Partition]) -> None:
-        """Log each topic that grew, once."""
+        """Log each topic that gained partitions, once."""
         new = existing - self._known
         grown = {p.topic for p in new} & {p.topic for p in existing - new}
         self._known = existing
         for topic in sorted(grown):
             log.warning(
-                "a topic has more partitions than before: keys may have moved, and between an event "
-                "before the change and one after it their order is not kept",
+                "a topic gained partitions: keys may have moved, so events before and after the change "
+                "are not ordered",
                 extra={"topic": topic, "new": sorted(p.number for p in new if p.topic == topic)},
             )

@@ -1,8 +1,8 @@
-"""How fast rows may go into a database that has a limit: a token bucket in the driver.
+"""Limits the rows per second into a database: a token bucket in the driver.
 
-Only the driver plans, so one bucket for each database bounds all tasks of all workers.  It holds
-a second's rows at most.  Partitions whose events go to a limited database share what its bucket
-holds; all others are planned as without a limit, so a slow database slows only its own events.
+Only the driver plans, so one bucket per database bounds all tasks of all workers.  A bucket holds
+at most the rows of one second.  Partitions whose events go to a limited database share its bucket.
+All others are planned without a limit, so a slow database slows only its own events.
 """
 
 import asyncio
@@ -28,21 +28,20 @@ class RateLimiter:
         """`limits`: rows per second by database."""
         self._limits = dict(limits)
         self._clock = clock
-        #: The loop plans and counts while a thread redelivers held events.
+        #: The loop plans and counts while a thread redelivers waiting events.
         self._lock = threading.Lock()
         self._rows = dict(limits)
         self._updated_at = dict.fromkeys(limits, clock())
-        #: Rows in the database for each event of the partition, learned from its last ranges.
+        #: Rows in the database per event of the partition, estimated from its last ranges.
         self._rows_per_event: dict[tuple[str, Partition], float] = {}
 
     def share(
         self, backlog: Mapping[Partition, Span], limit: int, landing: Collection[str], fair_share: FairShare
     ) -> dict[Partition, Span]:
-        """Return spans of at most `limit` offsets in all, within what the databases may take now.
+        """Return spans with at most `limit` offsets in total, within the rows that the databases accept now.
 
-        Invariant: partitions that a limit slows and the others are scheduled apart, so that no
-        other partition waits for a slow one.  Before a partition's first range one row for each
-        event is assumed.
+        Invariant: partitions with a limited database are scheduled separately from the others, so that no
+        other partition waits for them.  Before a partition's first range, one row per event is assumed.
         """
         ratios = {
             (name, p): ratio
@@ -57,28 +56,28 @@ class RateLimiter:
         slow_shares: dict[Partition, Span] = {}
         if slow and budget:
             slowed = {p: s for p, s in backlog.items() if p in slow}
-            # As many partitions as allowed: how many rows one brings is known only after its first range.
+            # As many partitions as allowed: a partition's rows per event are known after its first range.
             slow_shares = share(fair_share.next(slowed, sys.maxsize, MAX_PARTITIONS // 2), budget)
         left = limit - sum(end - start for start, end in slow_shares.values())
         fast = {p: s for p, s in backlog.items() if p not in slow}
         return slow_shares | share(fair_share.next(fast, left, MAX_PARTITIONS - len(slow_shares)), left)
 
     def overrun(self, ranges: Collection[Range]) -> frozenset[str]:
-        """Return the databases whose bucket, even full, holds less than `ranges` bring as far as is known.
+        """Return the databases whose full bucket holds fewer rows than expected from `ranges`.
 
-        Whoever planned them did not count on these: they were out then, or the limit is new.
+        The plan of `ranges` did not count on these databases: they were unreachable, or the limit is new.
         """
-        return frozenset(name for name in self._limits if self._rows_of(name, ranges) > self._most(name))
+        return frozenset(name for name in self._limits if self._rows_of(name, ranges) > self._capacity(name))
 
     def _rows_of(self, name: str, ranges: Iterable[Range]) -> int:
-        """Return the rows that `ranges` are expected to bring to the database; a part of a row is none."""
+        """Return the expected rows of `ranges` for the database, rounded down."""
         return int(sum(len(r) * self._rows_per_event.get((name, r.partition), 1.0) for r in ranges))
 
-    def _most(self, name: str) -> float:
+    def _capacity(self, name: str) -> float:
         return max(self._limits[name], 1.0)
 
     def count(self, reports: Iterable[TaskReport]) -> None:
-        """Take the reported rows out of the buckets, and learn how many rows each partition brings."""
+        """Take the reported rows out of the buckets, and update the rows per event of each partition."""
         read = {report.range_of: report.read for report in reports if not report.database}
         for report in reports:
             if report.database in self._limits and not report.failure:
@@ -92,7 +91,7 @@ class RateLimiter:
         self._rows_per_event[key] = learned if learned > _NEGLIGIBLE else 0.0
 
     def burst(self, database: str) -> int | None:
-        """Return how many rows may go to `database` at once; None: it has no limit."""
+        """Return the maximum rows that may go to `database` at once; None without a limit."""
         limit = self._limits.get(database)
         return None if limit is None else max(int(limit), 1)
 
@@ -116,7 +115,7 @@ class RateLimiter:
     def _available(self, database: str) -> float:
         limit, now = self._limits[database], self._clock()
         self._rows[database] = min(
-            self._rows[database] + (now - self._updated_at[database]) * limit, self._most(database)
+            self._rows[database] + (now - self._updated_at[database]) * limit, self._capacity(database)
         )
         self._updated_at[database] = now
         return self._rows[database]

@@ -1,10 +1,10 @@
-"""Ranges that dead writers planned and did not finish: they come first; what killed the writers comes alone.
+"""Ranges that dead writers planned and did not finish: planned first; ranges that kill writers, alone.
 
-A record can kill the process that works on it: a crash in a library, more memory than the machine
-has.  A strike in memory dies with the process; the plan stays.  A range that three processes in a
-row planned and did not settle shares no batch any more: it is planned alone, in turn with the
-others.  If that kills the process too, it is halved until the record is found, with a pause before
-each half (docs/adr, records that kill).
+A record can kill the process that handles it: a crash in a library, or more memory than the machine
+has.  A counter in memory is lost with the process; the plan on Kafka remains.  A range that three
+consecutive processes planned and did not settle is isolated: it is planned alone, in turn with the
+others.  If an isolated range kills the process too, it is halved until the record is found, with a pause
+before each half (docs/adr, records that kill).
 """
 
 import time
@@ -21,18 +21,18 @@ from services.writer.partitions.plan_log import PlanLog
 
 Planned = tuple[list[Range], Routes]
 
-#: Two processes may die of a batch's size, after which its half comes next, and one of anything.
+#: Crashes before isolation: two may be due to a batch's size, which is then halved, and one to any cause.
 _CRASHES_BEFORE_ISOLATION: Final = 3
-#: Pauses before a range that killed a process alone is halved, and before its one record is tried again:
-#: each try may kill the process, and nothing lands until the next one has started.
+#: Pauses before an isolated range that killed a process is halved, and before a single record is retried.
+#: Each try may kill the process, and no event lands until the next process has started.
 _HALVING_PAUSE_SECONDS: Final = 60.0
 _RECORD_PAUSES_SECONDS: Final = (600.0, 3600.0)
-#: Within a pause an operator's decision is looked for as often.
-_LOOK_SECONDS: Final = 60.0
+#: Seconds between polls for an operator's decision during a pause.
+_POLL_SECONDS: Final = 60.0
 
 
 class Pause(NamedTuple):
-    """Why a partition is not read now, what an operator can do, and when to look again (monotonic)."""
+    """The reason why a partition is paused, the operator's fix, and the next check's time (monotonic)."""
 
     reason: str
     fix: str
@@ -40,19 +40,19 @@ class Pause(NamedTuple):
 
 
 class UnfinishedRanges:
-    """The planned ranges of the adopted partitions, with the routes of their plans."""
+    """The planned but unfinished ranges of the adopted partitions, with the routes of their plans."""
 
     def __init__(self, plan_log: PlanLog, sizes: ByteSizes) -> None:
         self._plan_log = plan_log
         self._sizes = sizes
         self._planned: dict[Partition, list[tuple[Range, Routes]]] = {}
-        #: The offset up to which each partition is isolated, and partitions that killed a process alone.
+        #: The offset up to which each partition is isolated, and partitions that killed an isolated process.
         self._isolated_to: dict[Partition, int] = {}
         self._lethal: set[Partition] = set()
         self._others_had_a_turn = False
 
     def adopt(self, p: Partition, position: Position) -> None:
-        """Learn what was planned of `p`."""
+        """Load the planned ranges of `p`."""
         self._planned[p] = self._plan_log.planned_ranges(p, position.topic_id)
         crashed = self._plan_log.crashed_ranges(p, position)
         if len(crashed) >= _CRASHES_BEFORE_ISOLATION:
@@ -61,13 +61,13 @@ class UnfinishedRanges:
             self._lethal.add(p)
 
     def forget(self, p: Partition) -> None:
-        """Drop a partition that is not read any more."""
+        """Remove a partition that is no longer read."""
         self._planned.pop(p, None)
         self._isolated_to.pop(p, None)
         self._lethal.discard(p)
 
     def pause(self, p: Partition, position: Position) -> Pause | None:
-        """Return the pause that `p` is in after it killed a process alone; None when it may be read."""
+        """Return the pause of `p` after it killed a process in isolation; None if `p` may be read."""
         crashed = self._plan_log.crashed_ranges(p, position)
         if len(crashed) <= _CRASHES_BEFORE_ISOLATION:
             return None
@@ -79,37 +79,37 @@ class UnfinishedRanges:
             return None
         reason = halt_reasons.lethal(position.next_offset, last.end, len(crashed))
         fix = halt_reasons.lethal_fix(p, position.next_offset, last.end)
-        return Pause(reason, fix, time.monotonic() + min(left, _LOOK_SECONDS))
+        return Pause(reason, fix, time.monotonic() + min(left, _POLL_SECONDS))
 
     def is_isolated(self, p: Partition, next_offset: int) -> bool:
-        """Return whether the range of `p` at `next_offset` shares no batch."""
+        """Return whether the range of `p` at `next_offset` must be the only one of its batch."""
         return next_offset < self._isolated_to.get(p, next_offset)
 
     def plan(self, positions: Mapping[Partition, Position], ends: Mapping[Partition, int]) -> Planned | None:
-        """Return planned ranges that are not settled, all of one snapshot; a large one is cut."""
+        """Return planned ranges that are not settled, all with the same routes; large ranges are cut."""
         shared = [p for p in self._planned if not self.is_isolated(p, positions[p].next_offset)]
-        unfinished = [found for p in shared if (found := self._unfinished(p, positions, ends))]
+        unfinished = [each for p in shared if (each := self._unfinished(p, positions, ends))]
         return self._of_one_snapshot(unfinished) if unfinished else None
 
     def isolated_plan(
         self, positions: Mapping[Partition, Position], ends: Mapping[Partition, int], *, others: bool
     ) -> Planned | None:
-        """Return a range that shares no batch; it takes turns with `others`, if there are any.
+        """Return a range that must be the only one of its batch; it alternates with `others`, if any.
 
-        Invariant: a partition that killed no process alone comes before those that did.
+        Invariant: partitions that killed no process in isolation come before those that did.
         """
         if others and not self._others_had_a_turn:
             self._others_had_a_turn = True
             return None
         for p in sorted(self._isolated_to, key=lambda p: p in self._lethal):
             isolated = self.is_isolated(p, positions[p].next_offset)
-            if isolated and (found := self._unfinished(p, positions, ends)):
+            if isolated and (unfinished := self._unfinished(p, positions, ends)):
                 self._others_had_a_turn = False
-                return self._of_one_snapshot([found])
+                return self._of_one_snapshot([unfinished])
         return None
 
     def until_next_plan(self, p: Partition, start: int, end: int) -> tuple[int, int]:
-        """Return `start` and `end`, or where a planned range starts before it."""
+        """Return `start`, and the smaller of `end` and the start of the next planned range."""
         return start, min([end, *(r.start for r, _ in self._planned[p] if r.start > start)])
 
     def _unfinished(

@@ -1,1 +1,1 @@
-"""Changes of sources: which table each is of, as rows, and into their landing tables."""
+"""Changes of sources: identifies each change's table, builds rows, and appends them to landing tables."""

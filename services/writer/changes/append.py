@@ -1,6 +1,6 @@
-"""Appends changes to the landing tables of sources, which are made when the first change of a table comes.
+"""Appends changes to the landing tables of sources; the first change of a source's table creates its table.
 
-They have no key: the ledger lands each record once.  The modeler reads them by their offsets.
+These tables have no key: the ledger lands each record once.  The merger reads them by offset.
 """
 
 from typing import Final
@@ -29,7 +29,7 @@ _FIELDS: Final = (
 )
 _JSONB: Final = frozenset({change_table.CHANGE})
 _EXISTS: Final = "SELECT to_regclass(%s) IS NOT NULL"
-#: A change is read again only while it is new: what is compressed less is written faster.
+#: A change is read only while it is new, so fast writes matter more than compression.
 _CREATE: Final = """
     CREATE SCHEMA IF NOT EXISTS {schema};
     CREATE TABLE IF NOT EXISTS {table} ({columns});
@@ -63,13 +63,13 @@ def append(conn: connection, database: Database, target: Target, rows: pa.Table)
             copy=lambda part: copy_into(conn, spec.table, part, jsonb=_JSONB),
             insert=lambda part: insert(conn, database, spec, _as_text(part), confirm),
         )
-    except StaleAnswerError:  # somebody had dropped it
+    except StaleAnswerError:  # the table had been dropped
         return append(conn, database, target, rows)
     return assemble(rows, landed.landed, landed.errors)
 
 
 def notify(conn: connection) -> None:
-    """Tell the modeler, when this transaction commits, that there are changes."""
+    """Notify the merger of new changes when this transaction commits."""
     with conn.cursor() as cursor:
         cursor.execute("SELECT pg_notify(%s, '')", (change_table.CHANNEL,))
 
@@ -79,7 +79,7 @@ def _as_text(rows: pa.Table) -> list[pa.Array]:
 
 
 def _ensure_table(conn: connection, database: Database, target: Target) -> bool:
-    """Make the table unless it exists; returns whether it was made."""
+    """Create the table unless it exists; return whether it was created."""
     if _known.get((database.dsn, target.table)):
         return False
     table = sql.Identifier(target.schema, target.table)

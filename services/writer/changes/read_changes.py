@@ -1,7 +1,7 @@
-"""Parses the values of a source's topics: changes as Debezium writes them, and its records of transactions.
+"""Parses the values of a source's topics: Debezium's changes and its transaction records.
 
-A change lands as it is, so it is read only as far as its table is told: by its `source` block, because two
-tables can share a topic's name.  What is no change is an error and is parked.
+A change lands unchanged, so only its `source` block is parsed, which identifies the change's table; the
+topic does not, because two tables can share a topic's name.  A value that is not a change is parked.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ class _Source(msgspec.Struct, gc=False):
 
 
 class _Change(msgspec.Struct, gc=False):
-    """A change has `op` and `source`; a record of a transaction `status` and `id`."""
+    """A change, which has `op` and `source`, or a transaction record, which has `status` and `id`."""
 
     op: Literal["c", "u", "d", "r", "t"] | None = None
     source: _Source | None = None
@@ -31,7 +31,7 @@ class _Change(msgspec.Struct, gc=False):
 
 
 class SourceTable(NamedTuple):
-    """The table that a change is of; both empty for a record of a transaction."""
+    """The source's table of a change; both names are empty for a transaction record."""
 
     schema: str
     table: str
@@ -42,7 +42,7 @@ _decode: Final = msgspec.json.Decoder(_Change).decode
 
 
 def read(values: Sequence[bytes | None]) -> tuple[Events, list[SourceTable | None]]:
-    """Parse `values`; return a row for each whose `body` is the change, and the table of each that is one."""
+    """Parse `values`; return a row for each value, its `body` the change, and the table of each change."""
     parsed = [_read_one(value) for value in values]
     errors = {i: p for i, p in enumerate(parsed) if isinstance(p, UserError)}
     bodies = [None if i in errors else value for i, value in enumerate(values)]
@@ -61,13 +61,13 @@ def _read_one(value: bytes | None) -> SourceTable | UserError:
         value.decode()
         change = _decode(value)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as e:
-        return UserError(NOT_A_CHANGE, "it is no JSON of a change" if _is_of_values(e) else str(e))
+        return UserError(NOT_A_CHANGE, "the value is not a JSON change" if _is_of_values(e) else str(e))
     if change.source is not None and change.op is not None:
         return _named(change.source)
     if change.status is not None and change.id is not None:
         return _TRANSACTION
     return UserError(
-        NOT_A_CHANGE, "it has neither op and source (a change) nor status and id (a transaction)"
+        NOT_A_CHANGE, "the value has neither op and source (a change) nor status and id (a transaction)"
     )
 
 

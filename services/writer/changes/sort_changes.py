@@ -1,4 +1,4 @@
-"""SORT of a source's topics: each change goes to the landing table of its source's table."""
+"""SORT for a source's topics: routes each change to the landing table of its source's table."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -18,17 +18,17 @@ from shared import change_table
 def read_changes(
     part: PartitionSlice, source: SourceRoute
 ) -> tuple[Events, pa.RecordBatch, dict[Target, RowIndices]]:
-    """Return the changes of `part`: parsed, as rows, and the places of each table's."""
+    """Return the parsed changes of `part`, their rows, and the row indices of each table."""
     events, tables = read(part.rows.column("value").to_pylist())
     return events, landing.rows(part.rows, events.columns), _by_target(tables, source)
 
 
 def _by_target(tables: Sequence[SourceTable | None], source: SourceRoute) -> dict[Target, RowIndices]:
-    places: dict[SourceTable, list[int]] = defaultdict(list)
+    indices: dict[SourceTable, list[int]] = defaultdict(list)
     for i, table in enumerate(tables):
         if table is not None:
-            places[table].append(i)
-    return {_target(table, source): np.array(rows, dtype=np.int64) for table, rows in places.items()}
+            indices[table].append(i)
+    return {_target(table, source): np.array(rows, dtype=np.int64) for table, rows in indices.items()}
 
 
 def _target(table: SourceTable, source: SourceRoute) -> Target:

@@ -15,13 +15,13 @@ def offsets(column: pa.Array) -> np.ndarray[Any, np.dtype[np.int32]]:
 
 
 def joined(column: pa.Array) -> memoryview:
-    """Return the bytes of all elements, one after the other."""
+    """Return the concatenated bytes of all elements."""
     ends = offsets(column)
     return memoryview(column.buffers()[2] or b"")[int(ends[0]) : int(ends[-1])]
 
 
 def place_in(whole: bytes, raw: msgspec.Raw) -> tuple[int, int]:
-    """Return the start and end of `raw` in the `whole` that it is a view of."""
+    """Return the start and end of `raw`, which is a view of `whole`, within `whole`."""
     part = np.frombuffer(memoryview(raw), np.uint8)
     start = int(part.ctypes.data - np.frombuffer(whole, np.uint8).ctypes.data)
     assert whole[start : start + len(part)] == bytes(raw)  # noqa: S101 - it is a view
@@ -29,10 +29,10 @@ def place_in(whole: bytes, raw: msgspec.Raw) -> tuple[int, int]:
 
 
 class Pieces:
-    """Bytes cut at `bounds`, a row of places for each value: pieces that cover every byte; no copy."""
+    """Bytes cut at `bounds`, a row of positions per value; the pieces cover every byte, without a copy."""
 
     def __init__(self, bounds: np.ndarray[Any, np.dtype[Any]], end: int, raw: object) -> None:
-        """`end`: where the last piece of all ends in the bytes `raw`."""
+        """`end`: the end of the last piece in the bytes `raw`."""
         n, self._each = bounds.shape
         cuts = np.append(bounds.ravel(), end).astype(np.int32)
         self._pieces = pa.Array.from_buffers(
@@ -40,12 +40,12 @@ class Pieces:
         )
 
     def column(self, i: int) -> pa.BinaryArray:
-        """Return piece number `i` of each value; the last one goes on to where the next value starts."""
+        """Return piece number `i` of each value; the last piece extends to the start of the next value."""
         return self._pieces.take(pa.array(np.arange(i, len(self._pieces), self._each)))
 
     def equal(self, i: int, text: bytes) -> np.ndarray[Any, np.dtype[np.bool_]]:
         """Return which values have `text` as piece number `i`."""
-        found: np.ndarray[Any, np.dtype[np.bool_]] = pc.equal(
+        matches: np.ndarray[Any, np.dtype[np.bool_]] = pc.equal(
             self.column(i), pa.scalar(text, pa.binary())
         ).to_numpy(zero_copy_only=False)
-        return found
+        return matches

@@ -1,7 +1,7 @@
-"""Finds by halving which of many items make a step raise, so that only those are left out.
+"""Finds, by bisection, the items that make a step raise, so that only those items are excluded.
 
-An unforeseen exception is one event's fault only if its neighbours pass: when many fail, the
-step is at fault, and events are never parked for that (docs/adr, one record).
+An unexpected exception is the fault of one event only if its neighbours pass.  If many events fail, the
+step is at fault, and no event is parked (docs/adr, one record).
 """
 
 from collections import Counter
@@ -9,28 +9,28 @@ from collections.abc import Callable, Collection, Hashable, Mapping
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
-#: Most failures of one topic (or table): a constant, and one in so many that passed.
+#: Maximum failures of one topic (or table): a constant, plus one per `_ONE_IN` events that passed.
 _MIN: Final = 5
 _ONE_IN: Final = 10
-#: The same of all together.
+#: Maximum failures of all topics together, in the same form.
 _MIN_OF_ALL: Final = 20
 _ONE_IN_OF_ALL: Final = 100
-#: Events after which the counts are halved, so that they are of recent events.
+#: Events after which the counts are halved, so that recent events dominate.
 _WINDOW: Final = 10_000
 
 
 class Failed(NamedTuple):
-    """An event that failed: its topic or table, and what identifies it there."""
+    """An event that failed: its topic or table, and its identity there."""
 
     of: Hashable
     event: Hashable
 
 
 class Odds:
-    """Counts what passed a step in this process of late, and what failed.
+    """Counts the events that recently passed or failed a step in this process.
 
-    Each topic (each table, in PERSIST) is judged by its own events: one whose events all fail
-    does not use up what may fail of another.
+    Each topic (each table, in PERSIST) is evaluated by its own events: a topic whose events all fail
+    does not consume another topic's allowance of failures.
     """
 
     def __init__(self) -> None:
@@ -48,14 +48,14 @@ class Odds:
             self._passed = Counter({of: min(n, _WINDOW) // 2 for of, n in self._passed.items() if n > 1})
 
     def are_at_fault(self, failed: Collection[Failed], passed: Mapping[Any, int]) -> bool:
-        """Return whether the events that `failed` are at fault, and not the step; only then counts both."""
+        """Return whether the `failed` events, not the step, are at fault; only then count both."""
         together = self._failed | dict.fromkeys(failed)
-        seen = self._passed + Counter(passed)
-        of_all = min(seen.total(), _WINDOW)
+        totals = self._passed + Counter(passed)
+        of_all = min(totals.total(), _WINDOW)
         if not of_all or len(together) > _MIN_OF_ALL + of_all // _ONE_IN_OF_ALL:
-            return False  # not counted: the same events are tried again, and would count again
+            return False  # not counted: the same events are retried, and would count twice
         known = Counter(f.of for f in together)
-        if any(known[of] > _MIN + seen[of] // _ONE_IN for of in {f.of for f in failed}):
+        if any(known[of] > _MIN + totals[of] // _ONE_IN for of in {f.of for f in failed}):
             return False
         self._failed = together
         self.passed(passed)
@@ -65,10 +65,10 @@ class Odds:
 def halve(
     items: int, work: Callable[[int, int], None], passes_on: tuple[type[BaseException], ...]
 ) -> dict[int, Exception]:
-    """Call `work(start, end)` for `items` items, and again for each half of a range where it raises.
+    """Call `work(start, end)` for `items` items, and again for each half of a range for which it raises.
 
-    Returns, by index, the exceptions of items for which it raises alone.  Raises exceptions of
-    `passes_on` at once, and an item's exception when more fail than can be their own fault.
+    Return the exceptions of single items, by index.  Raise exceptions of `passes_on` at once, and an
+    item's exception if too many items fail for the fault to be theirs.
     """
     failed: dict[int, Exception] = {}
 

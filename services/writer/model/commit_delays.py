@@ -1,4 +1,4 @@
-"""How long events took from their receipt to the commit of their rows, counted by ranges of seconds."""
+"""Counts events by the seconds between their receipt and the commit of their rows."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
@@ -10,35 +10,35 @@ import pyarrow.compute as pc
 
 from services.writer.model.targets import Target
 
-#: Upper bounds in seconds; what took longer is in one range more.
+#: Upper bounds in seconds; longer delays count in one further range.
 BOUNDS: Final = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 _MICROSECONDS: Final = 1e6
-#: A record that claims to be older says nothing of how long it took, and would be all of a sum.
+#: Maximum delay in seconds.  A record that claims to be older has a wrong time and would dominate a sum.
 LONGEST: Final = 30 * 86400.0
 
 
 class CommitDelays(NamedTuple):
-    """The delays of the events of one topic that one transaction put into one table."""
+    """The delays of one topic's events that one transaction wrote to one table."""
 
     database: str
     table: str
     topic: str
-    #: Events by range of `BOUNDS`, an upper bound included.
+    #: Number of events in each range of `BOUNDS`, upper bounds included.
     counts: Sequence[int]
     #: The sum of all delays.
     seconds: float
 
 
 def times_of(rows: pa.Table, mask: "np.ndarray[Any, np.dtype[np.bool_]]") -> pa.Table:
-    """Return what `measure` needs of those `rows` that the `mask` selects."""
+    """Return the columns that `measure` needs of the `rows` that the `mask` selects."""
     times = rows.select(["_topic", "_received_at"])
     return times if mask.all() else times.filter(pa.array(mask))
 
 
 def measure(landed: Iterable[tuple[Target, pa.Table]], committed: float) -> Iterator[CommitDelays]:
-    """Yield the delays of rows that were `committed` then (Unix seconds), by table and topic.
+    """Yield the delays, by table and topic, of rows whose commit time is `committed` (Unix seconds).
 
-    A gateway whose clock is ahead gives no negative delay.  Costs nothing per event in Python.
+    A gateway whose clock is ahead causes no negative delay.  Costs no Python operation per event.
     """
     for target, times in landed:
         for topic, received in _by_topic(times):

@@ -1,4 +1,4 @@
-"""The errors that end a writer for good, and the exit codes that tell its supervisor."""
+"""The errors that end a writer permanently, and the exit codes for its supervisor."""
 
 import logging
 from typing import Final
@@ -20,12 +20,12 @@ _MESSAGES: Final = {
 
 
 def ends(error: InfrastructureError) -> bool:
-    """Return whether a restart of this writer could not help after `error`."""
+    """Return whether `error` is permanent, so that a restart of this writer cannot help."""
     return error.fault in _CODES
 
 
 def code_of(error: InfrastructureError) -> int:
-    """Return the exit code for an error for which `ends` is true, and log it."""
+    """Return the exit code for `error`, for which `ends` is true; log the error."""
     code = _CODES[error.fault]
     log.error(_MESSAGES[code], extra={"reason": error.detail})
     return code

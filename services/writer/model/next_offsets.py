@@ -9,19 +9,19 @@ from services.writer.model.offsets import Incarnation, Partition
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """The next offset to plan of a partition, and of which incarnation of its topic."""
+    """The next offset to plan of a partition, and the topic generation (`topic_id`) that it belongs to."""
 
     topic_id: str
     next_offset: int
 
 
 class Committed(NamedTuple):
-    """The offset that the group committed, and of which incarnation; empty: the topic's present one."""
+    """The offset that the group committed, and its topic generation; empty: the current generation."""
 
     offset: int
     incarnation: str = ""
 
 
 def by_incarnation(positions: Mapping[Partition, Position]) -> dict[Incarnation, int]:
-    """Return the next offsets to plan, by incarnation."""
+    """Return the next offsets to plan, by partition of a topic generation."""
     return {Incarnation(position.topic_id, p): position.next_offset for p, position in positions.items()}

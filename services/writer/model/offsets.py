@@ -1,4 +1,4 @@
-"""Partitions, their incarnations and ranges of offsets; and the fair share of partitions in a batch."""
+"""Partitions, their topic generations and offset ranges; and the fair share of partitions in a batch."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Partition(NamedTuple):
-    """A topic's partition, by the topic's name."""
+    """A partition, identified by its topic's name and its number."""
 
     topic: str
     number: int
@@ -16,10 +16,10 @@ class Partition(NamedTuple):
 
 
 class Incarnation(NamedTuple):
-    """A partition of one incarnation of its topic, which is identified by Kafka's UUID `topic_id`.
+    """A partition of one topic generation, which Kafka's UUID `topic_id` identifies.
 
-    A topic that was deleted and recreated under the same name starts its offsets again, and the
-    ledger must not take one for the other.
+    The offsets of a topic that was deleted and recreated under the same name start at 0 again, so the
+    ledger must distinguish the generations.
     """
 
     topic_id: str
@@ -28,7 +28,7 @@ class Incarnation(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Offsets `start` (included) to `end` (excluded) of one partition of one incarnation of a topic."""
+    """Offsets `start` (included) to `end` (excluded) of one partition of one topic generation."""
 
     topic_id: str
     partition: Partition
@@ -37,7 +37,7 @@ class Range:
 
     @property
     def incarnation(self) -> Incarnation:
-        """The incarnation of which these are offsets."""
+        """The partition and topic generation of these offsets."""
         return Incarnation(self.topic_id, self.partition)
 
     def covers(self, other: "Range") -> bool:
@@ -52,10 +52,10 @@ class Range:
 
 
 def share(backlog: Mapping[Partition, tuple[int, int]], limit: int) -> dict[Partition, tuple[int, int]]:
-    """Choose at most `limit` offsets of `backlog` (partition to start and end), fairly.
+    """Return at most `limit` offsets of `backlog` (partition to start and end), chosen fairly.
 
-    Small backlogs are taken whole and the rest is split evenly among the others, so that
-    a hot partition starves none (max-min fairness).
+    Small backlogs are included whole and the rest is split evenly among the others, so that
+    a hot partition starves no other (max-min fairness).
     """
     shares: dict[Partition, tuple[int, int]] = {}
     left = limit

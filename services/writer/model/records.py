@@ -1,4 +1,4 @@
-"""What a task reads, as columns, and FILTER: which of it is for this writer."""
+"""The records that a task reads, as columns, and FILTER, which selects the records for this writer."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -13,10 +13,10 @@ from services.writer.model import arrow_bytes
 from services.writer.model.offsets import Partition
 from shared import wire
 
-#: What a task receives, a row for each record of its ranges, in offset order per partition.
-#: `context`: the bytes of the context header, or `USUAL` for the usual ones, or `LARGE` where the
-#: record's headers are not carried; without that header nobody asks for a record, and its value is
-#: not carried.
+#: Columns of a task's input: a row for each record of its ranges, in offset order per partition.
+#: `context`: the bytes of the context header, or `USUAL` for the usual bytes, or `LARGE` if the record's
+#: headers are not carried.  A record without that header is not for this writer, so its value is not
+#: carried.
 ARRIVALS: Final = pa.schema(
     [
         ("topic", pa.string()),
@@ -28,34 +28,34 @@ ARRIVALS: Final = pa.schema(
         ("context", pa.binary()),
     ]
 )
-#: Columns whose length is a client's affair; the others have about so many bytes a record.
+#: Columns whose length a client decides, and the approximate bytes per record of the other columns.
 _BYTES: Final = ("value", "received_at", "context")
 _FIXED_BYTES: Final = 64
 _TIME: Final = pa.timestamp("us", "UTC")
 #: Microseconds since 1970: the years 1 to 9999 in UTC.
 _FIRST_TIME: Final = -62_135_596_800_000_000
 _LAST_TIME: Final = 253_402_300_799_999_999
-#: Headers that are cast by themselves when one of them is no time.
+#: Number of headers in one cast after a cast of all has failed.
 _TIMES_TOGETHER: Final = 64
-#: A record's `timestamp` is its client's word, any 64 bits of milliseconds: one outside of these,
-#: which Python and Postgres can tell, is taken for the nearer of them.
+#: Bounds of a record's `timestamp`, which a client sets to any 64 bits of milliseconds.  A time outside the
+#: bounds, which Python and Postgres can represent, is clamped to the nearer bound.
 FIRST_MS: Final = 0
 LAST_MS: Final = 253_402_300_799_999
-#: No JSON is empty: it stands for the bytes that nearly every context header has.
+#: Stands for the bytes of nearly every context header; no JSON is empty.
 USUAL: Final = b""
-#: No JSON either; a header that has these very bytes says nothing, and arrives as none.
+#: Stands for headers that are too large; not JSON.  A header with exactly these bytes arrives as absent.
 LARGE: Final = b"\0"
 
 
 class Headers(NamedTuple):
-    """What arrives of a record's headers: `context` and `received_at` of `ARRIVALS`."""
+    """The columns of `ARRIVALS` that come from a record's headers: `context` and `received_at`."""
 
     context: bytes | None
     received_at: bytes | None
 
     @classmethod
     def of(cls, headers: Mapping[str, bytes | None]) -> Self:
-        """Return what arrives of `headers`."""
+        """Return the two columns for `headers`."""
         context, received_at = headers.get(wire.HEADER_CONTEXT), headers.get(wire.HEADER_RECEIVED_AT)
         if len(context or b"") + len(received_at or b"") > wire.MAX_HEADER_BYTES:
             return cls(LARGE if context and context != LARGE else None, None)
@@ -81,17 +81,20 @@ class PartitionSlice:
 
     @property
     def size(self) -> int:
-        """About the bytes of its records, exact in what a client may make large; asking Arrow costs more."""
+        """Approximate bytes of its records; exact for the columns whose length a client decides.
+
+        Arrow's own computation costs more.
+        """
         ends = [arrow_bytes.offsets(self.rows.column(name)) for name in _BYTES] if len(self) else []
         return len(self) * _FIXED_BYTES + sum(int(each[-1] - each[0]) for each in ends)
 
     def only(self, offsets: Collection[int]) -> "PartitionSlice":
-        """The records at `offsets`."""
+        """Return the records at `offsets`."""
         mask = pc.is_in(self.rows.column("offset"), pa.array(sorted(offsets), pa.int64()))
         return PartitionSlice(self.partition, self.rows.filter(mask))
 
     def wanted(self) -> "PartitionSlice":
-        """The records that carry the writer's filter in their `context` header, or one that nobody reads."""
+        """Return the records whose `context` header carries the writer's filter, or is too large to read."""
         contexts = self.rows.column("context")
         wanted = pc.equal(contexts, USUAL).fill_null(False)
         if wanted.true_count == len(wanted):
@@ -101,7 +104,7 @@ class PartitionSlice:
 
 
 def wanted_of(parts: Sequence[PartitionSlice]) -> list[PartitionSlice]:
-    """FILTER: what is wanted of each of `parts`; usually all of all, which one look tells."""
+    """FILTER: return the wanted records of each of `parts`; usually all, which one comparison shows."""
     contexts = [part.rows.column("context") for part in parts]
     if contexts and pc.all(pc.equal(pa.concat_arrays(contexts), USUAL), skip_nulls=False).as_py():
         return list(parts)
@@ -109,20 +112,20 @@ def wanted_of(parts: Sequence[PartitionSlice]) -> list[PartitionSlice]:
 
 
 def rows_by_topic(read: Iterable[PartitionSlice]) -> Counter[str]:
-    """How many records of each topic were `read`."""
-    found: Counter[str] = Counter()
+    """Return the number of records of each topic in `read`."""
+    counts: Counter[str] = Counter()
     for run in read:
-        found[run.partition.topic] += len(run)
-    return found
+        counts[run.partition.topic] += len(run)
+    return counts
 
 
 def values_of(read: Iterable[PartitionSlice]) -> Iterator[pa.Array]:
-    """The values of what was `read`."""
+    """Yield the values of the records in `read`."""
     return (run.rows.column("value") for run in read)
 
 
 def cut(read: Iterable[PartitionSlice], start: int, end: int) -> Iterator[PartitionSlice]:
-    """The records at the places from `start` to `end` of all that were `read`."""
+    """Yield the records at positions `start` to `end` among all records in `read`."""
     at = 0
     for run in read:
         first, last = max(start - at, 0), min(end - at, len(run))
@@ -132,7 +135,7 @@ def cut(read: Iterable[PartitionSlice], start: int, end: int) -> Iterator[Partit
 
 
 def _means_us(context: bytes) -> bool:
-    """Return whether other bytes are the same JSON as the usual ones, or may have been."""
+    """Return whether `context` is the same JSON as the usual bytes, or is too large to know."""
     if context == LARGE:
         return True
     try:
@@ -142,13 +145,13 @@ def _means_us(context: bytes) -> bool:
 
 
 def received_at(records: pa.RecordBatch) -> pa.Array:
-    """Return the gateway's header where it is a timestamp, else the timestamp of the Kafka record."""
+    """Return the gateway's header if it is a timestamp, otherwise the timestamp of the Kafka record."""
     headers = _within_years(_as_times(records.column("received_at")))
     return pc.coalesce(headers, records.column("timestamp"))
 
 
 def _within_years(times: pa.Array) -> pa.Array:
-    """Return null for times outside the years 1 to 9999, which few clients of Postgres can read."""
+    """Replace times outside the years 1 to 9999 by null, because few clients of Postgres can read them."""
     moments = times.cast(pa.int64())
     bounds = pc.min_max(moments)
     first, last = bounds["min"].as_py(), bounds["max"].as_py()
@@ -159,7 +162,7 @@ def _within_years(times: pa.Array) -> pa.Array:
 
 
 def _as_times(headers: pa.Array) -> pa.Array:
-    """Return null for another client's header, in a format of its own; few neighbours pay for it."""
+    """Return `headers` as times, null for a header in another client's format; costs a few more casts."""
     try:
         return headers.cast(pa.string()).cast(_TIME)
     except pa.ArrowInvalid:

@@ -1,9 +1,9 @@
-"""The routes: one immutable snapshot of where events go, by which a whole batch is sorted.
+"""The routes: one immutable snapshot of the tables that events go to; a whole batch is sorted by it.
 
-The driver takes it once per batch and keeps it by its digest in `onramp.settled`, so that
-a range which a dead writer had planned is finished under the routes that it was planned with.
+The driver takes the snapshot once per batch and stores it by its digest in `onramp.settled`.  So a
+range that a dead writer planned is finished under the routes of its plan.
 
-Patterns are globs (`*`, `?`, `[…]`) that must match whole and in exact case.
+Patterns are globs (`*`, `?`, `[…]`) that must match the whole name, case-sensitively.
 """
 
 from dataclasses import KW_ONLY, dataclass, field, fields
@@ -36,8 +36,8 @@ OPEN_SCHEMAS: Final = landing_table.OPEN_SCHEMAS
 class RoutedDatabase:
     """A configured database as messages address it: its public name, and the schemas that are open to them.
 
-    `name` is the vanity.  `dbname` is the database's own name where that differs: a
-    destination may have either in its `database`, and nothing else.
+    `name` is the vanity.  `dbname` is the database's own name if that differs.  The `database` of a
+    destination must be one of the two.
     """
 
     name: str
@@ -47,7 +47,7 @@ class RoutedDatabase:
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """Packets on topics that match `topic` may address tables that match the other patterns."""
+    """Permits packets on topics that match `topic` to address tables that match the other patterns."""
 
     topic: str
     database: str = "*"
@@ -57,7 +57,7 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class EventRoute:
-    """Events of this name go to this table; without a table, to their landing table in that database."""
+    """A route of an event name to a table; without a table, to its landing table in the database."""
 
     event_name: str
     database: str
@@ -67,7 +67,7 @@ class EventRoute:
 
 @dataclass(frozen=True, slots=True)
 class SourceRoute:
-    """The changes of this source land in this database."""
+    """A route of a source's changes to a database."""
 
     name: str
     database: str
@@ -75,9 +75,9 @@ class SourceRoute:
 
 @dataclass(frozen=True, slots=True)
 class Contract:
-    """The rule for fields of an event that the tables which match these patterns have no column for.
+    """The rule for fields of an event without a column in the tables that match these patterns.
 
-    `freeze` parks the event; `discard` drops the fields and counts them.
+    `freeze` parks the event; `discard` drops and counts the fields.
     """
 
     unknown_fields: Literal["freeze", "discard"]
@@ -88,12 +88,12 @@ class Contract:
 
 @dataclass(frozen=True, slots=True)
 class Routes:
-    """Where events go, and where packets may.
+    """The tables that events go to, and the tables that packets may address.
 
-    `places` (the configured databases; the name is part of the stored format) empty: the default
-    database alone, with `OPEN_SCHEMAS`.  A topic that no grant
-    names may address the default database's `OPEN_SCHEMAS`, and nothing else: whoever may
-    write to a topic may then land where its events land, but in no other team's schema.
+    `places`: the configured databases (the name is part of the stored format).  If empty, only the default
+    database is configured, with `OPEN_SCHEMAS`.  A topic without a grant may address only the default
+    database's `OPEN_SCHEMAS`: a client with write access to a topic can then land where the topic's events
+    land, but in no other team's schema.
     """
 
     default_database: str
@@ -102,10 +102,10 @@ class Routes:
     _: KW_ONLY
     event_routes: tuple[EventRoute, ...] = ()
     contracts: tuple[Contract, ...] = ()
-    #: A packet that names more destinations than this is parked whole.
+    #: Maximum destinations of a packet; a packet with more is parked whole.
     max_destinations: int = 32
     sources: tuple[SourceRoute, ...] = ()
-    #: A cache and no part of the snapshot: orjson leaves out names that begin with an underscore.
+    #: A cache, not a part of the snapshot: orjson omits names that begin with an underscore.
     _digest: str = field(default="", init=False, repr=False, compare=False)
 
     def as_json(self) -> bytes:
@@ -120,20 +120,20 @@ class Routes:
 
     @property
     def digest(self) -> str:
-        """The snapshot's name, 16 hex digits of its SHA-256; computed once and pickled with it."""
+        """The snapshot's identifier: 16 hex digits of its SHA-256, computed once and pickled with it."""
         if not self._digest:
             object.__setattr__(self, "_digest", sha256(self.as_json()).hexdigest()[:16])
         return self._digest
 
     def unconfigured(self) -> frozenset[str]:
-        """Return the databases that the registry names and the writer's settings do not."""
+        """Return the databases that the registry names but the writer's settings do not configure."""
         if not self.places:
             return frozenset()
         named = {r.database for r in self.event_routes} | {s.database for s in self.sources}
         return frozenset(named - {p.name for p in self.places})
 
     def reachable(self, topic: str) -> set[str]:
-        """Return the names of all databases that a record on `topic` can be for."""
+        """Return the names of all databases that a record on `topic` can go to."""
         routed = {self.default_database, *(r.database for r in self.event_routes)}
         routed |= {s.database for s in self.sources if wire.is_change_topic(topic, s.name)}
         granted = [g for g in self.grants if fnmatchcase(topic, g.topic)]

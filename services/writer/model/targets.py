@@ -1,4 +1,4 @@
-"""A target: the table that an event lands in, of a configured database."""
+"""A target: the table of a configured database in which an event lands."""
 
 from typing import Final, NamedTuple
 
@@ -11,9 +11,9 @@ DISCARD: Final = "discard"
 class Target(NamedTuple):
     """A table of a configured database.
 
-    `typed`: an existing table whose columns take the fields of the data; else a landing table,
-    which is created when its first event arrives.  `unknown_fields`: the rule for fields that a
-    typed table has no column for, `freeze` (the event is parked) or `discard` (dropped and counted).
+    `typed`: an existing table with a column for each field of the data; otherwise a landing table,
+    which is created when its first event arrives.  `unknown_fields`: the rule for fields without a
+    column in a typed table, `freeze` (the event is parked) or `discard` (dropped and counted).
     """
 
     database: str
@@ -24,7 +24,7 @@ class Target(NamedTuple):
 
     @property
     def holds_changes(self) -> bool:
-        """Return whether it is the landing table of a source's changes; no message may address that schema."""
+        """Return whether this is a landing table of changes; its schema is closed to messages."""
         return not self.typed and self.schema == change_table.SCHEMA
 
     def __str__(self) -> str:

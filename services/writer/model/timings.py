@@ -1,4 +1,4 @@
-"""Measures what a task does, by step and table; the driver gets it as JSON in a report, for the metrics."""
+"""Measures a task's work by step and table; the task reports it to the driver as JSON, for the metrics."""
 
 import time
 from collections.abc import Iterator, Mapping
@@ -11,7 +11,7 @@ from shared.steps import Step
 
 
 class Done(NamedTuple):
-    """Rows that went through a step, and the seconds it took.  `topic` is empty when they are of several."""
+    """Rows that went through a step, and its seconds.  `topic` is empty if the rows are of several topics."""
 
     step: str
     topic: str
@@ -39,7 +39,7 @@ class StepTimings:
 
     @contextmanager
     def timed_by_topic(self, step: Step, rows: Mapping[str, int]) -> Iterator[None]:
-        """Measure the block as work of `step` on `rows` of each topic, which share its time by number."""
+        """Measure the block as work of `step` on `rows` of each topic; its time is divided by row counts."""
         start = time.perf_counter()
         yield
         seconds_a_row = (time.perf_counter() - start) / max(sum(rows.values()), 1)

@@ -171,7 +171,7 @@ def _decode_as(value: bytes, shape: Any, body: str) -> Any:
 
 
 def _record(event: Any, context: msgspec.Raw | None = None) -> Record:
-    """Convert a decoded event, with a time of any spelling and century.  Raise `UserError`."""
+    """Convert a decoded event, with a time of any spelling.  Raise `UserError`."""
     timestamp = envelope.as_utc(event.metadata.timestamp).isoformat().replace("+00:00", "Z")
     metadata = RawMetadata(event.metadata.id, timestamp, event.metadata.version)
     return Record(metadata, event.event_name, event.payload, pipeline_context=context)  # type: ignore[arg-type]

@@ -16,7 +16,7 @@ import pyarrow as pa
 from psycopg2 import sql
 from psycopg2.extensions import connection
 
-from services.writer.model.recent_values import RecentlySeen
+from services.writer.model.recent_keys import RecentKeys
 from services.writer.persist.copy import all_or_none, savepoint
 from services.writer.persist.insert import fill_stage
 from services.writer.persist.insert_spec import InsertResult, InsertSpec
@@ -25,8 +25,8 @@ from services.writer.postgres.sqlstates import UNIQUE_VIOLATION, Verdict, verdic
 from shared.errors import ID_REUSE
 
 #: By (address, table): this process met repeats, or rows that the table rejects, not long ago.
-_repeats: Final = RecentlySeen()
-_rejections: Final = RecentlySeen()
+_repeats: Final = RecentKeys()
+_rejections: Final = RecentKeys()
 #: OFFSET 0 keeps the planner from a join that reads the whole table: each key is looked up by itself.
 _EXISTING: Final = "SELECT s.n FROM {stage} s WHERE EXISTS (SELECT FROM {table} new WHERE {same} OFFSET 0)"
 
@@ -57,7 +57,7 @@ def copy_first(
         out.landed[left[inserted.landed]] = True
         out.errors |= {int(left[i]): error for i, error in inserted.errors.items()}
         # An id with another body is a repeat to COPY, which needs no reason to be avoided next time.
-        _rejections.update(table, seen=any(e.fault is not ID_REUSE for e in inserted.errors.values()))
+        _rejections.update(table, occurred=any(e.fault is not ID_REUSE for e in inserted.errors.values()))
     return out
 
 
@@ -76,7 +76,7 @@ def _copied(
     if sqlstate == UNIQUE_VIOLATION and not asked:
         new = _new(conn, spec, rows)
         sqlstate = sqlstate if new.all() else _copy(conn, rows, new, copy)
-    _repeats.update(table, seen=not new.all())
+    _repeats.update(table, occurred=not new.all())
     return new if sqlstate is None else np.zeros(rows.num_rows, dtype=bool)
 
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 from psycopg2 import sql
 from psycopg2.extensions import connection
 
-from services.writer.model.recent_values import RecentlySeen
+from services.writer.model.recent_keys import RecentKeys
 from services.writer.model.targets import Target
 from services.writer.model.timings import StepTimings
 from services.writer.persist import copy_new_rows, landing
@@ -54,7 +54,7 @@ BEGIN{inserts}
     END IF;
 END""")
 #: By address: the server did not take the statement, for no row's fault.
-_refusals: Final = RecentlySeen()
+_refusals: Final = RecentKeys()
 
 
 def land(
@@ -70,7 +70,7 @@ def land(
     """
     landing.ensure_tables(conn, database, [t.table for t in tables if not (t.typed or t.holds_changes)])
     if _refusals.contains(database.dsn):
-        _refusals.update(database.dsn, seen=False)
+        _refusals.update(database.dsn, occurred=False)
         return frozenset()
     small = {t: pieces for t, pieces in tables.items() if _is_small(pieces) and _is_plain(database, t)}
     if len(small) < _FEWEST_TABLES:
@@ -81,7 +81,7 @@ def land(
     except psycopg2.Error as e:
         if conn.closed:
             raise
-        _refusals.update(database.dsn, seen=e.pgcode != UNIQUE_VIOLATION)
+        _refusals.update(database.dsn, occurred=e.pgcode != UNIQUE_VIOLATION)
         return frozenset()
     return frozenset(small)
 

@@ -1,1 +1,1 @@
-"""SORT: to which tables an event goes."""
+"""SORT: finds the tables that an event goes to."""

@@ -1,8 +1,8 @@
-"""Checks a packet's destinations: which tables it may land in, and why the others are rejected.
+"""Checks a packet's destinations: finds the permitted tables, and the reason why others are rejected.
 
-No database is asked: names are compared with the configuration and with the topic's grants, and
-nothing in a message is ever resolved, connected to or repeated in an error.  Whether a table
-exists, and what it takes, PERSIST learns from the database.
+The check uses no database: it compares names with the configuration and with the topic's grants.  No part
+of a message is ever resolved, connected to or repeated in an error.  PERSIST finds out from the database
+whether a table exists and which values it accepts.
 """
 
 from dataclasses import dataclass, field
@@ -25,12 +25,12 @@ from shared.errors import (
 
 SUPPORTED: Final = "postgres"
 _LIST: Final = "/pipeline_context/destinations"
-#: Postgres cuts longer names, and another table could have the shorter one.
+#: Maximum bytes of a name.  Postgres truncates longer names, and another table could have the short name.
 _LONGEST_NAME_BYTES: Final = 63
 
 
 class Destination(msgspec.Struct, forbid_unknown_fields=True):
-    """One destination.  No field of it can carry a host, a DSN or an option."""
+    """One destination.  No field can carry a host, a DSN or an option."""
 
     type: str
     schema: str
@@ -47,18 +47,18 @@ class _Context(msgspec.Struct):
 
 @dataclass(slots=True)
 class Destinations:
-    """The tables that a packet goes to, each once, and its rejected destinations: (JSON Pointer, error)."""
+    """A packet's tables, each once, and its rejected destinations as (JSON Pointer, error)."""
 
     targets: list[Target] = field(default_factory=list)
     rejected: list[tuple[str, UserError]] = field(default_factory=list)
-    #: The JSON Pointers at which `targets` are named first.
+    #: The JSON Pointers of the first mention of each of `targets`.
     pointers: list[str] = field(default_factory=list)
 
 
 def destinations(context: bytes, topic: str, routing: RouteLookup) -> Destinations:
     """Resolve the destinations of a packet on `topic` with this `pipeline_context`.
 
-    A list that cannot be read is rejected as a whole, under the pointer "".  A table that
+    A list that cannot be parsed is rejected as a whole, under the pointer "".  A table that
     is named twice is one destination.
     """
     out = Destinations()
@@ -127,7 +127,7 @@ def _database(destination: Destination, routing: RouteLookup) -> str:
 
 
 def _check_name(name: str, pointer: str) -> None:
-    """Reject a name that Postgres would truncate or misread; the catalogue tells whether others exist."""
+    """Reject a name that Postgres would truncate or misread; the catalog decides whether others exist."""
     if not name or "\0" in name or len(name.encode()) > _LONGEST_NAME_BYTES:
         raise UserError(
             BAD_DESTINATION, f"a name has 1 to {_LONGEST_NAME_BYTES} bytes and no NUL character", pointer

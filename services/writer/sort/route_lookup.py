@@ -1,7 +1,7 @@
-"""Indexes routes for look-ups: once for each state of the registry, not for each slice of records.
+"""Indexes routes for look-ups: once per state of the registry, not once per slice of records.
 
-With a thousand event types the routes are thousands of entries and patterns, and a task
-sorts a slice for each of its partitions.  A worker caches the indexes from batch to batch.
+With a thousand event types the routes have thousands of entries and patterns, and a task
+sorts one slice per partition.  A worker caches the indexes from batch to batch.
 """
 
 import re
@@ -28,20 +28,20 @@ from shared import wire
 
 _Matches = Callable[[str], object]
 _WILD: Final = frozenset("*?[")
-#: Indexes that a process caches: today's routes, and those of unfinished plans and waiting events.
-_KEPT: Final = 8
-_kept: dict[str, "RouteLookup"] = {}
+#: Maximum cached indexes of a process: for the current routes, unfinished plans and waiting events.
+_MAX_CACHED: Final = 8
+_cache: dict[str, "RouteLookup"] = {}
 _lock: Final = threading.Lock()
 
 
 class RouteLookup:
-    """Answers where events go, and where packets may go, under `routes`."""
+    """Looks up the tables that events go to, and the tables that packets may address, under `routes`."""
 
     def __init__(self, routes: Routes) -> None:
         self.max_destinations: Final = routes.max_destinations
         self._default = routes.default_database
         databases = routes.places or (RoutedDatabase(routes.default_database),)
-        self._databases = {d.name: d for d in reversed(databases)}  # of two with one name the first counts
+        self._databases = {d.name: d for d in reversed(databases)}  # the first of two with one name counts
         self._routes: dict[str, list[EventRoute]] = defaultdict(list)
         for route in routes.event_routes:
             self._routes[route.event_name].append(route)
@@ -58,11 +58,11 @@ class RouteLookup:
         return next((s for s in self._sources if wire.is_change_topic(topic, s.name)), None)
 
     def database(self, name: str) -> RoutedDatabase | None:
-        """Return the configured database of this vanity."""
+        """Return the configured database with this vanity."""
         return self._databases.get(name)
 
     def tables_of(self, event_name: str) -> tuple[Target, ...]:
-        """Return the tables that events of this name go to, each once: by default its landing table."""
+        """Return the tables that events of this name go to, each once; by default the landing table."""
         if event_name not in self._routes:
             return (Target(self._default, landing.SCHEMA, event_name),)
         if event_name not in self._tables:
@@ -101,7 +101,7 @@ class _Tables:
 
 
 class _Contracts:
-    """Contracts in their order, those without a wildcard indexed by their table's name."""
+    """Contracts in order; contracts without a wildcard are indexed by their table's name."""
 
     def __init__(self, contracts: tuple[Contract, ...]) -> None:
         self._by_table: dict[str, list[tuple[int, _Tables, str]]] = defaultdict(list)
@@ -111,25 +111,25 @@ class _Contracts:
             entries.append((i, _Tables(contract), contract.unknown_fields))
 
     def of(self, target: Target) -> str:
-        """Return `freeze` or `discard`, for fields that `target` has no column for."""
+        """Return `freeze` or `discard`, the rule for fields without a column in `target`."""
         lists = (self._by_table.get(target.table, ()), self._others)
         first = [next(((i, rule) for i, t, rule in entries if t.cover(target)), None) for entries in lists]
         return min((f for f in first if f), default=(0, FREEZE))[1]
 
 
 def lookup_for(routes: Routes) -> RouteLookup:
-    """Return the index of `routes`, from the cache of the last `_KEPT` used if it is there."""
+    """Return the index of `routes`, from the cache of the `_MAX_CACHED` last used indexes if possible."""
     with _lock:
-        if (lookup := _kept.pop(routes.digest, None)) is None:
+        if (lookup := _cache.pop(routes.digest, None)) is None:
             lookup = RouteLookup(routes)
-            while len(_kept) >= _KEPT:
-                del _kept[next(iter(_kept))]
-        _kept[routes.digest] = lookup  # the last one used comes last
+            while len(_cache) >= _MAX_CACHED:
+                del _cache[next(iter(_cache))]
+        _cache[routes.digest] = lookup  # the most recently used index comes last
         return lookup
 
 
 def _matcher(pattern: str) -> _Matches:
-    """Return a test of names against the glob, whole and case-sensitive; fnmatch caches only 256 patterns."""
+    """Return a case-sensitive test of whole names against the glob; fnmatch caches only 256 patterns."""
     if _WILD & set(pattern):
         return re.compile(translate(pattern)).match
     return partial(eq, pattern)

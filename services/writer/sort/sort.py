@@ -1,8 +1,8 @@
-"""SORT: finds the tables that an event goes to, or why a destination of it is rejected.
+"""SORT: finds the tables that an event goes to, and the reason why a destination is rejected.
 
-A packet names its tables itself, as far as its topic's grants allow; an envelope goes where its
-event name is routed, else to that name's landing table.  Slices are sorted as columns: values are
-parsed hundreds at a time, and each table's rows are built a whole column at once.
+A packet names its tables, within its topic's grants.  An envelope goes to the routes of its event name, or
+without a route to that name's landing table.  Slices are sorted as columns: values are parsed hundreds at a
+time, and each table's rows are built by whole columns.
 """
 
 from collections import defaultdict
@@ -27,16 +27,16 @@ from services.writer.sort.route_lookup import RouteLookup, lookup_for
 from shared import wire
 from shared.errors import RECORD_HEADERS_TOO_LARGE, UserError
 
-#: What rows have of their records, beside the value.
+#: The columns of a record, in addition to the value, that its row needs.
 _JOINED: Final = ["topic", "partition", "offset", "received_at", "timestamp"]
 
 
 @dataclass(frozen=True, slots=True)
 class Unroutable:
-    """An event, or one destination of it, that is parked without a database.
+    """An event, or one of its destinations, that is parked without a database.
 
     `destination` is the JSON Pointer to that destination in the packet, empty for the whole
-    event: an event can be parked for several of its destinations and land in the others.
+    event: an event can be parked for some of its destinations and land in the others.
     """
 
     offset: int
@@ -49,17 +49,17 @@ class Unroutable:
 
 @dataclass(slots=True)
 class Sorted:
-    """The result of one slice: each (event, destination) is in exactly one of the two."""
+    """The result of one slice: each (event, destination) is in exactly one of the two fields."""
 
     tables: dict[Target, pa.RecordBatch] = field(default_factory=dict)
     unroutable: list[Unroutable] = field(default_factory=list)
 
     def events_unroutable(self) -> int:
-        """Count the events that have no destination left."""
+        """Return the number of events without a valid destination."""
         return len({u.offset for u in self.unroutable} - self._routed()) if self.unroutable else 0
 
     def events(self) -> int:
-        """Count the events in either of the two, each once."""
+        """Return the number of events in either field, each counted once."""
         if len(self.tables) == 1 and not self.unroutable:
             return sum(rows.num_rows for rows in self.tables.values())
         return len(self._routed() | {u.offset for u in self.unroutable})
@@ -69,10 +69,10 @@ class Sorted:
 
 
 class _Sorting:
-    """Collects, for one slice, the row indices of each table and what goes nowhere."""
+    """Collects, for one slice, the row indices of each table and the events without a table."""
 
     def __init__(self, source: PartitionSlice, events: Events, routing: RouteLookup) -> None:
-        """`events`: the slice's own, in its order."""
+        """`events`: the events of `source`, in its order."""
         self._source = source
         self._events = events
         self._routing = routing
@@ -90,7 +90,7 @@ class _Sorting:
             self._route_by_context(indices, context)
 
     def place(self, indices: Mapping[Target, RowIndices]) -> None:
-        """Take the targets of changes, which `read_changes` tells."""
+        """Add the targets of changes, as `read_changes` returns them."""
         self._reject_unread()
         for target, of_target in indices.items():
             self._indices[target].append(of_target)
@@ -103,12 +103,12 @@ class _Sorting:
         }
 
     def unroutable(self) -> list[Unroutable]:
-        """Return what goes nowhere, by offset."""
+        """Return the events and destinations that are rejected, by offset."""
         if not self._rejected:
             return []
         rejected = sorted(self._rejected, key=lambda r: r[0])
-        places = pa.array([i for i, _, _ in rejected])
-        records, events = self._source.rows.take(places), self._events.columns.take(places)
+        indices = pa.array([i for i, _, _ in rejected])
+        records, events = self._source.rows.take(indices), self._events.columns.take(indices)
         metadata = (events.column(name).to_pylist() for name in ("id", "event_name", "version"))
         offsets, values = records.column("offset").to_pylist(), records.column("value").to_pylist()
         return [
@@ -135,7 +135,7 @@ class _Sorting:
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """Slices, the events and the rows of all their records, one after the other; there is one at least."""
+    """At least one slice, and the events and rows of all slices' records, concatenated."""
 
     slices: Sequence[PartitionSlice]
     events: Events
@@ -145,7 +145,7 @@ class Parsed:
 def sort(slices: Sequence[PartitionSlice], routes: Routes) -> Iterator[Sorted]:
     """Sort the records of each slice by their destinations under `routes`; yield a result for each, in order.
 
-    Nothing is dropped: each event is in its slice's result (asserted).
+    No event is dropped: each event is in its slice's result (asserted).
     """
     if not slices:
         return
@@ -158,13 +158,13 @@ def sort(slices: Sequence[PartitionSlice], routes: Routes) -> Iterator[Sorted]:
 
 
 def parse(slices: Sequence[PartitionSlice]) -> Parsed:
-    """Parse the records of `slices` together, because each of a hundred partitions may have only a few."""
+    """Parse the records of `slices` together, because each of a hundred partitions may have few records."""
     events = _read(slices)
     return Parsed(slices, events, landing.rows(_records(slices), events.columns))
 
 
 def sort_parsed(parsed: Parsed, routes: Routes) -> Iterator[Sorted]:
-    """Sort what was parsed, as `sort` does."""
+    """Sort parsed records as `sort` does."""
     routing, start = lookup_for(routes), 0
     for one in parsed.slices:
         sorting = _Sorting(one, parsed.events.slice(start, len(one)), routing)
@@ -181,14 +181,14 @@ def _sort_changes(part: PartitionSlice, source: SourceRoute, routing: RouteLooku
 
 
 def _records(slices: Sequence[PartitionSlice]) -> pa.RecordBatch:
-    """Join the slices' records, without their values, which are in the events."""
+    """Concatenate the slices' records without their values, which the events contain."""
     return pa.RecordBatch.from_arrays(
         [pa.concat_arrays([each.rows.column(name) for each in slices]) for name in _JOINED], names=_JOINED
     )
 
 
 def _read(slices: Sequence[PartitionSlice]) -> Events:
-    """Parse the values; a record whose headers were too large to carry is no event, whatever its value."""
+    """Parse the values; a record whose headers were too large to carry is invalid regardless of its value."""
     values = pa.concat_arrays([each.rows.column("value") for each in slices])
     large = pc.equal(pa.concat_arrays([each.rows.column("context") for each in slices]), LARGE)
     if not pc.any(large).as_py():
@@ -201,14 +201,14 @@ def _read(slices: Sequence[PartitionSlice]) -> Events:
 def _headers_too_large() -> UserError:
     detail = (
         f"{wire.HEADER_CONTEXT} and {wire.HEADER_RECEIVED_AT} have more than {wire.MAX_HEADER_BYTES:,} "
-        f"bytes together, or there are more than {wire.MAX_HEADERS} headers; the record's value is kept, "
+        f"bytes together, or there are more than {wire.MAX_HEADERS} headers; the record's value is stored, "
         "its headers are not"
     )
     return UserError(RECORD_HEADERS_TOO_LARGE, detail)
 
 
 def _sorted(sorting: _Sorting, rows: pa.RecordBatch) -> Sorted:
-    """Return the result of what was routed; `rows` are the slice's own, in its order."""
+    """Return the result of `sorting`; `rows` are the slice's rows, in its order."""
     out = Sorted(unroutable=sorting.unroutable())
     for target, indices in sorting.indices().items():
         out.tables[target] = rows if len(indices) == len(sorting) else rows.take(pa.array(indices))
