@@ -1,1 +1,1 @@
-"""PERSIST: rows into tables by COPY or INSERT, each row with exactly one outcome."""
+"""PERSIST: writes rows into tables by COPY or INSERT; each row has exactly one outcome."""

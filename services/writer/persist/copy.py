@@ -1,7 +1,7 @@
-"""COPYs rows into a table, the fast way, under a savepoint.
+"""COPYs rows into a table, the fast method, under a savepoint.
 
-In binary format where Onramp knows the column types, so that no value can be taken for a delimiter,
-an escape or the end of the data; as escaped text where the table's owner chose the types.
+The data are in binary format if Onramp knows the column types, so that no value can be mistaken for a
+delimiter, an escape or the end of the data.  They are escaped text if the table's owner chose the types.
 """
 
 import io
@@ -25,9 +25,9 @@ from services.writer.model.offsets import Partition
 from services.writer.postgres.sqlstates import Verdict, verdict
 
 _BUFFER_BYTES: Final = 1 << 20
-#: Rows that are encoded for COPY at a time.
+#: Rows encoded for COPY at a time.
 _ROWS: Final = 10_000
-#: Fewer rows than this are counted faster in Python than grouped by Arrow.
+#: Minimum rows to group by Arrow; Python counts fewer rows faster.
 _FEW: Final = 1_000
 _NULL: Final = "\\N"
 _BACKSLASH: Final = ord("\\")
@@ -39,7 +39,7 @@ Buffer = bytes | memoryview
 
 @contextmanager
 def savepoint(conn: connection) -> Iterator[None]:
-    """Roll back the block's statements, and nothing else, when it raises; costs two round trips."""
+    """Roll back only the block's statements if the block raises; costs two round trips."""
     with conn.cursor() as cursor:
         cursor.execute("SAVEPOINT onramp")
         try:
@@ -52,10 +52,10 @@ def savepoint(conn: connection) -> Iterator[None]:
 
 
 def all_or_none(conn: connection, rows: int, copy: Callable[[], int]) -> str | None:
-    """Run `copy` under a savepoint, so that all of `rows` (their number) land, or none of them.
+    """Run `copy` under a savepoint, so that all of `rows` (their number) land, or none.
 
-    Return None when all landed, else the SQLSTATE for which none did: "" when the table took
-    fewer rows than it was given.  Raise psycopg2's error when the rows are not at fault.
+    Return None if all landed, otherwise the SQLSTATE of the failure, which is "" if the table accepted
+    fewer rows than it was sent.  Raise psycopg2's error if the rows are not at fault.
     """
     try:
         with savepoint(conn):
@@ -70,11 +70,11 @@ def all_or_none(conn: connection, rows: int, copy: Callable[[], int]) -> str | N
 
 
 class MissingRowsError(Exception):
-    """A statement took fewer rows than it was given: a trigger or a rule swallowed some."""
+    """A statement wrote fewer rows than it was given: a trigger or a rule suppressed some."""
 
 
 def require_all(*, complete: bool) -> None:
-    """Raise `MissingRowsError` unless all rows were taken; within a savepoint, which it rolls back."""
+    """Raise `MissingRowsError` unless all rows were written; call it within the savepoint to roll back."""
     if not complete:
         raise MissingRowsError
 
@@ -82,17 +82,17 @@ def require_all(*, complete: bool) -> None:
 def copy_into(
     conn: connection, table: sql.Composable, rows: pa.Table, *, jsonb: frozenset[str] = frozenset()
 ) -> int:
-    """COPY `rows` in binary format into the columns of their names; those in `jsonb` hold JSON text.
+    """COPY `rows` in binary format into the columns of the same names; columns in `jsonb` hold JSON text.
 
-    Return how many rows the table took: fewer than were sent when a trigger swallowed some.
+    Return the number of rows written: fewer than were sent if a trigger suppressed some.
     """
     return _copy(conn, table, rows.column_names, "FORMAT binary", _encoded(rows, jsonb))
 
 
 def copy_texts(conn: connection, table: sql.Composable, rows: pa.Table) -> int:
-    """COPY `rows` of text (without NUL) into the columns of their names, whatever those columns' types.
+    """COPY `rows` of text (without NUL) into the columns of the same names, which may have any type.
 
-    Each type's own input function parses its text.  Returns how many rows the table took.
+    Each type's input function parses its text.  Return the number of rows written.
     """
     return _copy(conn, table, rows.column_names, "FORMAT text", _lines(rows))
 
@@ -112,19 +112,19 @@ def _copy(
 
 
 class _Stream(io.RawIOBase):
-    """A file whose pieces are made when they are read, so that a COPY is never in memory as a whole."""
+    """A file whose pieces are produced when they are read, so that a COPY is never in memory as a whole."""
 
     def __init__(self, pieces: Iterable[Buffer]) -> None:
         self._pieces = iter(pieces)
         self._left = memoryview(b"")
-        #: The error of making a piece; libpq would only report that it cancelled the statement.
+        #: The error while producing a piece; libpq reports only that it canceled the statement.
         self.error: Exception | None = None
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any, /) -> int:
-        """Fill `buffer` with the next bytes; return how many, 0 at the end."""
+        """Fill `buffer` with the next bytes; return their number, 0 at the end."""
         try:
             while not self._left:
                 self._left = memoryview(next(self._pieces)).cast("B")
@@ -139,7 +139,7 @@ class _Stream(io.RawIOBase):
 
 
 def _lines(rows: pa.Table) -> Iterator[Buffer]:
-    """Encode in COPY's text format, https://www.postgresql.org/docs/current/sql-copy.html."""
+    """Encode `rows` in COPY's text format, https://www.postgresql.org/docs/current/sql-copy.html."""
     for batch in rows.to_batches(max_chunksize=_ROWS):
         fields = [_escaped(column) for column in batch.columns]
         lines = pc.binary_join_element_wise(*fields, "\t", null_handling="replace", null_replacement=_NULL)
@@ -147,17 +147,17 @@ def _lines(rows: pa.Table) -> Iterator[Buffer]:
 
 
 def _escaped(column: pa.Array) -> pa.Array:
-    """Escape the backslashes and control characters that mean something to COPY."""
+    """Escape the backslashes and control characters that have a meaning to COPY."""
     raw = np.frombuffer(joined(column), np.uint8)
     if not ((raw == _BACKSLASH) | (raw < _SPACE)).any():
         return column
-    for sign, escape in _ESCAPES:  # the backslash first: the others' escapes hold one
+    for sign, escape in _ESCAPES:  # the backslash first: the other escapes contain one
         column = pc.replace_substring(column, sign, escape)
     return column
 
 
 def _encoded(rows: pa.Table, jsonb: frozenset[str]) -> Iterator[Buffer]:
-    """Encode in COPY's binary format."""
+    """Encode `rows` in COPY's binary format."""
     encoders = {
         f.name: StringEncoderBuilder.new_with_output(f, Jsonb())
         if f.name in jsonb
@@ -172,7 +172,7 @@ def _encoded(rows: pa.Table, jsonb: frozenset[str]) -> Iterator[Buffer]:
 
 
 def by_partition(rows: pa.Table) -> Counter[Partition]:
-    """Count `rows` by the partition that they came from."""
+    """Count `rows` by their Kafka partition."""
     if rows.num_rows < _FEW:
         pairs = zip(rows.column("_topic").to_pylist(), rows.column("_partition").to_pylist(), strict=True)
         return Counter(map(Partition._make, pairs))

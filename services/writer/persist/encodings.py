@@ -1,8 +1,8 @@
 """Finds texts that a database cannot store, because its encoding is not UTF8.
 
-One such text would undo the COPY of all rows into the stage, so they are found first: the server
-itself converts each text that is not plain ASCII, from bytes.  Costs one COPY for each column with
-such texts and two statements, only in databases of another encoding, and only when rows go by the stage.
+One such text would abort the COPY of all rows into the stage, so these texts are found first: the server
+converts each text that is not plain ASCII, from bytes.  Costs one COPY for each column with such texts
+and two statements, only in databases with another encoding, and only if rows go through the stage.
 """
 
 from typing import Final
@@ -16,7 +16,7 @@ from psycopg2.extensions import connection
 from services.writer.model.targets import Target
 from services.writer.persist.copy import copy_into, savepoint
 
-#: These store every character of UTF8: SQL_ASCII converts nothing.
+#: Encodings that store every character of UTF8; SQL_ASCII does not convert.
 _STORE_ALL: Final = frozenset({"UTF8", "SQL_ASCII"})
 _PREPARE: Final = """
     CREATE TEMPORARY TABLE IF NOT EXISTS onramp_bytes
@@ -58,7 +58,7 @@ def unstorable(
 
 
 def spelled(conn: connection, target: Target) -> Target:
-    """Return `target`, its names escaped where the database cannot store them: then it has no such table."""
+    """Return `target`, with names that the database cannot store escaped: no such table can exist."""
     if str(target).isascii() or conn.info.parameter_status("server_encoding") in _STORE_ALL:
         return target
     try:
@@ -71,7 +71,7 @@ def spelled(conn: connection, target: Target) -> Target:
 
 
 def _send(conn: connection, column_index: int, column: pa.ChunkedArray, row_indices: pa.ChunkedArray) -> None:
-    """COPY those texts of `column` that are not plain ASCII to the table for conversion."""
+    """COPY the texts of `column` that are not plain ASCII to the table for conversion."""
     wide = pc.invert(pc.fill_null(pc.string_is_ascii(column), True))
     values = column.filter(wide).cast(pa.binary())
     if len(values):

@@ -1,10 +1,10 @@
 """INSERTs rows of text through a stage into a table; each row has exactly one outcome.
 
-The stage (`stage`) is filled by COPY; one statement casts and inserts it with
-``ON CONFLICT (key) DO NOTHING``: on the event's own key only, so that a conflict on another
-unique index is an error and never a silent loss.  When the statement inserts fewer rows than
-it was given, each missing row must be found under its key, else a trigger or a rule has
-swallowed it; when it fails, `isolate_rows` finds the rows at fault.
+COPY fills the stage (`stage`).  One statement casts and inserts its rows with
+``ON CONFLICT (key) DO NOTHING``, on the event's own key only, so that a conflict on another
+unique index is an error and never a silent loss.  If the statement inserts fewer rows than
+it was given, each missing row must exist under its key; otherwise a trigger or a rule has
+suppressed the row.  If the statement fails, `isolate_rows` finds the rows at fault.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,7 +24,7 @@ from services.writer.persist.row_results import row_error
 from services.writer.postgres.database import Database
 from services.writer.postgres.sqlstates import Verdict, verdict
 
-#: The indices of the rows that are new; null for one that a trigger gave another key.
+#: The indices of the new rows; null for a row to which a trigger gave another key.
 _INSERT_NEW: Final = """
     WITH new AS ({insert} RETURNING {key})
     SELECT min(s.n) FROM new LEFT JOIN {stage} s ON {same} GROUP BY {new_key}
@@ -32,7 +32,7 @@ _INSERT_NEW: Final = """
 _IS_MISSING: Final = """
     SELECT EXISTS (SELECT FROM {stage} s WHERE NOT EXISTS (SELECT FROM {table} new WHERE {same}))
 """
-#: SQLSTATE classes of staging errors that a row's values alone can cause: their format, their size.
+#: SQLSTATE classes of staging errors that a row's values can cause: by their format or size.
 _VALUE_CLASSES: Final = frozenset({"22", "54"})
 
 
@@ -45,9 +45,9 @@ def insert(
 ) -> InsertResult:
     """Insert `columns` (text, one for each field) and return the outcome of each row.
 
-    `before_isolating` is called when the table rejected rows, and may raise: its description may be
-    out of date.  Costs a COPY and one statement when nothing is wrong.  Raise psycopg2's error
-    when the rows are not at fault.
+    `before_isolating` is called if the table rejected rows, and may raise, because the table's description
+    may be stale.  Costs a COPY and one statement if all rows are valid.  Raise psycopg2's error if the rows
+    are not at fault.
     """
     rows = _with_row_indices(spec, columns)
     out = InsertResult(np.zeros(rows.num_rows, dtype=bool))
@@ -82,12 +82,13 @@ def _with_row_indices(spec: InsertSpec, columns: Sequence[pa.Array]) -> pa.Table
 
 
 def _without_nul(database: Database, spec: InsertSpec, rows: pa.Table, out: InsertResult) -> pa.Table:
-    """Return `rows` without those that contain NUL, which text cannot: COPY would reject them all."""
+    """Return `rows` without those that contain NUL, for which COPY would reject all rows."""
     for i, f in enumerate(spec.fields):
         column = rows.column(f"c{i}")
         has_nul = pc.fill_null(pc.match_substring(column, "\0"), False)
         if pc.any(has_nul).as_py():
-            error = row_error(database, spec.target, "22021", "text holds no NUL character", column=f.name)
+            reason = "text cannot contain a NUL character"
+            error = row_error(database, spec.target, "22021", reason, column=f.name)
             for row_index in rows.column(stage.ROW_INDEX).filter(has_nul).to_pylist():
                 out.errors[row_index] = error
             rows = rows.filter(pc.invert(has_nul))
@@ -97,10 +98,10 @@ def _without_nul(database: Database, spec: InsertSpec, rows: pa.Table, out: Inse
 def _without_unstorable(
     conn: connection, database: Database, spec: InsertSpec, rows: pa.Table, out: InsertResult
 ) -> pa.Table:
-    """Return `rows` without those that contain a character which the database's encoding does not have."""
+    """Return `rows` without those that contain a character missing from the database's encoding."""
     unstorable = encodings.unstorable(conn, rows.columns[1:], rows.column(stage.ROW_INDEX))
     for row_index, field_index in unstorable.items():
-        reason = "the database's encoding does not have one of its characters"
+        reason = "the text contains a character that the database's encoding does not have"
         column = spec.fields[field_index].name
         out.errors[row_index] = row_error(database, spec.target, "22P05", reason, column=column)
     if not unstorable:
@@ -117,14 +118,14 @@ def _insert_all(conn: connection, spec: InsertSpec, count: int) -> None:
 def _find_missing(
     conn: connection, database: Database, spec: InsertSpec, rows: pa.Table, out: InsertResult
 ) -> None:
-    """Insert again, and find for each row whether it is new, a duplicate, or was swallowed by a trigger."""
+    """Insert again, and find for each row whether it is new, a duplicate, or suppressed by a trigger."""
     if spec.key and not spec.has_rules:
         try:
             with savepoint(conn):
                 stage.fill(conn, rows)
                 new = _insert_new(conn, spec)
         except MissingRowsError:
-            pass  # swallowed, or landed under another key than it was given
+            pass  # suppressed, or landed under another key
         except psycopg2.Error as e:
             if verdict(e.pgcode) is not Verdict.PARK:
                 raise
@@ -135,9 +136,9 @@ def _find_missing(
 
 
 def _insert_new(conn: connection, spec: InsertSpec) -> list[int]:
-    """Insert the stage; return the indices of the new rows, the others being there under their keys.
+    """Insert the stage; return the indices of the new rows; all other rows exist under their keys.
 
-    Raise `MissingRowsError` when one is not, or when a trigger gave a row another key.
+    Raise `MissingRowsError` if a row does not exist, or if a trigger gave a row another key.
     """
     key = [sql.Identifier(k) for k in spec.key]
     same = spec.same_key()
@@ -159,7 +160,7 @@ def _insert_new(conn: connection, spec: InsertSpec) -> list[int]:
 def _isolate(
     conn: connection, database: Database, spec: InsertSpec, rows: pa.Table, out: InsertResult
 ) -> None:
-    """Insert in batches, so that only bad rows stay out; halve what cannot be staged."""
+    """Insert in batches that exclude only bad rows; bisect rows that cannot be staged."""
     try:
         with savepoint(conn):
             stage.fill(conn, rows)

@@ -11,13 +11,13 @@ from services.writer.persist import stage
 from shared.errors import UserError
 from shared.landing_table import Part, named
 
-#: Columns in which the repeat of an event differs from it.
+#: Columns in which a repeat differs from its event.
 ARRIVAL: Final = frozenset(named(Part.ORIGIN, Part.RECEIPT))
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A column that is given: its name, the type to cast to (schema, name), the type as it was declared."""
+    """A supplied column: its name, the type to cast to (schema, name), and the type as declared."""
 
     name: str
     type: tuple[str, str]
@@ -26,10 +26,10 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class InsertSpec:
-    """Which columns are inserted into which table.  `key`: the columns of its unique key, empty without one.
+    """The table and columns of an INSERT.  `key`: the columns of the table's unique key, empty without one.
 
     `index`: the key's unique index, as an error names it.  `has_rules`: the table has rewrite
-    rules, with which Postgres does not allow ON CONFLICT.
+    rules, so Postgres rejects ON CONFLICT.
     """
 
     target: Target
@@ -41,7 +41,7 @@ class InsertSpec:
 
     @property
     def tells_repeats(self) -> bool:
-        """Return whether the repeat of an event has its key: not if the key has a column of `ARRIVAL`."""
+        """Return whether repeats of an event have its key; false if the key has a column of `ARRIVAL`."""
         return bool(self.key) and ARRIVAL.isdisjoint(self.key)
 
     @property
@@ -55,7 +55,7 @@ class InsertSpec:
         return stage.name(len(self.fields))
 
     def statement(self, where: str = "", *, on_conflict: bool = True) -> sql.Composed:
-        """Build the INSERT from the stage, rows in their order; `where` selects among them."""
+        """Build the INSERT from the stage, with the rows in order; `where` selects rows."""
         casts = [
             sql.SQL("s.{}::{}").format(sql.Identifier(f"c{i}"), sql.Identifier(*f.type))
             for i, f in enumerate(self.fields)
@@ -75,7 +75,7 @@ class InsertSpec:
         )
 
     def same_key(self) -> sql.Composed:
-        """Build the condition that a row `new` of the table and a row `s` of the stage have the same key."""
+        """Build the condition that a row `new` of the table and a row `s` of the stage have equal keys."""
         index_of = {f.name: i for i, f in enumerate(self.fields)}
         return sql.SQL(" AND ").join(
             sql.SQL("new.{} = s.{}::{}").format(
@@ -89,7 +89,7 @@ class InsertSpec:
 
 @dataclass(slots=True)
 class InsertResult:
-    """By row index: which rows landed, and the errors of those to park; the rest are duplicates."""
+    """By row index: the rows that landed, and the errors of rows to park; all others are duplicates."""
 
     landed: "np.ndarray[Any, np.dtype[np.bool_]]"
     errors: dict[int, UserError] = field(default_factory=dict)

@@ -1,9 +1,9 @@
-"""Finds which rows of the stage a table rejects, in one round trip.
+"""Finds the rows of the stage that a table rejects, in one round trip.
 
-A block of PL/pgSQL inserts the stage in batches, each under a savepoint of its own, and the rows
-of a batch that fails one by one: one bad row among ten thousand costs a few statements and two
-hundred savepoints; ten thousand bad rows cost a savepoint each and no search.  What is not the
-rows' fault (a lock, a full disk) is raised.
+A PL/pgSQL block inserts the stage in batches, each under a savepoint of its own, and the rows of a failed
+batch one by one.  One bad row among ten thousand costs a few statements and two hundred savepoints; ten
+thousand bad rows cost a savepoint each and no search.  Errors that are not the rows' fault (a lock, a full
+disk) are raised.
 """
 
 from dataclasses import dataclass, field
@@ -23,14 +23,14 @@ from shared import failpoints
 from shared.errors import ROW_SUPPRESSED, UserError
 
 _PIECE: Final = 100
-#: Our own SQLSTATE, raised to undo what a trigger did before it swallowed the row.
+#: Onramp's own SQLSTATE, raised to undo the actions of a trigger that suppressed a row.
 _SWALLOWED: Final = "ONRSW"
 _PREPARE: Final = """
     CREATE TEMPORARY TABLE IF NOT EXISTS onramp_verdicts
         (n int4, outcome text, state text, col text, cons text) ON COMMIT DELETE ROWS;
     TRUNCATE pg_temp.onramp_verdicts
 """
-#: Every name begins with onramp_, because the table's columns share the scope.
+#: All names begin with onramp_, because the table's columns share the scope.
 _BLOCK: Final = """
 #variable_conflict use_column
 DECLARE
@@ -92,13 +92,13 @@ END
 _OF_THE_ROWS: Final = sql.SQL(
     "(left(SQLSTATE, 2) = ANY ({}) OR SQLSTATE = ANY ({})) AND SQLSTATE <> ALL ({})"
 ).format(*(sql.Literal(sorted(states)) for states in (PARK_CLASSES, PARK_STATES, NOT_PARKED)))
-#: `pg_input_error_info` (PostgreSQL 16) names the column whose text its type does not read.
+#: `pg_input_is_valid` (PostgreSQL 16) finds the column whose text its type cannot parse.
 _FIND_COLUMNS: Final = """
     SELECT DISTINCT ON (s.n) s.n, given.col
     FROM {stage} s, LATERAL (VALUES {given}) given (col, value, declared)
     WHERE s.n = ANY ({row_indices}) AND NOT pg_input_is_valid(given.value, given.declared)
 """
-#: The first `server_version` that has it.
+#: The first `server_version` with `pg_input_is_valid`.
 _NAMES_COLUMNS: Final = 160_000
 
 
@@ -111,10 +111,10 @@ class Isolated:
 
 
 def isolate_bad_rows(conn: connection, database: Database, spec: InsertSpec) -> Isolated:
-    """Insert the stage of `spec` so that only the bad rows stay out.
+    """Insert the stage of `spec`, excluding only the bad rows.
 
-    Rows in neither part of the result are duplicates.  Raise psycopg2's error when something is
-    not the rows' fault.
+    Rows in neither part of the result are duplicates.  Raise psycopg2's error if the rows are not at
+    fault.
     """
     failpoints.reach("writer.mid_isolation")
     with conn.cursor() as cursor:
@@ -155,7 +155,7 @@ def _block(spec: InsertSpec) -> sql.Composed:
 
 
 def _columns(conn: connection, spec: InsertSpec, row_indices: list[int]) -> dict[int, str]:
-    """Return, by row index, a column whose text its type cannot parse, as far as the server can tell."""
+    """Return, by row index, a column whose text its type cannot parse, if the server can find it."""
     if not row_indices or conn.server_version < _NAMES_COLUMNS:
         return {}
     given = sql.SQL(", ").join(
@@ -175,5 +175,5 @@ def _columns(conn: connection, spec: InsertSpec, row_indices: list[int]) -> dict
     except psycopg2.Error as e:
         if verdict(e.pgcode) is not Verdict.PARK:
             raise
-        return {}  # an input function that raises even here: the SQLSTATE must do
+        return {}  # the input function raises even here: the error has the SQLSTATE only
     return dict(columns)

@@ -33,8 +33,8 @@ COLUMNS: Final = pa.schema([(c.name, _TYPES[c.type]) for c in landing_table.COLU
 _DEFINITIONS: Final = sql.SQL(", ").join(sql.SQL(c.definition) for c in landing_table.COLUMNS)
 _CREATE: Final = "CREATE TABLE IF NOT EXISTS {table} ({definitions})"
 _LATER: Final = tuple(c for c in landing_table.COLUMNS if c.is_later)
-#: Of existing tables: whether each has the unique key that tells a repeat (its owner may have dropped it),
-#: whether it has rules, and its columns.
+#: Describes existing tables: whether each has the unique key that identifies repeats (its owner may have
+#: dropped the key), whether it has rules, and its columns.
 _DESCRIBE: Final = """
     SELECT c.relname, EXISTS (
         SELECT FROM pg_index i JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = i.indkey[0]
@@ -46,11 +46,11 @@ _DESCRIBE: Final = """
     FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
     WHERE n.nspname = %s AND c.relname = ANY (%s)
 """
-#: Two sessions that create one table at a time can fail on a catalogue's unique index.
+#: Advisory lock of DDL: two sessions that create one table concurrently can fail on a catalog's unique index.
 _LOCK: Final = 7_203_155_002
 _UNDER_LOCK: Final = sql.SQL("SELECT pg_advisory_xact_lock({lock}); {statement}")
 
-#: Tables that one statement makes: others who make tables wait for it.
+#: Maximum tables of one statement, for which other creators of tables wait.
 _AT_ONCE: Final = 50
 
 
@@ -61,29 +61,29 @@ class _Description(NamedTuple):
 
     @property
     def missing(self) -> list[Column]:
-        """What a table that an older release made lacks."""
+        """The columns that a table created by an older release lacks."""
         return [c for c in _LATER if c.name not in self.columns]
 
 
-#: What a table is like that was just made.
+#: The description of a table that was just created.
 _NEW: Final = _Description(has_key=True, has_rules=False, columns=[])
-#: By address and table name: the tables that exist.
+#: Descriptions of existing tables, by address and table name.
 _known: Final[AnswerCache[tuple[str, str], _Description]] = AnswerCache()
 
 
 def ensure_tables(conn: connection, database: Database, names: Sequence[str]) -> None:
-    """Create the landing tables of events `names` that do not exist, many at a time.
+    """Create the missing landing tables of events `names`, many at a time.
 
-    What cannot be created so is left to `ensure_table`, which tells why.
+    Tables that cannot be created together are left to `ensure_table`, which reports the reason.
     """
     unknown = [name for name in names if _known.get((database.dsn, name)) is None]
-    if len(unknown) < 2:  # noqa: PLR2004 - one is as quick by itself
+    if len(unknown) < 2:  # noqa: PLR2004 - a single table is as fast in `ensure_table`
         return
-    found = _describe(conn, unknown)
-    for name, table in found.items():
+    existing = _describe(conn, unknown)
+    for name, table in existing.items():
         if not table.missing:
             _known.put((database.dsn, name), table)
-    absent = [name for name in unknown if name not in found]
+    absent = [name for name in unknown if name not in existing]
     for start in range(0, len(absent), _AT_ONCE):
         some = absent[start : start + _AT_ONCE]
         try:
@@ -95,22 +95,22 @@ def ensure_tables(conn: connection, database: Database, names: Sequence[str]) ->
 
 
 def ensure_table(conn: connection, database: Database, name: str) -> None:
-    """Create the landing table of event `name` unless it exists; cached for a minute, so usually free.
+    """Create the landing table of event `name` unless it exists; the result is cached for a minute.
 
-    DDL runs on a connection of its own, outside of every data transaction.  Raises
-    `OnrampError` when the table cannot be created.
+    DDL runs on a connection of its own, outside of every data transaction.  Raise
+    `OnrampError` if the table cannot be created.
     """
     if _known.get((database.dsn, name)) is None:
         confirm_table(conn, database, name)
 
 
 def has_key(database: Database, name: str) -> bool:
-    """Return whether the table, which was ensured, had its unique key when it was last described."""
+    """Return whether an ensured table had its unique key when it was last described."""
     return _known.last((database.dsn, name)).has_key
 
 
 def takes_inserts(database: Database, name: str) -> bool:
-    """Return whether the table, described in the last minute, takes by INSERT what it takes by COPY."""
+    """Return whether INSERT is equivalent to COPY for the table, if it was described in the last minute."""
     table = _known.get((database.dsn, name))
     return table is not None and table.has_key and not table.has_rules
 
@@ -118,7 +118,7 @@ def takes_inserts(database: Database, name: str) -> bool:
 def confirm_table(conn: connection, database: Database, name: str) -> None:
     """Describe the table again; create it, or add missing columns."""
     table = _describe(conn, [name]).get(name)
-    if table is None:  # only now: where the table exists, a role that may only insert is enough
+    if table is None:  # only now: if the table exists, a role with the right to insert is sufficient
         change(database, _creation(name))
     elif missing := table.missing:
         _extend(database, name, missing)
@@ -126,7 +126,7 @@ def confirm_table(conn: connection, database: Database, name: str) -> None:
 
 
 def _describe(conn: connection, names: Sequence[str]) -> dict[str, _Description]:
-    """Return the descriptions of those tables that exist.  Costs one query."""
+    """Return the descriptions of the existing tables among `names`.  Costs one query."""
     with conn.cursor() as cursor:
         cursor.execute(_DESCRIBE, (KEY, SCHEMA, list(names)))
         return {name: _Description(*described) for name, *described in cursor.fetchall()}
@@ -143,8 +143,8 @@ def _table(name: str) -> sql.Identifier:
 def _extend(database: Database, name: str, missing: Sequence[Column]) -> None:
     """Add the columns of later releases to a table that an older release created.
 
-    No row is rewritten, so its lock is short; where the lock is not available, or the role may
-    not alter the table, its events wait: they are not at fault.
+    No row is rewritten, so the lock is short.  If the lock is not available, or the role may not alter the
+    table, the table's events wait, because they are not at fault.
     """
     added = sql.SQL(", ").join(sql.SQL(f"ADD COLUMN IF NOT EXISTS {c.definition}") for c in missing)
     statement = sql.SQL("ALTER TABLE {} {}").format(_table(name), added)
@@ -152,13 +152,13 @@ def _extend(database: Database, name: str, missing: Sequence[Column]) -> None:
         change(database, statement)
     except OnrampError as e:
         raise _logged(database, statement, e) from None
-    log.info("a landing table has new columns", extra={"database": database.name, "table": name})
+    log.info("added new columns to a landing table", extra={"database": database.name, "table": name})
 
 
 def _logged(database: Database, statement: sql.Composed, error: OnrampError) -> InfrastructureError:
-    """Log the SQL that is missing; return the error that makes the table's events wait."""
+    """Log the SQL to run; return the error that makes the table's events wait."""
     log.error(
-        "a landing table lacks columns of this release and its events wait: let its owner run the SQL",
+        "a landing table lacks columns of this release, so its events wait: run the SQL as its owner",
         extra={"database": database.name, "reason": error.detail, "sql": _as_text(database, statement)},
     )
     return InfrastructureError(DATABASE_UNAVAILABLE, error.detail)
@@ -180,7 +180,7 @@ def change(database: Database, statement: sql.Composed) -> None:
             raise translate(e, database) from None
 
 
-#: How each column is built of Kafka's records and their parsed events.
+#: Functions that build each column from Kafka's records and their parsed events.
 SOURCES: Final[dict[str, Callable[[pa.RecordBatch, pa.RecordBatch], pa.Array]]] = {
     "_id": lambda _, events: events.column("id"),
     "_event_name": lambda _, events: events.column("event_name"),
@@ -197,8 +197,8 @@ SOURCES: Final[dict[str, Callable[[pa.RecordBatch, pa.RecordBatch], pa.Array]]] 
 def rows(records: pa.RecordBatch, events: pa.RecordBatch) -> pa.RecordBatch:
     """Build the rows (`COLUMNS`) of `events` (`events.COLUMNS`) and their Kafka `records` (`ARRIVALS`).
 
-    The two are row by row the same events.  A packet's row has no metadata; its typed table does
-    not need it.  Costs nothing per row in Python.
+    Row i of both is the same event.  A packet's row has no metadata, which its typed table does not
+    need.  Costs no Python operation per row.
     """
     values = [SOURCES[name](records, events) for name in COLUMNS.names]
     return pa.RecordBatch.from_arrays(values, schema=COLUMNS)

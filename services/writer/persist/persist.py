@@ -1,8 +1,8 @@
 """PERSIST: writes the rows of one table; each row has exactly one outcome.
 
-A landing table is Onramp's own: a binary COPY straight into it, and INSERT (`insert`) for rows that
-exist already or are rejected.  A typed table is its owner's: see `typed_table`.  Deferred
-constraints are immediate until the transaction ends: at COMMIT they would fail the whole batch.
+A landing table belongs to Onramp: a binary COPY writes to it directly, and INSERT (`insert`) handles rows
+that exist already or are rejected.  A typed table belongs to its owner: see `typed_table`.  Deferred
+constraints are immediate until the transaction ends, because at COMMIT they would fail the whole batch.
 """
 
 from collections.abc import Callable
@@ -30,11 +30,11 @@ from shared.errors import INTERNAL_PERSIST, NOT_CONFIGURED, InfrastructureError,
 
 __all__ = ["Parked", "PersistResult", "all_parked", "make_constraints_immediate", "persist", "persist_apart"]
 
-#: Writes rows to one table, as `persist` does.
+#: A function that writes rows to one table, as `persist` does.
 Write = Callable[[connection, Database, Target, pa.Table], PersistResult]
-#: What this process wrote and what it failed at of late, by table.
+#: Recent successes and failures of this process, by table.
 _odds = Odds()
-#: The catalogue's names of types, which a cast needs.
+#: The catalog's names of types, which a cast needs.
 _CAST_TO: Final = {"integer": "int4", "bigint": "int8"}
 #: The columns of a landing table that hold JSON.
 JSONB: Final = frozenset(c.name for c in landing_table.COLUMNS if c.type == "jsonb")
@@ -44,7 +44,7 @@ _FIELDS: Final = tuple(
 
 
 def make_constraints_immediate(conn: connection) -> None:
-    """Have deferred constraints checked by each statement; before a transaction's first `persist`."""
+    """Make each statement check deferred constraints; call it before a transaction's first `persist`."""
     with conn.cursor() as cursor:
         cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
 
@@ -54,9 +54,9 @@ def persist(
 ) -> PersistResult:
     """Write `rows` (columns as `landing.COLUMNS`) to `target`, within the caller's transaction.
 
-    `write`: how, where it is no table of events.  Costs one COPY when all rows are new.  Raises
-    psycopg2's error, or `OnrampError`, when the rows are not at fault; the transaction is of no more
-    use then.
+    `write`: the function that writes to a table that is not a table of events.  Costs one COPY if all rows
+    are new.  Raise psycopg2's error, or `OnrampError`, if the rows are not at fault; the transaction is
+    unusable afterwards.
     """
     result = _persist(conn, database, target, rows, write)
     _odds.passed({target: rows.num_rows})
@@ -64,7 +64,7 @@ def persist(
 
 
 def landed_already(target: Target, rows: pa.Table) -> PersistResult:
-    """Return the result of `rows`, which all landed in `target` together with those of other tables."""
+    """Return the result of `rows`, all of which landed in `target` together with rows of other tables."""
     failpoints.meet("writer.persist", [rows.column("_id")])
     _odds.passed({target: rows.num_rows})
     return assemble(rows, np.ones(rows.num_rows, dtype=bool), {})
@@ -73,10 +73,10 @@ def landed_already(target: Target, rows: pa.Table) -> PersistResult:
 def persist_apart(
     conn: connection, database: Database, target: Target, rows: pa.Table, write: Write | None = None
 ) -> PersistResult:
-    """Write as `persist` does, but park each row for which it raises an unforeseen exception.
+    """Write as `persist` does, but park each row for which it raises an unexpected exception.
 
-    Finds the rows by halving, each piece under a savepoint.  Raise as `persist` does, and the
-    unforeseen exception itself when so many rows fail that it is not their fault (`Odds`).
+    The rows are found by bisection, each piece under a savepoint.  Raise as `persist` does, and the
+    unexpected exception itself if too many rows fail for the fault to be theirs (`Odds`).
     """
     pieces: dict[int, PersistResult] = {}
 
@@ -89,7 +89,7 @@ def persist_apart(
     if failed and not _odds.are_at_fault(events, {target: rows.num_rows - len(failed)}):
         raise next(iter(failed.values()))
     for i, e in failed.items():
-        error = UserError(INTERNAL_PERSIST, f"{type(e).__name__}, where others passed")
+        error = UserError(INTERNAL_PERSIST, f"{type(e).__name__}; other rows of the table passed")
         pieces[i] = all_parked(rows.slice(i, 1), error)
     return concatenated(pieces)
 
@@ -101,10 +101,10 @@ def _receipt(rows: pa.Table, row_index: int) -> tuple[str, ...]:
 def _persist(
     conn: connection, database: Database, target: Target, rows: pa.Table, write: Write | None
 ) -> PersistResult:
-    # A registry opens no schema that the settings close.
+    # A registry cannot open a schema that the settings close.
     if target.typed and target.schema not in database.schemas:
-        opened = f"database {database.name} opens the schemas {', '.join(database.schemas)} alone"
-        raise InfrastructureError(NOT_CONFIGURED, opened)
+        reason = f"database {database.name} opens only the schemas {', '.join(database.schemas)}"
+        raise InfrastructureError(NOT_CONFIGURED, reason)
     write = write or (typed_table.persist if target.typed else _land)
     result = write(conn, database, target, rows)
     failpoints.meet("writer.persist", [rows.column("_id")])  # also for rows that waited for a lock
@@ -126,7 +126,7 @@ def _land(conn: connection, database: Database, target: Target, rows: pa.Table) 
 
 
 def landing_spec(target: Target, *, has_key: bool) -> InsertSpec:
-    """Return how rows are inserted into a table with the columns of a landing table."""
+    """Return the INSERT specification for a table with the columns of a landing table."""
     return InsertSpec(target, _FIELDS, (landing.KEY,) if has_key else ())
 
 
@@ -137,7 +137,7 @@ def land_by(
     rows: pa.Table,
     insert_rest: Callable[[pa.Table], InsertResult],
 ) -> InsertResult:
-    """COPY `rows` into a table of `landing_spec`, and what it does not take by `insert_rest`."""
+    """COPY `rows` into a table of `landing_spec`, and write the remaining rows by `insert_rest`."""
     return copy_first(
         conn,
         database,
@@ -151,8 +151,8 @@ def land_by(
 def _insert(conn: connection, database: Database, spec: InsertSpec, rows: pa.Table) -> InsertResult:
     """Insert `rows` as `insert_landing` does.
 
-    Before any row is parked the table's key is looked up again; when its owner has dropped it or put
-    it back since, all starts again.
+    Before any row is parked the table's key is queried again.  If its owner has dropped or restored the
+    key since, the insert starts again.
     """
 
     def described() -> InsertSpec:

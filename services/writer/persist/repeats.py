@@ -1,8 +1,8 @@
-"""Tells the repeat of an event from another event under the same key, which is parked as `id_reuse`.
+"""Distinguishes a repeat of an event from another event under the same key, which is parked as `id_reuse`.
 
-A repeat gives every column the value that the row under its key has.  When and where an event arrived may
-differ, and columns that the event gives no value are the table's own.  A row that is not found under the key,
-because a trigger changed the key or a policy hides the row, is not compared.
+A repeat has the values of the row under its key in every column that it supplies, except the time and place
+of arrival, which may differ.  If no row is found under the key, because a trigger changed the key or a policy
+hides the row, there is no comparison.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -23,8 +23,8 @@ from services.writer.postgres.database import Database
 from shared.errors import ID_REUSE, UserError
 
 _OTHERS: Final = "SELECT s.n FROM {stage} s JOIN {table} new ON {same} WHERE {differs}"
-#: Types of which one value has several texts, as 1.0 and 1.00.  All others are compared as texts: not every
-#: type has an `=`, and a collation's may take two texts for one.
+#: Types whose values have several texts, such as 1.0 and 1.00.  All others are compared as texts: not every
+#: type has an `=`, and a collation's `=` may treat two texts as equal.
 _BY_VALUE: Final = frozenset({("pg_catalog", "numeric"), ("pg_catalog", "jsonb")})
 
 
@@ -37,11 +37,11 @@ def park_others(
     *,
     before_parking: Callable[[], None],
 ) -> None:
-    """Add an error to `result` for each row that did not land and is no repeat of the row under its key.
+    """Add an error to `result` for each row that did not land and is not a repeat of the row under its key.
 
-    `columns` are the rows' texts, one column for each field.  `before_parking` may raise: the table's
-    description may be out of date.  Costs a COPY and a statement when there are rows whose key exists, else
-    nothing.  Raise psycopg2's error when the rows are not at fault.
+    `columns` are the rows' texts, one column for each field.  `before_parking` may raise, because the table's
+    description may be stale.  Costs a COPY and a statement if there are rows whose key exists, otherwise
+    nothing.  Raise psycopg2's error if the rows are not at fault.
     """
     existing = ~result.landed
     existing[list(result.errors)] = False
@@ -72,18 +72,18 @@ def _errors(
                 cursor.execute(statement)
                 others = [int(row_indices[n]) for (n,) in cursor.fetchall()]
     except psycopg2.errors.InsufficientPrivilege as e:
-        reason = "a row has this key, and the writer may not SELECT all columns to compare the two"
+        reason = "a row with this key exists, and the writer may not SELECT all columns to compare the two"
         return dict.fromkeys(
             row_indices.tolist(), row_error(database, spec.target, e.pgcode, reason, constraint=spec.index)
         )
-    reason = "another body is there under this id"
+    reason = "a row with this id and another body exists"
     error = row_error(database, spec.target, reason=reason, column=spec.key[0], fault=ID_REUSE)
     return dict.fromkeys(others, error)
 
 
 @contextmanager
 def _operators_of(cursor: psycopg2.extensions.cursor, spec: InsertSpec) -> Iterator[None]:
-    """Have the block find the `=` of the key's types, as of citext, where an extension has put them."""
+    """Extend the block's search path to the schemas with the `=` of the key's types, such as citext."""
     own = {f.type[0] for f in spec.fields if f.name in spec.key} - {"pg_catalog"}
     if not own:
         yield
@@ -97,7 +97,7 @@ def _operators_of(cursor: psycopg2.extensions.cursor, spec: InsertSpec) -> Itera
 
 
 def _differs(index: int, field: Field) -> sql.Composed:
-    """Build the condition that `new` has another value in `field` than a row `s` of the stage gives."""
+    """Build the condition that `new` and a row `s` of the stage have different values of `field`."""
     given, type_ = sql.Identifier(f"c{index}"), sql.Identifier(*field.type)
     if field.type in _BY_VALUE:
         compared = sql.SQL("new.{name} IS DISTINCT FROM s.{given}::{type}")

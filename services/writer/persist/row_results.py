@@ -1,6 +1,6 @@
 """The result of writing rows to one table: each row has exactly one outcome, an error if it is parked.
 
-An error never contains Postgres' own message or DETAIL, which echo values.
+An error never contains Postgres' message or DETAIL, which echo values.
 """
 
 from collections import Counter
@@ -20,13 +20,13 @@ from shared.errors import DATA_REJECTED, NO_PERMISSION, UNKNOWN_TABLE, Fault, Us
 _RECEIPT: Final = ("_topic", "_partition", "_offset")
 #: SQLSTATEs that have an error code of their own; all others are DATA_REJECTED.
 _FAULTS: Final = {"42501": NO_PERMISSION, "42P01": UNKNOWN_TABLE, "3F000": UNKNOWN_TABLE}
-#: Field names come from the event: at most so many characters are shown.
-_LONGEST_FIELD: Final = 80
+#: Maximum characters of a field name in an error; field names come from the event.
+_MAX_FIELD_LENGTH: Final = 80
 
 
 @dataclass(frozen=True, slots=True)
 class Parked:
-    """A row that the database did not take for its own values; `row_index`: which of the rows, from 0."""
+    """A row that the database rejected for its values; `row_index`: its index among the rows, from 0."""
 
     partition: Partition
     offset: int
@@ -36,22 +36,22 @@ class Parked:
 
 @dataclass(slots=True)
 class PersistResult:
-    """How many rows landed and which are parked; the rest were duplicates."""
+    """The number of rows that landed, and the parked rows; all others were duplicates."""
 
     rows: Counter[Partition]
     landed: Counter[Partition] = field(default_factory=Counter)
     parked: list[Parked] = field(default_factory=list)
     _: KW_ONLY
-    #: Rows that landed without a key that tells a repeat: a producer's repeats land twice.
+    #: Rows that landed without a key that identifies repeats, so that a producer's repeats land twice.
     unkeyed: int = 0
     #: Fields that the table's contract dropped.
     discarded_fields: int = 0
-    #: By row index: which rows landed.
+    #: By row index: whether the row landed.
     mask: "np.ndarray[Any, np.dtype[np.bool_]]" = field(default_factory=lambda: np.zeros(0, dtype=bool))
 
     @property
     def finds_no_table(self) -> bool:
-        """Return whether all that is parked is so because there is no such table."""
+        """Return whether all parked rows are parked because the table does not exist."""
         return all(p.error.fault is UNKNOWN_TABLE for p in self.parked)
 
     def parked_by_partition(self) -> Counter[Partition]:
@@ -64,14 +64,14 @@ class PersistResult:
 
 
 def all_parked(rows: pa.Table, error: UserError) -> PersistResult:
-    """Return the result of `rows` of which the database takes none, for the same `error`."""
+    """Return the result of `rows`, all of which are parked for the same `error`."""
     return assemble(rows, np.zeros(rows.num_rows, dtype=bool), dict.fromkeys(range(rows.num_rows), error))
 
 
 def assemble(
     rows: pa.Table, landed: "np.ndarray[Any, np.dtype[np.bool_]]", errors: Mapping[int, UserError]
 ) -> PersistResult:
-    """Build the result of `rows`, of which some `landed` (a mask) and some have `errors` (by row index)."""
+    """Build the result of `rows`; `landed` is a mask, `errors` are by row index."""
     parked = _parked(rows, errors) if errors else []
     counts = by_partition(rows)
     new = Counter(counts) if landed.all() else by_partition(rows.filter(pa.array(landed)))
@@ -80,15 +80,15 @@ def assemble(
 
 def _parked(rows: pa.Table, errors: Mapping[int, UserError]) -> list[Parked]:
     bad = sorted(errors)
-    found = rows.select(list(_RECEIPT)).take(pa.array(bad, pa.int64())).to_pylist()
+    receipts = rows.select(list(_RECEIPT)).take(pa.array(bad, pa.int64())).to_pylist()
     return [
         Parked(Partition(r["_topic"], r["_partition"]), r["_offset"], errors[row_index], row_index)
-        for row_index, r in zip(bad, found, strict=True)
+        for row_index, r in zip(bad, receipts, strict=True)
     ]
 
 
 def concatenated(pieces: Mapping[int, PersistResult]) -> PersistResult:
-    """Add up the results of rows that were written in `pieces`, by the index of each one's first row."""
+    """Return the combined result of `pieces`, which are keyed by the index of each piece's first row."""
     out = PersistResult(Counter())
     for start, piece in sorted(pieces.items(), key=lambda item: item[0]):
         out.rows += piece.rows
@@ -110,7 +110,7 @@ def row_error(
     constraint: str | None = None,
     fault: Fault | None = None,
 ) -> UserError:
-    """Build the error of a row that `target` rejects; `fault` overrides what `sqlstate` says."""
+    """Build the error of a row that `target` rejects; `fault` overrides the fault of `sqlstate`."""
     named = shown(column) if column else None
     parts = [f"SQLSTATE {sqlstate}" if sqlstate else "", f"table {target}"]
     parts += [f"column {named}" if named else "", f"constraint {constraint}" if constraint else ""]
@@ -121,6 +121,6 @@ def row_error(
 
 
 def shown(field: str) -> str:
-    """Return a field's or column's name, escaped and cut so that any log and any database can store it."""
+    """Return a field's or column's name, escaped and truncated so that any log and database can store it."""
     plain = field.isascii() and field.isidentifier()  # the outbox's database may not be UTF8
-    return field if plain and len(field) <= _LONGEST_FIELD else f"{field[:_LONGEST_FIELD]!a}"
+    return field if plain and len(field) <= _MAX_FIELD_LENGTH else f"{field[:_MAX_FIELD_LENGTH]!a}"

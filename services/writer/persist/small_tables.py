@@ -1,9 +1,9 @@
-"""Lands the few rows of many landing tables together, where all of them are new.
+"""Lands the few rows of many landing tables together, if all of them are new.
 
-A table costs a savepoint and a COPY, four round trips, however few its rows are; a hundred tables with five
-rows each are the usual batch of a quiet day.  Here the rows of all go to a stage by one COPY, and from it
-into their tables by one statement.  All land or none: then each table's rows are written by themselves
-(`persist`), which finds what is at fault.  No value is part of a statement, so no log of the server has it.
+A table costs a savepoint and a COPY, four round trips, even with few rows; a hundred tables with five
+rows each are the usual batch of a quiet day.  Here one COPY writes the rows of all tables to a stage, and one
+statement moves them into their tables.  All rows land, or none; then each table's rows are written separately
+(`persist`), which finds the rows at fault.  No value is part of a statement, so no server log contains it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,11 +26,11 @@ from services.writer.postgres.sqlstates import UNIQUE_VIOLATION
 from shared import landing_table
 from shared.steps import Step
 
-#: A row goes through the stage in a few microseconds, a table by itself costs a millisecond.
+#: Maximum rows of a small table.  A row costs microseconds in the stage, a separate table a millisecond.
 _MAX_ROWS: Final = 100
-#: Longer values would be stored out of line, twice.
+#: Maximum bytes of a small table.  Longer values would be stored out of line, twice.
 _MAX_BYTES: Final = 64 << 10
-_FEWEST_TABLES: Final = 3
+_MIN_TABLES: Final = 3
 _NUMBER: Final = "n"
 _COLUMNS: Final = ", ".join(c.name for c in landing_table.COLUMNS)
 _TYPES: Final = ", ".join(f"{c.name} {c.type}" for c in landing_table.COLUMNS)
@@ -43,7 +43,7 @@ _INSERT: Final = sql.SQL(f"""
     SELECT {_COLUMNS} FROM pg_temp.onramp_small WHERE {_NUMBER} = {{number}};
     GET DIAGNOSTICS onramp_taken = ROW_COUNT;
     onramp_landed := onramp_landed + onramp_taken;""")  # noqa: S608 - names of our own definition
-#: A table takes no more rows than it is given, so the sum tells whether any took fewer.
+#: A table accepts no more rows than it is sent, so the sum shows whether any table accepted fewer.
 _ALL: Final = sql.SQL("""
 DECLARE
     onramp_taken int8;
@@ -53,7 +53,7 @@ BEGIN{inserts}
         RAISE cardinality_violation USING MESSAGE = 'a table took fewer rows than it was given';
     END IF;
 END""")
-#: By address: the server did not take the statement, for no row's fault.
+#: By address: the server rejected the statement, not because of a row.
 _refusals: Final = RecentKeys()
 
 
@@ -63,17 +63,17 @@ def land(
     tables: Mapping[Target, Sequence[pa.RecordBatch]],
     timings: StepTimings,
 ) -> frozenset[Target]:
-    """Land all rows of those of `tables` that are small; return their targets, or none if one row did not.
+    """Land all rows of the small ones of `tables`; return their targets, or none if a row did not land.
 
-    Makes those of `tables` that are new, small or not.  A table without a key, with rules, or that met
-    repeats or bad rows of late goes by itself.  Raise psycopg2's error if the connection is lost.
+    Missing tables are created, small or not.  A table without a key, with rules, or with recent repeats or
+    bad rows is written separately.  Raise psycopg2's error if the connection is lost.
     """
     landing.ensure_tables(conn, database, [t.table for t in tables if not (t.typed or t.holds_changes)])
     if _refusals.contains(database.dsn):
         _refusals.update(database.dsn, occurred=False)
         return frozenset()
     small = {t: pieces for t, pieces in tables.items() if _is_small(pieces) and _is_plain(database, t)}
-    if len(small) < _FEWEST_TABLES:
+    if len(small) < _MIN_TABLES:
         return frozenset()
     try:
         with savepoint(conn), timings.timed_together(Step.PERSIST, database.name, _rows_by_origin(small)):
@@ -87,7 +87,7 @@ def land(
 
 
 def _rows_by_origin(tables: Mapping[Target, Sequence[pa.RecordBatch]]) -> dict[tuple[str, str], int]:
-    """How many rows there are of each topic and table; the topic is empty where a table's are of several."""
+    """Return the number of rows by topic and table; the topic is empty if a table's rows are of several."""
     rows: dict[tuple[str, str], int] = {}
     for target, pieces in tables.items():
         topics = {str(piece.column("_topic")[0]) for piece in pieces if len(piece)}

@@ -1,7 +1,7 @@
 """The stage: a temporary table of text columns and the row index, from which rows are inserted.
 
-A row of it must fit a page of 8 kB, and as text it needs more room than in the table that it goes
-to: 700 numbers of thirteen digits do not fit.  So a wide stage has parts, joined by a view.
+A row must fit a page of 8 kB, and text needs more space than the values of the target table: 700 numbers
+of thirteen digits do not fit.  So a wide stage consists of parts that a view joins.
 """
 
 from collections.abc import Iterator
@@ -13,9 +13,9 @@ from psycopg2.extensions import connection
 
 from services.writer.persist.copy import copy_into
 
-#: The stage's own column: the index of a row among those that were staged.
+#: The stage's own column: the index of a row among the staged rows.
 ROW_INDEX: Final = "n"
-#: As many columns fit a page whatever they contain: long values are stored out of line (TOAST).
+#: Maximum columns that fit a page with any content: long values are stored out of line (TOAST).
 _MAX_COLUMNS: Final = 250
 _PART: Final = """
     CREATE TEMPORARY TABLE IF NOT EXISTS {part} ({columns}) ON COMMIT DELETE ROWS;

@@ -1,9 +1,9 @@
-"""Temporary copies of tables: rows go in as PERSIST lands them, are judged, and are rolled back.
+"""Temporary copies of tables: rows are written as PERSIST lands them, evaluated, and rolled back.
 
-A copy is made by `LIKE … INCLUDING ALL`, with what `onramp apply` would add.  It lives in a transaction
-that is rolled back after about a second: so long may the lock of a reader hold up whoever changes the
-table.  A default that takes the next value of a sequence gets a sequence of its own, because no rollback
-gives a value back.
+A copy is created by `LIKE … INCLUDING ALL`, plus the columns that `onramp apply` would add.  It exists in a
+transaction that is rolled back after about a second, because its read lock delays DDL on the table for that
+long.  A default that takes the next value of a sequence gets a sequence of its own, because a rollback does
+not return sequence values.
 """
 
 import re
@@ -36,7 +36,7 @@ from shared.contracts.tables import FieldColumn, add_column, create_table
 
 _SECONDS: Final = 1.0
 _SCHEMA: Final = "pg_temp"
-#: Live events and whoever changes tables go first.
+#: Short timeouts: live events and DDL have priority.
 _LIMITS: Final = "SET LOCAL lock_timeout = '200ms'; SET LOCAL statement_timeout = '20s'"
 _COPY: Final = "CREATE TEMPORARY TABLE {copy} (LIKE {table} INCLUDING ALL)"
 _NEW_LANDING: Final = "CREATE TEMPORARY TABLE {copy} ({definitions})"
@@ -52,40 +52,40 @@ _OWN_SEQUENCE: Final = "onramp_trial_sequence"
 
 
 class Variant(NamedTuple):
-    """A table as one set of rules has it: where rows go, and the columns that would be added before."""
+    """A table under one set of rules: the target of its rows, and the columns that would be added first."""
 
     target: Target
     adds: tuple[FieldColumn, ...] = ()
 
 
 class Copies:
-    """The copies that one task has in one database."""
+    """The copies of one task in one database."""
 
     def __init__(self, conn: connection, database: Database) -> None:
         self._conn = conn
         self._database = database
-        self._made: dict[Variant, Target] = {}
+        self._copies: dict[Variant, Target] = {}
         self._until = 0.0
 
     def persist(self, variant: Variant, rows: pa.Table) -> PersistResult:
-        """Write `rows` into the copy, and undo that; errors name the table itself.
+        """Write `rows` into the copy and roll back; errors name the table itself.
 
-        Raise psycopg2's error when the rows are not at fault; `UntriedError` when there can be no copy.
+        Raise psycopg2's error if the rows are not at fault, and `UntriedError` if no copy is possible.
         """
         if time.monotonic() > self._until:
             self.drop()
             self._begin()
-        if variant not in self._made:
-            self._made[variant] = self._make(variant)
-        with self._undone():
-            result = self._persist(variant.target, self._made[variant], rows)
+        if variant not in self._copies:
+            self._copies[variant] = self._create(variant)
+        with self._rolled_back():
+            result = self._persist(variant.target, self._copies[variant], rows)
         for each in result.parked:
             each.error.detail = self._shown(variant, each.error.detail)
         return result
 
     def drop(self) -> None:
-        """Roll back: no copy is left, and no lock."""
-        self._made.clear()
+        """Roll back, which removes all copies and locks."""
+        self._copies.clear()
         self._until = 0.0
         try:
             if not self._conn.closed:
@@ -94,12 +94,12 @@ class Copies:
             discard(self._conn)
 
     def _shown(self, variant: Variant, detail: str) -> str:
-        """Return what was said about the copy as it would be said about the table."""
-        copy = self._made[variant]
+        """Return an error's `detail` with the copy's name replaced by the table's."""
+        copy = self._copies[variant]
         return detail.replace(str(copy), str(variant.target)).replace(copy.table, variant.target.table)
 
     def is_lost(self, error: psycopg2.Error) -> bool:
-        """Return whether the database itself does not answer any more, and not only one table."""
+        """Return whether the whole database is unreachable, not only one table."""
         return bool(self._conn.closed) or error.pgcode is None
 
     def _begin(self) -> None:
@@ -109,7 +109,7 @@ class Copies:
         self._until = time.monotonic() + _SECONDS
 
     @contextmanager
-    def _undone(self) -> Iterator[None]:
+    def _rolled_back(self) -> Iterator[None]:
         with self._conn.cursor() as cursor:
             cursor.execute("SAVEPOINT onramp_trial")
             yield
@@ -128,15 +128,15 @@ class Copies:
         inserted = land_by(self._conn, self._database, spec, rows, insert)
         return assemble(rows, inserted.landed, inserted.errors)
 
-    def _make(self, variant: Variant) -> Target:
-        """Make a copy and return it; of what is no table, the target itself, which takes no row."""
+    def _create(self, variant: Variant) -> Target:
+        """Create a copy and return it; return a target that is not a table itself, which accepts no row."""
         target = variant.target
         table = catalog.describe(self._conn, self._database, target)
         absent = table is None and target.typed and not variant.adds
         if absent or (table is not None and not table.is_table):
             return target
         require_rights(self._conn, self._database, target, copied=table is not None)
-        name = f"onramp_trial_{len(self._made)}"
+        name = f"onramp_trial_{len(self._copies)}"
         self._execute(self._statements(variant, name, there=None if table is None else set(table.columns)))
         with self._conn.cursor() as cursor:
             cursor.execute(_OWN_SCHEMA)
@@ -146,11 +146,11 @@ class Copies:
         if defaults:
             self._execute(_own_sequence(name, defaults))
         copy = Target(self._database.name, schema, name, target.typed, target.unknown_fields)
-        catalog.describe(self._conn, self._database, copy)  # the copy before had the same name
+        catalog.describe(self._conn, self._database, copy)  # an earlier copy had the same name
         return copy
 
     def _statements(self, variant: Variant, name: str, there: set[str] | None) -> list[sql.Composable]:
-        """Return what makes the copy; `there`: the columns of the table, None if there is none."""
+        """Return the DDL of the copy; `there`: the columns of the table, None if it does not exist."""
         target, copy = variant.target, sql.Identifier(_SCHEMA, name)
         if there is None and target.typed:
             return [sql.SQL(create_table(_SCHEMA, name, list(variant.adds)))]
@@ -175,7 +175,7 @@ class Copies:
 
 
 def _own_sequence(name: str, defaults: list[tuple[str, str]]) -> list[sql.Composable]:
-    """Return what has the copy's defaults take their values from a sequence of its own."""
+    """Return the DDL that makes the copy's defaults use a sequence of its own."""
     own = f"nextval('{_SCHEMA}.{_OWN_SEQUENCE}'::regclass)"
     return [
         sql.SQL(f"CREATE TEMPORARY SEQUENCE IF NOT EXISTS {_OWN_SEQUENCE}"),

@@ -1,4 +1,4 @@
-"""What a role needs to copy a table for a while, and the SQL that gives it."""
+"""Checks the rights that a role needs for a temporary copy of a table, and builds the missing GRANTs."""
 
 from typing import Final
 
@@ -20,13 +20,13 @@ _RIGHTS: Final = """
 
 
 class UntriedError(Exception):
-    """Why nobody can tell what a table makes of events, and what helps."""
+    """A table cannot be tried with events; the text has the reason and the fix."""
 
 
 def require_rights(conn: connection, database: Database, target: Target, *, copied: bool) -> None:
-    """Raise `UntriedError` with the missing rights unless the role may make the copy.
+    """Raise `UntriedError` with the missing rights unless the role may create the copy.
 
-    `copied`: the table is there, and read for its definition.
+    `copied`: the table exists, and its definition is read.
     """
     with conn.cursor() as cursor:
         cursor.execute(_RIGHTS, (target.schema, target.schema, target.table))

@@ -1,4 +1,4 @@
-"""The data of a typed table's rows by their fields: columns where many have one layout, else row by row."""
+"""The data of a typed table's rows by field: as columns if many rows share a layout, otherwise row by row."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -17,13 +17,13 @@ from services.writer.columns.values_to_text import texts_of
 
 _Mask = np.ndarray[Any, np.dtype[np.bool_]]
 RowIndices = np.ndarray[Any, np.dtype[np.int64]]
-#: What a column makes of the values of some rows: texts, and errors by the value's place among them.
+#: The converted values of a column: texts, and errors by the value's index among them.
 Texts = tuple[pa.Array, dict[int, MisfitError]]
-#: Rows that are cut at a time, so that they stay in the processor's cache.
+#: Rows cut at a time, so that they remain in the processor's cache.
 _ROWS: Final = 8_192
-#: Fewer rows than this are cheaper to parse one by one.
+#: Minimum rows to cut together; fewer rows are cheaper to parse one by one.
 _FEW: Final = 64
-#: Layouts tried on so many rows; what has none of them is parsed row by row.
+#: Maximum layouts tried on `_ROWS` rows; rows without one of them are parsed one by one.
 _MAX_LAYOUTS: Final = 4
 
 
@@ -37,11 +37,11 @@ class Cut:
 
     @property
     def names(self) -> frozenset[str]:
-        """The fields."""
+        """The names of the fields."""
         return frozenset(self.layout.names)
 
     def texts(self, column: Column) -> Texts:
-        """Return what the rows give for `column`, one of the fields."""
+        """Return the rows' values for `column`, one of the fields."""
         i = self.layout.names.index(column.name)
         return texts_of(column.type, self.values[i], quoted=self.layout.are_texts[i])
 
@@ -52,14 +52,14 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """Rows with the same fields, ascending: a mapping of values for each."""
+    """Rows with the same fields, ascending: a mapping of fields to values for each row."""
 
     row_indices: RowIndices
     names: frozenset[str]
     data: Sequence[dict[str, msgspec.Raw]]
 
     def texts(self, column: Column) -> Texts:
-        """Return what the rows give for `column`, one of the fields."""
+        """Return the rows' values for `column`, one of the fields."""
         texts, misfits = as_texts(column.type, [fields[column.name] for fields in self.data])
         return pa.array(texts, pa.string()), misfits
 
@@ -75,7 +75,7 @@ SameFields = Cut | Parsed
 def parts_of(payloads: pa.ChunkedArray) -> Iterator[SameFields]:
     """Yield `payloads` (strict JSON objects) in parts whose rows have the same fields.
 
-    Costs a few passes over their bytes, and a parse of those that have no layout in common.
+    Costs a few passes over their bytes, and a parse of each payload without a shared layout.
     """
     bodies = payloads.combine_chunks().view(pa.binary())
     layouts: list[Layout] = []
@@ -101,12 +101,12 @@ def parts_of(payloads: pa.ChunkedArray) -> Iterator[SameFields]:
 
 def _parsed(bodies: pa.BinaryArray, row_indices: RowIndices) -> Iterator[Parsed]:
     spellings: dict[tuple[str, ...], frozenset[str]] = {}
-    places: dict[frozenset[str], list[int]] = defaultdict(list)
+    indices: dict[frozenset[str], list[int]] = defaultdict(list)
     data = [raw_fields(body) for body in bodies.to_pylist()]
     for i, fields in enumerate(data):
         spelling = tuple(fields)
         if spelling not in spellings:
             spellings[spelling] = frozenset(spelling)
-        places[spellings[spelling]].append(i)
-    for names, of_names in places.items():
+        indices[spellings[spelling]].append(i)
+    for names, of_names in indices.items():
         yield Parsed(row_indices[of_names], names, [data[i] for i in of_names])

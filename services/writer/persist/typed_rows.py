@@ -1,13 +1,13 @@
 """Prepares the rows of a typed table: the fields of events' data, as columns of text.
 
-Events with the same fields form a group, so that columns which they leave out get their
-defaults.  A row with a value that its column does not take is rejected here, with the SQLSTATE
-that the database would give.
+Events with the same fields form a group, so that columns which they omit get their
+defaults.  A row with a value that its column does not accept is rejected here, with the SQLSTATE
+that the database would report.
 
 Onramp's own columns (`_id`, `_event_name`, `_timestamp`, `_version`, `_received_at`,
-`_topic`, `_partition`, `_offset`) are filled where the table has them, an envelope's from
-its metadata.  Data may not name where an event came from, nor what its metadata says; a
-packet has no metadata, so its data may name `_id` and the like themselves.
+`_topic`, `_partition`, `_offset`) are filled if the table has them, for an envelope from
+its metadata.  Data may not contain the columns of an event's origin or of its metadata.  A
+packet has no metadata, so its data may contain `_id` and the other metadata columns.
 """
 
 from collections import defaultdict
@@ -26,7 +26,7 @@ from services.writer.persist.typed_fields import RowIndices, SameFields, parts_o
 from shared.errors import DATA_REJECTED, UNKNOWN_FIELD, UNSUITABLE_TABLE, Fault
 from shared.landing_table import COLUMNS, PAYLOAD, Part, changes_silently, named
 
-#: Most fields of an event: Postgres allows a table 1,600 columns, and a statement 1,664 targets.
+#: Maximum fields of an event: Postgres allows 1,600 columns per table and 1,664 targets per statement.
 MAX_FIELDS: Final = 1_600
 _METADATA: Final = tuple(n for n in named(Part.KEY, Part.CONTENT) if n != PAYLOAD)
 _ORIGIN: Final = named(Part.ORIGIN, Part.RECEIPT)
@@ -35,7 +35,7 @@ _OWN: Final = {c.name: c for c in COLUMNS}
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """Why a row cannot land in the table, found before the table was asked."""
+    """The reason why a row cannot land in the table, found without the database."""
 
     sqlstate: str
     reason: str
@@ -45,7 +45,7 @@ class Rejected:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Rows that give the same columns: their indices among all rows, and a column of text for each field."""
+    """Rows that supply the same columns: their indices among all rows, and a column of text per field."""
 
     spec: InsertSpec
     row_indices: RowIndices
@@ -65,7 +65,7 @@ class Prepared:
 def prepare(rows: pa.Table, target: Target, table: Table) -> Prepared:
     """Prepare `rows` (columns as `landing.COLUMNS`) for `target`, which `table` describes.
 
-    Costs a few passes over the bytes of rows that have one layout, and a parse of each other row.
+    Costs a few passes over the bytes of rows that share a layout, and a parse of each other row.
     """
     out = Prepared()
     is_enveloped = rows.column(ID).is_valid().to_numpy()
@@ -86,7 +86,7 @@ def _first_row(parts: tuple[object, Sequence[SameFields]]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """How events with one set of fields go into one table."""
+    """The mapping of events with one set of fields to one table."""
 
     target: Target
     table: Table
@@ -94,30 +94,30 @@ class _Plan:
     enveloped: bool
 
     def unknown(self) -> list[str]:
-        """Return the fields that the table has no column for, by name."""
+        """Return the names of the fields without a column in the table, sorted."""
         return sorted(n for n in self.names if n not in self.table.columns)
 
     def own(self) -> list[str]:
-        """Return the columns of the table that Onramp fills itself."""
+        """Return the columns of the table that Onramp fills."""
         return [n for n in (*_ORIGIN, *(_METADATA if self.enveloped else ())) if n in self.table.columns]
 
     def rejection(self) -> Rejected | None:
-        """Return why no row with these fields can land, or None."""
+        """Return the reason why no row with these fields can land, or None."""
         if len(self.names) > MAX_FIELDS:
             return Rejected("54011", f"{len(self.names)} fields, at most {MAX_FIELDS} are allowed")
         for name in sorted(self.names & {*_ORIGIN, *(_METADATA if self.enveloped else ())}):
-            return Rejected("42703", "Onramp fills it itself", name, UNKNOWN_FIELD)
+            return Rejected("42703", "Onramp fills this column", name, UNKNOWN_FIELD)
         if self.unknown() and self.target.unknown_fields != DISCARD:
             return Rejected("42703", "the table has no such column", self.unknown()[0], UNKNOWN_FIELD)
         for name in sorted(self.names & self.table.columns.keys()):
             if self.table.columns[name].is_generated:
-                return Rejected("428C9", "the table computes it itself", name, UNKNOWN_FIELD)
+                return Rejected("428C9", "the table generates this column", name, UNKNOWN_FIELD)
         if not self.given():
-            return Rejected("42703", "the data name no column of the table", None, UNKNOWN_FIELD)
+            return Rejected("42703", "the data contain no column of the table", None, UNKNOWN_FIELD)
         return self._coarse() or self._without_key()
 
     def _coarse(self) -> Rejected | None:
-        """Return that a column which Onramp fills itself would change its values, or None."""
+        """Return a rejection if a column that Onramp fills would change its values, otherwise None."""
         for name in self.own():
             column = self.table.columns[name]
             if changes_silently(_OWN[name], column.type.base_name, column.type.modifier):
@@ -126,14 +126,14 @@ class _Plan:
         return None
 
     def given(self) -> list[Column]:
-        """Return the columns that these rows give values for, in the table's order."""
+        """Return the columns for which these rows have values, in the table's order."""
         wanted = self.names | set(self.own())
         return [c for c in self.table.columns.values() if c.name in wanted and not c.is_generated]
 
     def key(self) -> Key | None:
-        """Return the first of the table's unique keys of which these rows give all columns.
+        """Return the first of the table's unique keys whose columns these rows all supply.
 
-        A key with a column that differs in the repeat of an event comes last.
+        A key with a column that differs in repeats of an event comes last.
         """
         wanted = {c.name for c in self.given()}
         keys = [k for k in self.table.keys if wanted.issuperset(k.columns)]
@@ -145,7 +145,7 @@ class _Plan:
         given = {c.name for c in self.given()}
         for column in self.table.keys[0].columns if self.table.keys else ():
             if column not in given and not self.table.columns[column].has_default:
-                return Rejected("23502", "the table's key is not given", column)
+                return Rejected("23502", "the data do not contain the table's key", column)
         return None
 
     def insert_spec(self) -> InsertSpec:
@@ -179,7 +179,7 @@ def _prepare_group(rows: pa.Table, plan: _Plan, parts: Sequence[SameFields], out
 
 
 def _ascending(indices: RowIndices, rejected: Collection[int]) -> RowIndices:
-    """Return the places of `indices` in their order, without those that are `rejected`."""
+    """Return the positions that sort `indices`, without those that are `rejected`."""
     order = np.argsort(indices, kind="stable")
     return order[~np.isin(indices[order], list(rejected))] if rejected else order
 
@@ -190,7 +190,7 @@ def _own(column: pa.ChunkedArray, indices: RowIndices) -> pa.Array:
 
 
 def _given(column: Column, parts: Sequence[SameFields], rejected: dict[int, Rejected]) -> pa.Array:
-    """Return the values that the rows' data give for `column`; add those it does not take to `rejected`."""
+    """Return the values of the rows' data for `column`; add rows with unaccepted values to `rejected`."""
     texts = []
     for part in parts:
         of_part, misfits = part.texts(column)
@@ -203,9 +203,9 @@ def _given(column: Column, parts: Sequence[SameFields], rejected: dict[int, Reje
 def _require_key(
     plan: _Plan, texts: Sequence[pa.Array], indices: RowIndices, rejected: dict[int, Rejected]
 ) -> None:
-    """Reject rows with a null in their key, with which every repeat of the event would land."""
+    """Reject rows with a null in their key, because every repeat of such an event would land."""
     key = plan.key()
     for column, values in zip(plan.given(), texts, strict=True):
         if key is not None and column.name in key.columns and values.null_count:
             for i in values.is_null().to_numpy(zero_copy_only=False).nonzero()[0]:
-                rejected.setdefault(int(indices[i]), Rejected("23502", "a key is never null", column.name))
+                rejected.setdefault(int(indices[i]), Rejected("23502", "a key cannot be null", column.name))
