@@ -108,9 +108,7 @@ def _as_text(of: Type, value: Any, raw: msgspec.Raw | bytes) -> str:
         return _number(of, value if isinstance(value, str) else _text(raw))
     if isinstance(value, str) and kind not in (Kind.ARRAY, Kind.BOOL, Kind.NONE):
         return _STRINGS.get(kind, _unchanged)(of, value)
-    raise MisfitError(
-        _MISMATCH, f"the column's type does not accept {_NAMES.get(type(value), 'a number')}"
-    )
+    raise MisfitError(_MISMATCH, f"the column's type does not accept {_NAMES.get(type(value), 'a number')}")
 
 
 def _text(raw: msgspec.Raw | bytes) -> str:

@@ -29,7 +29,7 @@ class Window(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
+class WindowRanges:
     """The ranges of a window, and those partitions of which Kafka does not hold all that was asked for."""
 
     ranges: list[Range] = field(default_factory=list)
@@ -38,7 +38,7 @@ class Held:
     leaderless: list[Partition] = field(default_factory=list)
 
 
-async def held(brokers: Brokers, is_read: Callable[[str], bool], window: Window) -> Held:
+async def ranges_in(brokers: Brokers, is_read: Callable[[str], bool], window: Window) -> WindowRanges:
     """Return what Kafka holds of `window` on the topics that are read.
 
     Raise `InfrastructureError` when Kafka cannot be reached.
@@ -57,18 +57,18 @@ async def held(brokers: Brokers, is_read: Callable[[str], bool], window: Window)
                 if not t["is_internal"] and is_read(t["topic"])
                 for p in t["partitions"]
             }
-            return await _held(leaders, await admin.topic_ids(), partitions, window)
+            return await _ranges_in(leaders, await admin.topic_ids(), partitions, window)
     except (KafkaError, OSError, TimeoutError) as e:
         raise InfrastructureError(
             KAFKA_UNAVAILABLE, f"Kafka at {brokers} cannot be read: {type(e).__name__}"
         ) from None
 
 
-async def _held(
+async def _ranges_in(
     leaders: Leaders, topic_ids: Mapping[str, str], partitions: Collection[Partition], window: Window
-) -> Held:
+) -> WindowRanges:
     if not partitions:
-        return Held()
+        return WindowRanges()
     await leaders.follow({p.topic for p in partitions})
     spans = await _spans(leaders, partitions)
     if window.since is None:
@@ -88,7 +88,7 @@ async def _held(
         for r in ranges
         if 0 < r.start == spans[r.partition][0] and (window.since is not None or r.partition.topic in few)
     ]
-    return Held(ranges=ranges, cut=cut, leaderless=sorted(set(partitions) - starts.keys()))
+    return WindowRanges(ranges=ranges, cut=cut, leaderless=sorted(set(partitions) - starts.keys()))
 
 
 async def _spans(leaders: Leaders, partitions: Collection[Partition]) -> dict[Partition, tuple[int, int]]:

@@ -1,1 +1,1 @@
-"""What a change of the registry would do to events that Kafka holds: both rules tried, nothing kept."""
+"""`onramp plan`: tries a change of the registry on events in Kafka, under both rules, and rolls back."""

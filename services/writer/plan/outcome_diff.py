@@ -1,4 +1,4 @@
-"""What each of two rules makes of the same events, and which of them newly fail or newly pass."""
+"""Compares the outcomes of the same events under two sets of rules: which events newly fail or pass."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -8,16 +8,16 @@ import numpy as np
 
 from services.writer.plan.reasons import Reason
 
-#: Where an event fails that the gateway refuses.
-_DOOR: Final = "gateway"
+#: The place of failure of an event that the gateway refuses.
+_GATEWAY: Final = "gateway"
 
 
 @dataclass(slots=True, kw_only=True)
-class Judged:
-    """What one set of rules makes of events, which are told by their places among all that were read.
+class EventOutcomes:
+    """The outcomes of events under one set of rules; events are identified by their indices in the chunk.
 
-    `destinations`: how many each event has, those that are rejected included.  `parked` and `untried` say
-    at which of them, by name.
+    `destinations`: the number of destinations of each event, including rejected ones.  `parked` and
+    `untried` name the destinations.
     """
 
     destinations: "np.ndarray[Any, np.dtype[np.int64]]"
@@ -26,44 +26,45 @@ class Judged:
     untried: dict[int, set[str]] = field(default_factory=dict)
 
     def park(self, event: int, destination: str, reason: Reason) -> None:
-        """Note that the event fails at one of its destinations."""
+        """Record that the event fails at one of its destinations."""
         self.parked.setdefault(event, {})[destination] = reason
 
     def leave(self, events: Iterable[int], destination: str) -> None:
-        """Note that nobody knows what one of their destinations would make of these events."""
+        """Record that the outcome of these events at one of their destinations is unknown."""
         for event in events:
             self.untried.setdefault(event, set()).add(destination)
 
     def fails_at(self, event: int) -> set[str]:
-        """Return where the event fails; whoever is refused gets no farther."""
-        return {_DOOR} if event in self.refused else set(self.parked.get(event, ()))
+        """Return the destinations at which the event fails, or the gateway if that refuses the event."""
+        return {_GATEWAY} if event in self.refused else set(self.parked.get(event, ()))
 
     def reasons(self, event: int) -> list[Reason]:
-        """Return why the event fails, each reason once."""
+        """Return the reasons why the event fails, each once."""
         if event in self.refused:
             return self.refused[event]
         return list(dict.fromkeys(self.parked.get(event, {}).values()))
 
     def lands(self, event: int) -> bool:
-        """Return whether the event lands anywhere."""
+        """Return whether the event lands in any table."""
         if event in self.refused:
             return False
-        left_out = len(self.parked.get(event, ())) + len(self.untried.get(event, ()))
-        return int(self.destinations[event]) > left_out
+        excluded = len(self.parked.get(event, ())) + len(self.untried.get(event, ()))
+        return int(self.destinations[event]) > excluded
 
 
 class Changed(NamedTuple):
-    """Events with which the new rules do something else."""
+    """Events whose outcome differs under the new rules."""
 
     newly_fail: list[int]
     newly_pass: list[int]
 
 
-def compare(old: Judged, new: Judged) -> Changed:
-    """Return what changes.
+def compare(old: EventOutcomes, new: EventOutcomes) -> Changed:
+    """Return the events that change.
 
-    An event newly fails if it landed somewhere and now fails where it did not.  It newly passes if it
-    lands somewhere and fails no more where it did.  Where it was not tried, nothing is claimed.
+    An event newly fails if it landed in some table under the old rules and fails under the new rules at a
+    destination where it did not fail before.  It newly passes if it lands in some table under the new rules
+    and no longer fails at a destination.  Destinations where it was not tried do not count.
     """
     failing = sorted({*old.refused, *old.parked, *new.refused, *new.parked})
     newly_fail = [e for e in failing if old.lands(e) and _fails_beyond(new, old, e)]
@@ -72,6 +73,6 @@ def compare(old: Judged, new: Judged) -> Changed:
     return Changed(newly_fail, newly_pass)
 
 
-def _fails_beyond(one: Judged, other: Judged, event: int) -> bool:
-    """Return whether the event fails under `one` where it does not under `other`, as far as that was tried."""
+def _fails_beyond(one: EventOutcomes, other: EventOutcomes, event: int) -> bool:
+    """Return whether the event fails under `one` where it was tried and does not fail under `other`."""
     return bool(one.fails_at(event) - other.fails_at(event) - other.untried.get(event, set()))

@@ -1,4 +1,4 @@
-"""A trial, top to bottom: both registries, what the databases say, the ranges of Kafka, one Spark job."""
+"""The flow of a plan: both registries, the surveys of the databases, Kafka's ranges, one Spark job."""
 
 import asyncio
 import re
@@ -13,9 +13,9 @@ from typing import NamedTuple, Protocol
 
 from services.writer.driver.routes_from_registry import topics_of, unusable
 from services.writer.driver.spark import Spark
-from services.writer.kafka.history import Held, Window, held
+from services.writer.kafka.history import Window, WindowRanges, ranges_in
 from services.writer.model import connection_budget
-from services.writer.model.offsets import total
+from services.writer.model.offsets import Range, total
 from services.writer.observe.job_progress import Progress
 from services.writer.observe.jvm_stderr import without_warnings
 from services.writer.plan import tally
@@ -42,8 +42,8 @@ from shared.settings import KafkaSettings, RegistrySettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
-    """What is to be tried, and on which events; `events`: patterns of their names, all if there is none."""
+class PlanRequest:
+    """The change to try, and the events to try it on; `events`: patterns of their names, all if empty."""
 
     file: Path
     window: Window
@@ -51,30 +51,30 @@ class Wish:
 
 
 class WrongFileError(Exception):
-    """The file cannot be brought into force as it is; the text says where and why."""
+    """The file cannot be applied; the text names the place and the reason."""
 
 
 class Jobs(Protocol):
-    """What a trial asks of Spark."""
+    """The interface to Spark that a plan needs."""
 
     @property
     def slots(self) -> int:
-        """Tasks at a time."""
+        """Maximum concurrent tasks."""
         ...
 
     def collect(
         self, work: Callable[[Iterable[int]], Iterable[tally.TaskTally]], tasks: int
     ) -> list[tally.TaskTally]:
-        """Run `work` in so many tasks, each with its number, and return what they make."""
+        """Run `work` in that many tasks, each with its number, and return their results."""
         ...
 
     def stop(self) -> None:
-        """Let go of it."""
+        """Stop Spark."""
         ...
 
 
 def try_change(
-    wish: Wish,
+    request: PlanRequest,
     settings: WriterSettings,
     kafka: KafkaSettings,
     registry: RegistrySettings,
@@ -82,26 +82,27 @@ def try_change(
     *,
     progress: Progress | None = None,
 ) -> Report:
-    """Try the change on the events that Kafka holds; `start` starts what runs the tasks.
+    """Try the change on the events in Kafka; `start` starts the runner of the tasks.
 
     Raises:
-        WrongFileError: the file is no registry, or none that this writer could follow.
+        WrongFileError: the file is not a registry, or this writer could not follow it.
         InfrastructureError: Kafka cannot be read.
     """
-    # No connection is kept: a trial has one for each slot, and this process is none.
+    # No connection is pooled: a plan has one per slot, and this process is not a slot.
     databases = [replace(each, keep=False) for each in configured(settings)]
     progress = progress or Progress()
-    _require_registry(wish.file)
+    _require_registry(request.file)
     progress.say("reading the registry in force, the databases' tables and Kafka's offsets")
     followed = in_force(registry, kafka)
-    new, notes = changed(followed, wish.file, databases)
+    new, notes = changed(followed, request.file, databases)
     old = followed.snapshot
     try:
         _require_schemas(old)
     except ValueError as e:
         raise WrongFileError(f"the registry in force: {e}") from None
     surveys = {each.name: _surveyed(each, databases, old, new) for each in databases}
-    found = asyncio.run(held(kafka.brokers, _topics(settings, (old, new), wish.events), wish.window))
+    topics = _topics(settings, (old, new), request.events)
+    window_ranges = asyncio.run(ranges_in(kafka.brokers, topics, request.window))
     order = TrialOrder(
         old=rules_of(old, databases),
         new=rules_of(new, databases, {t: columns for s in surveys.values() for t, columns in s.adds.items()}),
@@ -109,16 +110,16 @@ def try_change(
         out={name: each.out for name, each in surveys.items() if each.out}
         | dict.fromkeys(rules_of(old, databases).routes.unconfigured(), "no such database is configured"),
         brokers=kafka.brokers,
-        events=wish.events,
+        events=request.events,
         personal=_personal(old, new),
     )
     counts, seconds = tally.TaskTally(), 0.0
-    if found.ranges:
-        counts, seconds = _run(order, found, partial(start, settings), progress)
+    if window_ranges.ranges:
+        counts, seconds = _run(order, window_ranges.ranges, partial(start, settings), progress)
     return Report(
         tally=counts,
-        held=found,
-        window=wish.window,
+        window_ranges=window_ranges,
+        window=request.window,
         surveys=surveys,
         findings=schema_changes(old, new),
         merge=notes,
@@ -128,35 +129,35 @@ def try_change(
 
 
 def _run(
-    order: TrialOrder, found: Held, start: Callable[[], Jobs], progress: Progress
+    order: TrialOrder, ranges: Sequence[Range], start: Callable[[], Jobs], progress: Progress
 ) -> tuple[tally.TaskTally, float]:
-    """Run a task for each slot, with one connection to a database each; returns their counts, and seconds."""
-    offsets = total(found.ranges)
-    progress.say(f"starting Spark for {offsets:,} offsets of {len(found.ranges)} partitions")
+    """Run a task per slot, each with one connection per database; return their counts, and the seconds."""
+    offsets = total(ranges)
+    progress.say(f"starting Spark for {offsets:,} offsets of {len(ranges)} partitions")
     with without_warnings():
         spark = start()
     began = time.monotonic()
     try:
         slots = min([spark.slots, *(d.max_connections for d in order.databases if d.max_connections)])
-        tasks = connection_budget.tasks(offsets, len(found.ranges) * slots, slots, ())
+        tasks = connection_budget.tasks(offsets, len(ranges) * slots, slots, ())
         with progress.following(offsets) as folder:
-            work = partial(try_share, replace(order, progress=folder), shares(found.ranges, tasks))
+            work = partial(try_share, replace(order, progress=folder), shares(ranges, tasks))
             return tally.total(spark.collect(work, tasks)), time.monotonic() - began
     finally:
         spark.stop()
 
 
 class InForce(NamedTuple):
-    """The registry that services follow, and the chain of changes that made it; None without its topic."""
+    """The registry that services follow, and the log of changes that produced it; None without its topic."""
 
     snapshot: Snapshot
     chain: Chain | None = None
 
 
 def in_force(settings: RegistrySettings, kafka: KafkaSettings) -> InForce:
-    """Return what services follow; without its topic, which is not made, an empty registry.
+    """Return the registry that services follow; if its topic does not exist, an empty registry.
 
-    Raise `InfrastructureError`.
+    The topic is not created.  Raise `InfrastructureError`.
     """
     log = open_log(settings, kafka.model_copy(update={"create_topics": False}))
     registry = LogRegistry(log)
@@ -173,14 +174,14 @@ def in_force(settings: RegistrySettings, kafka: KafkaSettings) -> InForce:
 
 
 class Changed(NamedTuple):
-    """What would be in force after `onramp apply`, and what that would say of what others have changed."""
+    """The registry after `onramp apply`, and the notes of `apply` on entries that others have changed."""
 
     snapshot: Snapshot
     notes: list[str]
 
 
 def changed(old: InForce, file: Path, databases: Sequence[Database]) -> Changed:
-    """Return what the file makes of what is in force: sections that it does not name stay.
+    """Return the registry in force with the file's sections; sections that it does not name are unchanged.
 
     Raise `WrongFileError`.
     """
@@ -190,7 +191,7 @@ def changed(old: InForce, file: Path, databases: Sequence[Database]) -> Changed:
         if old.chain is not None:
             mine = merge_file(old.chain, wanted)
             wanted, notes = mine.desired, mine.kept
-            notes += [f"apply would refuse: others have changed {place} as well" for place in mine.clashes]
+            notes += [f"apply would refuse: {place} was also changed by others" for place in mine.clashes]
         new = Snapshot(
             **{name: getattr(each, name) for each in (old.snapshot, wanted) for name in each.model_fields_set}
         )
@@ -205,7 +206,7 @@ def changed(old: InForce, file: Path, databases: Sequence[Database]) -> Changed:
 
 
 def _require_registry(file: Path) -> None:
-    """Raise `WrongFileError` before anybody waits for Kafka."""
+    """Raise `WrongFileError` if the file is not a registry, before Kafka is contacted."""
     try:
         load(file)
     except ValueError as e:
@@ -213,7 +214,7 @@ def _require_registry(file: Path) -> None:
 
 
 def _require_usable(snapshot: Snapshot, databases: Sequence[Database]) -> None:
-    """Raise `ValueError` unless the writer's settings have every database and schema that is named."""
+    """Raise `ValueError` unless the writer's settings have every named database and schema."""
     if wrong := unusable(snapshot, databases):
         raise ValueError("; ".join(f"{place}: {reason}" for place, reason in wrong.items()))
 
@@ -231,7 +232,7 @@ def _surveyed(database: Database, databases: Sequence[Database], old: Snapshot, 
     default = databases[0].name
     wanted: dict[TableName, tuple[FieldColumn, ...]] = {}
     for name, columns in _creates(new, default):
-        if name.database == database.name:  # of two event types that share a table, each brings its own
+        if name.database == database.name:  # event types that share a table contribute columns each
             known = wanted.get(name, ())
             wanted[name] = known + tuple(c for c in columns if c.name not in {k.name for k in known})
     named = {name for s in (old, new) for name, _, _ in _tables(s, default) if name.database == database.name}
@@ -242,7 +243,7 @@ def _surveyed(database: Database, databases: Sequence[Database], old: Snapshot, 
 
 
 def _creates(snapshot: Snapshot, default: str) -> Iterator[tuple[TableName, tuple[FieldColumn, ...]]]:
-    """Yield the tables that `onramp apply` makes or extends. Raise `WrongFileError`."""
+    """Yield the tables that `onramp apply` creates or extends.  Raise `WrongFileError`."""
     for name, event_type, destination in _tables(snapshot, default):
         if destination.create:
             try:
@@ -263,7 +264,7 @@ def _tables(snapshot: Snapshot, default: str) -> Iterator[tuple[TableName, str, 
 def _topics(
     settings: WriterSettings, sides: Sequence[Snapshot], events: Sequence[str]
 ) -> Callable[[str], bool]:
-    """Return whether a topic is read: by the writer under either registry, and for one of the events."""
+    """Return a test of whether the writer reads a topic under either registry, for one of the events."""
     pattern = re.compile(settings.topics)
     named = {topic for side in sides for topic in topics_of(side)}
     sources = {source for side in sides for source in side.sources}
@@ -275,7 +276,7 @@ def _topics(
 
     def is_read(topic: str) -> bool:
         if any(wire.is_change_topic(topic, source) for source in sources):
-            return False  # changes are no events: no event type is about them
+            return False  # changes are not events: no event type applies to them
         if topic not in named and not pattern.fullmatch(topic):
             return False
         names = own.get(topic, set()) | {topic.removeprefix(wire.EVENT_TOPIC_PREFIX)}

@@ -1,6 +1,7 @@
-"""Gives way to all other programs of this machine, from the JVM's start on.
+"""Gives the plan a lower priority than all other programs of this machine, from the JVM's start on.
 
-It goes on in a session of its own, which comes last with whatever it starts (`shared/priority.py`).
+The plan continues in a session of its own, which has the lowest priority, with all processes that it starts
+(`shared/priority.py`).
 """
 
 import os
@@ -12,21 +13,21 @@ from shared.priority import come_last
 
 
 def give_way() -> None:
-    """Go on as a child that comes last; the process itself ends as the child does, and the child with it.
+    """Continue in a child process with the lowest priority; parent and child end together.
 
-    Call it before there are threads.  Raise `SystemExit` in the process itself, with the child's exit code.
+    Call it before threads exist.  Raise `SystemExit` in the parent, with the child's exit code.
     """
-    # Without a trace: there is nothing to be put in order.
+    # Without a traceback: there is nothing to clean up.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    lives, held = os.pipe()
+    read_end, write_end = os.pipe()
     child = os.fork()
     if child:
-        os.close(lives)
+        os.close(read_end)
         _end_as(child)
-    os.close(held)
+    os.close(write_end)
     os.setsid()
     come_last()
-    threading.Thread(target=_end_with, args=(lives,), daemon=True).start()
+    threading.Thread(target=_end_with, args=(read_end,), daemon=True).start()
 
 
 def _end_as(child: int) -> NoReturn:
@@ -37,6 +38,6 @@ def _end_as(child: int) -> NoReturn:
 
 
 def _end_with(parent: int) -> None:
-    """End when the parent has, however it ended; it says nothing before."""
+    """End this process when the parent has ended for any reason; the parent never writes to the pipe."""
     os.read(parent, 1)
     os.kill(os.getpid(), signal.SIGTERM)

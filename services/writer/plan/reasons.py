@@ -1,4 +1,4 @@
-"""Why an event fails: one reason is the same for all events that fail for it, and holds no value of them."""
+"""Reasons why events fail: events with the same fault share one reason, which contains no value of them."""
 
 import re
 from typing import Final, NamedTuple
@@ -17,29 +17,29 @@ _METADATA: Final = {
 
 
 class Reason(NamedTuple):
-    """A code of the error table, the JSON Pointer with every index of an array as `*`, and where it fails."""
+    """An error code, the JSON Pointer with array indices replaced by `*`, and the place of failure."""
 
     code: str
     pointer: str
     detail: str
     sqlstate: str = ""
-    #: `database.schema.table`; empty if no table was asked.
+    #: `database.schema.table`; empty if no table was tried.
     destination: str = ""
 
 
 def refusal(error: UserError) -> Reason:
-    """Return why the gateway refuses an event, or why it goes nowhere."""
+    """Return the reason why the gateway refuses an event, or why an event has no destination."""
     return Reason(error.fault.code, pattern(error.pointer), error.detail)
 
 
 def parked(error: UserError, table: TableName, detail: str, *, in_packet: bool) -> Reason:
-    """Return why a table does not take an event; `detail` names that table."""
+    """Return the reason why a table rejects an event; `detail` names that table."""
     pointer = error.pointer or _pointer(error.column, in_packet=in_packet)
     return Reason(error.fault.code, pattern(pointer), detail, error.sqlstate or "", str(table))
 
 
 def pattern(pointer: str) -> str:
-    """Return a pointer that does not tell elements of an array apart."""
+    """Return `pointer` with the indices of arrays replaced by `*`."""
     return _INDEX.sub("*", pointer)
 
 

@@ -1,4 +1,4 @@
-"""One registry as the tasks of a trial need it: what the gateway checks, where events go, what tables get."""
+"""One registry as a plan's tasks need it: the gateway's checks, the routes, and the added columns."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -26,7 +26,7 @@ class TableName(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TypeRules:
-    """What the gateway checks of an event type: its JSON Schema as JSON, and the most bytes of an event."""
+    """The gateway's checks of an event type: its JSON Schema as JSON, and the maximum bytes of an event."""
 
     schema: bytes | None = None
     max_bytes: int | None = None
@@ -39,7 +39,7 @@ class Rules:
     routes: Routes
     types: Mapping[str, TypeRules] = field(default_factory=dict)
     refuses_unknown: bool = False
-    #: What `onramp apply` would add to tables before these rules are in force: columns of a field each.
+    #: Columns that `onramp apply` would add to tables before these rules are in force, one per field.
     adds: Mapping[TableName, tuple[FieldColumn, ...]] = field(default_factory=dict)
 
 

@@ -1,4 +1,4 @@
-"""Counts of a trial: of each event type what the old and the new rules make of it; tasks' counts add up."""
+"""Counts of a plan: the outcomes of each event type under the old and the new rules, added up over tasks."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from services.writer.plan.reasons import Reason
 
-#: Samples of each kind that are kept of an event type.
+#: Maximum samples of each kind per event type.
 SAMPLES: Final = 5
-#: Reasons that are told apart for a type, and types: names of fields and of types are anybody's to make up.
+#: Maximum distinct reasons per type, and maximum types: senders can invent names of fields and types.
 _MAX_REASONS: Final = 200
 _MAX_TYPES: Final = 5_000
 OTHER_TYPES: Final = "(other event names)"
@@ -18,7 +18,7 @@ _OTHER_REASONS: Final = Reason("(others)", "", f"more than {_MAX_REASONS} reason
 
 @dataclass(slots=True, kw_only=True)
 class Sample:
-    """A masked event: where Kafka holds it, and why it fails."""
+    """A masked event, with its receipt and the reasons why it fails."""
 
     receipt: str
     reasons: list[Reason]
@@ -27,7 +27,7 @@ class Sample:
 
 @dataclass(slots=True, kw_only=True)
 class Outcomes:
-    """What one set of rules makes of a type's events: each is in one of the four."""
+    """The outcomes of a type's events under one set of rules: each event has one of the four."""
 
     refused: int = 0
     parked: int = 0
@@ -53,7 +53,7 @@ class Newly:
     samples: list[Sample] = field(default_factory=list)
 
     def add(self, other: "Newly") -> None:
-        """Add what another task found."""
+        """Add the events of another task."""
         self.events += other.events
         count(self.reasons, other.reasons)
         self.samples = (self.samples + other.samples)[:SAMPLES]
@@ -80,10 +80,10 @@ class TypeTally:
 
 @dataclass(slots=True, kw_only=True)
 class TaskTally:
-    """What a task of a trial saw.  `failure`: why it could not go on.
+    """The counts of one task.  `failure`: the reason why the task stopped early.
 
-    `untried`: by destination, why nobody knows what it makes of its events.  `unread`: ranges that Kafka does
-    not give, and why.
+    `untried`: by destination, the reason why the outcome there is unknown.  `unread`: ranges that Kafka does
+    not return, with reasons.
     """
 
     types: dict[str, TypeTally] = field(default_factory=dict)
@@ -100,7 +100,7 @@ class TaskTally:
         return self.types.setdefault(name, TypeTally())
 
     def add(self, other: "TaskTally") -> None:
-        """Add what another task saw."""
+        """Add the counts of another task."""
         for name, each in other.types.items():
             self.of_type(name).add(each)
         self.read += other.read
@@ -111,7 +111,7 @@ class TaskTally:
 
 
 def total(tallies: Iterable[TaskTally]) -> TaskTally:
-    """Return what all tasks saw."""
+    """Return the sum of all tasks' counts."""
     out = TaskTally()
     for each in tallies:
         out.add(each)
@@ -119,12 +119,12 @@ def total(tallies: Iterable[TaskTally]) -> TaskTally:
 
 
 def count(counted: Counter[Reason], more: Counter[Reason]) -> None:
-    """Add `more` to `counted`, which tells so many reasons apart."""
+    """Add `more` to `counted`, which has at most `_MAX_REASONS` distinct reasons."""
     for reason, events in more.items():
-        told = reason in counted or len(counted) < _MAX_REASONS
-        counted[reason if told else _OTHER_REASONS] += events
+        is_distinct = reason in counted or len(counted) < _MAX_REASONS
+        counted[reason if is_distinct else _OTHER_REASONS] += events
 
 
 def most_first(counted: Counter[Reason]) -> Iterator[tuple[Reason, int]]:
-    """Yield reasons with their events, the one of most events first, equal ones in one order."""
+    """Yield reasons with their numbers of events, the largest first, in a deterministic order."""
     return iter(sorted(counted.items(), key=lambda item: (-item[1], item[0])))

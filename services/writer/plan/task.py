@@ -1,6 +1,6 @@
-"""One task of a trial: reads its ranges, has both rules judge them, and counts; `try_share` is the flow.
+"""One task of a plan: reads its ranges, evaluates the events under both rules, and counts; see `try_share`.
 
-It has one connection to each database, and nothing that it writes is committed.
+The task has one connection to each database, and commits no writes.
 """
 
 from collections import Counter
@@ -23,7 +23,7 @@ from services.writer.persist.row_results import PersistResult
 from services.writer.persist.table_copies import Copies, Variant
 from services.writer.persist.table_rights import UntriedError
 from services.writer.plan.evaluate import Chunk, by_name
-from services.writer.plan.outcome_diff import Judged, compare
+from services.writer.plan.outcome_diff import EventOutcomes, compare
 from services.writer.plan.reasons import refusal
 from services.writer.plan.rules import Rules, TableName
 from services.writer.plan.survey import LANDS
@@ -39,34 +39,34 @@ from shared.errors import InfrastructureError, OnrampError
 from shared.kafka_security import Brokers
 from shared.mask import masked
 
-#: A table at which so many chunks failed in a task is not tried again there.
+#: Maximum failed chunks of a table in a task; afterwards the table is no longer tried.
 _MAX_FAILURES: Final = 3
-#: Events, and their bytes, that are judged together.
+#: Events, and their bytes, that are evaluated together.
 _AT_ONCE: Final = 20_000
 _AT_ONCE_BYTES: Final = 16 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialOrder:
-    """What all tasks of a trial are given."""
+    """The input of all tasks of a plan."""
 
     old: Rules
     new: Rules
-    #: Those that could be asked before.
+    #: The databases that could be queried before.
     databases: tuple[Database, ...]
-    #: Why the others could not, by name.
+    #: The reasons why the other databases could not, by name.
     out: Mapping[str, str]
     brokers: Brokers
-    #: Patterns of the event names that are counted; all if there is none.
+    #: Patterns of the event names that are counted; all if empty.
     events: tuple[str, ...] = ()
-    #: Pointers into payloads of which samples do not even show the shape, by event name.
+    #: Pointers to payload fields whose shape samples do not show, by event name.
     personal: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    #: Where tasks write down how far they are.
+    #: The folder to which tasks write their progress.
     progress: Path | None = None
 
 
 def shares(ranges: Sequence[Range], tasks: int) -> list[list[Range]]:
-    """Return an equal part of each range for each task: nothing is settled, so a range may be divided."""
+    """Return an equal part of each range for each task; a range may be divided, as no event is settled."""
     out: list[list[Range]] = [[] for _ in range(tasks)]
     for each in ranges:
         cuts = [each.start + len(each) * n // tasks for n in range(tasks + 1)]
@@ -79,7 +79,7 @@ def shares(ranges: Sequence[Range], tasks: int) -> list[list[Range]]:
 def try_share(
     order: TrialOrder, shares: Sequence[Sequence[Range]], numbers: Iterable[int]
 ) -> list[TaskTally]:
-    """Try this task's share and return what it saw; `numbers`: which of `shares` are this task's."""
+    """Try this task's share and return its counts; `numbers`: the indices of this task's `shares`."""
     logs.set_up_worker("writer")
     numbers = list(numbers)
     ranges = [each for number in numbers for each in shares[number]]
@@ -91,9 +91,9 @@ def try_share(
 
 
 def try_ranges(order: TrialOrder, ranges: Sequence[Range], reader: RangeReader, number: int = 0) -> TaskTally:
-    """Have both rules judge the events of `ranges`, each of a partition of its own; returns the counts.
+    """Evaluate the events of `ranges`, each of a partition of its own, under both rules; return the counts.
 
-    `number`: the task's own.
+    `number`: the task's number.
     """
     tally = TaskTally()
     done = {each.partition: each.start for each in ranges}
@@ -113,7 +113,7 @@ def try_ranges(order: TrialOrder, ranges: Sequence[Range], reader: RangeReader, 
 
 
 class _Databases:
-    """The copies in each database that answers; of one that does not, why."""
+    """The copies in each reachable database, and the reasons why other databases are unreachable."""
 
     def __init__(self, order: TrialOrder, tally: TaskTally, stack: ExitStack) -> None:
         self._databases = {each.name: each for each in order.databases}
@@ -124,7 +124,7 @@ class _Databases:
         self._stack = stack
 
     def persist(self, variant: Variant, rows: pa.Table) -> PersistResult:
-        """Write `rows` into a copy and undo it.  Raise `UntriedError`, and notes why."""
+        """Write `rows` into a copy and roll back.  Raise `UntriedError`, and record the reason."""
         name = TableName(*variant.target[:3])
         reason = self._out.get(name.database)
         if self._failures[name] >= _MAX_FAILURES:
@@ -136,14 +136,14 @@ class _Databases:
             raise
 
     def drop(self) -> None:
-        """Let go of all copies, and with them of every lock, before Kafka is waited for."""
+        """Drop all copies and their locks, before the task waits for Kafka."""
         for copies in self._copies.values():
             copies.drop()
 
     def _persist(
         self, name: TableName, variant: Variant, rows: pa.Table, reason: str | None
     ) -> PersistResult:
-        """Do so unless there is a `reason` not to."""
+        """Write as `persist` does, unless there is a `reason` not to try."""
         if reason:
             raise UntriedError(reason)
         copies: Copies | None = None
@@ -162,7 +162,7 @@ class _Databases:
         except (OnrampError, MemoryError):
             raise
         except Exception as e:  # noqa: BLE001 - the other tables are tried
-            reason = f"{type(e).__name__}, which nobody foresaw"
+            reason = f"unexpected error {type(e).__name__}"
         self._failures[name] += 1
         if copies is not None and name.database not in self._out:
             copies.drop()
@@ -178,7 +178,7 @@ class _Databases:
 
 
 class _Task:
-    """Counts what both rules make of the events of some ranges."""
+    """Counts the outcomes of the events of some ranges under both rules."""
 
     def __init__(self, order: TrialOrder, tally: TaskTally, databases: _Databases) -> None:
         self._order = order
@@ -186,79 +186,79 @@ class _Task:
         self._databases = databases
 
     def count(self, read: Sequence[PartitionSlice]) -> None:
-        """Judge and count what was read together."""
+        """Evaluate and count the records of `read`."""
         wanted = [each for each in wanted_of(read) if len(each)]
         records = sum(map(len, read))
         self._tally.read += records
         self._tally.filtered += records - sum(map(len, wanted))
         if not wanted:
             return
-        for part, verdict in sort_one_by_one(self._judge, wanted):
+        for part, verdict in sort_one_by_one(self._evaluate, wanted):
             of_type = self._tally.of_type(f"(unreadable) on {part.partition.topic}")
             of_type.read += 1
             for side in (of_type.old, of_type.new):
                 side.parked += 1
                 count(side.reasons, Counter(refusal(u.error) for u in verdict.unroutable))
 
-    def _judge(self, slices: Sequence[PartitionSlice]) -> None:
+    def _evaluate(self, slices: Sequence[PartitionSlice]) -> None:
         chunk = Chunk([each for each in slices if len(each)])
-        old, new = chunk.judge((self._order.old, self._order.new), self._databases.persist)
+        old, new = chunk.evaluate((self._order.old, self._order.new), self._databases.persist)
         changed = compare(old, new)
         newly_fail, newly_pass = set(changed.newly_fail), set(changed.newly_pass)
-        found = TaskTally()  # added when all is counted: what fails before is counted in halves
-        for name, places in by_name(chunk.names()).items():
-            if not self._is_asked(name):
+        chunk_tally = TaskTally()  # added when complete: a chunk that fails is counted again in halves
+        for name, indices in by_name(chunk.names()).items():
+            if not self._is_selected(name):
                 continue
-            tally = found.of_type(name)
-            tally.read += len(places)
-            _count(tally.old, old, places)
-            _count(tally.new, new, places)
+            tally = chunk_tally.of_type(name)
+            tally.read += len(indices)
+            _count(tally.old, old, indices)
+            _count(tally.new, new, indices)
             sample = partial(self._sample, chunk, name)
-            _newly(tally.newly_fail, new, [p for p in places if p in newly_fail], sample)
-            _newly(tally.newly_pass, old, [p for p in places if p in newly_pass], sample)
-        self._tally.add(found)
+            _newly(tally.newly_fail, new, [p for p in indices if p in newly_fail], sample)
+            _newly(tally.newly_pass, old, [p for p in indices if p in newly_pass], sample)
+        self._tally.add(chunk_tally)
 
-    def _is_asked(self, name: str) -> bool:
-        asked = self._order.events
-        return not asked or any(fnmatchcase(name, pattern) for pattern in asked)
+    def _is_selected(self, name: str) -> bool:
+        patterns = self._order.events
+        return not patterns or any(fnmatchcase(name, pattern) for pattern in patterns)
 
-    def _sample(self, chunk: Chunk, name: str, judged: Judged, place: int) -> Sample:
-        event = masked(chunk.value(place), self._order.personal.get(name, ()))
-        return Sample(receipt=chunk.receipt(place), reasons=judged.reasons(place), event=event)
+    def _sample(self, chunk: Chunk, name: str, results: EventOutcomes, index: int) -> Sample:
+        event = masked(chunk.value(index), self._order.personal.get(name, ()))
+        return Sample(receipt=chunk.receipt(index), reasons=results.reasons(index), event=event)
 
 
-def _count(outcomes: Outcomes, judged: Judged, places: Sequence[int]) -> None:
-    """Count what became of the events of one type."""
-    landed = len(places)
-    for place in _noted(judged, places):
+def _count(outcomes: Outcomes, results: EventOutcomes, indices: Sequence[int]) -> None:
+    """Count the outcomes of the events of one type."""
+    landed = len(indices)
+    for index in _noted(results, indices):
         landed -= 1
-        if place in judged.refused:
+        if index in results.refused:
             outcomes.refused += 1
-        elif place in judged.parked:
+        elif index in results.parked:
             outcomes.parked += 1
         else:
             outcomes.untried += 1
-        count(outcomes.reasons, Counter(judged.reasons(place)))
+        count(outcomes.reasons, Counter(results.reasons(index)))
     outcomes.landed += landed
 
 
-def _noted(judged: Judged, places: Collection[int]) -> Collection[int]:
-    """Return those of `places` that do not just land."""
-    noted = judged.refused.keys() | judged.parked.keys() | judged.untried.keys()
-    return [place for place in places if place in noted] if noted else ()
+def _noted(results: EventOutcomes, indices: Collection[int]) -> Collection[int]:
+    """Return those of `indices` whose events are refused, parked or untried."""
+    noted = results.refused.keys() | results.parked.keys() | results.untried.keys()
+    return [index for index in indices if index in noted] if noted else ()
 
 
-def _newly(newly: Newly, judged: Judged, places: Sequence[int], sample: "partial[Sample]") -> None:
-    """Count events that newly fail or pass; `judged`: under the rules by which they fail."""
-    newly.events += len(places)
-    for place in places:
-        count(newly.reasons, Counter(judged.reasons(place)))
+def _newly(newly: Newly, results: EventOutcomes, indices: Sequence[int], sample: "partial[Sample]") -> None:
+    """Count events that newly fail or pass; `results`: the outcomes under the rules by which they fail."""
+    newly.events += len(indices)
+    for index in indices:
+        count(newly.reasons, Counter(results.reasons(index)))
         if len(newly.samples) < SAMPLES:
-            newly.samples.append(sample(judged, place))
+            newly.samples.append(sample(results, index))
 
 
 def _gathered(pieces: Iterable[list[PartitionSlice]]) -> Iterator[list[PartitionSlice]]:
-    """Yield what several reads brought: of hundreds of event types each has more than a few rows then."""
+    """Yield the slices of several reads together, so that each of hundreds of event types has many rows."""
     gathered: list[PartitionSlice] = []
     for read in pieces:
         gathered += read
@@ -270,7 +270,7 @@ def _gathered(pieces: Iterable[list[PartitionSlice]]) -> Iterator[list[Partition
 
 
 def _read(reader: RangeReader, ranges: Sequence[Range], tally: TaskTally) -> Generator[list[PartitionSlice]]:
-    """Yield the records of `ranges`; a range that Kafka does not give any more is noted, the others go on."""
+    """Yield the records of `ranges`; record a range that Kafka no longer returns, and continue the others."""
     ends: dict[Partition, int] = {}
     try:
         yield from _noting(reader, ranges, ends)

@@ -1,4 +1,4 @@
-"""What people say of a window: `24h`, `30m`, `7d`, or a moment as RFC 3339 has it."""
+"""Parses the start of a window: a duration such as `24h`, `30m` or `7d`, or a time in RFC 3339."""
 
 import re
 from datetime import datetime
@@ -9,10 +9,10 @@ _SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
 def moment(text: str, now: float) -> float:
-    """Return the moment in seconds since 1970; `now` is the same.
+    """Return the time in seconds since 1970; `now` has the same unit.
 
     Raises:
-        ValueError: it is none, or it is to come.
+        ValueError: `text` is not a time, or it is in the future.
     """
     if span := _SPAN.fullmatch(text):
         return max(now - int(span[1]) * _SECONDS[span[2]], 0.0)
@@ -20,10 +20,10 @@ def moment(text: str, now: float) -> float:
         at = datetime.fromisoformat(text)
     except ValueError:
         raise ValueError(
-            f"{text!a} is no span like 24h, 30m or 7d, and no moment like 2026-01-31T08:00:00Z"
+            f"{text!a} is neither a duration like 24h, 30m or 7d nor a time like 2026-01-31T08:00:00Z"
         ) from None
     if at.tzinfo is None:
         raise ValueError(f"{text!a} has no offset from UTC: end it with Z, or with +01:00")
     if at.timestamp() > now:
-        raise ValueError(f"{text!a} is still to come: no event is as young")
+        raise ValueError(f"{text!a} is in the future")
     return max(at.timestamp(), 0.0)

@@ -16,7 +16,7 @@ from services.ops.registry.change import apply_file, change_to, editing
 from services.writer.kafka.history import Window
 from services.writer.plan import plan as flow
 from services.writer.plan import task
-from services.writer.plan.plan import Wish, WrongFileError
+from services.writer.plan.plan import PlanRequest, WrongFileError
 from services.writer.plan.report import Exit, Report
 from services.writer.plan.rules import rules_of
 from shared import wire
@@ -71,7 +71,7 @@ def test_a_field_that_is_added_to_an_open_schema_and_came_otherwise_is_told(grou
     assert places(report, ground.name) == {"schema_mismatch /payload/note": 7}
     (told,) = report.as_dict()["schemas"]
     assert (told["kind"], told["pointer"], told["events"]) == ("warning", "/properties/note", 7)
-    assert "  it came otherwise in 7 events" in list(report.lines())
+    assert "  7 events newly fail at this field" in list(report.lines())
     assert rows(ground.dsn, "SELECT count(*) FROM pg_tables WHERE schemaname IN ('events', 'onramp')") == [
         (0,)
     ]
@@ -318,7 +318,7 @@ def test_the_registry_in_kafka_is_what_is_in_force(ground: Ground) -> None:
     ground.send(event("a", ground.name, n=1), event("b", ground.name, n="x"))
     file = ground.file({"schema": OPEN})
     kafka = KafkaSettings(bootstrap=ground.bootstrap)
-    wish = Wish(file=file, window=Window(last=10))
+    request = PlanRequest(file=file, window=Window(last=10))
     client = AdminClient({"bootstrap.servers": ground.bootstrap})
     in_kafka = RegistrySettings(topic=f"onramp.registry.{ground.name}")
 
@@ -327,7 +327,7 @@ def test_the_registry_in_kafka_is_what_is_in_force(ground: Ground) -> None:
         return set(client.list_topics(timeout=20).topics), {group.group_id for group in groups}
 
     def plan() -> Report:
-        return flow.try_change(wish, ground.settings(), kafka, in_kafka, lambda _: Reader(kafka.brokers))
+        return flow.try_change(request, ground.settings(), kafka, in_kafka, lambda _: Reader(kafka.brokers))
 
     before = there()
     empty = plan()
