@@ -18,7 +18,7 @@ from services.writer.databases.diverted_index import DivertedIndex
 from services.writer.databases.drain import Drainer
 from services.writer.databases.halts import Gap
 from services.writer.databases.owner import Owner
-from services.writer.kafka.producer import is_foreseen
+from services.writer.kafka.producer import is_expected
 from services.writer.model.exits import ends
 from services.writer.model.next_offsets import Position
 from services.writer.model.offsets import Partition
@@ -263,7 +263,7 @@ class Databases(DatabaseStates):
         """Handle the end of a return; after an unexpected exception the return is tried again."""
         if error is None:
             return
-        if is_foreseen(error) or not isinstance(error, Exception):
+        if is_expected(error) or not isinstance(error, Exception):
             raise error
         log.error("a database cannot return because of an unexpected error", exc_info=error)
         self.resolution_failed(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from services.writer.driver.context import Parts, check_fenced, mark, phase, undecided
-from services.writer.kafka.producer import is_foreseen
+from services.writer.kafka.producer import is_expected
 from services.writer.model.offsets import Range
 from services.writer.model.routes import Routes
 from services.writer.partitions.plan_log import Totals
@@ -45,7 +45,7 @@ async def write_batch(parts: Parts, ranges: Sequence[Range], routes: Routes) -> 
     try:
         await _write(parts, ranges, routes)
     except Exception as e:
-        if is_foreseen(e) or not await asyncio.to_thread(parts.spark.is_alive):
+        if is_expected(e) or not await asyncio.to_thread(parts.spark.is_alive):
             raise
         log.error(  # noqa: TRY400 - the error's text may contain values of events
             "a batch failed, probably for one of its records; repeating it in halves",

@@ -48,7 +48,7 @@ class Reconciler:
 
     async def _check_own_topics(self) -> None:
         """Show and log unsafe settings and continue: stopping would not save a record that expires."""
-        warnings = await self._parts.cluster.own_topics.look()
+        warnings = await self._parts.cluster.own_topics.check()
         if warnings is None:
             return
         self._parts.status.warning = "; ".join(warnings)

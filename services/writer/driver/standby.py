@@ -23,7 +23,7 @@ from services.writer.kafka.cluster import Cluster
 from services.writer.observe.status import Status
 from services.writer.postgres.database import Database
 from services.writer.postgres.database_threads import in_own_thread
-from services.writer.postgres.pool import discard, kept
+from services.writer.postgres.pool import discard, watched
 from shared.errors import OnrampError
 
 log = logging.getLogger(__name__)
@@ -165,7 +165,7 @@ class Lock:
     def _query(self, database: Database, question: str, *parameters: object) -> tuple[object, ...] | None:
         """Return the answer of the session to `database`; None when it failed and was closed."""
         try:
-            with kept(database, "standby", self._sessions.get(database.name)) as conn:
+            with watched(database, "standby", self._sessions.get(database.name)) as conn:
                 self._sessions[database.name] = conn
                 if self._closed:
                     discard(conn)

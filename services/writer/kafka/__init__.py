@@ -1,1 +1,1 @@
-"""Kafka as the driver and the tasks see it: positions, leaders, records out."""
+"""Kafka for the driver and the tasks: positions, leaders, and producing records."""

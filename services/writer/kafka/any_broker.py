@@ -1,7 +1,7 @@
-"""The driver's admin client: asks another broker where one is gone or silent.
+"""The driver's admin client: sends a request to another broker if one is down or silent.
 
-aiokafka asks a random broker, perhaps one that is gone by now, and waits long for one that is
-frozen: it would fail, and end the writer's session, though two of three brokers could answer.
+aiokafka sends a request to a random broker, perhaps one that is down by now, and waits long for a frozen
+one.  It would fail, and end the writer's session, although two of three brokers could answer.
 """
 
 import asyncio
@@ -21,12 +21,12 @@ from aiokafka.errors import (
 from shared.kafka_group_offsets import GroupOffsetsClient
 from shared.kafka_security import Brokers
 
-#: A broker that takes longer is skipped while there is another; each round waits twice as long.
+#: Seconds before a slow broker is skipped in favor of another; each round waits twice as long.
 _BROKER_SECONDS: Final = 1.5
 _ROUNDS: Final = 4
 _AGAIN_SECONDS: Final = 0.2
 _RETENTION: Final = "retention.ms"
-#: Timeout of requests that only one certain broker can answer.
+#: Timeout of requests that only one specific broker can answer.
 _REQUEST_MS: Final = 8_000
 _UNANSWERED: Final = (
     KafkaConnectionError,
@@ -38,7 +38,7 @@ _UNANSWERED: Final = (
 
 
 class AnyBroker(GroupOffsetsClient):
-    """An admin client that survives a silent broker.  Raises aiokafka's errors after `_ROUNDS` rounds."""
+    """An admin client that tolerates a silent broker.  It raises aiokafka's errors after `_ROUNDS` rounds."""
 
     def __init__(self, brokers: Brokers) -> None:
         super().__init__(**brokers.aiokafka(), request_timeout_ms=_REQUEST_MS)
@@ -46,15 +46,15 @@ class AnyBroker(GroupOffsetsClient):
         self._silent: set[int] = set()
 
     async def retentions(self, topics: Iterable[str]) -> dict[str, float]:
-        """Return for how many seconds each topic keeps a record; one that keeps them for ever is missing.
+        """Return the retention of each topic in seconds; topics with unlimited retention are missing.
 
-        Raises aiokafka's errors.
+        Raise aiokafka's errors.
         """
-        asked = [ConfigResource(ConfigResourceType.TOPIC, topic, {_RETENTION: ""}) for topic in topics]
-        answers = await self.describe_configs(asked) if asked else []
+        requested = [ConfigResource(ConfigResourceType.TOPIC, topic, {_RETENTION: ""}) for topic in topics]
+        answers = await self.describe_configs(requested) if requested else []
         described = [each for answer in answers for each in answer.resources]
-        kept = {name: int(settings[0][1]) for error, _, _, name, settings in described if not error}
-        return {name: milliseconds / 1000 for name, milliseconds in kept.items() if milliseconds >= 0}
+        retentions = {name: int(settings[0][1]) for error, _, _, name, settings in described if not error}
+        return {name: milliseconds / 1000 for name, milliseconds in retentions.items() if milliseconds >= 0}
 
     async def _send_request(self, request: Any, node_id: int | None = None) -> Any:
         if node_id is not None:
@@ -78,7 +78,7 @@ class AnyBroker(GroupOffsetsClient):
         return answer
 
     def _by_silence(self) -> list[int]:
-        """Return the brokers in random order, those that were silent at the end."""
+        """Return the brokers in random order, silent brokers last."""
         nodes = [broker.nodeId for broker in self._client.cluster.brokers()]
         random.shuffle(nodes)
         return sorted(nodes, key=self._silent.__contains__)

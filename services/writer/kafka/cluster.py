@@ -1,7 +1,7 @@
 """The driver's client of Kafka: partitions' ends, the group's offsets, the newest writer, Onramp's logs.
 
-Owns aiokafka for the driver.  Group offsets are the restart point and the lag that any
-Kafka tool shows; which offsets are settled only the ledgers tell.
+This module owns aiokafka for the driver.  Group offsets are the restart point and the lag that any
+Kafka tool shows; only the ledgers record which offsets are settled.
 """
 
 import asyncio
@@ -36,14 +36,14 @@ from shared.topics import OWN_TOPICS
 
 log = logging.getLogger(__name__)
 
-#: Every writer adds a record to it when it starts.
+#: The partition to which each writer appends a record when it starts.
 _ENTRIES: Final = TopicPartition(wire.WRITERS, 0)
 _WRITER: Final = b"writer"
 _OWN: Final = tuple(spec.name for spec in OWN_TOPICS)
-#: An election is over by then; less than the loop's timeout, so that the error can name the partitions.
+#: Longer than an election, and shorter than the loop's timeout, so that the error can name the partitions.
 _LEADERS_SECONDS: Final = 6.0
 _AGAIN_SECONDS: Final = 0.1
-#: A new Kafka creates the groups' topic when it is first asked for a coordinator.
+#: A new Kafka creates the groups' topic at the first request for a coordinator.
 _COORDINATOR_SECONDS: Final = 15.0
 
 _Ask = Callable[[Iterable[Partition]], Awaitable[dict[Partition, int]]]
@@ -66,49 +66,51 @@ class Cluster:
             auto_offset_reset="earliest",
         )
         self.foreign = ForeignRecords()
-        #: Records of `onramp.writers` below this offset were read.
+        #: The offset below which records of `onramp.writers` were read.
         self._read_upto = 0
         self._leaders = Leaders(settings.brokers)
         self._follows_own = False
-        #: Incarnations that are not their topic's own; committed with the group's offsets as metadata.
+        #: Topic generations other than the current one; committed with the group's offsets as metadata.
         self.incarnations: dict[Partition, str] = {}
         self._producer = AIOKafkaProducer(
             **common, acks="all", enable_idempotence=True, max_request_size=MAX_REQUEST_BYTES
         )
-        # For single records: the least that Kafka sends is one batch of the log.
-        self._looker = AIOKafkaConsumer(**common, enable_auto_commit=False, max_partition_fetch_bytes=1)
+        # For single records: the minimum that Kafka sends is one batch of the log.
+        self._record_consumer = AIOKafkaConsumer(
+            **common, enable_auto_commit=False, max_partition_fetch_bytes=1
+        )
 
     async def start(self) -> Self:
-        """Connect.  Raises aiokafka's errors."""
+        """Connect.  Raise aiokafka's errors."""
         await self._admin.start()
         await self._producer.start()
         await self._consumer.start()
         await self._leaders.start()
-        await self._looker.start()
+        await self._record_consumer.start()
         return self
 
     async def stop(self) -> None:
         """Disconnect, in reverse order."""
-        await self._looker.stop()
+        await self._record_consumer.stop()
         await self._leaders.stop()
         await self._consumer.stop()
         await self._producer.stop()
         await self._admin.close()
 
     async def cluster_id(self) -> str:
-        """Return the cluster's id; a cluster that is set up again has another."""
+        """Return the cluster's id, which changes if the cluster is set up again."""
         return str((await self._admin.describe_cluster())["cluster_id"])
 
     async def topic_ids(self) -> dict[str, str]:
-        """Return Kafka's UUIDs of all topics.  Raises aiokafka's errors."""
+        """Return Kafka's UUIDs of all topics.  Raise aiokafka's errors."""
         return await self._admin.topic_ids()
 
     async def retentions(self, topics: Collection[str]) -> dict[str, float]:
-        """Return for how many seconds topics keep a record (`AnyBroker.retentions`)."""
+        """Return the retention of each topic in seconds (`AnyBroker.retentions`)."""
         return await self._admin.retentions(topics)
 
     async def take_epoch(self) -> int:
-        """Add this writer to `onramp.writers`; return its epoch, the record's offset: it orders writers."""
+        """Append this writer to `onramp.writers`; return its epoch, which is the record's offset."""
         entry = {"host": socket.gethostname(), "pid": os.getpid()}
         record = await self._producer.send_and_wait(
             wire.WRITERS, key=_WRITER, value=json.dumps(entry).encode()
@@ -116,7 +118,7 @@ class Cluster:
         return int(record.offset)
 
     async def newest_epoch(self, known: int = -1) -> int:
-        """Return the newest writer's epoch; `known` if none is newer.  Usually one request."""
+        """Return the newest writer's epoch, or `known` if no writer is newer.  Usually one request."""
         [end] = (await self._of_all(self._leaders.end_offsets, wire.WRITERS, [_ENTRIES.partition])).values()
         newest = known
         if end > max(known + 1, self._read_upto):
@@ -130,7 +132,7 @@ class Cluster:
         return newest
 
     async def append(self, records: Sequence[Record]) -> list[RecordMetadata]:
-        """Put `records` on their topics as `send_all` does, with a producer that is kept."""
+        """Send `records` to their topics as `send_all` does, with a long-lived producer."""
         return await send_all(self._producer, records)
 
     async def log(self, topic: str, since: Mapping[int, int] | None = None) -> AsyncIterator[Any]:
@@ -151,9 +153,9 @@ class Cluster:
             await consumer.stop()
 
     async def _of_all(self, ask: _Ask, topic: str, numbers: Iterable[int]) -> dict[int, int]:
-        """Ask the leaders of all these partitions of a topic of Onramp's own; return offsets by partition.
+        """Return the offsets that `ask` gets for all `numbers` of one of Onramp's own topics, by partition.
 
-        Raise `InfrastructureError`, which names those that do not answer within `_LEADERS_SECONDS`.
+        Raise `InfrastructureError`, which names the partitions without an answer within `_LEADERS_SECONDS`.
         """
         await self._follow_own()
         left, offsets = {Partition(topic, n) for n in numbers}, dict[int, int]()
@@ -168,7 +170,7 @@ class Cluster:
             await asyncio.sleep(_AGAIN_SECONDS)
 
     async def _follow_own(self) -> None:
-        """Keep metadata of Onramp's own topics; not before they exist, or the request would create them."""
+        """Follow Onramp's own topics; call it only when they exist, or the request would create them."""
         if not self._follows_own:
             await self._leaders.follow(_OWN)
             self._follows_own = True
@@ -178,7 +180,7 @@ class Cluster:
         return [p["partition"] for p in description["partitions"]]
 
     async def partitions(self, named: Collection[str], sources: Collection[str] = ()) -> set[Partition]:
-        """Return all partitions of the topics that the writer reads: its pattern's, `named`, of `sources`."""
+        """Return all partitions of the writer's topics: by its pattern, by `named`, and of `sources`."""
         topics = await self._admin.describe_topics()
         return {
             Partition(t["topic"], p["partition"])
@@ -192,8 +194,8 @@ class Cluster:
         return is_change_topic or self._pattern.fullmatch(topic) is not None
 
     async def assign(self, partitions: Collection[Partition]) -> None:
-        """Follow `partitions`, in place of those before.  Other clients read them; here they are paused."""
-        # With the writers' entries: aiokafka forgets an unassigned topic, and takes 0.1 s to ask again.
+        """Follow `partitions`, replacing earlier ones.  They are paused here: other clients read them."""
+        # With the writers' entries: aiokafka drops an unassigned topic and needs 0.1 s to request it again.
         assigned = [_ENTRIES, *(TopicPartition(*p) for p in sorted(partitions))]
         self._consumer.assign(assigned)
         self._consumer.pause(*assigned)
@@ -201,7 +203,7 @@ class Cluster:
         self._follows_own = True
 
     async def group_offsets(self, seconds: float = _COORDINATOR_SECONDS) -> dict[Partition, Committed]:
-        """Return the group's committed offsets (`AnyBroker.group_offsets`).  Raises aiokafka's errors."""
+        """Return the group's committed offsets (`AnyBroker.group_offsets`).  Raise aiokafka's errors."""
         offsets = await self._admin.group_offsets(wire.WRITER_GROUP, seconds)
         return {
             Partition(p.topic, p.partition): Committed(o.offset, o.metadata or "")
@@ -210,11 +212,12 @@ class Cluster:
         }
 
     async def group_offsets_now(self) -> dict[Partition, Committed] | None:
-        """Return what `group_offsets` does; None when the group's coordinator does not answer."""
+        """Return the result of `group_offsets`, or None if the group's coordinator does not answer."""
         try:
             return await self.group_offsets(0)
         except (KafkaError, TimeoutError) as e:
-            log.warning("the group's offsets are looked at another time", extra={"reason": type(e).__name__})
+            reason = type(e).__name__
+            log.warning("could not read the group's offsets; retrying later", extra={"reason": reason})
             return None
 
     async def beginning_offsets(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
@@ -222,40 +225,40 @@ class Cluster:
         return await self._leaders.beginning_offsets(partitions)
 
     async def end_offsets(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
-        """Return each log's end, open transactions included (`Leaders.end_offsets`)."""
+        """Return each log's end, including open transactions (`Leaders.end_offsets`)."""
         return await self._leaders.end_offsets(partitions)
 
     async def tips(self, partitions: Iterable[Partition], *, patient: bool = True) -> dict[Partition, Tip]:
-        """Return where each partition's committed records end (`Leaders.tips`)."""
+        """Return the end of each partition's committed records (`Leaders.tips`)."""
         return await self._leaders.tips(partitions, patient=patient)
 
     async def reached(self, epochs: Mapping[Partition, int]) -> dict[Partition, int]:
-        """Return where leaders later than `epochs` began to write (`Leaders.reached`)."""
+        """Return the offsets at which leaders later than `epochs` began to write (`Leaders.reached`)."""
         return await self._leaders.reached(epochs)
 
     async def times(self, offsets: Mapping[Partition, int]) -> dict[Partition, float]:
-        """Return the timestamp (seconds since 1970) of the record at or after each offset, if it is there.
+        """Return the timestamp (seconds since 1970) of the record at or after each offset, if it exists.
 
-        Also of one whose transaction is open.
+        Records of open transactions are included.
         """
         timestamps: dict[Partition, float] = {}
         left = {TopicPartition(*p): o for p, o in offsets.items()}
         if left:
-            self._looker.assign(list(left))
+            self._record_consumer.assign(list(left))
             for p, offset in left.items():
-                self._looker.seek(p, offset)
-        with suppress(KafkaError):  # what is not found is missing
-            while left and (records := await poll(self._looker, _ignore, *left, timeout_ms=1000)):
+                self._record_consumer.seek(p, offset)
+        with suppress(KafkaError):  # a record that is not found is missing in the result
+            while left and (records := await poll(self._record_consumer, _ignore, *left, timeout_ms=1000)):
                 for p, batch in records.items():
                     if batch:
                         timestamps[Partition(p.topic, p.partition)] = batch[0].timestamp / 1000
                     left.pop(p, None)
-        # It would fetch ahead, again and again: what nobody reads is not asked for.
-        self._looker.pause(*self._looker.assignment())
+        # Paused, because the consumer would otherwise keep fetching records that are never read.
+        self._record_consumer.pause(*self._record_consumer.assignment())
         return timestamps
 
-    async def made_before(self, topic: str, when: float) -> dict[int, int]:
-        """Return the offset below which all records of a partition are older than `when` (epoch seconds).
+    async def offsets_before(self, topic: str, when: float) -> dict[int, int]:
+        """Return the offset of each partition below which all records are older than `when` (epoch seconds).
 
         A partition whose leader does not answer is missing.
         """
@@ -267,7 +270,7 @@ class Cluster:
         return {p.number: ends[p].offset if first is None else first for p, first in young.items()}
 
     async def delete_below(self, topic: str, offsets: Mapping[int, int]) -> None:
-        """Delete the records below `offsets`, by partition, where there are any and the leader answers."""
+        """Delete the records below `offsets`, by partition, if any exist and the leader answers."""
         starts = await self._leaders.beginning_offsets([Partition(topic, n) for n in offsets])
         below = {
             TopicPartition(*p): RecordsToDelete(offsets[p.number])
@@ -278,9 +281,9 @@ class Cluster:
             await self._admin.delete_records(below)
 
     async def commit(self, offsets: Mapping[Partition, int]) -> None:
-        """Commit the group's offsets.  Invariant: everything below them is settled or diverted.
+        """Commit the group's offsets.  Invariant: all events below them are settled or diverted.
 
-        Raises aiokafka's errors, and TimeoutError: aiokafka looks for the coordinator without end.
+        Raise aiokafka's errors, and TimeoutError, because aiokafka searches the coordinator without limit.
         """
         with_metadata = {TopicPartition(*p): (o, self.incarnations.get(p, "")) for p, o in offsets.items()}
         async with asyncio.timeout(_COORDINATOR_SECONDS):
@@ -297,4 +300,4 @@ def _is_entry(record: Any) -> bool:
 
 
 def _ignore(*_: object) -> None:
-    """Ignore a record that cannot be parsed: the batch that reads it logs it."""
+    """Ignore a record that cannot be parsed; the batch that reads the record logs it."""

@@ -1,7 +1,7 @@
-"""Logs records on Onramp's own topics that are not Onramp's: any client may write there.
+"""Logs foreign records on Onramp's own topics, to which any client may write.
 
-They are skipped, and each is logged once.  A record of ours that cannot be parsed is not lost
-unseen: a marker counts its events, and a gap halts.
+Foreign records are skipped, and each is logged once.  One of Onramp's records that cannot be parsed is not
+lost silently: a marker counts its events, and a gap halts the partition.
 """
 
 import logging
@@ -9,12 +9,12 @@ from typing import Final
 
 log = logging.getLogger(__name__)
 
-#: Most records that are logged.
+#: Maximum records that are logged.
 _MAX_LOGGED: Final = 20
 
 
 class ForeignRecords:
-    """Remembers which foreign records were logged."""
+    """The foreign records that were logged."""
 
     def __init__(self) -> None:
         self.logged: set[tuple[str, int, int]] = set()
@@ -26,6 +26,6 @@ class ForeignRecords:
             return
         self.logged.add(record)
         log.warning(
-            "a record on a topic of Onramp's own is not Onramp's and is passed over: who else writes there?",
+            "skipped a foreign record on one of Onramp's own topics: find the client that writes there",
             extra={"topic": topic, "partition": partition, "offset": offset},
         )

@@ -1,4 +1,4 @@
-"""Which offsets Kafka holds of a stretch of time, asked from outside of every consumer group."""
+"""Finds the offsets that Kafka holds of a time window, outside of any consumer group."""
 
 import asyncio
 import time
@@ -16,13 +16,13 @@ from services.writer.model.offsets import Partition, Range, share
 from shared.errors import KAFKA_UNAVAILABLE, InfrastructureError
 from shared.kafka_security import Brokers
 
-#: Metadata of a topic that was made just now, and elections, take their time.
+#: Maximum wait for the metadata of a new topic, and for elections.
 _SECONDS: Final = 10.0
 _AGAIN_SECONDS: Final = 0.1
 
 
 class Window(NamedTuple):
-    """What is looked at: records since a moment (seconds since 1970), or so many of each topic's last."""
+    """A window: records since a time (seconds since 1970), or the last records of each topic."""
 
     since: float | None = None
     last: int | None = None
@@ -30,18 +30,18 @@ class Window(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowRanges:
-    """The ranges of a window, and those partitions of which Kafka does not hold all that was asked for."""
+    """The ranges of a window, and the partitions for which Kafka holds only a part of the window."""
 
     ranges: list[Range] = field(default_factory=list)
-    #: The beginning of the log is in the window, and not the beginning of the topic.
+    #: Partitions whose log begins in the window after a deletion by retention.
     cut: list[Partition] = field(default_factory=list)
     leaderless: list[Partition] = field(default_factory=list)
 
 
 async def ranges_in(brokers: Brokers, is_read: Callable[[str], bool], window: Window) -> WindowRanges:
-    """Return what Kafka holds of `window` on the topics that are read.
+    """Return the ranges of `window` that Kafka holds of the topics for which `is_read` is true.
 
-    Raise `InfrastructureError` when Kafka cannot be reached.
+    Raise `InfrastructureError` if Kafka cannot be reached.
     """
     try:
         async with AsyncExitStack() as stack:
@@ -92,7 +92,7 @@ async def _ranges_in(
 
 
 async def _spans(leaders: Leaders, partitions: Collection[Partition]) -> dict[Partition, tuple[int, int]]:
-    """Return the first offset and the end of each partition; one whose leader does not answer is missing."""
+    """Return the first offset and the end of each partition; partitions without an answer are missing."""
     deadline = time.monotonic() + _SECONDS
     while True:
         first = await leaders.beginning_offsets(partitions)
@@ -104,7 +104,7 @@ async def _spans(leaders: Leaders, partitions: Collection[Partition]) -> dict[Pa
 
 
 def _last(spans: Mapping[Partition, tuple[int, int]], count: int) -> dict[Partition, int]:
-    """Return where the last `count` offsets of each topic begin, shared by its partitions."""
+    """Return the start of the last `count` offsets of each topic, divided among its partitions."""
     by_topic: dict[str, dict[Partition, tuple[int, int]]] = defaultdict(dict)
     for p, span in spans.items():
         by_topic[p.topic][p] = span
@@ -116,7 +116,7 @@ def _last(spans: Mapping[Partition, tuple[int, int]], count: int) -> dict[Partit
 
 
 def _events(spans: Mapping[Partition, tuple[int, int]]) -> dict[str, int]:
-    held_by: dict[str, int] = defaultdict(int)
+    counts: dict[str, int] = defaultdict(int)
     for p, (first, end) in spans.items():
-        held_by[p.topic] += end - first
-    return held_by
+        counts[p.topic] += end - first
+    return counts

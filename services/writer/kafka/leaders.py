@@ -1,10 +1,10 @@
-"""Asks partitions' leaders for first and end offsets, leader epochs, and where older epochs ended.
+"""Requests first and end offsets, leader epochs, and the ends of older epochs from partitions' leaders.
 
-A log that was cut, by a crash, an unclean election or a restored disk, goes on under a later
-leader epoch, and its leader knows where that epoch began.  aiokafka has no request for epochs, and
-for first offsets it waits until every leader answers; so the requests are here, in terms of its
-protocol classes.  A partition without a leader, or with a silent one, is missing from the answer
-and delays no other.
+A log that was cut by a crash, an unclean election or a restored disk continues under a later leader
+epoch, and its leader knows the offset at which that epoch began.  aiokafka has no request for epochs, and
+its request for first offsets waits for every leader.  So this module defines the requests, with aiokafka's
+protocol classes.  A partition without a leader, or with a silent one, is missing from the result and
+delays no other.
 """
 
 import asyncio
@@ -26,21 +26,21 @@ from shared.kafka_security import Brokers
 
 log = logging.getLogger(__name__)
 
-#: "None" and "unknown" in every field below, in Kafka's protocol.
+#: Value for "none" and "unknown" in Kafka's protocol, in every field below.
 _NONE: Final = -1
 _READ_UNCOMMITTED: Final = 0
 _READ_COMMITTED: Final = 1
 _LATEST: Final = -1
 _EARLIEST: Final = -2
 _AGAIN_SECONDS: Final = 0.1
-#: The answers of a broker that takes longer are missing: a frozen one must not delay the others.
+#: Timeout of a broker, after which its answers are missing: a frozen broker must not delay the others.
 _BROKER_MS: Final = 1500
-#: The topic is gone, the broker that was asked does not lead the partition (yet), or its disk is away.
+#: Retriable error codes: the topic is missing, the broker does not lead the partition, or its disk failed.
 ASK_ANOTHER_TIME: Final = frozenset({3, 5, 6, 9, 56, 74, 75, 78})
 
 
 class Tip(NamedTuple):
-    """The end offset of a partition's committed records, and the epoch of the leader that answered."""
+    """The end offset of a partition's committed records, and the epoch of the answering leader."""
 
     offset: int
     epoch: int
@@ -121,15 +121,15 @@ class _EpochsRequest(Request[_EpochsRequestV3]):  # type: ignore[misc]  # aiokaf
 
 
 class Leaders:
-    """A client that asks the leaders of partitions, one request for each broker."""
+    """A client that sends one request to each broker, for the partitions that the broker leads."""
 
     def __init__(self, brokers: Brokers) -> None:
         self._client = AIOKafkaClient(**brokers.aiokafka(), request_timeout_ms=_BROKER_MS)
-        #: The last error code of each partition; logged once until it is over.
+        #: The last error code of each partition; an error is logged once until it ends.
         self._logged: dict[Partition, int] = {}
 
     async def start(self) -> Self:
-        """Connect.  Raises aiokafka's errors."""
+        """Connect.  Raise aiokafka's errors."""
         await self._client.bootstrap()
         return self
 
@@ -138,16 +138,16 @@ class Leaders:
         await self._client.close()
 
     async def follow(self, topics: Iterable[str]) -> None:
-        """Keep metadata of `topics`, in place of those before."""
+        """Follow the metadata of `topics`, which replace earlier ones."""
         await self._client.set_topics(sorted(set(topics)))
 
     async def beginning_offsets(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
-        """Return each partition's first offset; one whose leader does not answer is missing."""
+        """Return each partition's first offset; partitions without an answer are missing."""
         answers = await self._ask(dict.fromkeys(partitions, (_NONE, _EARLIEST)), _EndsRequest)
         return {p: offset for p, (_, offset, _) in answers.items()}
 
     async def end_offsets(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
-        """Return each log's end offset, uncommitted records included; one without an answer is missing."""
+        """Return each log's end offset, including uncommitted records; logs without an answer are missing."""
         request = partial(_EndsRequest, isolation=_READ_UNCOMMITTED)
         answers = await self._ask(dict.fromkeys(partitions, (_NONE, _LATEST)), request)
         return {p: offset for p, (_, offset, _) in answers.items()}
@@ -158,19 +158,20 @@ class Leaders:
         return {p: None if offset == _NONE else offset for p, (_, offset, _) in answers.items()}
 
     async def tips(self, partitions: Iterable[Partition], *, patient: bool) -> dict[Partition, Tip]:
-        """Return where each partition's committed records end; one whose leader does not answer is missing.
+        """Return the end of each partition's committed records; partitions without an answer are missing.
 
-        `patient`: while no broker at all answers, ask again until the caller cancels.
+        `patient`: while no broker answers, retry until the caller cancels.
         """
         questions = dict.fromkeys(partitions, (_NONE, _LATEST))
         answers = await self._ask(questions, _EndsRequest, patient=patient)
         return {p: Tip(offset, epoch) for p, (_, offset, epoch) in answers.items()}
 
     async def reached(self, epochs: Mapping[Partition, int]) -> dict[Partition, int]:
-        """Return where leaders later than `epochs` began to write: all below is of these or older epochs.
+        """Return the offsets at which leaders later than `epochs` began to write.
 
-        That is the log's end where there was no later one, and below 0 where the leader knows no
-        epoch as late: its own epochs went back.  A partition without an answer is missing.
+        All records below are of these or older epochs.  The offset is the log's end if there was no later
+        leader, and negative if the leader knows no epoch as late, because its own epochs went back.
+        Partitions without an answer are missing.
         """
         answers = await self._ask({p: (_NONE, e) for p, e in epochs.items()}, _EpochsRequest)
         return {p: end for p, (_, end) in answers.items()}
@@ -182,7 +183,7 @@ class Leaders:
         *,
         patient: bool = False,
     ) -> dict[Partition, tuple[int, ...]]:
-        """Send one request to each broker; failures are missing; if all fail, asks again when `patient`."""
+        """Send one request to each broker; failures are missing; if all fail and `patient`, retry."""
         while True:
             by_node = self._by_leader(questions)
             sent = [self._client.send(node, request(topics)) for node, topics in by_node.items()]
@@ -197,7 +198,7 @@ class Leaders:
             await asyncio.sleep(_AGAIN_SECONDS)
 
     def _by_leader(self, questions: Mapping[Partition, tuple[int, ...]]) -> dict[int, _Topics]:
-        """Group `questions` by the broker that leads the partition; those without a leader are left out."""
+        """Group `questions` by the broker that leads the partition, excluding partitions without a leader."""
         by_node: dict[int, dict[str, list[tuple[int, ...]]]] = defaultdict(lambda: defaultdict(list))
         for p, question in questions.items():
             if (node := leader_of(self._client, p)) is not None:
@@ -219,18 +220,18 @@ class Leaders:
         return answers
 
     def _log_error(self, p: Partition, code: int) -> None:
-        """Log an error that an operator may have to fix, once; a change of leaders is normal."""
+        """Log an error that an operator may have to fix, once; changes of leaders are not logged."""
         if code in ASK_ANOTHER_TIME or self._logged.get(p) == code:
             return
         self._logged[p] = code
         log.error(
-            "Kafka does not say where a partition begins or ends: it waits, the others go on",
+            "Kafka does not return a partition's offsets: the partition waits, the others continue",
             extra={"topic": p.topic, "partition": p.number, "reason": for_code(code).__name__},
         )
 
 
 def leader_of(client: AIOKafkaClient, p: Partition) -> int | None:
-    """Return the broker that leads `p`; None while there is none, and `client` asks again who it is."""
+    """Return the broker that leads `p`; if there is none, return None and make `client` refresh metadata."""
     node = client.cluster.leader_for_partition(TopicPartition(*p))
     if node is None or node == _NONE:
         client.force_metadata_update()

@@ -1,8 +1,8 @@
-"""Creates Onramp's own topics with the settings that its promises need, and checks existing ones.
+"""Creates Onramp's own topics with the settings that its guarantees need, and checks existing topics.
 
-With a retention, parked and waiting events expire; without compaction, or with deletion beside
-it, plans and baselines grow or expire; with fewer replicas in sync, a crash may lose any of them.
-Nobody would notice before they are missed, so an existing topic is not assumed to be right.
+With a retention, parked and waiting events expire.  Without compaction, or with deletion in addition to it,
+plans and baselines grow or expire.  With fewer in-sync replicas, a crash may lose any of them.  The loss
+would be noticed late, so an existing topic is not assumed to be correct.
 """
 
 import asyncio
@@ -27,27 +27,27 @@ from shared.topics import OWN_TOPICS, TopicSpec
 log = logging.getLogger(__name__)
 
 _MIN_INSYNC: Final = "min.insync.replicas"
-#: Settings for which a larger value is as good.
+#: Settings for which a larger value is acceptable.
 _MIN: Final = frozenset({_MIN_INSYNC, "max.message.bytes"})
 _SECONDS: Final = 8.0
 _RETRY_SECONDS: Final = 0.02
-#: Fields of an entry of Kafka's answer; the source DYNAMIC_TOPIC_CONFIG.
+#: Fields of an entry in Kafka's response, and the value of the source DYNAMIC_TOPIC_CONFIG.
 _NAME, _VALUE, _SOURCE = 0, 1, 3
 _OF_THE_TOPIC: Final = 1
 
 
 class OwnTopics:
-    """The topics that Onramp keeps for itself."""
+    """Onramp's own topics."""
 
     def __init__(self, admin: AIOKafkaAdminClient, settings: KafkaSettings) -> None:
         self._admin = admin
         self._settings = settings
 
     async def ensure(self) -> None:
-        """Create missing topics, unless `create_topics` is off, and set what nobody has set.
+        """Create missing topics, unless `create_topics` is off, and set unset settings.
 
         A setting that was never set on the topic comes from its broker, perhaps because an operator
-        created the topic: it is set now.  What an operator has set is left to the operator.
+        created the topic; such a setting is set now.  Settings of an operator are not changed.
 
         Raises:
             InfrastructureError: OWN_TOPIC_MISSING, or OWN_TOPIC_UNSAFE with the commands that fix it.
@@ -62,9 +62,9 @@ class OwnTopics:
             raise InfrastructureError(OWN_TOPIC_UNSAFE, "; ".join(wrong))
 
     async def wrong(self) -> list[str]:
-        """Return what is set otherwise than it must be, each with the command that fixes it.
+        """Return the wrong settings, each with the command that fixes it.
 
-        Takes at most 8 s.  Raises aiokafka's errors and `TimeoutError`.
+        Takes at most 8 s.  Raise aiokafka's errors and `TimeoutError`.
         """
         async with asyncio.timeout(_SECONDS):
             actual = await self._settings_of([spec.name for spec in OWN_TOPICS])
@@ -74,12 +74,13 @@ class OwnTopics:
             for name, is_, must in differences(self._wanted(spec), actual[spec.name])
         ]
 
-    async def look(self) -> list[str] | None:
-        """Return what `wrong` does; None when a broker that was asked did not answer."""
+    async def check(self) -> list[str] | None:
+        """Return the result of `wrong`, or None if a broker did not answer."""
         try:
             return await self.wrong()
         except (KafkaError, TimeoutError) as e:
-            log.warning("Onramp's own topics are looked at another time", extra={"reason": type(e).__name__})
+            reason = type(e).__name__
+            log.warning("could not check Onramp's own topics; retrying later", extra={"reason": reason})
             return None
 
     async def _set_unset(self) -> None:
@@ -93,19 +94,17 @@ class OwnTopics:
                 if name not in own[spec.name]
             }
             if lacking:
-                log.warning("a topic of Onramp's own gets settings", extra={"topic": spec.name, **lacking})
-                # Kafka unsets what is not named.
+                log.warning("setting unset values of an own topic", extra={"topic": spec.name, **lacking})
+                # Kafka unsets all settings that are not named.
                 settings = own[spec.name] | lacking
                 topic = ConfigResource(ConfigResourceType.TOPIC, spec.name, configs=settings)
-                await self._admin.alter_configs(
-                    [topic]
-                )  # a setting that Kafka rejects is seen by the next check
+                await self._admin.alter_configs([topic])  # the next check reports rejected settings
 
     def _wanted(self, spec: TopicSpec) -> dict[str, str]:
         return {**spec.config, _MIN_INSYNC: str(self._settings.min_insync)}
 
     async def _missing(self) -> list[TopicSpec]:
-        """Return the topics that do not exist, as far as this user may see; asking creates none."""
+        """Return the topics that do not exist or are invisible to this user; the request creates none."""
         async with asyncio.timeout(_SECONDS):
             existing = {each["topic"] for each in await self._admin.describe_topics()}
         return [spec for spec in OWN_TOPICS if spec.name not in existing]
@@ -119,7 +118,7 @@ class OwnTopics:
                 raise for_code(code)(f"topic {spec.name} could not be made: {message}")
 
     async def _settings_of(self, names: list[str], *, own: bool = False) -> dict[str, dict[str, str]]:
-        """Return the settings of each topic; `own`: without its broker's.  The caller sets the timeout."""
+        """Return the settings of each topic; `own`: without broker defaults.  The caller sets the timeout."""
         while True:
             request = [ConfigResource(ConfigResourceType.TOPIC, name) for name in names]
             resources: list[Any] = [
@@ -133,21 +132,21 @@ class OwnTopics:
                 }
             if errors != {UnknownTopicOrPartitionError}:
                 raise errors.pop()("the settings of Onramp's own topics cannot be read")
-            await asyncio.sleep(_RETRY_SECONDS)  # created, but not known to this broker yet
+            await asyncio.sleep(_RETRY_SECONDS)  # created, but not yet known to this broker
 
     def _creation_advice(self, spec: TopicSpec) -> str:
         configs = " ".join(f"--config {name}={must}" for name, must in self._wanted(spec).items())
         return (
-            f"{spec.name} does not exist, or we may not describe it; make it with kafka-topics "
+            f"{spec.name} does not exist, or this user may not describe it; create it with kafka-topics "
             f"--bootstrap-server {self._settings.bootstrap} --create --topic {spec.name} --partitions "
             f"{spec.partitions or self._settings.partitions} --replication-factor "
             f"{self._settings.replication} {configs}"
         )
 
     def _setting_advice(self, topic: str, name: str, is_: str | None, must: str) -> str:
-        least = "at least " if name in _MIN else ""
+        bound = "at least " if name in _MIN else ""
         return (
-            f"{topic}: {name} is {is_} and must be {least}{must}; fix it with kafka-configs "
+            f"{topic}: {name} is {is_} and must be {bound}{must}; fix it with kafka-configs "
             f"--bootstrap-server {self._settings.bootstrap} --alter --entity-type topics "
             f"--entity-name {topic} --add-config {name}={must}"
         )
@@ -156,7 +155,7 @@ class OwnTopics:
 def differences(
     wanted: Mapping[str, str], actual: Mapping[str, str]
 ) -> Iterator[tuple[str, str | None, str]]:
-    """Yield the settings that are not as `wanted`: name, actual value, wanted value."""
+    """Yield the settings that differ from `wanted`: name, actual value, wanted value."""
     for name, must in wanted.items():
         is_ = actual.get(name)
         enough = is_ is not None and name in _MIN and int(is_) >= int(must)

@@ -1,6 +1,6 @@
-"""Puts records on Kafka from synchronous code: Spark's workers and the driver's threads.
+"""Sends records to Kafka from synchronous code: Spark's workers and the driver's threads.
 
-Owns aiokafka for them.  Each call creates a producer: parking and diverting are rare, and an
+This module owns aiokafka for them.  Each call creates a producer: parking and diverting are rare, and an
 idle producer in every worker process would cost more.
 """
 
@@ -16,8 +16,8 @@ from shared.errors import KAFKA_UNAVAILABLE, RECORD_TOO_LARGE, InfrastructureErr
 from shared.kafka_security import Brokers
 from shared.wire import partition_of
 
-#: Well above what Onramp's own topics take, so that their limit is the one that counts; a broker closes
-#: the connection on requests of 100 MiB (`socket.request.max.bytes`), which would look like an outage.
+#: Well above the limits of Onramp's own topics, so that these limits apply.  A broker closes the connection
+#: on requests of 100 MiB (`socket.request.max.bytes`), which would look like an outage.
 MAX_REQUEST_BYTES: Final = 96 << 20
 
 _DEADLINE_SECONDS: Final = 60.0
@@ -25,28 +25,28 @@ _STOP_SECONDS: Final = 2.0
 #: Larger records are sent alone, because a request carries the records of all partitions.
 ALONE_BYTES: Final = 1 << 20
 _TOO_LARGE: Final = (MessageSizeTooLargeError, RecordListTooLargeError)
-_FORESEEN: Final = (OnrampError, KafkaError, TimeoutError, MemoryError)
+_EXPECTED: Final = (OnrampError, KafkaError, TimeoutError, MemoryError)
 
 
 class TooLargeError(InfrastructureError):
-    """A topic rejects a record of this `size` (bytes): no outage, and no other record is affected."""
+    """A topic rejects a record of this `size` (bytes); Kafka is up, and other records are not affected."""
 
     size = 0
 
 
-def is_foreseen(error: BaseException) -> bool:
-    """Return whether the writer expects such errors and waits: neither a bug, nor one record's fault."""
-    return isinstance(error, _FORESEEN) and not is_too_large(error)
+def is_expected(error: BaseException) -> bool:
+    """Return whether the writer waits after such an error, which is neither a bug nor one record's fault."""
+    return isinstance(error, _EXPECTED) and not is_too_large(error)
 
 
 def is_too_large(error: BaseException) -> TypeGuard[OnrampError]:
-    """Return whether a record is too large for its topic, also when a worker's error was pickled to the driver."""
+    """Return whether a record is too large for its topic, also for an error pickled from a worker."""
     return isinstance(error, OnrampError) and error.fault is RECORD_TOO_LARGE
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A record to put on a topic.  Records of one key stay in order."""
+    """A record to send to a topic.  Records with the same key remain in order."""
 
     topic: str
     key: bytes
@@ -69,9 +69,9 @@ class RecordMetadata:
 
 
 def publish(brokers: Brokers, records: Sequence[Record]) -> list[RecordMetadata]:
-    """Put `records` on their topics; return, in their order, when all are acknowledged.  Takes at most 60 s.
+    """Send `records` to their topics; return the metadata in order when all are acknowledged, within 60 s.
 
-    Raise `InfrastructureError`, among them `TooLargeError`; some of the records may be on Kafka then.
+    Raise `InfrastructureError`, including `TooLargeError`; some of the records may be on Kafka then.
     """
     return asyncio.run(_publish(brokers, records)) if records else []
 
@@ -90,14 +90,14 @@ async def _publish(brokers: Brokers, records: Sequence[Record]) -> list[RecordMe
     except (KafkaError, TimeoutError) as e:
         topics = ", ".join(sorted({r.topic for r in records}))
         raise InfrastructureError(
-            KAFKA_UNAVAILABLE, f"{len(records)} records could not be put on {topics}: {type(e).__name__}"
+            KAFKA_UNAVAILABLE, f"cannot send {len(records)} records to {topics}: {type(e).__name__}"
         ) from None
     finally:
         await _stop(producer)
 
 
 async def send_all(producer: AIOKafkaProducer, records: Sequence[Record]) -> list[RecordMetadata]:
-    """Send `records` with `producer`; return, in their order, when all are acknowledged.
+    """Send `records` with `producer`; return the metadata in order when all are acknowledged.
 
     Raise `TooLargeError` and aiokafka's own errors; after a `TooLargeError` `producer` cannot be used.
     """
@@ -113,9 +113,9 @@ async def send_all(producer: AIOKafkaProducer, records: Sequence[Record]) -> lis
 
 
 def _too_large(records: Sequence[Record], sent: Sequence["asyncio.Future[RecordMetadata]"]) -> TooLargeError:
-    """Build the error of the smallest record that was rejected: all larger ones would be rejected too."""
+    """Build the error of the smallest rejected record; all larger records would be rejected too."""
     rejected = [r for r, a in zip(records, sent, strict=False) if _is_rejected(a)]
-    smallest = min(rejected or [records[len(sent)]], key=lambda r: r.size)  # else aiokafka rejected it
+    smallest = min(rejected or [records[len(sent)]], key=lambda r: r.size)  # or aiokafka rejected it
     error = TooLargeError(
         RECORD_TOO_LARGE,
         f"with what Onramp says of it it has {smallest.size:,} bytes, more than {smallest.topic} takes "
@@ -142,7 +142,7 @@ async def _send(producer: AIOKafkaProducer, record: Record) -> "asyncio.Future[R
 
 
 async def _stop(producer: AIOKafkaProducer) -> None:
-    """Stop within `_STOP_SECONDS`: aiokafka's stop() flushes, and hangs while Kafka is away."""
+    """Stop within `_STOP_SECONDS`: aiokafka's stop() flushes, and hangs while Kafka is down."""
     try:
         async with asyncio.timeout(_STOP_SECONDS):
             await producer.stop()

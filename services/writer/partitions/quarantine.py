@@ -12,7 +12,7 @@ from dataclasses import replace
 from traceback import extract_tb
 from typing import Final, NamedTuple
 
-from services.writer.kafka.producer import is_foreseen, is_too_large
+from services.writer.kafka.producer import is_expected, is_too_large
 from services.writer.model import halt_reasons
 from services.writer.model.offsets import Partition, Range
 from shared.errors import OnrampError
@@ -92,7 +92,7 @@ async def _attempt(ranges: Sequence[Range], settle: Settle) -> Exception | None:
     try:
         await settle(ranges)
     except Exception as e:
-        if is_foreseen(e):
+        if is_expected(e):
             raise
         return e
     return None

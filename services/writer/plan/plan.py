@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 
 from services.writer.driver.routes_from_registry import topics_of, unusable
 from services.writer.driver.spark import Spark
-from services.writer.kafka.history import Window, WindowRanges, ranges_in
+from services.writer.kafka.history import Window, ranges_in
 from services.writer.model import connection_budget
 from services.writer.model.offsets import Range, total
 from services.writer.observe.job_progress import Progress

@@ -1,1 +1,1 @@
-"""Connections to the databases, what their errors mean, deadlines, and Onramp's own schema there."""
+"""Connections to the databases, classification of their errors, deadlines, and Onramp's own schema."""

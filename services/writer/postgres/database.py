@@ -1,6 +1,6 @@
-"""The configured databases, and the translation of psycopg2's errors into ours.
+"""The configured databases, and the translation of psycopg2's errors into Onramp's.
 
-Owns psycopg2 for the writer together with `pool` and the modules that contain SQL.
+Together with `pool` and the modules that contain SQL, this module owns psycopg2 for the writer.
 """
 
 from dataclasses import KW_ONLY, dataclass, field
@@ -30,11 +30,11 @@ _RAISES: Final = frozenset({"exec_stmt_raise", "exec_stmt_assert", "PLy_elog_imp
 
 @dataclass(frozen=True, slots=True)
 class Database:
-    """A configured database.  Messages select it by `name` (its vanity), never by anything else.
+    """A configured database.  Messages select it only by `name` (its vanity).
 
-    `ddl_dsn` is the address for the role that owns tables, empty when the writing role does;
-    `options` are the sessions' settings, as libpq takes them.
-    `keep`: connections are kept from batch to batch.
+    `ddl_dsn` is the address for the role that owns tables, empty if the writing role owns them;
+    `options` are the sessions' settings in libpq's format.
+    `keep`: connections are pooled from batch to batch.
     """
 
     name: str
@@ -47,7 +47,7 @@ class Database:
     max_connections: int | None = None
     max_rows_per_second: float | None = None
     keep: bool = True
-    #: Seconds without an answer, busy or not, after which it counts as out.
+    #: Seconds without an answer, busy or not, after which the database counts as unreachable.
     liveness_timeout_seconds: float = 1.0
 
 
@@ -89,9 +89,10 @@ def _or(value: int | None, otherwise: int) -> int:
 
 
 def is_a_functions_own(error: psycopg2.Error) -> bool:
-    """Return whether a trigger or another function of the table's owner raised `error`, with a state of its choice.
+    """Return whether a trigger or another function of the table's owner raised `error`.
 
-    Such a state says nothing about the server: "08006" may be any rule that a row breaks.
+    Such a function chooses the SQLSTATE, which says nothing about the server: "08006" may be any rule that
+    a row breaks.
     """
     diag = getattr(error, "diag", None)
     return diag is not None and diag.source_function in _RAISES
@@ -100,7 +101,7 @@ def is_a_functions_own(error: psycopg2.Error) -> bool:
 def translate(error: psycopg2.Error, database: Database) -> OnrampError:
     """Convert `error`, without its message and DETAIL, in which Postgres echoes values.
 
-    Returns a `UserError` when the row or its table is at fault, else an `InfrastructureError`.
+    Return a `UserError` if the row or its table is at fault, otherwise an `InfrastructureError`.
     """
     state = error.pgcode
     diag = getattr(error, "diag", None)

@@ -1,7 +1,7 @@
 """Runs work for one database in a thread of its own, so that a silent database delays no other.
 
-asyncio's own threads are few and shared: as many silent databases as there are threads would
-stop everything else that is done in them.
+asyncio's threads are few and shared: with one silent database per thread, all other work in these threads
+would stop.
 """
 
 import asyncio
@@ -18,15 +18,15 @@ Ts = TypeVarTuple("Ts")
 
 
 async def in_own_thread(work: Callable[[*Ts], T], *arguments: *Ts) -> T:
-    """Run `work` in a new daemon thread; return what it returns, raise what it raises.
+    """Run `work` in a new daemon thread; return its result and raise its exception.
 
-    When the caller is cancelled the thread goes on to its end; it does not keep the process alive.
+    If the caller is canceled, the thread continues to its end; it does not keep the process alive.
     """
     loop = asyncio.get_running_loop()
     done: asyncio.Future[T] = loop.create_future()
 
     def settle(result: T | None, error: BaseException | None) -> None:
-        if not done.done():  # else the caller was cancelled
+        if not done.done():  # otherwise the caller was canceled
             done.set_exception(error) if error else done.set_result(result)  # type: ignore[arg-type]
 
     def run() -> None:

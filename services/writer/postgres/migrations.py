@@ -1,7 +1,7 @@
 """Brings the writer's tables in a database up to date (`shared.migrations`).
 
-A database whose schema was made of another text is out before any row is written.  One with a file of a
-newer Onramp ends the writer, because it may not understand what the newer one left on Kafka either.
+A database whose schema was created from other files is unusable before any row is written.  A database with
+a file of a newer Onramp ends the writer, which may not understand the newer records on Kafka either.
 """
 
 from importlib.resources import files
@@ -11,15 +11,15 @@ from services.writer.postgres.database import Database
 from services.writer.postgres.pool import transaction
 from shared.migrations import DATABASE_LOCK, Migrations
 
-#: Read as a resource: a cluster gets the code as an archive.
+#: Read as a resource, because a cluster gets the code as an archive.
 _FILES: Final = files(__package__) / "sql"
 
 
 def migrate(database: Database) -> None:
-    """Apply the files that are missing, in one transaction.
+    """Apply the missing files, in one transaction.
 
-    Raise `InfrastructureError`: DATABASE_UNFIT when the schema is not ours, DATABASE_NEWER when it is
-    a newer Onramp's.
+    Raise `InfrastructureError`: DATABASE_UNFIT if the schema is not Onramp's, DATABASE_NEWER if it is
+    of a newer Onramp.
     """
     with transaction(database, "migrate") as conn:
         Migrations(schema="onramp", files=_FILES, lock=DATABASE_LOCK).apply(conn, database.name)

@@ -1,7 +1,7 @@
-"""Pools connections to Postgres: kept from batch to batch, and never more than a process may have.
+"""Pools connections to Postgres from batch to batch, within the limit of a process.
 
-A connection is rolled back and checked (one round trip) before every use, and closed when it does
-not work.  At the limit a caller waits; an idle connection of another role is closed to make room.
+A connection is rolled back and checked (one round trip) before every use, and closed if it does
+not work.  At the limit a caller waits; an idle connection of another role is closed to free its slot.
 """
 
 import os
@@ -24,7 +24,7 @@ from shared.postgres.connect import can_write
 from shared.postgres.connect import connect as opened_at
 from shared.postgres.deadlines import Use, Watch
 
-#: Roles that own tables; they use `ddl_dsn` if it is configured.
+#: Roles that own tables; they use `ddl_dsn`, if it is configured.
 _OWNERS: Final = frozenset({"ddl", "migrate"})
 _ALWAYS_COMMITTED: Final = frozenset({"ddl", "standby"})
 
@@ -41,7 +41,7 @@ class Pool:
 
     @contextmanager
     def connected(self, database: Database, role: str) -> Iterator[connection]:
-        """Lend a connection to the block.  Raise `InfrastructureError` when there is none to get."""
+        """Lend a connection to the block.  Raise `InfrastructureError` if no connection is available."""
         with self._room, self._watch.used(_dsn(database, role), database.liveness_timeout_seconds) as use:
             with self._lock:
                 self._used += 1
@@ -57,8 +57,8 @@ class Pool:
                 self._give_back(database, role, conn)
 
     @contextmanager
-    def kept(self, database: Database, role: str, conn: connection | None) -> Iterator[connection]:
-        """Watch `conn`, which the caller keeps, or a new one, in the block.  Raise as `connected` does."""
+    def watched(self, database: Database, role: str, conn: connection | None) -> Iterator[connection]:
+        """Watch `conn`, which the caller owns, or a new one, in the block.  Raise as `connected` does."""
         with self._watch.used(_dsn(database, role), database.liveness_timeout_seconds) as use:
             try:
                 if conn is None:
@@ -77,7 +77,7 @@ class Pool:
             self._make_room(keep=0)
 
     def _sound(self, database: Database, role: str, use: Use) -> connection | None:
-        """Return an idle connection that works; None when there is none, with room for a new one."""
+        """Return a working idle connection, or None after freeing a slot for a new one."""
         free = self._free[role, database.options]
         while True:
             with self._lock:
@@ -125,21 +125,21 @@ _POOLS_LOCK: Final = threading.Lock()
 def connected(database: Database, role: str) -> Iterator[connection]:
     """Lend a connection to `database` for `role` ("land", "ddl", "migrate", "driver") to the block.
 
-    Raise `InfrastructureError` when the database cannot be reached.
+    Raise `InfrastructureError` if the database cannot be reached.
     """
     with _pool_of(database).connected(database, role) as conn:
         yield conn
 
 
 @contextmanager
-def kept(database: Database, role: str, conn: connection | None) -> Iterator[connection]:
-    """Watch `conn`, or a new connection outside of the pool that the caller keeps, in the block.
+def watched(database: Database, role: str, conn: connection | None) -> Iterator[connection]:
+    """Watch `conn`, or a new connection outside of the pool that the caller then owns, in the block.
 
-    No call in the block waits forever.  Raise `InfrastructureError` when the database cannot be
+    No call in the block waits forever.  Raise `InfrastructureError` if the database cannot be
     reached, or does not answer.
     """
-    with _pool_of(database).kept(database, role, conn) as watched:
-        yield watched
+    with _pool_of(database).watched(database, role, conn) as session:
+        yield session
 
 
 def _pool_of(database: Database) -> Pool:
@@ -181,7 +181,7 @@ def _silent(database: Database) -> InfrastructureError:
 
 
 def connect(database: Database, role: str) -> connection:
-    """Open a connection outside of the pool, which the caller keeps.  Raise `OnrampError`."""
+    """Open a connection outside of the pool, owned by the caller.  Raise `OnrampError`."""
     dsn = _dsn(database, role)
     try:
         conn = opened_at(dsn, name=f"onramp-writer {role}", options=database.options)
@@ -194,7 +194,7 @@ def connect(database: Database, role: str) -> connection:
 
 
 def _is_sound(conn: connection) -> bool:
-    """Return whether the server answers and lets `conn` write; rolls back a transaction that was left open."""
+    """Return whether the server answers and `conn` may write; roll back a transaction that was left open."""
     if conn.closed:
         return False
     try:
@@ -216,7 +216,7 @@ def close_all() -> None:
 
 
 def discard(conn: connection) -> None:
-    """Close `conn`, whatever its state."""
+    """Close `conn` in any state."""
     try:
         conn.close()
     except psycopg2.Error:

@@ -1,11 +1,11 @@
-"""Builds queries that are limited by bytes: what a step takes is bounded by memory, not by rows alone."""
+"""Builds queries that are limited by bytes, so that a step is bounded by memory and not only by rows."""
 
 
 def bytes_of(rows: str, order: str) -> str:
-    """Wrap the query `rows`, with one more parameter: the bytes of `value` at which it stops.
+    """Wrap the query `rows`, with one more parameter: the total bytes of `value` at which it stops.
 
-    The first row is always returned, however large it is.  A value that is stored out of line
-    (TOAST) has its length in the row, so no value is fetched that is not returned.
+    The first row is always returned, regardless of its size.  A value that is stored out of line
+    (TOAST) has its length in the row, so only returned values are fetched.
     """
     before = f"ORDER BY {order} ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING"
     return f"""

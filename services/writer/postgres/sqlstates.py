@@ -1,4 +1,4 @@
-"""Classifies SQLSTATEs: whose fault they are, and so what becomes of an event.  The only place that does.
+"""Classifies SQLSTATEs by fault, which decides the outcome of an event.  No other module does.
 
 Classes: https://www.postgresql.org/docs/current/errcodes-appendix.html
 """
@@ -8,7 +8,7 @@ from typing import Final
 
 
 class Verdict(Enum):
-    """What to do with the work that got this SQLSTATE."""
+    """The action for work that failed with a SQLSTATE."""
 
     RETRY = "retry"  # in place: a serialization conflict or a deadlock
     WAIT = "wait"  # the database or the infrastructure is at fault
@@ -17,25 +17,25 @@ class Verdict(Enum):
 
 _RETRY: Final = frozenset({"40001", "40P01"})
 _WAIT_CLASSES: Final = frozenset({"08", "28", "53", "57", "58"})
-#: An exhausted sequence takes a value from each row, whatever the row holds.
+#: An exhausted sequence fails for every row, regardless of its values.
 _EXHAUSTED_SEQUENCE: Final = "2200H"
 _WAIT: Final = frozenset({"55P03", "25006", "3D000", _EXHAUSTED_SEQUENCE})
-#: States that would make every other table of the database wait too.
+#: States that affect all tables of the database.
 _OF_DATABASE_CLASSES: Final = frozenset({"08", "28", "57"})
 _OF_DATABASE: Final = frozenset({"25006", "3D000", "53000", "53200", "53300"})
-#: Classes that the server never returns because of one row.
+#: Classes that the server never returns because of a single row.
 _NEVER_OF_A_ROW_CLASSES: Final = frozenset({*_WAIT_CLASSES, "XX"})
-#: A statement ran out of time, or somebody cancelled it.
+#: A statement timed out or was canceled.
 STATEMENT_TIMEOUT: Final = "57014"
 UNIQUE_VIOLATION: Final = "23505"
-#: Classes and states that are the rows' fault, and states of these classes that are not.
+#: Classes and states that are the rows' fault, and the exceptions among these classes.
 PARK_CLASSES: Final = frozenset({"0A", "22", "23", "42", "44", "54"})
 PARK_STATES: Final = frozenset({"P0001"})
 NOT_PARKED: Final = frozenset({_EXHAUSTED_SEQUENCE})
 
 
 def verdict(sqlstate: str | None) -> Verdict:
-    """Return what to do; None (no answer from the server) and unknown states wait."""
+    """Return the action; None (no answer from the server) and unknown states wait."""
     if sqlstate in _RETRY:
         return Verdict.RETRY
     if sqlstate is None or sqlstate in _WAIT or sqlstate[:2] in _WAIT_CLASSES:
@@ -54,9 +54,9 @@ def is_of_one_table(sqlstate: str | None) -> bool:
 
 
 def may_be_of_one_row(sqlstate: str | None) -> bool:
-    """Return whether the server may return this state because of one row, while the table takes others.
+    """Return whether the server may return this state because of one row, while other rows can land.
 
-    True of a statement that runs out of time, and of unknown states.
+    True for a statement timeout, and for unknown states.
     """
     if sqlstate is None or sqlstate in _WAIT or sqlstate in _RETRY:
         return False

@@ -1,7 +1,7 @@
 """Builds the error of a database that is unusable, with the SQL that grants a missing right.
 
-No event is at fault: the database is out, its events wait, and it is tried again, so it comes
-back as soon as an operator has fixed it.
+No event is at fault: the database is unusable, its events wait, and it is retried, so it recovers
+as soon as an operator has fixed it.
 """
 
 from contextlib import suppress
@@ -14,7 +14,7 @@ from psycopg2.extensions import connection
 from services.writer.postgres.database import Database, translate
 from shared.errors import DATABASE_UNAVAILABLE, DATABASE_UNFIT, InfrastructureError
 
-#: Missing rights, and objects that are missing or not as Onramp made them.
+#: Missing rights, and objects that are missing or not as Onramp created them.
 _UNFIT_CLASSES: Final = frozenset({"42", "3F"})
 _NO_PERMISSION: Final = "42501"
 #: The rights that each role needs, as in docs/operating.md.
@@ -36,7 +36,7 @@ _OF_THE_WRITER: Final = """
 def of_database(
     error: psycopg2.Error, conn: connection, database: Database, role: str
 ) -> InfrastructureError:
-    """Build what to raise for `error`, after which `conn` was rolled back."""
+    """Return the error to raise for `error`, after which `conn` was rolled back."""
     state = error.pgcode or ""
     detail = translate(error, database).detail
     if state[:2] not in _UNFIT_CLASSES:
@@ -48,7 +48,7 @@ def of_database(
 
 
 def _grants(conn: connection, role: str) -> str:
-    """Return the SQL that gives the connection's role what it needs."""
+    """Return the SQL that grants the connection's role its missing rights."""
     script = sql.SQL(_OF_THE_OWNER if role == "migrate" else _OF_THE_WRITER).format(
         database=sql.Identifier(conn.info.dbname),
         role=sql.Identifier(_acting_as(conn)),
@@ -57,7 +57,7 @@ def _grants(conn: connection, role: str) -> str:
 
 
 def _acting_as(conn: connection) -> str:
-    """Return the role that the server checks: options of the address may set another than the login."""
+    """Return the role that the server checks: options in the address may set a role other than the login."""
     with suppress(psycopg2.Error), conn.cursor() as cursor:
         cursor.execute("SELECT current_user")
         (name,) = cursor.fetchone() or (conn.info.user,)

@@ -1,1 +1,1 @@
-"""READ: ranges of Kafka's partitions as Arrow columns, without an object for each record."""
+"""READ: reads ranges of Kafka's partitions as Arrow columns, without an object for each record."""

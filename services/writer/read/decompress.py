@@ -1,7 +1,7 @@
-"""Decompresses a batch's records, up to a bound: a megabyte of zstd may be 30 GB, and Kafka takes it.
+"""Decompresses a batch's records, up to a bound: a megabyte of zstd may be 30 GB, and Kafka accepts it.
 
-Kafka bounds what is sent, not what becomes of it, and looks at the records of such a batch one by one.
-Here they are all in memory, so a worker would be gone, and with it the batch of all partitions.
+Kafka bounds the compressed size, and reads the records of such a batch one by one.  A task holds all of
+them in memory, so an unbounded batch would kill the worker, and with it the batch of all partitions.
 """
 
 import struct
@@ -11,19 +11,19 @@ from typing import Final
 import pyarrow as pa
 from cramjam import snappy
 
-#: Producers bound a batch before it is compressed, by far less.
+#: Maximum decompressed bytes; producers bound a batch before compression by far less.
 MAX_BYTES: Final = 128 << 20
 _SNAPPY: Final = 2
 _STREAMS: Final = {1: "gzip", 3: "lz4", 4: "zstd"}
 _MIN_PIECE: Final = 16 << 10
 _MAX_PIECE: Final = 1 << 20
-#: Of a snappy stream as Java writes it: blocks behind a head, each behind its length.
+#: Header of a snappy stream in Java's format: blocks follow the header, each after its length.
 _JAVA_MAGIC: Final = b"\x82SNAPPY\0"
 _JAVA_HEAD: Final = 16
 
 
 class CorruptBatchError(Exception):
-    """The bytes of a record batch are not what its producer sent, or not what we can read."""
+    """The bytes of a record batch are corrupt, or in a format that Onramp cannot read."""
 
 
 def decompressed(codec: int, payload: memoryview, offset: int) -> bytes | memoryview:
@@ -40,14 +40,14 @@ def decompressed(codec: int, payload: memoryview, offset: int) -> bytes | memory
         ) from None
     if records is None:
         raise CorruptBatchError(
-            f"the record batch at offset {offset} has more than {MAX_BYTES:,} bytes when decompressed: its "
-            "producer is to make smaller batches"
+            f"the record batch at offset {offset} has more than {MAX_BYTES:,} bytes when decompressed: "
+            "configure its producer for smaller batches"
         )
     return records
 
 
 def _stream(codec: str, payload: memoryview) -> bytes | None:
-    """None: there is too much."""
+    """Return the decompressed bytes of `payload`, or None if they exceed `MAX_BYTES`."""
     pieces, left = [], MAX_BYTES
     piece_bytes = min(max(8 * len(payload), _MIN_PIECE), _MAX_PIECE)
     with pa.CompressedInputStream(pa.BufferReader(payload), codec) as stream:
@@ -60,7 +60,10 @@ def _stream(codec: str, payload: memoryview) -> bytes | None:
 
 
 def _snappy(payload: memoryview) -> bytes | None:
-    """Blocks tell how long they will be, and are refused if they are not.  None: there is too much."""
+    """Return the decompressed bytes, or None if the lengths that the blocks declare exceed `MAX_BYTES`.
+
+    Decompression fails if a block does not have its declared length.
+    """
     blocks = list(_blocks(payload)) if bytes(payload[:8]) == _JAVA_MAGIC else [payload]
     if sum(snappy.decompress_raw_len(block) for block in blocks) > MAX_BYTES:
         return None

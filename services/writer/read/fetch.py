@@ -1,9 +1,8 @@
-"""Fetches ranges from the partitions' leaders: what hundreds of partitions have, in one request a broker.
+"""Fetches ranges from the partitions' leaders: hundreds of partitions in one request per broker.
 
-A consumer of Kafka's clients holds a buffer, a position and a thread's attention for each partition,
-and makes an object of each record.  Whoever knows the ranges beforehand needs none of that: it asks
-each leader for the ranges that it leads until all are read.  With it aiokafka's client, for connections,
-security and who leads what.
+A consumer of Kafka's clients has a buffer and a position for each partition, and creates an object for each
+record.  A reader that knows the ranges in advance needs neither: it requests from each leader the ranges
+that it leads until all are read.  aiokafka's client provides connections, security and the leaders.
 """
 
 import asyncio
@@ -29,34 +28,34 @@ from services.writer.read.record_columns import columns
 from shared.errors import KAFKA_UNAVAILABLE, InfrastructureError
 from shared.kafka_security import Brokers
 
-#: What one answer may hold: some thousand records, so that their columns stay in the processor's cache,
-#: and all that this reader keeps of Kafka at once.  A single batch that is larger comes whole.
+#: Maximum bytes of one response, and of all data that this reader holds at once: some thousand records, whose
+#: columns fit the processor's cache.  A larger single batch is returned whole.
 _FETCH_BYTES: Final = 4 << 20
 _MIN_PARTITION_BYTES: Final = 64 << 10
 _READ_COMMITTED: Final = 1
-#: A range that is planned is there: this is how long a leader may look for it in a remote store.
+#: A planned range exists: maximum wait of a leader for data from a remote store.
 _WAIT_MS: Final = 500
 _REQUEST_MS: Final = 8_000
 _AGAIN_SECONDS: Final = 0.05
 _OFFSET_OUT_OF_RANGE: Final = 1
-#: Behind the committed end, in version 4 of the answer: aborted transactions and records.
+#: Number of fields after the committed end in version 4 of the response: aborted transactions and records.
 _FIELDS_OF_4: Final = 2
 
 
 class RangeUnreadableError(Exception):
-    """Kafka does not give the records of a partition, and no patience will help."""
+    """Kafka permanently refuses to return the records of a partition."""
 
 
 class _Part(NamedTuple):
-    """What a leader answered about one partition."""
+    """A leader's response for one partition."""
 
     error: int
-    #: Where the records end that no running transaction holds back.
+    #: End of the records that no running transaction withholds.
     committed_end: int
     aborted: Sequence[tuple[int, int]]
     data: bytes
-    #: The whole answer is empty, so that it was not its size that left this partition out, and the leader
-    #: has on its own disk whatever it has.
+    #: Whether the whole response is empty, so that its size limit did not exclude this partition, and the
+    #: leader has all of the partition's data on its own disk.
     nothing_came: bool
 
 
@@ -66,23 +65,23 @@ class _Reading:
 
     range: Range
     next_offset: int
-    #: Bytes that an offset took so far, on average.
+    #: Average bytes per offset so far.
     offset_bytes: float = 0.0
     is_done: bool = False
 
     @property
-    def most_bytes(self) -> int:
-        """About what is left of it, so that Kafka does not send what nobody asked for."""
+    def max_bytes(self) -> int:
+        """Approximate bytes left in the range, so that Kafka does not send more than requested."""
         if not self.offset_bytes:
             return _FETCH_BYTES // 4
         left = (self.range.end - self.next_offset) * self.offset_bytes * 1.1
         return int(min(max(left, _MIN_PARTITION_BYTES), _FETCH_BYTES))
 
     def advance(self, fetched: Fetched, part: _Part) -> bool:
-        """Note how far it was read; returns whether that is further than before.
+        """Record the progress of the range; return whether there was any.
 
-        Compaction may have left nothing up to the range's end: then the leader has nothing at all for
-        whatever it was asked, has no other store to look, and the committed end is behind that of the range.
+        Compaction may have removed all records up to the range's end.  Then the leader returns no data for
+        any requested partition, has no remote store to read, and the committed end is past the range's end.
         """
         further = fetched.next_offset - self.next_offset
         if further:
@@ -94,10 +93,10 @@ class _Reading:
 
 
 class Fetcher:
-    """Connections to the brokers that lead what is read."""
+    """Reads ranges through connections to the brokers that lead them."""
 
     def __init__(self, brokers: Brokers, patience_s: float = 20.0) -> None:
-        """`patience_s`: how long a range may make no progress before `read` gives up."""
+        """`patience_s`: maximum seconds without progress before `read` fails."""
         self._client = AIOKafkaClient(**brokers.aiokafka(), request_timeout_ms=_REQUEST_MS)
         self._patience_s = patience_s
         self._topics: set[str] = set()
@@ -117,8 +116,8 @@ class Fetcher:
     async def read(self, ranges: Iterable[Range]) -> AsyncGenerator[list[PartitionSlice]]:
         """Yield all committed records of `ranges`, each partition's in order, some thousand at a time.
 
-        Raise `InfrastructureError` if Kafka or a leader is away for too long, `RangeUnreadableError`
-        where it refuses a partition's records, and `CorruptBatchError`.
+        Raise `InfrastructureError` if Kafka or a leader is unreachable for too long, `RangeUnreadableError`
+        if a leader refuses a partition's records, and `CorruptBatchError`.
         """
         left = [_Reading(r, r.start) for r in ranges if len(r)]
         await self._know({each.range.partition.topic for each in left})
@@ -135,7 +134,7 @@ class Fetcher:
                 await asyncio.sleep(_AGAIN_SECONDS)
 
     async def _know(self, topics: set[str]) -> None:
-        """Know who leads the partitions of `topics`, beside those before."""
+        """Fetch the leaders of the partitions of `topics`, in addition to earlier topics."""
         if topics <= self._topics:
             return
         self._topics |= topics
@@ -145,17 +144,17 @@ class Fetcher:
             raise InfrastructureError(KAFKA_UNAVAILABLE, f"{type(e).__name__} for the topics' leaders") from e
 
     async def _round(self, left: Sequence[_Reading]) -> tuple[list[PartitionSlice], list[_Reading], bool]:
-        """Ask each leader once; return what came, what is left, and whether there was any progress.
+        """Send one request to each leader; return the slices, the unfinished ranges, and if any progressed.
 
-        Whoever got nothing is first in the next request: the first always gets a batch, however large.
+        A range without data comes first in the next request, because the first always gets a whole batch.
         """
         by_node = self._by_leader(left)
-        sent = [self._ask(node, asked, len(by_node)) for node, asked in by_node.items()]
+        sent = [self._ask(node, readings, len(by_node)) for node, readings in by_node.items()]
         parts = {p: part for answer in await asyncio.gather(*sent) for p, part in answer.items()}
         fetched = list(self._fetched(left, parts))
         slices = _slices([(r.range, f) for r, f in fetched])
         progressed = {r for r, f in fetched if r.advance(f, parts[r.range.partition])}
-        # The sort is stable: False, for who got nothing, is before True.
+        # The sort is stable: False, for ranges without data, is before True.
         unfinished = sorted((r for r in left if not r.is_done), key=progressed.__contains__)
         return slices, unfinished, bool(progressed)
 
@@ -167,11 +166,11 @@ class Fetcher:
         return by_node
 
     async def _ask(self, node: int, readings: Sequence[_Reading], nodes: int) -> dict[Partition, _Part]:
-        """What `node` answers, which may be nothing for now."""
+        """Return the response of `node` by partition, which may be empty for now."""
         topics: dict[str, list[tuple[int, int, int]]] = defaultdict(list)
         for each in readings:
             p = each.range.partition
-            topics[p.topic].append((p.number, each.next_offset, each.most_bytes))
+            topics[p.topic].append((p.number, each.next_offset, each.max_bytes))
         request = FetchRequest(_WAIT_MS, 1, _FETCH_BYTES // nodes, _READ_COMMITTED, list(topics.items()))
         offsets = {each.range.partition: each.next_offset for each in readings}
         try:
@@ -191,7 +190,7 @@ class Fetcher:
     def _fetched(
         self, left: Sequence[_Reading], parts: Mapping[Partition, _Part]
     ) -> Iterator[tuple[_Reading, Fetched]]:
-        """What came of ranges, up to what fits into memory when it is decompressed: the rest comes again."""
+        """Yield the fetched batches of ranges within the memory bound; the rest is fetched again."""
         room = MAX_BYTES
         for each in left:
             if room > 0 and (fetched := self._fetched_of(each, parts, room)) is not None:
@@ -199,7 +198,7 @@ class Fetcher:
                 yield each, fetched
 
     def _fetched_of(self, reading: _Reading, parts: Mapping[Partition, _Part], room: int) -> Fetched | None:
-        """What came of a range; None: nothing for now.  Raise `RangeUnreadableError`."""
+        """Return the fetched batches of a range, or None if none for now.  Raise `RangeUnreadableError`."""
         part = parts.get(reading.range.partition)
         if part is None:
             return None
@@ -216,14 +215,14 @@ class Fetcher:
 
 
 def _part(part: Sequence[Any], *, nothing_came: bool) -> _Part:
-    """What every version of the answer says of a partition: where its log starts came with the fifth."""
+    """Return the fields that every version of the response has; version 5 added the log's start."""
     _, error, _, committed_end, *rest = part
     aborted = rest[0] if len(rest) == _FIELDS_OF_4 else rest[1]
     return _Part(error, committed_end, aborted or (), rest[-1] or b"", nothing_came)
 
 
 def _slices(fetched: Sequence[tuple[Range, Fetched]]) -> list[PartitionSlice]:
-    """The records that are within their ranges, by partition."""
+    """Return the records that are within their ranges, by partition."""
     batches = [batch for _, each in fetched for batch in each.batches]
     if not batches:
         return []
@@ -241,7 +240,7 @@ def _slices(fetched: Sequence[tuple[Range, Fetched]]) -> list[PartitionSlice]:
 
 
 def _placed(partition: Partition, rows: pa.RecordBatch) -> pa.RecordBatch:
-    """`rows` with the columns that say where they were read."""
+    """Return `rows` with the columns of their topic and partition."""
     place: Mapping[str, pa.Array] = {
         "topic": pa.repeat(partition.topic, len(rows)),
         "partition": pa.repeat(pa.scalar(partition.number, pa.int32()), len(rows)),

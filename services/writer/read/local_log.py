@@ -1,7 +1,7 @@
-"""Asks a leader where the part of a log begins that lies on its own disk (KIP-405, tiered storage).
+"""Requests the start of the part of a log that is on the leader's own disk (KIP-405, tiered storage).
 
-What lies before it comes from a remote store, and a leader to whom the store is too slow answers a fetch
-with nothing, as if there were nothing.  Only of its own disk's part nothing means nothing.
+Earlier records come from a remote store.  If the store is too slow, the leader returns an empty response, as
+if there were no records.  An empty response is reliable only for the part on the leader's own disk.
 """
 
 from collections import defaultdict
@@ -50,7 +50,7 @@ class _StartsRequestV8(RequestStruct):  # type: ignore[misc]  # aiokafka has no 
 
 
 class LocalStartsRequest(Request[_StartsRequestV8]):  # type: ignore[misc]  # aiokafka has no types
-    """Where the local part of each of some partitions begins."""
+    """A request for the starts of the local parts of partitions."""
 
     API_KEY = 2
 
@@ -62,20 +62,20 @@ class LocalStartsRequest(Request[_StartsRequestV8]):  # type: ignore[misc]  # ai
         topics: dict[str, list[tuple[Any, ...]]] = defaultdict(list)
         for p in self.partitions:
             topics[p.topic].append((p.number, _ANY_EPOCH, _EARLIEST_LOCAL, {}))
-        asked: list[Any] = [(topic, numbers, {}) for topic, numbers in topics.items()]
-        return request_struct_class(_CONSUMER, _READ_COMMITTED, asked, {})
+        requested: list[Any] = [(topic, numbers, {}) for topic, numbers in topics.items()]
+        return request_struct_class(_CONSUMER, _READ_COMMITTED, requested, {})
 
 
 async def local_starts(
     client: AIOKafkaClient, node: int, partitions: Collection[Partition]
 ) -> dict[Partition, int]:
-    """Return the first offset that lies on the disk of `node`; a partition that it does not tell is missing.
+    """Return the first offset of each partition on the disk of `node`; partitions with errors are missing.
 
-    Raises aiokafka's errors.
+    Raise aiokafka's errors.
     """
     try:
         answer = await client.send(node, LocalStartsRequest(partitions))
-    except NotImplementedError:  # Kafka before 3.6, which has no other store
+    except NotImplementedError:  # Kafka before 3.6, which has no remote store
         return dict.fromkeys(partitions, _EVERYWHERE)
     return {
         Partition(topic, number): offset

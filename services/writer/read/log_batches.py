@@ -1,9 +1,9 @@
-"""What Kafka answers to a fetch, as the payloads of the record batches that are committed.
+"""Extracts the payloads of the committed record batches from Kafka's response to a fetch.
 
-Kafka keeps a partition as record batches (KIP-98, message format 2) and sends them as they lie on its
-disk: whole batches, compressed as their producer left them, with markers of transactions between
-them and the last one cut off where the answer was full.  Here each batch's head is read and checked;
-`record_columns` reads what is in them.
+Kafka stores a partition as record batches (KIP-98, message format 2) and sends them unchanged from its
+disk: whole batches, compressed by their producer, with transaction markers between them, and the last
+batch truncated at the size limit.  This module reads and checks each batch's header; `record_columns`
+reads the records.
 """
 
 import struct
@@ -27,40 +27,40 @@ _CODEC: Final = 0b111
 _LOG_APPEND_TIME: Final = 0b1000
 _TRANSACTIONAL: Final = 0b1_0000
 _CONTROL: Final = 0b10_0000
-#: A control record's key is a version and a type, 16 bits each; it starts behind the record's length,
+#: A control record's key is a version and a type, 16 bits each.  The key follows the record's length,
 #: attributes, timestamp, offset and key length, a byte each.
 _MARKER: Final = struct.Struct(">5xhh")
 _ABORT: Final = 0
 
-#: What a record takes beside its bytes while its columns are made, and how many of them a batch may have.
+#: Memory of a record, in addition to its bytes, while its columns are built; and maximum records of a batch.
 RECORD_BYTES: Final = 400
 _MAX_RECORDS: Final = 1_000_000
 
 
 class LogBatch(NamedTuple):
-    """One record batch that is committed."""
+    """One committed record batch."""
 
     base_offset: int
-    #: The offset behind its last record, or what compaction has left of it.
+    #: The offset after its last record, counting records that compaction removed.
     next_offset: int
     records: int
     first_timestamp: int
-    #: Milliseconds that count for all of its records; None: each has its own.
+    #: Milliseconds that apply to all of its records; None if each record has its own time.
     append_time: int | None
     #: Its records, decompressed.
     payload: bytes | memoryview
 
     @property
     def weight(self) -> int:
-        """About the memory that its records take, in bytes."""
+        """Approximate memory of its records in bytes."""
         return len(self.payload) + RECORD_BYTES * self.records
 
 
 class Fetched(NamedTuple):
-    """What one fetch brought of one partition."""
+    """The result of one fetch for one partition."""
 
     batches: list[LogBatch]
-    #: Where the next fetch goes on: behind all that was looked at, markers and aborted records too.
+    #: Start of the next fetch: after all inspected batches, including markers and aborted records.
     next_offset: int
 
 
@@ -69,8 +69,8 @@ def committed(
 ) -> Fetched:
     """Return the committed batches of `data`, which was fetched from `offset`.
 
-    `aborted`: producer's id and first offset of each transaction in it that was aborted, as Kafka
-    tells them.  Batches behind those that fill `room` (by weight) are left for the next fetch.
+    `aborted`: producer's id and first offset of each aborted transaction in `data`, as Kafka returns
+    them.  Batches after those that fill `room` (by weight) are left for the next fetch.
     Raise `CorruptBatchError`.
     """
     transactions = _Aborted(aborted)
@@ -78,14 +78,14 @@ def committed(
     for head, payload in _whole_batches(data):
         base, _, _, _, _, attributes, last_delta, first_timestamp, largest, producer, _, _, count = head
         next_offset = base + last_delta + 1
-        if next_offset <= offset:  # a compressed batch comes whole
+        if next_offset <= offset:  # Kafka sends a compressed batch whole
             continue
         if room <= 0:
             break
         offset = next_offset
         transactions.reach(base)
         if attributes & _CONTROL:
-            transactions.see_marker(producer, payload)
+            transactions.apply_marker(producer, payload)
         elif not (attributes & _TRANSACTIONAL and producer in transactions.running) and count > 0:
             append_time = largest if attributes & _LOG_APPEND_TIME else None
             if count > _MAX_RECORDS:
@@ -97,7 +97,7 @@ def committed(
 
 
 class _Aborted:
-    """Producers that are within a transaction which was aborted, as the batches pass by in order."""
+    """The producers with a running aborted transaction, while the batches are read in order."""
 
     def __init__(self, aborted: Collection[tuple[int, int]]) -> None:
         self._to_come = sorted(((first, producer) for producer, first in aborted), reverse=True)
@@ -107,27 +107,27 @@ class _Aborted:
         while self._to_come and self._to_come[-1][0] <= offset:
             self.running.add(self._to_come.pop()[1])
 
-    def see_marker(self, producer: int, payload: memoryview) -> None:
+    def apply_marker(self, producer: int, payload: memoryview) -> None:
         if len(payload) >= _MARKER.size and _MARKER.unpack_from(payload)[1] == _ABORT:
             self.running.discard(producer)
 
 
 def _whole_batches(data: bytes) -> Iterator[tuple[Sequence[int], memoryview]]:
-    """Each batch's head and its records as they were sent; a batch that was cut off is left out."""
+    """Yield each batch's header and its records as sent; exclude a truncated batch."""
     view, at, end = memoryview(data), 0, len(data)
     while at + _MIN_BYTES <= end:
         if data[at + _MAGIC_AT] != _MAGIC:
             offset = int.from_bytes(data[at : at + 8], "big")
             raise CorruptBatchError(
-                f"offset {offset} has message format {data[at + _MAGIC_AT]}, which Kafka left in 2017: have "
-                "the topic's records written again by a producer of today"
+                f"offset {offset} has message format {data[at + _MAGIC_AT]}, which Kafka replaced in 2017: "
+                "rewrite the topic's records with a current producer"
             )
         length = int.from_bytes(data[at + 8 : at + _LENGTH_ENDS_AT], "big", signed=True)
         following = at + _LENGTH_ENDS_AT + length
         if following > end:
             return
         if length < _HEAD.size - _LENGTH_ENDS_AT:
-            raise CorruptBatchError(f"a record batch of {length} bytes is shorter than its head")
+            raise CorruptBatchError(f"a record batch of {length} bytes is shorter than its header")
         head = _HEAD.unpack_from(data, at)
         if calc_crc32c(view[at + _CRC_COVERS_FROM : following]) != head[4]:
             raise CorruptBatchError(f"the record batch at offset {head[0]} does not have its checksum")

@@ -1,4 +1,4 @@
-"""The reader of a task: a worker process keeps one, with its connections, from batch to batch."""
+"""The reader of a task: a worker process reuses one reader, with its connections, from batch to batch."""
 
 import asyncio
 from collections.abc import Generator, Iterable
@@ -11,7 +11,7 @@ from shared.kafka_security import Brokers
 
 
 class RangeReader:
-    """Reads ranges in a process that has no event loop of its own running."""
+    """Reads ranges in a process without a running event loop."""
 
     def __init__(self, brokers: Brokers) -> None:
         self._brokers = brokers
@@ -20,9 +20,9 @@ class RangeReader:
         self._made_with = ""
 
     def read(self, ranges: Iterable[Range]) -> Generator[list[PartitionSlice]]:
-        """Yield the records of `ranges` as `Fetcher.read` does, and raise what it raises.
+        """Yield the records of `ranges` as `Fetcher.read` does, and raise the same errors.
 
-        To be closed if it is not read to its end: what it had asked for must not meet the next one.
+        Close the generator if it is not exhausted: its pending requests must not mix with the next read's.
         """
         wanted = [r for r in ranges if len(r)]
         if not wanted:
@@ -37,10 +37,10 @@ class RangeReader:
             raise
 
     def _connected(self) -> Fetcher:
-        """The fetcher; another one if files with secrets have changed since it was made.
+        """Return the fetcher; a new one if files with secrets have changed since its creation.
 
-        Raise `InfrastructureError`, also for a file that is away, as in the middle of its change: else the
-        records would be suspected.
+        Raise `InfrastructureError`, also for a missing file, for example during its replacement; any other
+        error would blame the records.
         """
         try:
             version = self._brokers.security.files_version
@@ -53,19 +53,19 @@ class RangeReader:
         return self._fetcher
 
     def disconnect(self) -> None:
-        """Leave Kafka; the next `read` connects again."""
+        """Disconnect from Kafka; the next `read` reconnects."""
         fetcher, self._fetcher = self._fetcher, None
         if fetcher:
             self._loop.run_until_complete(fetcher.stop())
 
     def close(self) -> None:
-        """Leave Kafka for good."""
+        """Disconnect from Kafka permanently."""
         self.disconnect()
         self._loop.close()
 
 
 async def _started(brokers: Brokers) -> Fetcher:
-    fetcher = Fetcher(brokers)  # within the loop, as aiokafka demands
+    fetcher = Fetcher(brokers)  # within the loop, as aiokafka requires
     try:
         return await fetcher.start()
     except BaseException:

@@ -1,8 +1,8 @@
-"""The records of many batches as Arrow columns: a handful of NumPy operations for all of them together.
+"""Converts the records of many batches to Arrow columns, with a few NumPy operations for all of them.
 
 A record is a chain of variable-length fields, so Python walks from record to record once, by their
-lengths; all else is done for thousands of records by each operation.  Headers that are written as
-the gateway writes them are told by their bytes; others are read one by one (`record_headers`).
+lengths; every other operation handles thousands of records.  Headers in the gateway's form are recognized
+by their bytes; others are read one by one (`record_headers`).
 """
 
 from collections.abc import Sequence
@@ -25,15 +25,15 @@ from services.writer.read.varints import (
     read_varints,
 )
 
-#: What may be looked at behind the last record: a varint, or the headers that a gateway writes.
+#: Bytes that may be read past the last record: a varint, or the headers of a gateway.
 _PADDING: Final = bytes(max(MAX_BYTES, GATEWAY_HEADERS.longest) + 1)
 
 
 class Records:
-    """Records that lie one behind the other in `data`: of each, where it begins and ends."""
+    """Consecutive records in `data`, with the start and end of each."""
 
     def __init__(self, batches: Sequence[LogBatch]) -> None:
-        """Raises `CorruptBatchError` where the lengths of records do not add up to their batch."""
+        """Raise `CorruptBatchError` if the lengths of records do not add up to their batch."""
         self.data = b"".join([*(b.payload for b in batches), _PADDING])
         self.counts = np.array([b.records for b in batches], np.int64)
         starts, ends = _spans(self.data, batches)
@@ -41,14 +41,14 @@ class Records:
 
 
 def _spans(data: bytes, batches: Sequence[LogBatch]) -> tuple[list[int], list[int]]:
-    """Where each record begins, behind its length, and where it ends."""
+    """Return the start of each record, after its length, and its end."""
     starts: list[int] = []
     ends: list[int] = []
     at = batch_end = 0
     for batch in batches:
         batch_end += len(batch.payload)
         for _ in range(batch.records):
-            # A varint of one or two bytes, as lengths up to 8 kB are, in place: a call costs more.
+            # Varints of one or two bytes (lengths up to 8 kB) are decoded inline: a call costs more.
             byte = data[at]
             at += 1
             if byte <= VARINT_BITS:
@@ -72,15 +72,15 @@ def _spans(data: bytes, batches: Sequence[LogBatch]) -> tuple[list[int], list[in
 
 
 def columns(batches: Sequence[LogBatch], first: Ints, end: Ints) -> tuple[pa.RecordBatch, Ints]:
-    """Return the records of `batches` as columns of `ARRIVALS` but for topic and partition.
+    """Return the records of `batches` as columns of `ARRIVALS` except topic and partition.
 
-    Of each batch those from offset `first` to before `end` count.  The second result says how many
-    of the rows are of each batch.  Raise `CorruptBatchError`.
+    The rows of a batch are its offsets `first` (included) to `end` (excluded).  The second result is the
+    number of rows of each batch.  Raise `CorruptBatchError`.
     """
     records = Records(batches)
     data = np.frombuffer(records.data, np.uint8)
     of_batch = np.repeat(np.arange(len(batches)), records.counts)
-    # Behind the attributes, of which there are none.
+    # After the attributes, which are unused.
     time_deltas, at = read_varints(data, records.starts + 1, mask=MASK_64)
     offset_deltas, at = read_varints(data, at)
     offsets = _offsets(batches, records.counts, of_batch, offset_deltas)
@@ -105,17 +105,17 @@ def columns(batches: Sequence[LogBatch], first: Ints, end: Ints) -> tuple[pa.Rec
     return pa.RecordBatch.from_arrays(rows, schema=COLUMNS), np.bincount(of_batch, minlength=len(batches))
 
 
-#: Of `ARRIVALS`, what differs from record to record.
+#: The columns of `ARRIVALS` that differ from record to record.
 COLUMNS: Final = pa.schema(
     [ARRIVALS.field(n) for n in ("offset", "value", "received_at", "timestamp", "context")]
 )
 
 
 def _offsets(batches: Sequence[LogBatch], counts: Ints, of_batch: Ints, deltas: Ints) -> Ints:
-    """Each record's offset: Kafka's word, whatever a producer wrote into the record.
+    """Return each record's offset, as Kafka assigned it, regardless of the record's own delta.
 
-    Kafka gives a batch as many offsets as it has records, and looks at nobody's deltas if the batch is not
-    compressed.  They count only where compaction removed records, whose batches Kafka wrote itself.
+    Kafka assigns a batch as many offsets as it has records, and does not check the deltas of an uncompressed
+    batch.  The deltas count only if compaction removed records, because Kafka wrote such batches itself.
     Raise `CorruptBatchError`.
     """
     bases = np.array([b.base_offset for b in batches], np.int64)
@@ -127,20 +127,22 @@ def _offsets(batches: Sequence[LogBatch], counts: Ints, of_batch: Ints, deltas: 
     offsets = np.where(whole[of_batch], in_a_row, bases[of_batch] + deltas)
     falls = (np.diff(offsets) <= 0) & (of_batch[1:] == of_batch[:-1])
     if np.any(falls) or np.any(offsets < bases[of_batch]) or np.any(offsets >= ends[of_batch]):
-        raise CorruptBatchError(f"the offsets in a batch from {bases[0]} on are not in order, or not its own")
+        raise CorruptBatchError(
+            f"the offsets in a batch from {bases[0]} on are unordered or outside the batch"
+        )
     return offsets
 
 
 def _field_ends(starts: Ints, sizes: Ints, ends: Ints) -> Ints:
-    """Where each field ends, which is before its record does.  Raise `CorruptBatchError`."""
+    """Return the end of each field.  Raise `CorruptBatchError` if it is past the end of the record."""
     field_ends = starts + np.maximum(sizes, 0)
     if np.any(field_ends >= ends) or np.any(field_ends < starts):
-        raise CorruptBatchError("a record is longer than it says")
+        raise CorruptBatchError("a record is longer than its declared length")
     return field_ends
 
 
 def _timestamps(batches: Sequence[LogBatch], of_batch: Ints, deltas: Ints) -> pa.Array:
-    """Milliseconds since 1970, the nearest that `ARRIVALS` can tell."""
+    """Return the records' times, clamped to the range of `ARRIVALS`."""
     first = np.array([b.first_timestamp for b in batches], np.int64)
     append = np.array([-1 if b.append_time is None else b.append_time for b in batches], np.int64)
     appended = np.array([b.append_time is not None for b in batches])[of_batch]
@@ -150,7 +152,7 @@ def _timestamps(batches: Sequence[LogBatch], of_batch: Ints, deltas: Ints) -> pa
 
 
 def _headers(raw: bytes, data: Bytes, starts: Ints, ends: Ints) -> tuple[pa.Array, pa.Array]:
-    """`context` and `received_at`, of headers that lie between `starts` and `ends`."""
+    """Return the columns `context` and `received_at` of the headers between `starts` and `ends`."""
     usual, received_at, received_end = GATEWAY_HEADERS.find(data, starts, ends)
     if usual.all():
         return _usual_contexts(len(starts)), _slices(raw, received_at, received_end, None)
@@ -172,9 +174,9 @@ def _usual_contexts(count: int) -> pa.Array:
 
 
 def _slices(raw: bytes, starts: Ints, ends: Ints, valid: np.ndarray | None) -> pa.Array:
-    """`raw` from each of `starts` to each of `ends`, in order; null where it is not `valid`.
+    """Return the slices of `raw` from `starts` to `ends`, in order; null where `valid` is false.
 
-    As Arrow sees it, the gaps between are values too: it takes every second one, and copies no others.
+    For Arrow the gaps between the slices are values too; only every second value is copied.
     """
     count = len(starts)
     if valid is not None and not valid.all():
@@ -185,5 +187,5 @@ def _slices(raw: bytes, starts: Ints, ends: Ints, valid: np.ndarray | None) -> p
     pieces = pa.BinaryArray.from_buffers(
         pa.binary(), 2 * count, [None, pa.py_buffer(bounds), pa.py_buffer(raw)]
     )
-    places = np.arange(0, 2 * count, 2)
-    return pieces.take(pa.array(places, mask=None if valid is None else ~valid))
+    indices = np.arange(0, 2 * count, 2)
+    return pieces.take(pa.array(indices, mask=None if valid is None else ~valid))

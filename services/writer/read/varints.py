@@ -1,4 +1,4 @@
-"""Kafka's variable-length integers (zigzag, 7 bits a byte), of many records at once."""
+"""Decodes Kafka's variable-length integers (zigzag, 7 bits per byte), for many records at once."""
 
 from typing import Final
 
@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
-#: 64 bits, 7 a byte.
+#: Maximum bytes of a varint: 64 bits, 7 per byte.
 MAX_BYTES: Final = 10
 #: Sizes, counts and offset deltas have 32 bits, time deltas 64.
 MASK_32: Final = (1 << 32) - 1
@@ -17,10 +17,10 @@ VARINT_BITS: Final = 0x7F
 
 
 def read_varints(data: Bytes, at: Ints, *, mask: int = MASK_32) -> tuple[Ints, Ints]:
-    """Return the integers that begin in `data` at each of `at`, and where each of them ends.
+    """Return the integers that begin in `data` at each of `at`, and the end of each.
 
-    As in Java, which takes five bytes for 32 bits, bits that `mask` does not have are dropped.  `data` goes
-    on for `MAX_BYTES` behind every one of `at`; what is no integer gives some number.
+    Bits outside `mask` are dropped, as in Java, which reads five bytes for 32 bits.  `data` has `MAX_BYTES`
+    bytes after each of `at`; bytes that are not an integer give an arbitrary number.
     """
     byte = data[at]
     unsigned = (byte & VARINT_BITS).astype(np.uint64)
@@ -38,7 +38,7 @@ def read_varints(data: Bytes, at: Ints, *, mask: int = MASK_32) -> tuple[Ints, I
 
 
 def read_varint(data: bytes, at: int) -> tuple[int, int]:
-    """Return the 32-bit integer that begins in `data` at `at`, and where it ends.  Raise `IndexError`."""
+    """Return the 32-bit integer that begins in `data` at `at`, and its end.  Raise `IndexError`."""
     unsigned = shift = 0
     while True:
         byte = data[at]
@@ -51,7 +51,7 @@ def read_varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def as_varint(number: int) -> bytes:
-    """Return `number`, which is not negative, as Kafka writes it."""
+    """Return the non-negative `number` in Kafka's encoding."""
     unsigned, written = number << 1, bytearray()
     while unsigned > VARINT_BITS:
         written.append(unsigned & VARINT_BITS | _MORE)

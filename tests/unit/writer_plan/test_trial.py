@@ -8,7 +8,7 @@ import yaml
 from pydantic import SecretStr
 
 from services.cli.exits import Exit as CliExit
-from services.writer.kafka.history import WindowRanges, Window
+from services.writer.kafka.history import Window, WindowRanges
 from services.writer.model.offsets import Partition, Range
 from services.writer.plan.plan import InForce, WrongFileError, changed
 from services.writer.plan.reasons import Reason
