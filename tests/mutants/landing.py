@@ -290,7 +290,7 @@ MUTANTS: Final = (
     Mutant(
         "strings that a column does not take as they are",
         "services/writer/columns/values_to_text.py",
-        "    if of.kind in _CLOSELY:\n",
+        "    if of.kind in _ONE_BY_ONE:\n",
         "    if False:\n",
         "tests/unit/writer_columns/test_same_fields.py",
     ),

@@ -1,4 +1,4 @@
-"""Surveys a database before a plan: the DDL that `onramp apply` would run there, and effects without a trial.
+"""Surveys a database before a plan: the DDL of `onramp apply`, and the effects that cannot be tried.
 
 The database is not changed: statements run on a temporary copy and are rolled back.
 """
