@@ -387,7 +387,7 @@ def test_the_window_is_what_was_asked_for_as_far_as_kafka_holds_it(ground: Groun
     for window in (Window(since=0.0), Window(last=10)):
         cut = ground.plan({}, {}, window=window)
         assert (cut.tally.read, cut.exit) == (5, Exit.OK)
-        assert any("retention has taken the beginning" in each for each in cut.notes())
+        assert any("retention has deleted the beginning" in each for each in cut.notes())
     assert not [n for n in ground.plan({}, {}, window=Window(last=3)).notes() if "retention" in n]
 
 
