@@ -69,7 +69,7 @@ class Report:
     def unchecked(self) -> list[str]:
         """Return the parts of the plan that were not tried, with reasons."""
         lines = [
-            f"database {name} is unreachable: {each.out}"
+            f"database {name} was not surveyed: {each.out}"
             for name, each in sorted(self.surveys.items())
             if each.out
         ]

@@ -231,7 +231,9 @@ def test_a_database_that_is_out_is_said_and_the_rest_goes_on(ground: Ground) -> 
     report = ground.plan(both, {**both, "schema": OPEN})
     assert report.exit is Exit.FAILED  # it landed in the first
     assert outcomes(report, ground.name) == {"refused": 1, "untried": 5}
-    assert report.unchecked()[0].startswith("database second is unreachable: database second: SQLSTATE none")
+    assert report.unchecked()[0].startswith(
+        "database second was not surveyed: database second: SQLSTATE none"
+    )
     still = ground.plan({}, both)
     assert (still.exit, outcomes(still, ground.name)) == (Exit.UNCHECKED, {"untried": 6})
     assert "secret" not in json.dumps(still.as_dict())
