@@ -50,8 +50,8 @@ MUTANTS: Final = (
     Mutant(
         "another reader of the slot",
         "services/cdc/agent/reconcile.py",
-        "        if taken := self._slot.taken(seen.slot):",
-        '        if taken := "":',
+        "        if program := self._slot.other_program(seen.slot):",
+        '        if program := "":',
         (
             "tests/integration/capture/"
             "test_slot.py::test_a_slot_that_somebody_else_reads_is_told_and_what_he_took_is_a_gap"

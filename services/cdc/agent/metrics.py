@@ -12,8 +12,8 @@ class AgentMetrics:
         self.registry = CollectorRegistry()
         self.state = Gauge(
             "onramp_source_state",
-            "1 for the state that a source is in: flowing, starting, unreachable, unprepared, failed, "
-            "taken, standby, out_of_sync.",
+            "1 for the state that a source is in: streaming, starting, unreachable, setup_required, failed, "
+            "slot_in_use, standby, out_of_sync.",
             ["source", "state"],
             registry=self.registry,
         )

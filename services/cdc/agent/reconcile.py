@@ -99,7 +99,7 @@ class SourceLook:
                 if seen.lacks_schema and kept.tables:  # it may have another name, and be back later
                     self._reach.kept.keep_tables({}, kept.rereads)
                 reason = f"{seen.unprepared}: run what `onramp sources sql {self._name}` prints"
-                shown = self._shown(State.UNPREPARED, reason, seen)
+                shown = self._shown(State.SETUP_REQUIRED, reason, seen)
             else:
                 shown = self._capture(seen, kept)
             self._reach.kept.show(shown)
@@ -264,8 +264,8 @@ class SourceLook:
     def _judge(self, seen: Seen, kept: Kept, status: ConnectorStatus | None) -> Shown:
         if status is not None:
             self._slot.note_complaint(status.reason)
-        if taken := self._slot.taken(seen.slot):
-            return self._shown(State.TAKEN, taken, seen)
+        if program := self._slot.other_program(seen.slot):
+            return self._shown(State.SLOT_IN_USE, program, seen)
         if status is not None and status.has_failed:
             return self._shown(State.FAILED, self._with_remedy(status.reason), seen)
         slot = seen.slot
@@ -274,7 +274,7 @@ class SourceLook:
             return self._shown(State.STARTING, "; ".join([what, *self._slot.silence]), seen)
         reasons = [*self._trouble, *self._rereads.reasons, *self._slot.silence]
         reasons += [f"{name} stays out: {why}" for name, why in seen.left_out.items()]
-        return self._shown(State.FLOWING, "; ".join(reasons), seen)
+        return self._shown(State.STREAMING, "; ".join(reasons), seen)
 
     def _with_remedy(self, reason: str) -> str:
         env = self._source.dsn_env

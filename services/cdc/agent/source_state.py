@@ -55,17 +55,17 @@ class State(StrEnum):
     """How a source is."""
 
     #: Its changes flow.
-    FLOWING = "flowing"
+    STREAMING = "streaming"
     #: The connector was made or restarted and its slot is not active yet, or its first snapshot is read.
     STARTING = "starting"
     #: It cannot be reached, or Kafka Connect cannot.
     UNREACHABLE = "unreachable"
     #: Its publication, rights or `wal_level` are missing: `onramp sources sql`.
-    UNPREPARED = "unprepared"
+    SETUP_REQUIRED = "setup_required"
     #: Its connector has failed and is restarted.
     FAILED = "failed"
     #: Another program reads its slot.
-    TAKEN = "taken"
+    SLOT_IN_USE = "slot_in_use"
     #: Another agent watches over it; this one does when that has ended.
     STANDBY = "standby"
     #: Changes are missing: `onramp sources resync`.

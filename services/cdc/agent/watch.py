@@ -23,7 +23,7 @@ _REGISTRY_SECONDS: Final = 1.0
 #: Between two reports of a source that is not followed: `onramp sources list` takes an older one for silence.
 _REPORT_SECONDS: Final = 10.0
 #: States that are no news for whoever is on call.
-_EXPECTED: Final = (State.FLOWING, State.STARTING, State.STANDBY)
+_EXPECTED: Final = (State.STREAMING, State.STARTING, State.STANDBY)
 _LOST: Final = (
     "the registry does not name it, and no change removed it: apply the registry's file again, or add the "
     "source and remove it"
@@ -166,7 +166,7 @@ class Watch:
         A rollout waits for a standby before it ends the other agent.
         """
         states = [said["state"] for said in self.states().values()]
-        return self._has_followed and all(state in (State.FLOWING, State.STANDBY) for state in states)
+        return self._has_followed and all(state in (State.STREAMING, State.STANDBY) for state in states)
 
     def follow(self) -> None:
         """Watch what the registry names now, and have removed what a change took out of it.

@@ -89,7 +89,7 @@ class SlotWatch:
         if found := _ACTIVE.search(reason):
             self._other = int(found[1])
 
-    def taken(self, slot: Slot | None) -> str:
+    def other_program(self, slot: Slot | None) -> str:
         """Return that another program reads the slot, if one does."""
         if slot is None or self.readers is None or self.readers.last is not Reader.OTHER:
             return ""

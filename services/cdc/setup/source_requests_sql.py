@@ -22,7 +22,7 @@ _LIST: Final = """
 #: A table is behind while changes that have landed are not merged.
 _PROGRESS: Final = """
     SELECT s.state, s.reason, extract(epoch FROM clock_timestamp() - s.looked_at)::float8,
-        s.resync_wanted_at IS NOT NULL OR s.out_of_sync_at IS NOT NULL OR s.state <> 'flowing'
+        s.resync_wanted_at IS NOT NULL OR s.out_of_sync_at IS NOT NULL OR s.state <> 'streaming'
             OR NOT s.streams, m.*
     FROM onramp_agent.sources s CROSS JOIN LATERAL (
         SELECT count(*), count(*) FILTER (WHERE m.reason IS NULL AND EXISTS (

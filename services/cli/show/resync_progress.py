@@ -15,7 +15,7 @@ _POLL_SECONDS: Final = 0.5
 #: So many polls in a row nothing is left to merge: the last rows may be between Kafka and the database.
 _QUIET_POLLS: Final = 4
 #: States that a resync goes through.
-_EXPECTED: Final = ("starting", "flowing", "out_of_sync")
+_EXPECTED: Final = ("starting", "streaming", "out_of_sync")
 
 
 def request(where: "Where", source: str) -> list[str]:

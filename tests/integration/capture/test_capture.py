@@ -97,7 +97,7 @@ def test_tables_that_would_fail_the_source_stay_out_and_the_others_flow(shop: Ca
     )
     eventually(lambda: ops(shop) == ["r", "c"], 60)
     assert ops(shop, "a.b") == ["c"]
-    assert flows(look).state == "flowing"
+    assert flows(look).state == "streaming"
     look.close()
 
 
@@ -147,7 +147,7 @@ def test_a_source_that_is_not_prepared_says_what_lacks_and_makes_no_slot(shop: C
     look = shop.looking()
     shown = look.look()
     look.close()
-    assert shown.state == "unprepared"
+    assert shown.state == "setup_required"
     assert f"there is no publication {names.publication(shop.name)}" in shown.reason
     assert "onramp sources sql" in shown.reason
     assert shop.slot() is None

@@ -18,7 +18,7 @@ def test_a_snapshot_of_rows_of_a_megabyte_ends_no_worker(shop: Captured) -> None
     worker = shop.connect.pid
     look = shop.looking()
     flows(look)
-    eventually(lambda: look.look().state == "flowing" and _ends(shop) == MEGABYTES, 120)
+    eventually(lambda: look.look().state == "streaming" and _ends(shop) == MEGABYTES, 120)
     shop.connect.check()
     assert shop.connect.pid == worker
     look.close()

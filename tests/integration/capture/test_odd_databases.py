@@ -77,5 +77,5 @@ def test_text_that_is_no_utf8_stops_its_source_which_says_so(shop: Captured) -> 
         eventually(lambda: "Kafka Connect's log says why" in look.look().reason, 150)
         shop.execute(text.format("c3a4"))
         assert ask_for_resync(shop.published, shop.name)
-        eventually(lambda: look.look().state == "flowing", 60)
+        eventually(lambda: look.look().state == "streaming", 60)
         assert equal(shop, "t", "id, md5(v)")

@@ -213,7 +213,7 @@ def test_after_the_budget_and_a_resync_public_tables_are_what_the_source_has(sho
     shop.connect.wait_ready()
     asked = CliRunner().invoke(app, ["sources", "resync", shop.name, "--dsn", shop.published])
     assert asked.exit_code == 0, asked.output
-    eventually(lambda: look.look().state == "flowing", 60)
+    eventually(lambda: look.look().state == "streaming", 60)
     assert equal(shop, "orders", "id, note")
     assert equal(shop, "later", "id")
     assert equal(shop, "emptied", "id")

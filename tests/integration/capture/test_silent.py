@@ -52,7 +52,7 @@ def test_what_changes_while_it_is_not_published_is_read_again(shop: Captured) ->
         assert equal(shop, "orders", "id, note")
         publication = f"ALTER PUBLICATION {names.publication(shop.name)}"
         shop.execute(f"{publication} DROP TABLES IN SCHEMA app")
-        assert look.look().state == "unprepared"
+        assert look.look().state == "setup_required"
         shop.execute("UPDATE app.orders SET note = 'in the gap'", f"{publication} ADD TABLES IN SCHEMA app")
         flows(look)
         eventually(lambda: look.look() and not pending(shop), 60)
@@ -156,7 +156,7 @@ def test_a_resync_goes_on_with_a_topic_that_was_made_again(shop: Captured, wareh
         delete_topic(shop.bootstrap, names.topic(shop.name, "app", "orders"))
         shop.execute("DELETE FROM app.orders WHERE id > 5", "UPDATE app.orders SET note = 'meanwhile'")
         assert ask_for_resync(shop.published, shop.name)
-        eventually(lambda: look.look().state == "flowing", 60)
+        eventually(lambda: look.look().state == "streaming", 60)
         warehouse.restart_writer()
         assert equal(shop, "orders", "id, note")
         shop.execute("UPDATE app.orders SET note = 'after'")
@@ -206,7 +206,7 @@ def test_a_kafka_connect_that_starts_has_forgotten_nothing(shop: Captured) -> No
                 assert shop.api.config(shop.connector) is not None
                 assert shop.api.status(shop.connector) is not None
                 assert shop.api.offsets(shop.connector) != []
-            return shown.state == "flowing"
+            return shown.state == "streaming"
 
         eventually(is_back, 60)
     assert [change["op"] for change in shop.changes("orders")] == ["r"]

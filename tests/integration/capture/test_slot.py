@@ -33,7 +33,7 @@ def resync(shop: Captured, look: SourceLook) -> None:
     """A resync, after which all rows that the source has were read."""
     before = len(shop.changes("orders"))
     assert ask_for_resync(shop.published, shop.name)
-    becomes(look, "flowing")
+    becomes(look, "streaming")
     theirs = sorted(shop.ask("SELECT id, note FROM app.orders"))
     eventually(lambda: len(shop.changes("orders")) >= before + len(theirs), 60)
     read = [change["after"] for change in shop.changes("orders")[before:] if change["op"] == "r"]
@@ -51,7 +51,7 @@ def test_a_slot_that_somebody_else_reads_is_told_and_what_he_took_is_a_gap(shop:
         cursor.start_replication(slot_name=names.slot(shop.name), decode=False, options=options)
         eventually(lambda: (slot := shop.slot()) is not None and slot[0], 60)
         shown = look.look()
-        assert (shown.state, "(somebody, PID " in shown.reason) == ("taken", True), shown
+        assert (shown.state, "(somebody, PID " in shown.reason) == ("slot_in_use", True), shown
         shop.execute("INSERT INTO app.orders VALUES (2, 'taken')")
         ((upto,),) = shop.ask("SELECT (pg_current_wal_insert_lsn() - '0/0')::int8")
 

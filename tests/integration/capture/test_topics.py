@@ -43,4 +43,4 @@ def test_what_somebody_changed_of_a_topic_is_put_right_or_told(shop: Captured) -
     assert f"onramp sources remove {shop.name}" in shown.reason
     assert orders not in shown.reason
     (of_people,) = listed(shop.published)
-    assert (of_people["state"], told in of_people["reason"]) == ("flowing", True)
+    assert (of_people["state"], told in of_people["reason"]) == ("streaming", True)

@@ -73,7 +73,7 @@ def test_at_the_budget_the_slot_goes_and_a_resync_brings_everything_back(shop: C
         shop.name,
         at=shop.published,
     )
-    eventually(lambda: look.look().state == "flowing", 60)
+    eventually(lambda: look.look().state == "streaming", 60)
     eventually(lambda: len(shop.changes("orders")) == 2, 60)
     assert shop.changes("orders")[-1]["after"] == {"id": 2, "note": "missed"}
     assert shop.changes("orders")[-1]["op"] == "r"

@@ -23,7 +23,7 @@ def kept(desk: Desk) -> Iterator[KeptDatabase]:
         assert kept.watch()
         kept.read()
         kept.keep_streams(streams=True, ends={})
-        kept.show(Shown(state=State.FLOWING))
+        kept.show(Shown(state=State.STREAMING))
         yield kept
 
 

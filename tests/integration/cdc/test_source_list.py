@@ -25,7 +25,7 @@ from tests.integration.cdc.desk import NAME, Desk
 run = CliRunner()
 
 
-def report(kept: KeptDatabase, state: State = State.FLOWING, reason: str = "") -> None:
+def report(kept: KeptDatabase, state: State = State.STREAMING, reason: str = "") -> None:
     assert kept.watch()
     kept.read()
     kept.show(Shown(state=state, reason=reason))

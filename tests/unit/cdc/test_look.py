@@ -173,7 +173,7 @@ def flowing() -> World:
     world.see()
     world.stream()
     world.see()
-    assert world.see().state is State.FLOWING
+    assert world.see().state is State.STREAMING
     assert world.kept.streams
     world.done.clear()
     return world
@@ -192,7 +192,7 @@ def test_a_slot_that_is_made_between_two_readings_is_not_taken_for_lost(
     world.events = {moment: begin}
     shown = [world.see() for _ in range(6)]
     assert not world.events
-    assert {each.state for each in shown} <= {State.STARTING, State.FLOWING}
+    assert {each.state for each in shown} <= {State.STARTING, State.STREAMING}
     assert "slot dropped" not in world.done
     assert "connector stopped" not in world.done
 
@@ -227,7 +227,7 @@ def test_a_first_snapshot_whose_slot_is_gone_starts_again(offset: dict[str, Any]
     assert (world.kept.out_of_sync_at, world.offset, world.is_running) == (None, {}, True)
     assert world.done == ["connector stopped", "slot dropped", "slot dropped", "emptied"]
     world.stream()
-    assert [world.see().state for _ in range(3)] == [State.FLOWING] * 3
+    assert [world.see().state for _ in range(3)] == [State.STREAMING] * 3
 
 
 def test_offsets_that_a_stopped_task_writes_late_are_of_the_snapshot_before() -> None:

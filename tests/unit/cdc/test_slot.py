@@ -67,10 +67,10 @@ def test_what_moved_while_it_did_not_read_is_a_gap_unless_it_says_that_it_did(lo
 def test_another_onramp_is_told_by_the_session_that_keeps_ours_out() -> None:
     other = slot(10, OWN, pid=99)
     watch = seen(other)
-    assert watch.taken(other) == ""
+    assert watch.other_program(other) == ""
     watch.note_complaint('ERROR: replication slot "onramp_shop" is active for PID 99')
     watch.note_reader(other, Readers())
-    assert "PID 99" in watch.taken(other)
+    assert "PID 99" in watch.other_program(other)
 
 
 def test_what_an_agent_knew_before_is_known_to_the_next() -> None:

@@ -65,7 +65,7 @@ class Steady:
     removed = 0
 
     def look(self) -> Shown:
-        return Shown(state=State.FLOWING)
+        return Shown(state=State.STREAMING)
 
     def remove(self) -> bool:
         self.removed += 1
@@ -152,8 +152,8 @@ class Growing:
     def look(self) -> Shown:
         self.looks += 1
         if self.looks > 20:
-            return Shown(state=State.FLOWING)
-        return Shown(state=State.FLOWING, reason=f"silent for {self.looks} s; it holds {self.looks / 8} GB")
+            return Shown(state=State.STREAMING)
+        return Shown(state=State.STREAMING, reason=f"silent for {self.looks} s; it holds {self.looks / 8} GB")
 
     def close(self) -> None:
         pass
