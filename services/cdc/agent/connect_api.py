@@ -19,7 +19,7 @@ _MAX_REASON: Final = 300
 #: What a connector's offset says amid its first snapshot; and amid one that was asked for, or behind one of
 #: those that was cut off.
 FIRST_SNAPSHOT: Final = "INITIAL"
-ASKED_FOR: Final = "BLOCKING"
+ON_DEMAND: Final = "BLOCKING"
 
 
 class ConnectError(Exception):

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from services.cdc.agent import names
-from services.cdc.agent.source_state import Seen, Table
+from services.cdc.agent.source_state import SourceState, Table
 from shared import wire
 from shared.kafka_security import Brokers
 from shared.postgres.connect import USUAL, session
@@ -68,12 +68,14 @@ class Rendering:
     #: The folder of files with passwords; None: they are in Kafka Connect's environment.
     secrets: Path | None = None
 
-    def config(self, name: str, source: Source, dsn: Mapping[str, str], seen: Seen) -> dict[str, str]:
+    def config(
+        self, name: str, source: Source, dsn: Mapping[str, str], source_state: SourceState
+    ) -> dict[str, str]:
         """Return a connector's configuration; `dsn` has libpq's parameters of the source by name."""
         return {
             **_reach(name, dsn),
             "database.password": self._password(source),
-            **_capture(name, source, seen),
+            **_capture(name, source, source_state),
             **_write(name),
             **{f"topic.creation.default.{key}": value for key, value in self.topics.config.items()},
             "topic.creation.default.replication.factor": str(self.topics.replication),
@@ -114,14 +116,14 @@ def _reach(name: str, dsn: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def _capture(name: str, source: Source, seen: Seen) -> dict[str, str]:
+def _capture(name: str, source: Source, source_state: SourceState) -> dict[str, str]:
     return {
         "snapshot.mode": "initial",
         "snapshot.fetch.size": str(_FETCHED_ROWS),
         "schema.include.list": ",".join(map(literal, source.schemas)),
-        **_listed("table.exclude.list", _excluded(source, seen)),
+        **_listed("table.exclude.list", _excluded(source, source_state)),
         # A snapshot carries them, the stream does not.
-        **_listed("column.exclude.list", _generated(seen.tables)),
+        **_listed("column.exclude.list", _generated(source_state.tables)),
         # TRUNCATE is skipped by default.
         "skipped.operations": "none",
         "tombstones.on.delete": "false",
@@ -171,11 +173,11 @@ def _write(name: str) -> dict[str, str]:
     }
 
 
-def _excluded(source: Source, seen: Seen) -> Iterator[str]:
+def _excluded(source: Source, source_state: SourceState) -> Iterator[str]:
     yield from map(_pattern, source.exclude)
-    yield from (literal(name) for name in sorted(seen.left_out))
+    yield from (literal(name) for name in sorted(source_state.left_out))
     # They are read under their root; a snapshot would read them under their own name as well.
-    yield from (literal(t.full_name) for t in seen.tables if t.is_partition)
+    yield from (literal(t.full_name) for t in source_state.tables if t.is_partition)
 
 
 def _generated(tables: Iterable[Table]) -> Iterator[str]:

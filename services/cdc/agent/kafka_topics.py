@@ -31,7 +31,7 @@ _REQUEST_MS: Final = 5_000
 _MAX_READING_SECONDS: Final = 5.0
 #: Where Kafka says that a setting is from: somebody set it on the topic.
 _OF_TOPIC: Final = 1
-_POLICED: Final = ("cleanup.policy", "retention.ms", "retention.bytes")
+_ENFORCED: Final = ("cleanup.policy", "retention.ms", "retention.bytes")
 
 T = TypeVar("T")
 
@@ -47,9 +47,9 @@ class ChangeTopics:
         self._brokers = brokers
         self._settings = settings
 
-    def police(self, source: str) -> list[str]:
+    def enforce_settings(self, source: str) -> list[str]:
         """Set what would lose changes, and return why what cannot be set is wrong, and how to fix it."""
-        return _run(self._police(source))
+        return _run(self._enforce_settings(source))
 
     def ends(self, source: str, tables: Iterable[tuple[str, str]]) -> dict[tuple[str, str], End]:
         """Return where each table's topic ends."""
@@ -77,7 +77,7 @@ class ChangeTopics:
         """
         _run(self._read_again(source, conditions))
 
-    async def _police(self, source: str) -> list[str]:
+    async def _enforce_settings(self, source: str) -> list[str]:
         async with self._admin() as admin:
             prefix = f"{names.topic_prefix(source)}{names.DELIMITER}"
             topics = {t["topic"]: len(t["partitions"]) for t in await admin.describe_topics()}
@@ -96,7 +96,7 @@ class ChangeTopics:
         """Set what topics keep, and yield why that of one cannot be read or set."""
         if not topics:
             return
-        wanted = {key: self._settings.config[key] for key in _POLICED}
+        wanted = {key: self._settings.config[key] for key in _ENFORCED}
         asked = [ConfigResource(ConfigResourceType.TOPIC, name) for name in topics]
         for answer in await admin.describe_configs(asked):
             for code, _, _, name, entries in answer.resources:

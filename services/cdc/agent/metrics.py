@@ -57,7 +57,7 @@ class AgentMetrics:
             registry=self.registry,
         )
 
-        self.held = Gauge(
+        self.suspended = Gauge(
             "onramp_source_tables_suspended",
             "Tables that the merger has suspended; onramp.table_settings.reason says why.",
             ["source"],
@@ -82,24 +82,24 @@ class AgentMetrics:
             self.state.labels(source, state).set(state is shown.state)
         self.alarm.labels(source).set(alarm_bytes)
         self.looked_at.labels(source).set_to_current_time()
-        self.held.labels(source).set(shown.held)
+        self.suspended.labels(source).set(shown.suspended)
         self.unmerged.labels(source).set(shown.unmerged_s)
         if shown.heartbeat_age_s is None:
             self.heartbeat_age.remove_by_labels({"source": source})
         else:
             self.heartbeat_age.labels(source).set(shown.heartbeat_age_s)
-        if shown.seen is None:
+        if shown.source_state is None:
             self.slot_active.labels(source).set(0)
             return
-        slot = shown.seen.slot
+        slot = shown.source_state.slot
         self.slot_active.labels(source).set(bool(slot and slot.active))
         self.slot_lost.labels(source).set(bool(slot and slot.is_lost))
         self.retained.labels(source).set(slot.retained_bytes if slot else 0)
-        self.left_out.labels(source).set(len(shown.seen.left_out))
+        self.left_out.labels(source).set(len(shown.source_state.left_out))
 
     def forget(self, source: str) -> None:
         """Show nothing of a source any more."""
         for gauge in (self.slot_active, self.slot_lost, self.retained, self.alarm, self.heartbeat_age):
             gauge.remove_by_labels({"source": source})
-        for gauge in (self.left_out, self.state, self.held, self.unmerged, self.looked_at):
+        for gauge in (self.left_out, self.state, self.suspended, self.unmerged, self.looked_at):
             gauge.remove_by_labels({"source": source})

@@ -16,7 +16,7 @@ from psycopg2 import sql
 from psycopg2.extensions import connection, parse_dsn
 
 from services.cdc.agent import names
-from services.cdc.agent.source_state import Column, Seen, Table, left_out
+from services.cdc.agent.source_state import Column, SourceState, Table, left_out
 from services.cdc.change_detection.indicator_sql import INDICATOR
 from services.cdc.change_detection.table_fingerprint import RowsStamp
 from services.cdc.change_detection.tables_sql import TABLES
@@ -103,7 +103,7 @@ class SourceDatabase:
         with translated(self._source.dsn_env):
             return {key: str(value) for key, value in parse_dsn(self._dsn).items()}
 
-    def look(self) -> Seen:
+    def inspect(self) -> SourceState:
         """Return what there is now."""
         with self._asking() as cursor:
             # First: what the tables are told by is at least as old as this.
@@ -118,7 +118,7 @@ class SourceDatabase:
             tables_lsn, ended, begun = cursor.fetchone()
             cursor.execute(_ROLE, asked)
             *role, lacks_schema = cursor.fetchone()
-            return Seen(
+            return SourceState(
                 lsn=lsn,
                 tables_lsn=tables_lsn,
                 ended=ended,

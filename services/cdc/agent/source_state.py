@@ -82,7 +82,7 @@ class Column(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reread:
+class Resnapshot:
     """A table that must be read again, and why; once it is asked for also of whom, and where it will begin.
 
     `open`: transactions with lower ids may still be open that began before that was so: they must have ended.
@@ -95,7 +95,7 @@ class Reread:
     why: str = ""
     open: int = 0
     after: int = 0
-    is_asked: bool = False
+    is_requested: bool = False
     reader: str | None = None
     start: int = 0
     token: str = ""
@@ -132,7 +132,7 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class SourceState:
     """A source at one moment."""
 
     #: Where its WAL ended before the tables were looked at.
@@ -168,9 +168,9 @@ class Shown:
     state: State
     reason: str = ""
     heartbeat_age_s: float | None = None
-    seen: Seen | None = None
+    source_state: SourceState | None = None
     readers: Readers = field(default_factory=Readers)
-    held: int = 0
+    suspended: int = 0
     #: For how long landed changes wait for the modeler, in seconds.
     unmerged_s: float = 0.0
 
@@ -181,7 +181,7 @@ class Shown:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
+class StoredState:
     """What is kept of a source: since when it is out of sync, what is asked, what its tables were."""
 
     out_of_sync_lsn: str | None = None
@@ -191,14 +191,14 @@ class Kept:
     #: By full name: the tables' stamps at the last look; None before the first.
     tables: Mapping[str, RowsStamp] | None = None
     #: Tables that must be read again, and why.
-    rereads: Mapping[str, Reread] = field(default_factory=dict)
+    resnapshots: Mapping[str, Resnapshot] = field(default_factory=dict)
     #: Who read the slot at the last look.
     readers: Readers = field(default_factory=Readers)
     #: Whether the source's first snapshot is over, and whether its slot was observed since that began.
     streams: bool = False
     had_slot: bool = False
     #: How many tables are held, and of others that have changes to merge the next offset, by landing table.
-    held: int = 0
+    suspended: int = 0
     behind: Mapping[str, int] = field(default_factory=dict)
 
     def is_another(self, table: Table) -> bool:

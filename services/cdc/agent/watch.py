@@ -9,10 +9,10 @@ from typing import Final
 
 from services.cdc.agent.connect_api import ConnectError
 from services.cdc.agent.metrics import AgentMetrics
-from services.cdc.agent.reconcile import SourceLook
+from services.cdc.agent.reconcile import SourceReconciler
 from services.cdc.agent.source_sql import SourceError
 from services.cdc.agent.source_state import Shown, State
-from services.cdc.agent.source_state_sql import KeptDatabase, KeptError, sources_in
+from services.cdc.agent.source_state_sql import StateStore, StateStoreError, sources_in
 from shared.postgres.source_dsns import SourceDsns
 from shared.registry import Registry
 from shared.registry.sources import Source
@@ -30,16 +30,18 @@ _LOST: Final = (
 )
 
 #: Constructs the look at a source: of its name, what the registry says of it, and its DSN.
-MakeLook = Callable[[str, Source, str], SourceLook]
+MakeReconciler = Callable[[str, Source, str], SourceReconciler]
 
 
 class _Watched:
     """A source that is looked at in a thread of its own, until it is stopped or removed."""
 
-    def __init__(self, name: str, source: Source, look: SourceLook, show: Callable[[Shown], None]) -> None:
+    def __init__(
+        self, name: str, source: Source, reconciler: SourceReconciler, show: Callable[[Shown], None]
+    ) -> None:
         self.source = source
         self._name = name
-        self._look = look
+        self._reconciler = reconciler
         self._show = show
         self._removing = False
         self._stopping = threading.Event()
@@ -83,17 +85,17 @@ class _Watched:
                 if self._removing and self._remove():
                     break
                 if not self._removing:
-                    self._note(self._look.look())
+                    self._note(self._reconciler.reconcile())
             except Exception as error:
                 log.exception("a look at a source failed", extra={"source": self._name})
                 self._note(Shown(state=State.UNREACHABLE, reason=f"a look failed: {type(error).__name__}"))
             self._stopping.wait(self.poll_seconds)
-        self._look.close()
+        self._reconciler.close()
 
     def _remove(self) -> bool:
         try:
-            is_gone = self._look.remove()
-        except (ConnectError, SourceError, KeptError) as error:
+            is_gone = self._reconciler.remove()
+        except (ConnectError, SourceError, StateStoreError) as error:
             self._note(Shown(state=State.UNREACHABLE, reason=f"it cannot be removed: {error}"))
             return False
         if is_gone:
@@ -119,7 +121,7 @@ class Watch:
         self,
         registry: Registry,
         databases: Mapping[str, str],
-        make: MakeLook,
+        make: MakeReconciler,
         metrics: AgentMetrics,
         *,
         poll_seconds: float,
@@ -130,7 +132,7 @@ class Watch:
         self._databases = databases
         self._make = make
         self._metrics = metrics
-        self._look_s = poll_seconds
+        self._poll_seconds = poll_seconds
         self._watched: dict[str, _Watched] = {}
         self._wrong: dict[str, str] = {}
         self._report_at: dict[str, float] = {}
@@ -224,7 +226,7 @@ class Watch:
         watched = _Watched(name, source, self._make(name, source, dsn), show)
         watched.dsn = dsn
         self._watched[name] = watched
-        watched.start(self._look_s)
+        watched.start(self._poll_seconds)
 
     def _refuse(self, name: str, source: Source, why: str) -> None:
         is_news = self._wrong.get(name) != why
@@ -240,26 +242,26 @@ class Watch:
         dsns = self._databases
         dsn = dsns.get(source.database or "") or next(iter(dsns.values()), "")
         try:
-            with closing(KeptDatabase(name, source.dsn_env, dsn)) as kept:
-                if kept.watch():
-                    kept.read()
-                    kept.show(Shown(state=State.UNREACHABLE, reason=why))
-        except KeptError as error:
+            with closing(StateStore(name, source.dsn_env, dsn)) as store:
+                if store.watch():
+                    store.read()
+                    store.show(Shown(state=State.UNREACHABLE, reason=why))
+        except StateStoreError as error:
             log.warning("a source cannot be reported", extra={"source": name, "reason": str(error)})
 
     def _remove_unnamed(self, named: Mapping[str, Source]) -> None:
         """Remove sources that were removed while no agent ran; a database that is out is asked later."""
         for database, said in list(self._unasked.items()):
             try:
-                kept = sources_in(self._databases[database])
-            except KeptError as error:
+                stored_sources = sources_in(self._databases[database])
+            except StateStoreError as error:
                 if str(error) != said:
                     extra = {"database": database, "reason": str(error)}
                     log.warning("a database is asked later which sources it has", extra=extra)
                 self._unasked[database] = str(error)
                 continue
             del self._unasked[database]
-            for name, env in kept.items():
+            for name, env in stored_sources.items():
                 if name in named or name in self._watched:
                     continue
                 gone = Source(dsn_env=env, schemas=("unknown",), publish="unknown", database=database)
@@ -269,4 +271,4 @@ class Watch:
                     watched = _Watched(name, gone, self._make(name, gone, source_dsn), lambda _: None)
                     watched.remove()
                     self._watched[name] = watched
-                    watched.start(self._look_s)
+                    watched.start(self._poll_seconds)

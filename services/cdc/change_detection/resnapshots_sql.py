@@ -7,7 +7,7 @@ from psycopg2 import sql
 from psycopg2.extensions import cursor
 from psycopg2.extras import execute_values
 
-from services.cdc.change_detection.snapshot_marker import Told
+from services.cdc.change_detection.snapshot_marker import Marker
 from services.cdc.change_detection.topic_generation_sql import End, follow, has_landed, know
 from shared import change_table
 
@@ -19,7 +19,7 @@ _END: Final = sql.SQL("""
            max(_offset)
     FROM (SELECT change, _offset FROM {} WHERE _offset >= %s ORDER BY _offset LIMIT 100000) AS changes
 """)
-_ASKED: Final = """
+_INSERT_REQUEST: Final = """
     INSERT INTO onramp.source_resnapshots (source, schema_name, table_name, start, token) VALUES %s
 """
 #: Of a signal that was taken twice the later one's rows have the last word.
@@ -55,7 +55,7 @@ _SNAPSHOT_ENDED: Final = """
 _FORGET: Final = "DELETE FROM onramp.source_resnapshots WHERE source = %s"
 
 
-class Asked(NamedTuple):
+class RequestedSnapshot(NamedTuple):
     """A snapshot of a table that was asked for: from which offset of its topic on rows may be of it."""
 
     schema: str
@@ -73,12 +73,12 @@ def has_end(cur: cursor, table: tuple[str, str, str], start: int) -> tuple[bool,
     return bool(is_there), start if last is None else int(last) + 1
 
 
-def note_asked(cur: cursor, source: str, asked: Iterable[Asked]) -> None:
+def insert_requests(cur: cursor, source: str, asked: Iterable[RequestedSnapshot]) -> None:
     """Note which snapshots tell what they have seen."""
-    execute_values(cur, _ASKED, [(source, *each) for each in asked])
+    execute_values(cur, _INSERT_REQUEST, [(source, *each) for each in asked])
 
 
-def note_told(cur: cursor, source: str, told: Iterable[Told]) -> None:
+def save_markers(cur: cursor, source: str, told: Iterable[Marker]) -> None:
     """Note what snapshots have seen."""
     for token, seen, lsn, has_rows in told:
         cur.execute(_TOLD, (seen, lsn, has_rows, source, str(token), lsn))

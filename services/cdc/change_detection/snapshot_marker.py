@@ -31,13 +31,13 @@ FROM pg_catalog.pg_attribute WHERE attrelid = {oid} AND attnum > 0 AND NOT attis
 
 
 #: Names that are regular expressions of Java for certain; of others some are.
-_TAKEN: Final = re.compile(r"(?:(?:[^\\()\[{*+?|^]|\\\W|\(\w+\)|\[\w+\])[*+?]?|[|^])*")
+_SIMPLE_NAME: Final = re.compile(r"(?:(?:[^\\()\[{*+?|^]|\\\W|\(\w+\)|\[\w+\])[*+?]?|[|^])*")
 #: As Postgres writes them.
 _SEEN: Final = re.compile(r"[0-9]+:[0-9]+:[0-9,]*")
 _LSN: Final = re.compile(r"[0-9A-F]{1,8}/[0-9A-F]{1,8}")
 
 
-class Told(NamedTuple):
+class Marker(NamedTuple):
     """What the snapshot of a token has seen, as Postgres writes it, and the log's position behind that."""
 
     token: UUID
@@ -52,7 +52,7 @@ def takes(name: str) -> bool:
     It reads the name as a regular expression of Java before it takes it as a name: of one that is none it
     would not read the table.
     """
-    return _TAKEN.fullmatch(name) is not None
+    return _SIMPLE_NAME.fullmatch(name) is not None
 
 
 def condition(
@@ -76,25 +76,25 @@ def condition(
     return {"data-collection": table, "filter": select}
 
 
-def told(values: Iterable[bytes | None]) -> list[Told]:
+def told(values: Iterable[bytes | None]) -> list[Marker]:
     """Return what records of a source's messages tell.
 
     Everybody may emit messages there: what is not as ours are is passed over.
     """
-    found: list[Told] = []
+    found: list[Marker] = []
     for value in values:
         try:
             message = orjson.loads(value or b"{}").get("message") or {}
             if message.get("prefix") == PREFIX:
-                found.append(_told(bytes.fromhex(message["content"])))
+                found.append(_parsed_marker(bytes.fromhex(message["content"])))
         except (ValueError, KeyError, TypeError, AttributeError):
             log.warning("a message of a source's log is not as the agent's own are, and passed over")
     return found
 
 
-def _told(content: bytes) -> Told:
+def _parsed_marker(content: bytes) -> Marker:
     document = orjson.loads(content)
-    found = Told(
+    found = Marker(
         UUID(document["token"]), str(document["seen"]), str(document["lsn"]), document["rows"] is True
     )
     if not (_SEEN.fullmatch(found.seen) and _LSN.fullmatch(found.lsn)):

@@ -18,7 +18,7 @@ _MAX_SECONDS: Final = 600.0
 
 
 @dataclass(slots=True)
-class _Asked:
+class _Wait:
     since: float
     #: Where the source's log ended so long after the asking.
     log_end: int | None = None
@@ -27,15 +27,15 @@ class _Asked:
     passed: float = 0.0
 
 
-class Overdue:
+class SnapshotTimeouts:
     """What is known of the snapshots that are waited for, by table and by where in its topic they begin."""
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self._clock = clock
-        self._asked: dict[tuple[str, int], _Asked] = {}
+        self._asked: dict[tuple[str, int], _Wait] = {}
         self._failed: Counter[str] = Counter()
 
-    def is_overdue(
+    def has_timed_out(
         self,
         at: tuple[str, int],
         *,
@@ -49,7 +49,7 @@ class Overdue:
         `log_end`, `confirmed`: where the source's log ends, and up to where Kafka has it; `landed`: up to
         where the table's topic was searched for the last row.
         """
-        asked = self._asked.setdefault(at, _Asked(self._clock()))
+        asked = self._asked.setdefault(at, _Wait(self._clock()))
         wait = min(_SECONDS * 2 ** self._failed[at[0]], _MAX_SECONDS)
         if asked.log_end is None:
             if self._clock() >= asked.since + wait:
@@ -69,4 +69,4 @@ class Overdue:
         """Forget a snapshot that has come; the others' turn may only come now."""
         self._asked.pop(at, None)
         del self._failed[at[0]]
-        self._asked = {other: _Asked(self._clock()) for other in self._asked}
+        self._asked = {other: _Wait(self._clock()) for other in self._asked}

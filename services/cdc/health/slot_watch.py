@@ -79,12 +79,12 @@ class SlotWatch:
         self._helped_at = now
         return True
 
-    def note_reader(self, slot: Slot | None, kept: Readers) -> None:
-        """Note who reads the slot; `kept`: who did when an agent that is gone looked last."""
-        before = kept if self.readers is None else self.readers
+    def note_reader(self, slot: Slot | None, stored: Readers) -> None:
+        """Note who reads the slot; `stored`: who did when an agent that is gone looked last."""
+        before = stored if self.readers is None else self.readers
         self.readers = Readers() if slot is None else before.after(slot, other=self._other)
 
-    def note_complaint(self, reason: str) -> None:
+    def note_failure(self, reason: str) -> None:
         """Note the session that keeps our connector out, if that is why it failed."""
         if found := _ACTIVE.search(reason):
             self._other = int(found[1])
@@ -98,7 +98,7 @@ class SlotWatch:
             "that takes never comes to Kafka: end it there; two Onramps need two names of the source"
         )
 
-    def taken_away(self, slot: Slot, sent: Callable[[], int | None]) -> str:
+    def consumed_by_other(self, slot: Slot, sent: Callable[[], int | None]) -> str:
         """Return what another program took from the slot, if any: Postgres sends it to nobody again.
 
         `sent`: up to where our connector says that Kafka has everything; None when it does not answer, and

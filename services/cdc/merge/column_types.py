@@ -67,7 +67,7 @@ _ARRAY: Final = (
 _MAX_MILLISECONDS: Final = 3
 #: Of arrays of these alone an update says that it left a large one alone; of others, and where the column's
 #: type is a domain over an array, it has NULL then.
-_TOLD_IN_ARRAYS: Final = frozenset(
+_MARKED_IN_ARRAYS: Final = frozenset(
     ["text", "character", "json", "jsonb", "integer", "bigint", "date", "uuid"]
 ) | {"character varying"}
 #: What stands behind the type of an array where the source's column has a domain over it.
@@ -144,7 +144,7 @@ def is_silent(declared: str) -> bool:
     """Whether an update that leaves a large value of this type alone (TOAST) says no more than NULL."""
     of = declared.removesuffix(_OF_A_DOMAIN)
     element = of.removesuffix("[]")
-    return element != of and (of != declared or element.partition("(")[0] not in _TOLD_IN_ARRAYS)
+    return element != of and (of != declared or element.partition("(")[0] not in _MARKED_IN_ARRAYS)
 
 
 class ColumnType(NamedTuple):

@@ -13,7 +13,7 @@ from psycopg2.extensions import connection
 
 from services.cdc.merge import placeholders
 from services.cdc.merge.public_table import PublicTable
-from services.cdc.merge.suspended import HeldError
+from services.cdc.merge.suspended import SuspendedError
 
 _NO_KEY: Final = """
     SELECT min(at) FROM pg_temp.onramp_batch
@@ -117,7 +117,7 @@ class Span(NamedTuple):
 def merge(conn: connection, table: PublicTable, start: int, stop: int) -> None:
     """Apply the staged changes of `[start, stop)`.  Raises `HeldError`, or psycopg2's error."""
     if (at := _one(conn, _NO_KEY)) is not None:
-        raise HeldError(
+        raise SuspendedError(
             f"the change at offset {at} has no value for the key ({', '.join(table.key)}): the key has "
             f"changed; read the source again (onramp sources resync {table.source.source})"
         )
@@ -154,7 +154,7 @@ def _pairs(conn: connection, table: PublicTable) -> list[Pair]:
         cursor.execute(_PAIRS)
         found = cursor.fetchall()
     if any(old is None for old, *_ in found):
-        raise HeldError(_MISSING.format(source=table.source.source))
+        raise SuspendedError(_MISSING.format(source=table.source.source))
     return [Pair(*row) for row in found]
 
 
@@ -173,14 +173,14 @@ def _merge(conn: connection, table: PublicTable, span: Span, fold: sql.SQL) -> N
         cursor.execute(_FOLDED)
         gone, keeping, lost = cursor.fetchone() or (0, 0, 0)
         if lost:
-            raise HeldError(_MISSING.format(source=table.source.source))
+            raise SuspendedError(_MISSING.format(source=table.source.source))
         if gone:
             cursor.execute(_DELETE.format(table=table.identifier, same=same))
         cursor.execute(_upsert(table))
         if keeping:
             cursor.execute(_UPDATE.format(table=table.identifier, sets=_sets(table), same=same))
             if cursor.rowcount != keeping:
-                raise HeldError(_MISSING.format(source=table.source.source))
+                raise SuspendedError(_MISSING.format(source=table.source.source))
 
 
 def _upsert(table: PublicTable) -> sql.Composed:
@@ -217,7 +217,7 @@ def _rekey(conn: connection, table: PublicTable, pairs: Sequence[Pair]) -> None:
     with conn.cursor() as cursor:
         cursor.execute(statement)
         if cursor.rowcount != len(pairs):
-            raise HeldError(_MISSING.format(source=table.source.source))
+            raise SuspendedError(_MISSING.format(source=table.source.source))
 
 
 def _one(conn: connection, statement: str) -> Any:

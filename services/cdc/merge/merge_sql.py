@@ -29,7 +29,7 @@ from services.cdc.merge.public_table import PublicTable
 from services.cdc.merge.public_table_drift_sql import Shape
 from services.cdc.merge.replacement_sql import Batch, EndSearch, Landed
 from services.cdc.merge.state_sql import Advance, Position
-from services.cdc.merge.suspended import HeldError
+from services.cdc.merge.suspended import SuspendedError
 from shared import change_table, failpoints
 
 #: Changes of one transaction; a larger source's transaction becomes visible in several.  Rows that replace
@@ -71,7 +71,7 @@ class Merge:
         """
         try:
             return self._transaction(conn, self._next)
-        except HeldError as e:
+        except SuspendedError as e:
             conn.rollback()
             if isinstance(e, public_table_drift_sql.DamagedError):
                 public_table_drift_sql.note(conn, self.source.name, str(e))
@@ -92,7 +92,7 @@ class Merge:
                     state_sql.advance(conn, self.source.name, to)
                     failpoints.reach("modeler.before_commit")
         except _DATA as e:
-            raise HeldError(self._misfit(conn, e, position)) from None
+            raise SuspendedError(self._misfit(conn, e, position)) from None
         return is_followed
 
     def _next(self, conn: connection, position: Position) -> tuple[Advance | None, bool]:
@@ -127,7 +127,7 @@ class Merge:
         batch = replacement_sql.last_replacement(conn, landed)
         if batch is None:
             return None, False
-        return self._merge(conn, landed, batch, public_table_drift_sql.seen(conn, self.table)), True
+        return self._merge(conn, landed, batch, public_table_drift_sql.columns_now(conn, self.table)), True
 
     def _landed(self, conn: connection, topic_id: str, position: Position) -> Landed:
         settled, dropped_at = state_sql.settled_to(conn, self.source.name, self.landing, topic_id)
@@ -162,10 +162,10 @@ class Merge:
         repeats = stage_sql.drop_repeats(conn, landing, start, position.mark, log) if batch.staged else 0
         mark = state_sql.mark(conn, position, stop)
         # Behind the mark: what is passed over has come, and would come again with the same identity.
-        seen = None
+        visibility = None
         if not self.table.key:
-            seen = snapshot_visibility_sql.pass_over(
-                conn, self.source.name, start, batch.read_from, position.seen
+            visibility = snapshot_visibility_sql.pass_over(
+                conn, self.source.name, start, batch.read_from, position.visibility
             )
         new = [at for at in (batch.begins_at, stage_sql.last_truncate(conn)) if at is not None]
         if new:
@@ -176,7 +176,7 @@ class Merge:
                 public_table_drift_sql.empty(conn, self.table, changed_from)
                 shape_sql.change(conn, self.table, position.made, changed_from)
         if unknown := stage_sql.unknown_columns(conn, self.source.known) if batch.staged else []:
-            raise HeldError(
+            raise SuspendedError(
                 f"changes have a column {', '.join(unknown)} that the schema history does not have: within "
                 "seconds the agent adds it, or has the table re-snapshotted if it is gone already. If not, "
                 f"look whether the agent runs, or onramp sources resync {self.source.name.source}"
@@ -191,7 +191,7 @@ class Merge:
             clear_at=batch.clear_at,
             changes=batch.staged,
             repeats=repeats,
-            seen=seen,
+            visibility=visibility,
             awaits_snapshot=batch.is_waiting,
         )
 
@@ -219,12 +219,12 @@ class Merge:
         """Apply the stage; returns the row that its last change deleted, which the next may have again."""
         stage_sql.fill_from_before(conn)
         if not self.table.key:
-            placeholders.require_told(conn, self.table)
+            placeholders.require_known_values(conn, self.table)
             keyless_sql.merge(conn, self.table)
             return None
         if carried:
             start = min(start, self._put_back(conn, carried, start))
-        placeholders.require_told(conn, self.table)
+        placeholders.require_known_values(conn, self.table)
         last = _one(conn, "DESC")
         if last is None:
             return carried

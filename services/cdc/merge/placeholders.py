@@ -15,7 +15,7 @@ from psycopg2 import sql
 from psycopg2.extensions import connection
 
 from services.cdc.merge.public_table import PublicTable
-from services.cdc.merge.suspended import HeldError
+from services.cdc.merge.suspended import SuspendedError
 
 TEXT: Final = "__debezium_unavailable_value"
 _BYTES: Final = TEXT.encode()
@@ -76,7 +76,7 @@ _UNSURE_OF: Final = (
 )
 
 
-def require_told(conn: connection, table: PublicTable) -> None:
+def require_known_values(conn: connection, table: PublicTable) -> None:
     """Raise `HeldError` where a staged update has NULL for what may be a large value that it left alone."""
     with conn.cursor() as cursor:
         if not table.silent:
@@ -95,4 +95,4 @@ def require_told(conn: connection, table: PublicTable) -> None:
         )
         if unsure := cursor.fetchone():
             at, name = unsure
-            raise HeldError(_UNSURE_OF.format(at, name, table.source.source, name))
+            raise SuspendedError(_UNSURE_OF.format(at, name, table.source.source, name))

@@ -14,7 +14,7 @@ from psycopg2.extensions import connection
 
 from services.cdc.merge.history_sql import TableName
 from services.cdc.merge.public_table import OWN, PublicTable
-from services.cdc.merge.suspended import HeldError
+from services.cdc.merge.suspended import SuspendedError
 
 #: In another database (one that was restored) tables and columns have other numbers.
 _SEEN: Final = """
@@ -33,7 +33,7 @@ _NOTE: Final = """
 """
 
 
-class DamagedError(HeldError):
+class DamagedError(SuspendedError):
     """Values of the public table may have been cut, and it can look as if nothing had been."""
 
 
@@ -66,7 +66,7 @@ class Shape:
         )
 
 
-def seen(conn: connection, table: PublicTable) -> Shape:
+def columns_now(conn: connection, table: PublicTable) -> Shape:
     """Return the table as the catalogue has it now."""
     with conn.cursor() as cursor:
         cursor.execute(_SEEN, (table.identifier.as_string(conn),))
@@ -84,7 +84,7 @@ def require_as_left(table: PublicTable, made: Shape | None, now: Shape) -> None:
         raise DamagedError(made.damage)
     where, again = f"{table.schema}.{table.name}", f"onramp sources rebuild {table.source}"
     if now.oid is None or (made.place == now.place and made.oid != now.oid):
-        raise HeldError(
+        raise SuspendedError(
             f"somebody dropped or renamed the public table {where}, or it is published in another schema "
             f"now, and its rows are not there: {again}"
         )
@@ -93,17 +93,17 @@ def require_as_left(table: PublicTable, made: Shape | None, now: Shape) -> None:
         was, found = made.columns.get(name), now.columns.get(name)
         if was is None:
             if found is not None:
-                raise HeldError(
+                raise SuspendedError(
                     f"{where} has a column {name} that somebody added, and its source has one of that name: "
                     f"drop or rename it, or {again}"
                 )
         elif found is None or (is_here and found.number != was.number):
             if is_here and (others := [n for n, c in now.columns.items() if c.number == was.number]):
-                raise HeldError(
+                raise SuspendedError(
                     f"somebody renamed the column {name} of {where} to {others[0]}, and {name} would be "
                     f"null: rename it back, or {again}"
                 )
-            raise HeldError(f"somebody dropped the column {name} of {where} with its values: {again}")
+            raise SuspendedError(f"somebody dropped the column {name} of {where} with its values: {again}")
         elif found.type != was.type:
             raise DamagedError(
                 f"somebody changed the column {name} of {where} from {was.type} to {found.type}, which may "
@@ -111,14 +111,14 @@ def require_as_left(table: PublicTable, made: Shape | None, now: Shape) -> None:
             )
 
 
-def is_as_kept(table: PublicTable, made: Shape | None, now: Shape) -> bool:
+def is_as_stored(table: PublicTable, made: Shape | None, now: Shape) -> bool:
     """Whether what is kept of the table is how it is now."""
     return made == _kept(table, made, now)
 
 
 def keep(conn: connection, table: PublicTable, made: Shape | None) -> None:
     """Keep how the table is now, within the caller's transaction."""
-    kept = _kept(table, made, seen(conn, table))
+    kept = _kept(table, made, columns_now(conn, table))
     columns = {name: [*column] for name, column in kept.columns.items()}
     document = {"place": kept.place, "oid": kept.oid, "columns": columns}
     with conn.cursor() as cursor:

@@ -177,7 +177,7 @@ def _last_whole(conn: connection, landed: Landed, stop: int) -> tuple[int | None
     while (first := stage_sql.last_snapshot(conn, landed.landing, landed.start)) is not None:
         end = _snapshots_end(conn, landed, first)
         if end is not None and (
-            landed.table.key or snapshot_visibility_sql.is_told(conn, landed.table.source, first)
+            landed.table.key or snapshot_visibility_sql.is_visibility_known(conn, landed.table.source, first)
         ):
             return first, end, stop
         stop = first

@@ -15,7 +15,7 @@ from services.cdc.merge import public_table_drift_sql
 from services.cdc.merge.public_table import OWN, PublicTable
 from services.cdc.merge.public_table_drift_sql import Shape
 from services.cdc.merge.state_sql import Position
-from services.cdc.merge.suspended import HeldError
+from services.cdc.merge.suspended import SuspendedError
 
 _KEY: Final = """
     SELECT c.conname::text, array(SELECT a.attname::text FROM unnest(c.conkey) WITH ORDINALITY k (n, i)
@@ -32,7 +32,7 @@ def ensure(conn: connection, table: PublicTable, position: Position, *, begins_e
 
     In the caller's transaction, which has locked its position.  Raises `HeldError`, psycopg2's errors.
     """
-    now = public_table_drift_sql.seen(conn, table)
+    now = public_table_drift_sql.columns_now(conn, table)
     if not begins_empty:
         public_table_drift_sql.require_as_left(table, position.made, now)
     if is_whole(conn, table, position.made, now):
@@ -45,7 +45,7 @@ def is_whole(conn: connection, table: PublicTable, made: Shape | None, now: Shap
     """Whether the table is there, with these columns and this key, and that is kept."""
     return (
         now.oid is not None
-        and public_table_drift_sql.is_as_kept(table, made, now)
+        and public_table_drift_sql.is_as_stored(table, made, now)
         and not [*_altered(conn, table, now)]
     )
 
@@ -54,7 +54,7 @@ def change(conn: connection, table: PublicTable, made: Shape | None, now: Shape)
     """Make or change the table, and keep how it is then."""
     is_ours = made is not None and (made.place, made.oid) == (now.place, now.oid)
     if now.oid is not None and not is_ours and not {name for name, _ in OWN} <= now.columns.keys():
-        raise HeldError(
+        raise SuspendedError(
             f"there is a table {table.schema}.{table.name} already that is not Onramp's: rename it, or "
             "publish the source in another schema (publish)"
         )
@@ -66,7 +66,7 @@ def change(conn: connection, table: PublicTable, made: Shape | None, now: Shape)
             try:
                 cursor.execute(statement)
             except (psycopg2.DataError, psycopg2.IntegrityError, psycopg2.ProgrammingError) as e:
-                raise HeldError(
+                raise SuspendedError(
                     f"the public table cannot be changed as its source was (SQLSTATE {e.pgcode}): it keeps "
                     "its rows until the agent has had the table re-snapshotted; if that does not come, run "
                     f"onramp sources resync {table.source.source}"

@@ -12,7 +12,7 @@ from psycopg2 import sql
 from psycopg2.extensions import connection
 
 from services.cdc.merge.history_sql import TableName
-from services.cdc.merge.suspended import HeldError
+from services.cdc.merge.suspended import SuspendedError
 
 _TOLD: Final = """
     SELECT seen::text, lsn::text FROM onramp.source_resnapshots
@@ -48,7 +48,7 @@ _PAST: Final = """
 _IDS: Final = {"all": sql.Literal(1 << 32), "half": sql.Literal(1 << 31)}
 
 
-class Seen(NamedTuple):
+class SnapshotVisibility(NamedTuple):
     """What a snapshot has seen, as Postgres writes it, and where the log was behind all of it."""
 
     snapshot: str
@@ -64,43 +64,43 @@ def known_to(conn: connection, name: TableName, landing: sql.Identifier, start: 
     return stop if at is None else int(at)
 
 
-def unknown(name: TableName) -> HeldError:
+def unknown(name: TableName) -> SuspendedError:
     """Return why the table is suspended whose snapshot has landed, but not what that has seen."""
-    return HeldError(
+    return SuspendedError(
         "it has no key and was re-snapshotted, and the snapshot's marker has not come yet: the agent reads "
         f"it within seconds of the last row; if not, onramp sources resync {name.source}"
     )
 
 
 def pass_over(
-    conn: connection, name: TableName, start: int, read_from: int | None, last: Seen | None
-) -> Seen | None:
+    conn: connection, name: TableName, start: int, read_from: int | None, last: SnapshotVisibility | None
+) -> SnapshotVisibility | None:
     """Drop staged changes that the snapshot before them has seen; return it if more may follow.
 
     `read_from`: where the last snapshot begins in the stage, if one does; `last`: that of the changes before.
     """
-    seen = last if read_from is None else _of(conn, name, read_from)
-    if seen is None:
+    visibility = last if read_from is None else _of(conn, name, read_from)
+    if visibility is None:
         return None
     with conn.cursor() as cursor:
         at = start if read_from is None else read_from
-        bounds = {"seen": seen.snapshot, "before": seen.before, "at": at}
+        bounds = {"seen": visibility.snapshot, "before": visibility.before, "at": at}
         cursor.execute(sql.SQL(_DROP).format(**_IDS), bounds)
-    return None if _one(conn, _PAST, seen.before) else seen
+    return None if _one(conn, _PAST, visibility.before) else visibility
 
 
-def is_told(conn: connection, name: TableName, read_from: int) -> bool:
+def is_visibility_known(conn: connection, name: TableName, read_from: int) -> bool:
     """Whether it is known what the snapshot has seen whose first row is at `read_from`, or need not be."""
-    seen = _of(conn, name, read_from)
-    return seen is None or seen.snapshot is not None
+    visibility = _of(conn, name, read_from)
+    return visibility is None or visibility.snapshot is not None
 
 
-def _of(conn: connection, name: TableName, read_from: int) -> Seen | None:
+def _of(conn: connection, name: TableName, read_from: int) -> SnapshotVisibility | None:
     """Return what the snapshot has seen; None of a first one: the stream begins just behind it."""
     with conn.cursor() as cursor:
         cursor.execute(_TOLD, (*name, read_from))
         asked = cursor.fetchone()
-    return None if asked is None else Seen(*asked)
+    return None if asked is None else SnapshotVisibility(*asked)
 
 
 def _one(conn: connection, statement: str, *arguments: Any) -> Any:

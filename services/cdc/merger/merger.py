@@ -22,8 +22,8 @@ from services.cdc.merge.history_sql import SourceTable, TableName
 from services.cdc.merge.merge_sql import Merge
 from services.cdc.merge.public_table import public_table
 from services.cdc.merge.replacement_sql import EndSearch
-from services.cdc.merge.state_sql import Feed, Model
-from services.cdc.merge.suspended import HeldError
+from services.cdc.merge.state_sql import Feed, TableSettings
+from services.cdc.merge.suspended import SuspendedError
 from services.cdc.merger import trim_sql
 from services.cdc.merger.published import Published
 from services.cdc.merger.settings import MergerSettings
@@ -87,7 +87,7 @@ class Merger:
             while not self._stop.is_set():
                 try:
                     with self._following.used() as conn:
-                        self._look(conn, pool)
+                        self._reconcile(conn, pool)
                     self._wait(conn)
                 except (psycopg2.Error, InfrastructureError) as e:
                     self._following.close()
@@ -95,8 +95,8 @@ class Merger:
                         "the database does not answer", extra={"database": self._name, "reason": _reason(e)}
                     )
                     self._stop.wait(self._settings.poll_seconds)
-        for kept in (self._following, *self._idle):
-            kept.close()
+        for idle_connection in (self._following, *self._idle):
+            idle_connection.close()
 
     def _kept(self, open_: Callable[[], connection]) -> KeptConnection:
         """Return a connection on which no database that is silent is waited for."""
@@ -125,7 +125,7 @@ class Merger:
                     conn.notifies.clear()
                     return
 
-    def _look(self, conn: connection, pool: ThreadPoolExecutor) -> None:
+    def _reconcile(self, conn: connection, pool: ThreadPoolExecutor) -> None:
         self._merging = {n: f for n, f in self._merging.items() if not self._is_merged(n, f)}
         published = self._published()
         if not published.sources:
@@ -133,7 +133,7 @@ class Merger:
         try:
             self._migrate()
             tables = self._tables(conn, published)
-            models, feeds = state_sql.look(conn), state_sql.feeds(conn)
+            all_settings, feeds = state_sql.read_table_settings(conn), state_sql.feeds(conn)
         except _NOT_UP_TO_DATE:
             self._is_migrated = False
             log.info("waiting for the writer to create its tables", extra={"database": self._name})
@@ -142,9 +142,9 @@ class Merger:
             if name in self._merging:
                 continue
             fed = feeds.get(change_table.name_of(*name), [])
-            if (model := models.get(name)) and self._is_due(name, model, fed):
-                self._began_at[name] = model.next_offset, fed
-                self._merging[name] = pool.submit(self._merge, table, model, fed, published)
+            if (table_settings := all_settings.get(name)) and self._is_due(name, table_settings, fed):
+                self._began_at[name] = table_settings.next_offset, fed
+                self._merging[name] = pool.submit(self._merge, table, table_settings, fed, published)
         if time.monotonic() >= self._trim_at:
             self._trim_at = time.monotonic() + self._settings.trim_seconds
             pool.submit(self._trim, [*tables], published.keeps_landing())
@@ -152,7 +152,7 @@ class Merger:
     def _migrate(self) -> None:
         """Create the tables of change data capture, unless the agent has."""
         if not self._is_migrated:
-            with closing(self._kept(self._connect)) as kept, kept.used() as conn:
+            with closing(self._kept(self._connect)) as idle_connection, idle_connection.used() as conn:
                 migrate(conn, self._name)
             self._is_migrated = True
 
@@ -169,15 +169,17 @@ class Merger:
             self._added |= new
         return tables
 
-    def _is_due(self, name: TableName, model: Model, fed: list[Feed]) -> bool:
+    def _is_due(self, name: TableName, table_settings: TableSettings, fed: list[Feed]) -> bool:
         """Whether a table has news: nothing is asked of the database for one that has none."""
         if name not in self._retry_at:
             return True
-        is_news = self._began_at[name] != (model.next_offset, fed)
+        is_news = self._began_at[name] != (table_settings.next_offset, fed)
         if time.monotonic() < self._retry_at[name] + (0.0 if is_news else self._settings.poll_seconds):
             return False  # what waits behind a lock is ahead as well
-        ahead = any(f.next_offset > model.next_offset or f.topic_id != model.topic_id for f in fed)
-        return ahead or model.is_cleared or model.reason is not None
+        ahead = any(
+            f.next_offset > table_settings.next_offset or f.topic_id != table_settings.topic_id for f in fed
+        )
+        return ahead or table_settings.is_cleared or table_settings.reason is not None
 
     def _is_merged(self, name: TableName, future: "Future[bool]") -> bool:
         if not future.done():
@@ -185,26 +187,33 @@ class Merger:
         self._retry_at[name] = time.monotonic() + (0.0 if future.result() else self._settings.retry_seconds)
         return True
 
-    def _merge(self, table: SourceTable, model: Model, fed: Sequence[Feed], published: Published) -> bool:
+    def _merge(
+        self, table: SourceTable, table_settings: TableSettings, fed: Sequence[Feed], published: Published
+    ) -> bool:
         """Merge until nothing is left; returns whether the table goes on."""
-        kept = self._idle.pop() if self._idle else self._kept(self._connect)
+        idle_connection = self._idle.pop() if self._idle else self._kept(self._connect)
         try:
-            with kept.used() as conn:
-                return self._merge_on(conn, table, model, fed, published)
+            with idle_connection.used() as conn:
+                return self._merge_on(conn, table, table_settings, fed, published)
         except (psycopg2.Error, InfrastructureError):  # the look says so
             return True
         except Exception:
             log.exception("a table cannot be held", extra={"table": str(table.name)})
             return False
         finally:
-            self._idle.append(kept)
+            self._idle.append(idle_connection)
 
     def _merge_on(
-        self, conn: connection, table: SourceTable, model: Model, fed: Sequence[Feed], published: Published
+        self,
+        conn: connection,
+        table: SourceTable,
+        table_settings: TableSettings,
+        fed: Sequence[Feed],
+        published: Published,
     ) -> bool:
         try:
-            self._merge_all(conn, table, model, fed, published)
-        except HeldError as e:
+            self._merge_all(conn, table, table_settings, fed, published)
+        except SuspendedError as e:
             self._hold(conn, table.name, str(e))
             return False
         except _PASSES:
@@ -223,10 +232,15 @@ class Merger:
         return True
 
     def _merge_all(
-        self, conn: connection, table: SourceTable, model: Model, fed: Sequence[Feed], published: Published
+        self,
+        conn: connection,
+        table: SourceTable,
+        table_settings: TableSettings,
+        fed: Sequence[Feed],
+        published: Published,
     ) -> None:
         published.require_own_name(table.name, self._history[1])
-        feed = only_feed(table, model, fed)
+        feed = only_feed(table, table_settings, fed)
         cleaning = published.cleaning_of(table.name)
         merge = Merge(
             source=table,
@@ -254,7 +268,7 @@ class Merger:
             "differs between the table and its source"
         )
         try:
-            with closing(self._kept(self._connect)) as kept, kept.used() as conn:
+            with closing(self._kept(self._connect)) as idle_connection, idle_connection.used() as conn:
                 self._hold(conn, name, reason)
         except (psycopg2.Error, InfrastructureError):
             return True
@@ -262,7 +276,7 @@ class Merger:
 
     def _trim(self, names: Sequence[TableName], keeps: Mapping[str, int]) -> None:
         try:
-            with closing(self._kept(self._connect)) as kept, kept.used() as conn:
+            with closing(self._kept(self._connect)) as idle_connection, idle_connection.used() as conn:
                 for name in names:
                     trim_sql.trim_alone(conn, name, keeps[name.source])
                 for source, seconds in keeps.items():
@@ -286,18 +300,18 @@ def is_readable(fileno: int, seconds: float) -> bool:
     return bool(waiting.poll(math.ceil(seconds * 1000)))
 
 
-def only_feed(table: SourceTable, model: Model, fed: Sequence[Feed]) -> Feed | None:
+def only_feed(table: SourceTable, table_settings: TableSettings, fed: Sequence[Feed]) -> Feed | None:
     """Return the one topic that feeds the table.  Raises `HeldError` where that is not certain."""
     if not fed:
         return None
-    if len(fed) > 1 or model.topic_id not in (None, fed[0].topic_id):
-        raise HeldError(
+    if len(fed) > 1 or table_settings.topic_id not in (None, fed[0].topic_id):
+        raise SuspendedError(
             "its changes come from more than one topic, or the topic was made again, and offsets of two do "
             f"not compare: read the source again (onramp sources resync {table.name.source})"
         )
-    if fed[0].parked > model.parked_known:
-        raise HeldError(
-            f"{fed[0].parked - model.parked_known} of its changes are parked and would be missing: replay "
-            f"them (onramp errors), then onramp sources rebuild {table.name}"
+    if fed[0].parked > table_settings.parked_known:
+        raise SuspendedError(
+            f"{fed[0].parked - table_settings.parked_known} of its changes are parked and would be missing: "
+            f"replay them (onramp errors), then onramp sources rebuild {table.name}"
         )
     return fed[0]

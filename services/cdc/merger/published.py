@@ -7,7 +7,7 @@ from typing import Final
 
 from services.cdc.merge.history_sql import TableName
 from services.cdc.merge.public_table import Cleaning
-from services.cdc.merge.suspended import HeldError
+from services.cdc.merge.suspended import SuspendedError
 from shared.registry.model import Snapshot
 from shared.registry.sources import Model, Source
 
@@ -33,7 +33,7 @@ class Published:
         """Raise `HeldError` where a table of another schema is published under the same name already."""
         others = [n for n in all_names if (n.source, n.table) == (name.source, name.table) and self.takes(n)]
         if name != min(others):
-            raise HeldError(
+            raise SuspendedError(
                 f"{min(others)} is published under the same name: exclude one of the two, or name their "
                 "schemas in two sources"
             )
@@ -48,7 +48,7 @@ class Published:
         if model is None:
             return Cleaning()
         if model.where and not is_one_condition(model.where):
-            raise HeldError(
+            raise SuspendedError(
                 f"models.{name}.where is not one condition: it has a semicolon, a comment or an open "
                 "parenthesis or quote"
             )

@@ -10,7 +10,7 @@ from psycopg2 import sql
 from psycopg2.extensions import connection, parse_dsn
 
 from services.cdc.agent.source_sql import SourceDatabase, translated
-from services.cdc.agent.source_state import Seen, Table
+from services.cdc.agent.source_state import SourceState, Table
 from services.cdc.change_detection import identity_sql
 from services.cdc.change_detection.table_fingerprint_sql import TREE
 from services.cdc.merge.column_types import UnsupportedTypeError, column_type, is_silent
@@ -56,14 +56,16 @@ def facts(name: str, source: Source, dsn: str, *, rows: bool) -> Iterator[Fact]:
     """
     database = SourceDatabase(name, source, dsn)
     try:
-        seen = database.look()
+        source_state = database.inspect()
     finally:
         database.close()
-    if seen.unprepared:
-        yield from (Fact("wrong", each, f"onramp sources sql {name}") for each in seen.unprepared.split("; "))
+    if source_state.unprepared:
+        yield from (
+            Fact("wrong", each, f"onramp sources sql {name}") for each in source_state.unprepared.split("; ")
+        )
     else:
         yield Fact("ok", "wal_level, the role and the publication are as they must be")
-    for table, why in seen.left_out.items():
+    for table, why in source_state.left_out.items():
         yield Fact(
             "wrong",
             f"{table} stays out: {why}",
@@ -75,7 +77,7 @@ def facts(name: str, source: Source, dsn: str, *, rows: bool) -> Iterator[Fact]:
         closing(connect(dsn, name="onramp-check", options=options)) as conn,
         conn,
     ):
-        yield from _of_tables(conn, source, seen, rows=rows)
+        yield from _of_tables(conn, source, source_state, rows=rows)
 
 
 def role_of(dsn: str) -> str:
@@ -108,8 +110,8 @@ def of_types(table: Table) -> Iterator[Fact]:
             )
 
 
-def _of_tables(conn: connection, source: Source, seen: Seen, *, rows: bool) -> Iterator[Fact]:
-    tables = [table for _, table in sorted(seen.captured.items())]
+def _of_tables(conn: connection, source: Source, source_state: SourceState, *, rows: bool) -> Iterator[Fact]:
+    tables = [table for _, table in sorted(source_state.captured.items())]
     with conn.cursor() as cursor:
         cursor.execute(_IDENTITY, ([table.oid for table in tables],))
         told = {oid: rest for oid, *rest in cursor.fetchall()}

@@ -89,7 +89,7 @@ class Progress(NamedTuple):
 
 
 def progress(dsn: str, source: str) -> Progress | None:
-    """Return how far a resync is; None when the source is not published here. Raises `KeptError`."""
+    """Return how far a resync is; None when the source is not published here. Raises `StateStoreError`."""
     with asking(dsn) as cursor:
         cursor.execute(_PROGRESS, (source,))
         row = cursor.fetchone()
@@ -97,17 +97,17 @@ def progress(dsn: str, source: str) -> Progress | None:
 
 
 def listed(dsn: str) -> list[dict[str, Any]]:
-    """Return the sources published to a database, each as the agent saw it last. Raises `KeptError`."""
+    """Return the sources published to a database, each as the agent saw it last. Raises `StateStoreError`."""
     return _rows(dsn, _SOURCES, _LIST)
 
 
 def ask_for_resync(dsn: str, source: str) -> bool:
-    """Ask the agent to read a source again; whether it is published to this database. Raises `KeptError`."""
+    """Request a resync; return whether the source is published here. Raises `StateStoreError`."""
     return bool(_rows(dsn, _SOURCES, _RESYNC, source))
 
 
 def rebuild(dsn: str, source: str, schema: str, table: str) -> str:
-    """Have the modeler merge a table again from the beginning of what landed. Raises `KeptError`.
+    """Have the modeler merge a table again from the beginning of what landed. Raises `StateStoreError`.
 
     Returns why that cannot be; empty when it is done.
     """
