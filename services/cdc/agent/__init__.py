@@ -1,1 +1,1 @@
-"""The agent: has Kafka Connect capture the sources' changes, and watches over it; `look.py` is the flow."""
+"""The agent configures and monitors the connectors that capture sources; `reconcile.py` is the flow."""

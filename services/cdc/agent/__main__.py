@@ -1,4 +1,4 @@
-"""`python -m services.cdc.agent`: has Kafka Connect capture the sources that the registry names."""
+"""`python -m services.cdc.agent`: configures Kafka Connect for the sources that the registry names."""
 
 import signal
 import sys
@@ -15,8 +15,8 @@ from shared.settings import KafkaSettings, RegistrySettings
 
 
 def main() -> None:
-    """Watch until SIGTERM or SIGINT."""
-    # uvicorn stops gracefully and then raises the signal again: that is a success, not a crash.
+    """Run the agent until SIGTERM or SIGINT."""
+    # uvicorn stops gracefully and then raises the signal again: this is a success, not a crash.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:
         settings, kafka = read_settings(AgentSettings), read_settings(KafkaSettings)
@@ -45,7 +45,7 @@ def main() -> None:
             proxy_headers=False,
             timeout_graceful_shutdown=5,
         )
-    finally:  # the signal ends this program amid uvicorn
+    finally:  # the signal ends this program while uvicorn runs
         registry.close()
 
 

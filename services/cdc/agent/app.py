@@ -1,4 +1,4 @@
-"""Constructs the agent and stops it in reverse order.  Nothing else constructs anything."""
+"""Constructs the agent and stops it in reverse order; no other module constructs its parts."""
 
 import asyncio
 import threading
@@ -26,7 +26,7 @@ from shared.settings import KafkaSettings
 def create(
     settings: AgentSettings, kafka: KafkaSettings, registry: Registry, databases: Mapping[str, str]
 ) -> Starlette:
-    """Return the agent's application; sources are watched for as long as it runs.
+    """Return the agent's application, which watches the sources for as long as it runs.
 
     `databases`: DSNs by public name, the default one first.
     """

@@ -1,4 +1,4 @@
-"""Kafka Connect's REST interface, as far as the agent uses it."""
+"""The client of Kafka Connect's REST interface, limited to the requests that the agent sends."""
 
 import json
 import re
@@ -13,25 +13,25 @@ from typing import Any, Final
 from services.cdc.health.gap import Position
 
 _SECONDS: Final = 15.0
-#: A row's value in Java's words for one that it cannot read: it is not for logs.
+#: The value of a row in a Java error message: the logs must not have it.
 _VALUE: Final = re.compile(r'((?:[Ii]nput|[Vv]alue|[Ss]tring|[Ss]yntax)[^:"]*:? ?)".*"')
 _MAX_REASON: Final = 300
-#: What a connector's offset says amid its first snapshot; and amid one that was asked for, or behind one of
-#: those that was cut off.
+#: The snapshot field of a connector's offset during its first snapshot, and during a requested one or after
+#: its abort.
 FIRST_SNAPSHOT: Final = "INITIAL"
 ON_DEMAND: Final = "BLOCKING"
 
 
 class ConnectError(Exception):
-    """Kafka Connect cannot be asked, or refused; the text says why and has no values."""
+    """Kafka Connect is unreachable or refused the request; the text gives the reason without values."""
 
 
 class RefusedError(ConnectError):
-    """It answers 400: a configuration is wrong, or its check of the source's login failed."""
+    """Kafka Connect answered 400: a configuration is wrong, or its login check at the source failed."""
 
 
 class _MissingError(ConnectError):
-    """It answers 404."""
+    """Kafka Connect answered 404."""
 
 
 _KINDS: Final[dict[int, type[ConnectError]]] = {
@@ -42,7 +42,7 @@ _KINDS: Final[dict[int, type[ConnectError]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectorStatus:
-    """How a connector and its tasks are (`RUNNING`, `FAILED`, `STOPPED`, …), and why it failed."""
+    """The state of a connector and its tasks (`RUNNING`, `FAILED`, …), and the cause of a failure."""
 
     connector: str
     tasks: tuple[str, ...]
@@ -50,32 +50,32 @@ class ConnectorStatus:
 
     @property
     def has_failed(self) -> bool:
-        """Whether it, or its task, has given up."""
+        """Return whether the connector or its task has failed."""
         return "FAILED" in (self.connector, *self.tasks)
 
     @property
     def is_stopped(self) -> bool:
-        """Whether it was stopped, and none of its tasks runs."""
+        """Return whether the connector is stopped and none of its tasks runs."""
         return self.connector == "STOPPED" and not self.tasks
 
 
 class ConnectApi:
-    """The worker at `url`.  Every method raises `ConnectError`."""
+    """The Kafka Connect worker at `url`.  Every method raises `ConnectError`."""
 
     def __init__(self, url: str) -> None:
         self._url = url.rstrip("/")
 
     def config(self, name: str) -> dict[str, str] | None:
-        """Return a connector's configuration; None when there is no such connector."""
+        """Return a connector's configuration, or None when there is no such connector."""
         found: dict[str, str] | None = self._find("GET", name, "/config")
         return found
 
     def put_config(self, name: str, config: dict[str, str]) -> None:
-        """Make a connector, or give it another configuration: its task starts again."""
+        """Create or reconfigure a connector; its task restarts."""
         self._ask("PUT", name, "/config", config)
 
     def status(self, name: str) -> ConnectorStatus | None:
-        """Return how a connector is; None when there is no such connector, or it has no state yet."""
+        """Return a connector's status; None when there is no such connector, or it has no status yet."""
         found = self._find("GET", name, "/status")
         if found is None:
             return None
@@ -88,24 +88,24 @@ class ConnectApi:
         )
 
     def restart(self, name: str) -> None:
-        """Start what has failed again."""
+        """Restart the connector and its failed tasks."""
         self._ask("POST", name, "/restart?includeTasks=true&onlyFailed=true")
 
     def stop(self, name: str) -> None:
-        """Have it end its tasks and stay so; its offsets are kept."""
+        """End the connector's tasks until it is resumed; its offsets are retained."""
         self._ask("PUT", name, "/stop")
 
     def resume(self, name: str) -> None:
-        """Have a stopped connector go on."""
+        """Resume a stopped connector."""
         self._ask("PUT", name, "/resume")
 
     def offsets(self, name: str) -> list[Any]:
-        """Return how far a connector is; empty when it never wrote."""
+        """Return a connector's offsets; empty when it has committed none."""
         found = self._find("GET", name, "/offsets")
         return [each for each in (found or {}).get("offsets", ()) if each.get("offset")]
 
     def position(self, name: str) -> Position:
-        """Return whether a connector has offsets, and whether its first snapshot is not over by them."""
+        """Return whether a connector has offsets, and whether they belong to an unfinished first snapshot."""
         offsets = self.offsets(name)
         return Position(bool(offsets), snapshot_of(offsets) == FIRST_SNAPSHOT)
 
@@ -117,17 +117,17 @@ class ConnectApi:
             return None
 
     def delete_offsets(self, name: str) -> None:
-        """Have a stopped connector forget how far it is: it begins with a snapshot."""
+        """Delete a stopped connector's offsets: it starts with a snapshot."""
         self._ask("DELETE", name, "/offsets")
 
     def delete(self, name: str) -> None:
-        """Remove a connector; its offsets outlive it unless they are deleted before."""
+        """Delete a connector; its offsets remain unless they are deleted before."""
         self._find("DELETE", name, "")
 
     def _find(self, method: str, name: str, path: str) -> Any:
-        """Ask for what may not be there; None when it is not.
+        """Send a request for an object that may not exist; return None on 404.
 
-        A worker that starts says so of all connectors until it has read its topics.
+        A worker that is starting answers 404 for all connectors until it has read its topics.
         """
         try:
             return self._ask(method, name, path)
@@ -169,18 +169,18 @@ def _refusal(method: str, path: str, error: urllib.error.HTTPError) -> str:
 
 
 def snapshot_of(offsets: Sequence[Mapping[str, Any]]) -> str | None:
-    """Return which snapshot a connector takes, by its `offsets` (`INITIAL`, `BLOCKING`); None: it is over."""
+    """Return the snapshot that `offsets` belong to (`INITIAL`, `BLOCKING`); None when it has finished."""
     return offsets[0]["offset"].get("snapshot") if offsets else FIRST_SNAPSHOT
 
 
 def offset_lsn(offsets: Sequence[Mapping[str, Any]]) -> int:
-    """Return up to where of the source's log a connector is, by its `offsets`; 0 when it never wrote."""
+    """Return the source's LSN in a connector's `offsets`; 0 when it has committed none."""
     found = (each["offset"].get(name) for each in offsets for name in ("lsn", "lsn_proc", "lsn_commit"))
     return max((int(lsn) for lsn in found if lsn is not None), default=0)
 
 
 def cause(trace: str) -> str:
-    """Return the last cause that a stack trace of Java names: the first lines wrap it."""
+    """Return the last cause in a Java stack trace: the lines before it only wrap it."""
     lines = [line for line in trace.splitlines() if line and not line[0].isspace()]
     cause = lines[-1].removeprefix("Caused by: ") if lines else ""
     return _VALUE.sub(r'\1"…"', cause)[:_MAX_REASON]

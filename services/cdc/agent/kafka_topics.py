@@ -1,6 +1,6 @@
-"""The topics of changes: their settings, their ends, and the signals by which a connector reads tables again.
+"""The topics of changes: their settings, their ends, and the signals that request re-snapshots.
 
-Owns aiokafka for the agent. Each question has a connection of its own: they are rare.
+Owns aiokafka for the agent. Each request opens a connection of its own, because requests are rare.
 """
 
 import asyncio
@@ -27,9 +27,9 @@ log = logging.getLogger(__name__)
 
 _SECONDS: Final = 20.0
 _REQUEST_MS: Final = 5_000
-#: What is left of messages then is read at the next look.
+#: The next poll reads the messages that remain after this time.
 _MAX_READING_SECONDS: Final = 5.0
-#: Where Kafka says that a setting is from: somebody set it on the topic.
+#: Kafka's code for the origin of a setting: it was set on the topic.
 _OF_TOPIC: Final = 1
 _ENFORCED: Final = ("cleanup.policy", "retention.ms", "retention.bytes")
 
@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 
 class TopicsError(Exception):
-    """Kafka cannot be asked."""
+    """A request to Kafka failed."""
 
 
 class ChangeTopics:
@@ -48,32 +48,33 @@ class ChangeTopics:
         self._settings = settings
 
     def enforce_settings(self, source: str) -> list[str]:
-        """Set what would lose changes, and return why what cannot be set is wrong, and how to fix it."""
+        """Correct settings that would lose changes; return why others are wrong, with a remedy."""
         return _run(self._enforce_settings(source))
 
     def ends(self, source: str, tables: Iterable[tuple[str, str]]) -> dict[tuple[str, str], End]:
-        """Return where each table's topic ends."""
+        """Return the end of each table's topic."""
         topics = {table: names.topic(source, *table) for table in tables}
         ends = _run(self._ends_of_topics(topics.values())) if topics else {}
         return {table: ends.get(topic, End()) for table, topic in topics.items()}
 
     def make_signals(self, source: str) -> None:
-        """Make the topic of signals: a connector does not start without it."""
+        """Create the topic of signals: a connector does not start without it."""
         _run(self._make_signals(source))
 
     def messages_end(self, source: str) -> int:
-        """Return the next offset of the messages in a source's log."""
+        """Return the next offset of the topic of a source's logical messages."""
         topic = names.message_topic(source)
         return _run(self._ends([topic])).get(topic, 0)
 
     def messages(self, source: str, start: int) -> tuple[list[bytes], int]:
-        """Return the messages in a source's log from `start` on, and where to go on."""
+        """Return a source's logical messages from offset `start` on, and the offset to continue from."""
         return _run(self._messages(TopicPartition(names.message_topic(source), 0), start))
 
     def read_again(self, source: str, conditions: Mapping[str, Mapping[str, str] | None]) -> None:
-        """Have the connector read tables again, all rows of each, before it goes on with the log.
+        """Have the connector re-snapshot tables completely before it continues with the log.
 
-        By table: by which query it is read.  Each has a signal of its own, so that one which fails is alone.
+        `conditions`: the snapshot's query by table.  Each table has its own signal, so that one
+        failure affects no other table.
         """
         _run(self._read_again(source, conditions))
 
@@ -93,7 +94,7 @@ class ChangeTopics:
         ]
 
     async def _set_retention(self, admin: GroupOffsetsClient, topics: list[str]) -> AsyncIterator[str]:
-        """Set what topics keep, and yield why that of one cannot be read or set."""
+        """Correct the retention of topics, and yield a reason for each that cannot be read or corrected."""
         if not topics:
             return
         wanted = {key: self._settings.config[key] for key in _ENFORCED}
@@ -117,7 +118,7 @@ class ChangeTopics:
             asked = [TopicPartition(topic, 0) for topic in set(topics) if topic in there]
             if not asked:
                 return {}
-            # Of what it does not read it learns one at a time who leads it: too slow for many tables.
+            # A consumer finds the leaders of unassigned partitions one at a time: too slow for many tables.
             consumer.assign(asked)
             ends = await consumer.end_offsets(asked)
             return {partition.topic: int(end) for partition, end in ends.items()}
@@ -192,7 +193,7 @@ class ChangeTopics:
 
 
 def _keeps(is_: dict[str, Any], wanted: dict[str, str]) -> bool:
-    """Whether a topic keeps its records for as long as it must; longer is as good."""
+    """Return whether a topic retains its records long enough; longer is acceptable."""
     kept, must = int(is_.get("retention.ms") or 0), int(wanted["retention.ms"])
     return (
         is_.get("cleanup.policy") == wanted["cleanup.policy"]

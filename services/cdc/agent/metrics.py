@@ -1,4 +1,4 @@
-"""What the agent shows of sources to Prometheus."""
+"""The agent's Prometheus metrics of sources."""
 
 from prometheus_client import CollectorRegistry, Gauge
 
@@ -6,7 +6,7 @@ from services.cdc.agent.source_state import Shown, State
 
 
 class AgentMetrics:
-    """The agent's metrics; those of a source go with it."""
+    """The agent's metrics; the series of a source are removed with it."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -77,7 +77,7 @@ class AgentMetrics:
         )
 
     def show(self, source: str, shown: Shown, alarm_bytes: int) -> None:
-        """Show how a source is."""
+        """Set the metrics of a source from its status."""
         for state in State:
             self.state.labels(source, state).set(state is shown.state)
         self.alarm.labels(source).set(alarm_bytes)
@@ -98,7 +98,7 @@ class AgentMetrics:
         self.left_out.labels(source).set(len(shown.source_state.left_out))
 
     def forget(self, source: str) -> None:
-        """Show nothing of a source any more."""
+        """Remove the metrics of a source."""
         for gauge in (self.slot_active, self.slot_lost, self.retained, self.alarm, self.heartbeat_age):
             gauge.remove_by_labels({"source": source})
         for gauge in (self.left_out, self.state, self.suspended, self.unmerged, self.looked_at):

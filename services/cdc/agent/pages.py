@@ -1,4 +1,4 @@
-"""/healthz, /readyz and /metrics."""
+"""The pages /healthz, /readyz and /metrics."""
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from starlette.applications import Starlette
@@ -10,7 +10,7 @@ from services.cdc.agent.watch import Watch
 
 
 def pages(watch: Watch, registry: CollectorRegistry) -> Starlette:
-    """Return the application: ready is an agent all of whose sources flow."""
+    """Return the application: an agent is ready when all its sources are streaming or on standby."""
 
     async def healthz(_: Request) -> Response:
         return JSONResponse({"status": "ok"})

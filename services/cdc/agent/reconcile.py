@@ -1,4 +1,4 @@
-"""The agent's flow: one look at one source, top to bottom."""
+"""The agent's flow: one reconciliation of one source, top to bottom."""
 
 import logging
 from dataclasses import dataclass, replace
@@ -36,7 +36,7 @@ _GB: Final = 1 << 30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reach:
-    """What a look reaches: the source, what is kept of it, Kafka Connect and its topics."""
+    """The connections of a reconciliation: the source, its stored state, Kafka Connect and its topics."""
 
     database: SourceDatabase
     store: StateStore
@@ -46,7 +46,7 @@ class Reach:
 
 
 class SourceReconciler:
-    """Looks at one source, again and again."""
+    """Reconciles one source, poll by poll."""
 
     def __init__(self, name: str, source: Source, reach: Reach) -> None:
         self._name = name
@@ -78,7 +78,7 @@ class SourceReconciler:
         self._suspended, self._unmerged_s = 0, 0.0
 
     def reconcile(self) -> Shown:
-        """Return how the source is, and have done what it needs."""
+        """Bring the source to its desired state, and return its status."""
         source_state: SourceState | None = None
         try:
             source_state = self._reach.database.inspect()
@@ -103,7 +103,7 @@ class SourceReconciler:
             elif source_state.unprepared:
                 if (
                     source_state.lacks_schema and stored_state.tables
-                ):  # it may have another name, and be back later
+                ):  # the schema may have been renamed, and may return later
                     self._reach.store.save_tables({}, stored_state.resnapshots)
                 reason = f"{source_state.unprepared}: run what `onramp sources sql {self._name}` prints"
                 shown = self._shown(State.SETUP_REQUIRED, reason, source_state)
@@ -116,7 +116,7 @@ class SourceReconciler:
         return shown
 
     def remove(self) -> bool:
-        """Remove what the source has at Kafka Connect and at the source itself; whether all of it is gone.
+        """Remove the source's objects from Kafka Connect and the source; return whether all are gone.
 
         Raises `ConnectError`, `SourceError`, `StateStoreError`.
         """
@@ -126,7 +126,7 @@ class SourceReconciler:
             connect.stop(connector)
             return False
         if status is not None:
-            # They outlive the connector: one of the same name would go on from there.
+            # Offsets outlive the connector: a later connector of the same name would continue from them.
             connect.delete_offsets(connector)
             connect.delete(connector)
         if not self._reach.database.drop_slot():
@@ -151,7 +151,7 @@ class SourceReconciler:
         return self._evaluate(source_state, stored_state, status)
 
     def _record(self, source_state: SourceState, stored_state: StoredState) -> None:
-        """Add what changed in the catalogue to the tables' history, before changes by it can be read."""
+        """Add catalogue changes to the tables' history, before a change that depends on them can be read."""
         there = self._reach.store.history()
         tables = {(t.schema, t.name): t for t in source_state.tables if not t.is_partition}
         dropped = [
@@ -169,7 +169,7 @@ class SourceReconciler:
             self._reach.store.record(source_state, changed, dropped)
 
     def _keep_connector(self, source_state: SourceState, stored_state: StoredState) -> ConnectorStatus | None:
-        """Have the connector be there, configured as it must be, and running."""
+        """Create, configure and start the connector as needed; return its status."""
         connect, connector = self._reach.connect, names.connector(self._name)
         wanted = self._reach.rendering.config(
             self._name, self._source, self._reach.database.parameters, source_state
@@ -177,7 +177,8 @@ class SourceReconciler:
         there = connect.config(connector)
         if there is None:
             self._reach.topics.make_signals(self._name)
-            # A source of this name may have been here, and was removed: with its offsets, or it goes on.
+            # A source of this name may have existed and been removed: without its offsets, or the connector
+            # continues.
             if not connect.offsets(connector):
                 self._begin(source_state, stored_state)
         if there != {**wanted, "name": connector}:
@@ -215,13 +216,13 @@ class SourceReconciler:
         return self._reach.store.read()
 
     def _free_wal(self, source_state: SourceState, stored_state: StoredState) -> Shown:
-        """Free the WAL of a source whose changes are missing, and read everything again when it is asked."""
+        """Free the WAL of a source whose changes are missing; start a resync when one is requested."""
         trouble = ""
         status = None
         try:
             status = self._stopped()
         except ConnectError as error:
-            trouble = f"; {error}"  # the WAL is freed all the same: who is away does not hold the slot
+            trouble = f"; {error}"  # its WAL must be freed all the same
         is_gone = self._drop_slot()
         if (
             stored_state.resync_wanted_at is not None
@@ -230,7 +231,7 @@ class SourceReconciler:
             and (not status or status.is_stopped)
         ):
             self._begin_again(source_state, has_connector=status is not None)
-            # The slot that was observed is gone: nobody has observed the next one.
+            # The observed slot is gone, and the next one has not been observed.
             return self._shown(State.STARTING, "everything is read again", replace(source_state, slot=None))
         lsn = stored_state.out_of_sync_lsn or "an unknown LSN"
         since = f"since {lsn}, {stored_state.out_of_sync_at:%Y-%m-%d %H:%M:%S%z}"
@@ -240,7 +241,7 @@ class SourceReconciler:
         return self._shown(State.OUT_OF_SYNC, reason + trouble, source_state)
 
     def _drop_slot(self) -> bool:
-        """Drop the slot if this agent still watches over the source, and it is still out of sync.
+        """Drop the slot if this agent still watches the source, and the source is still out of sync.
 
         Another agent may have taken over meanwhile: the slot can be that of its resync.
         """
@@ -262,16 +263,16 @@ class SourceReconciler:
         log.info("a source is read again from its beginning", extra={"source": self._name})
 
     def _begin(self, source_state: SourceState, stored_state: StoredState) -> None:
-        """Prepare for a snapshot of everything by a connector that knows nothing of one before."""
+        """Prepare for a full snapshot by a connector without offsets."""
         if stored_state.tables is None:
             self._clear(source_state)
         elif stored_state.tables:
-            # The slot is there: what the snapshot and the log both have, or neither has, nobody can tell.
+            # The slot exists: changes may be in both the snapshot and the log, or in neither.
             log.error("Kafka Connect has forgotten a source: it is read again", extra={"source": self._name})
             self._reach.store.save_tables({}, stored_state.resnapshots)
 
     def _clear(self, source_state: SourceState) -> None:
-        """Have public tables begin empty, for a first snapshot: it says nothing of those without rows."""
+        """Mark public tables as empty: a first snapshot has no event for a table without rows."""
         tables = [*self._reach.store.history(), *((t.schema, t.name) for t in source_state.tables)]
         self._reach.store.heal(self._reach.topics.ends(self._name, tables))
 
@@ -298,7 +299,7 @@ class SourceReconciler:
 
     def _shown(self, state: State, reason: str, source_state: SourceState | None) -> Shown:
         slot = source_state.slot if source_state else None
-        # Also while Kafka Connect is away: it is then that WAL grows.
+        # The alarm also applies while Kafka Connect is unreachable: WAL grows then.
         if slot is not None and slot.retained_bytes >= self._source.wal_alarm_bytes:
             alarm = f"its slot holds {slot.retained_bytes / _GB:.2f} GB of WAL"
             reason = "; ".join(filter(None, (reason, f"{alarm}, and wal_alarm is {self._source.wal_alarm}")))

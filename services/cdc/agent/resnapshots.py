@@ -1,4 +1,4 @@
-"""Tables that must be read again, because their rows changed and no event says so, until they were."""
+"""Re-snapshots of tables whose rows changed without an event: their requests, until the rows have landed."""
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
@@ -24,9 +24,9 @@ _ONCE: Final = " once transactions have ended that were open then"
 
 
 class Resnapshots:
-    """Has a source's tables read again, and asks again when whoever should do it has ended meanwhile.
+    """Requests re-snapshots of a source's tables, and requests them again when their reader has ended.
 
-    Kafka Connect takes a signal once; a worker or task that ends amid the snapshot does not go on with it.
+    Kafka Connect reads a signal once; a worker or task that ends during the snapshot does not resume it.
     """
 
     def __init__(
@@ -43,40 +43,40 @@ class Resnapshots:
         self._connect = connect
         self._topics = topics
         self._has_rows = has_rows
-        #: By table and where its snapshot began: up to where landing was searched for the end of it.
+        #: The offset up to which landing was searched for the end, by table and start of its snapshot.
         self._searched: dict[tuple[str, int], int] = {}
-        #: Those whose end has landed.
+        #: Snapshots whose end has landed.
         self._ended: set[tuple[str, int]] = set()
-        #: Those whose table had no rows at the look before.
+        #: Snapshots whose table had no rows at the last poll.
         self._without_rows: set[tuple[str, int]] = set()
         self._timeouts = SnapshotTimeouts()
-        #: Up to where messages of snapshots were read.
+        #: The offset up to which the snapshots' messages were read.
         self._heard: int | None = None
-        #: The slot's reader, and how far the connector was when it was seen first.
+        #: The slot's reader, and the connector's LSN when that reader was first observed.
         self._moved_from: tuple[str | None, int] | None = None
-        #: Who read the slot when Kafka Connect was asked whether the first snapshot is over.
+        #: The slot's reader when Kafka Connect was last queried for the end of the first snapshot.
         self._checked_reader: str | None = None
-        #: What is shown of tables that are read again.
+        #: The reasons shown for tables that are re-snapshotted.
         self.reasons: list[str] = []
-        #: Who read the slot when the connector was configured: it ends, and does not know of all tables.
+        #: The slot's reader when the connector was configured: that task ends, and does not know all tables.
         self._replaced: str | None = None
 
     def note_configured(self, slot: Slot | None) -> None:
-        """Note that the connector was configured: another one reads the slot soon."""
+        """Note that the connector was configured: a new task reads the slot soon."""
         self._replaced = slot.reader if slot is not None and slot.active else None
 
     def has_forgotten(self, slot: Slot | None, *, streams: bool) -> bool:
-        """Whether Kafka Connect does not know that the first snapshot is over (`streams`), and takes another.
+        """Return whether Kafka Connect has lost the end of the first snapshot (`streams`) and takes it again.
 
-        Kafka Connect is asked once for each reader of the slot, and at each look
-        while nobody reads the slot: the next reader's snapshot can be over before the next look.  Raises
+        Kafka Connect is queried once for each reader of the slot, and at each poll while the slot has
+        no reader: the next reader's snapshot can be over before the next poll.  Raises
         `ConnectError`, `StateStoreError`, `TopicsError`.
         """
         reader = slot.reader if slot is not None and slot.active else None
         if streams and reader is not None and reader == self._checked_reader:
             return False
         self._checked_reader = reader
-        # Two readings must agree that they are forgotten: all tables are re-snapshotted for it.
+        # Two readings must agree that offsets are missing, because all tables are re-snapshotted for it.
         is_over = any(snapshot_of(self._offsets()) in (None, ON_DEMAND) for _ in range(1 + streams))
         if is_over != streams:
             # All rows of the snapshot are on the topics: Kafka Connect's offset is behind them.
@@ -85,7 +85,7 @@ class Resnapshots:
         return streams and not is_over
 
     def leave(self, source_state: SourceState, stored_state: StoredState) -> None:
-        """Keep that tables are captured no more, before it is so: those that come back are new then.
+        """Store that tables are no longer captured, before the connector omits them: on return they are new.
 
         Raises `StateStoreError`.
         """
@@ -95,7 +95,7 @@ class Resnapshots:
             self._store.save_tables(still, stored_state.resnapshots)
 
     def reconcile(self, source_state: SourceState, stored_state: StoredState) -> None:
-        """Note which tables must be read again, which have been, and ask for those that must.
+        """Update the set of tables to re-snapshot, and request those that are due.
 
         Raises `StateStoreError`, `ConnectError`, `TopicsError`, `SourceError`.
         """
@@ -103,7 +103,7 @@ class Resnapshots:
         before = stored_state.tables or {}
         now = {name: table.rows_stamp.after(before.get(name)) for name, table in captured.items()}
         if stored_state.tables is None:
-            self._store.save_tables(now, {})  # the first snapshot has them all
+            self._store.save_tables(now, {})  # the first snapshot includes all tables
             return
         self._hear(stored_state.resnapshots.values())
         pending = {
@@ -132,14 +132,14 @@ class Resnapshots:
     def _new(
         self, stored_state: StoredState, captured: Mapping[str, Table], now: dict[str, RowsStamp]
     ) -> dict[str, str]:
-        """Return by full name why tables must be read again; who cannot be asked is as before in `now`."""
+        """Return reasons to re-snapshot, by table; `now` gets the old entry of an unreadable table."""
         before = stored_state.tables or {}
         new = {n: t for n, t in captured.items() if n not in before or before[n].oid != t.oid}
         ends = self._topics.ends(self._name, [(t.schema, t.name) for t in new.values()])
         had_rows = {n for n, t in new.items() if ends[t.schema, t.name].offset}
         found: dict[str, str] = {}
         for name in captured:
-            # Of a partition that cannot be asked nobody else says so.
+            # No other query reports a partition that cannot be read.
             ask = self._has_rows if name in new else self._may_hold_rows
             try:
                 why = why_again(before.get(name), now[name], ask, had_rows=name in had_rows)
@@ -153,7 +153,7 @@ class Resnapshots:
         return found
 
     def _left(self, table: Table, asked: Resnapshot, source_state: SourceState) -> Resnapshot | None:
-        """Return what is waited for, or is to be asked for; None once the table was read again."""
+        """Return the pending re-snapshot, or None once the table's rows have landed."""
         if not asked.is_requested:
             return asked
         at, name = (table.full_name, asked.start), (table.schema, table.name)
@@ -161,7 +161,7 @@ class Resnapshots:
             start = self._searched.get(at, asked.start)
             has_end, self._searched[at] = self._store.has_snapshots_end(name, start)
             self._ended |= {at} if has_end else set()
-        # What has come tells nothing before it is known what its snapshot has seen.
+        # The end alone is not enough: the marker of the snapshot must have been read too.
         had_rows = self._store.had_rows(asked.token) if asked.token else True
         if had_rows is not None and at not in self._ended and not self._may_have_rows(table, asked, had_rows):
             return self._emptied(table, asked)
@@ -171,7 +171,7 @@ class Resnapshots:
         return None
 
     def _may_have_rows(self, table: Table, asked: Resnapshot, had_rows: bool) -> bool:
-        """Whether a snapshot's rows are to come; a table without any has two looks agree on that."""
+        """Return whether a snapshot will have rows; two polls must agree that a table has none."""
         if asked.token:
             return had_rows
         at = (table.full_name, asked.start)
@@ -182,11 +182,11 @@ class Resnapshots:
     def _may_hold_rows(self, oid: int) -> bool:
         try:
             return self._has_rows(oid)
-        except SourceError:  # locked, or closed to the role: no reason to wait with others
+        except SourceError:  # locked, or closed to the role: other tables do not wait for it
             return True
 
     def _emptied(self, table: Table, asked: Resnapshot) -> Resnapshot | None:
-        """Have the public table begin empty where it was asked for: what came since is told by changes."""
+        """Empty the public table from the requested offset on: later changes fill it."""
         extra = {"source": self._name, "table": table.full_name}
         self._forget((table.full_name, asked.start))
         name = (table.schema, table.name)
@@ -203,7 +203,7 @@ class Resnapshots:
         self._timeouts.is_done(at)
 
     def _unless_timed_out(self, table: Table, asked: Resnapshot, source_state: SourceState) -> Resnapshot:
-        """Return what is waited for, or that it is to be asked for again: its snapshot has failed."""
+        """Return the pending re-snapshot, or a new request for it if its snapshot has failed."""
         if source_state.slot is None:
             return asked
         at, name = (table.full_name, asked.start), (table.schema, table.name)
@@ -218,7 +218,7 @@ class Resnapshots:
         return replace(asked, why=f"its snapshot has failed ({asked.why})", is_requested=False, reader=None)
 
     def _hear(self, resnapshots: Iterable[Resnapshot]) -> None:
-        """Keep what snapshots tell that they have seen, while some are asked for."""
+        """Read and store the snapshots' markers while snapshots with a token are pending."""
         starts = [each.messages for each in resnapshots if each.token]
         if not starts:
             self._heard = None
@@ -235,10 +235,11 @@ class Resnapshots:
         now: Mapping[str, RowsStamp],
         pending: Mapping[str, Resnapshot],
     ) -> None:
-        """Ask for what was not asked for, or of a reader of the slot that has ended since.
+        """Request the snapshots that were not requested, or whose reader has ended.
 
-        Not before all transactions of before have ended, and Kafka has their changes: they would come behind
-        the rows that are read, and would have the last word although they lack what no event says.
+        A request waits until all older transactions have ended and Kafka has their changes. Otherwise
+        these changes would follow the snapshot's rows and overwrite them, without the values that no
+        event has.
         """
         reader = slot.reader
         if reader == self._replaced:
@@ -263,7 +264,7 @@ class Resnapshots:
         asked = dict(pending)
         for name, each in wanted.items():
             token = str(tokens.get(name, ""))
-            # What was asked for before may have rows and no message yet.
+            # An earlier request may have rows and no message yet.
             messages = each.messages if each.token else end
             asked[name] = replace(
                 each,
@@ -273,7 +274,8 @@ class Resnapshots:
                 token=token,
                 messages=messages,
             )
-        # Before anybody is asked: rows of a snapshot of which nobody knows would be those of a first one.
+        # The requests are stored before the signal is sent: rows of an unknown snapshot count as a first
+        # one's.
         self._store.save_requests(
             [RequestedSnapshot(*tables[name], asked[name].start, asked[name].token) for name in tokens]
         )
@@ -282,19 +284,19 @@ class Resnapshots:
         self._store.save_tables(now, asked)
 
     def _takes_signals(self, reader: str | None, *, is_busy: bool) -> bool:
-        """Whether a signal is heeded now, and nobody could take the end of another snapshot for its own.
+        """Return whether the connector reads signals now, and no other snapshot's end can be mistaken.
 
-        `is_busy`: whether this reader of the slot was asked before.
+        `is_busy`: whether this reader of the slot already has a request.
         """
         offsets = self._offsets()
         lsn = offset_lsn(offsets)
         if self._moved_from is None or self._moved_from[0] != reader:
             self._moved_from = reader, lsn
-        # A connector that starts looks for its place in the log, and may then read the slot by another
-        # process: asked by then it would be asked twice.
+        # A starting connector searches for its position in the log, and another process may read the slot
+        # afterwards: it would receive the request twice.
         if not offsets or lsn == self._moved_from[1]:
             return False
-        # The first snapshot has all rows, and a signal would come to nothing.
+        # The first snapshot reads all rows: a signal would have no effect.
         snapshot = snapshot_of(offsets)
         return snapshot is None or (snapshot == ON_DEMAND and not is_busy)
 

@@ -1,4 +1,4 @@
-"""The agent's settings.  Its databases are the writer's, by the writer's own variables."""
+"""The agent's settings; the databases come from the writer's variables."""
 
 from pathlib import Path
 from typing import Any
@@ -8,7 +8,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 
 class AgentSettings(BaseSettings):
-    """What an operator sets of the agent, which has Kafka Connect capture sources."""
+    """Settings of the agent, which configures Kafka Connect to capture sources."""
 
     model_config = SettingsConfigDict(env_prefix="ONRAMP_AGENT_", frozen=True, hide_input_in_errors=True)
 
@@ -39,7 +39,7 @@ class AgentSettings(BaseSettings):
 
 
 class PublishDatabases(BaseSettings):
-    """What the writer's settings say of databases; the rest of them is none of the agent's."""
+    """The database fields of the writer's settings; the agent ignores the others."""
 
     model_config = SettingsConfigDict(
         env_prefix="ONRAMP_WRITER_", frozen=True, hide_input_in_errors=True, extra="ignore"

@@ -1,8 +1,8 @@
-"""Asks a source what its tables and its slot are, and drops the slot.
+"""Reads the tables and the slot of a source, and drops the slot.
 
-Owns psycopg2 for sources. One connection, which is opened again after an error, and on which nobody waits for
-a source that is silent. The source's password is in its DSN alone, and no message of the driver that could
-repeat it is passed on.
+Owns psycopg2 for sources. It has one connection, which is reopened after an error; a source that does not
+answer blocks no other. The source's password is in its DSN only, and driver messages that could repeat it are
+dropped.
 """
 
 import re
@@ -29,16 +29,16 @@ from shared.postgres.failures import NO_SUCH_DATABASE, failure
 from shared.registry.sources import Source
 
 _STATEMENT_MS: Final = 10_000
-#: So often the tables are compared though the indicator is the same: a right to see rows is not in it.
+#: Seconds between two full comparisons while the indicator is unchanged: it does not cover row security.
 _COMPARED_SECONDS: Final = 300.0
 _OPTIONS: Final = (
     f"-c search_path=pg_catalog,pg_temp -c statement_timeout={_STATEMENT_MS} -c lock_timeout=2000 "
-    # A table of which the role sees some rows alone is no empty one: it is an error then.
+    # A table whose policies hide rows from the role is an error, not an empty table.
     "-c row_security=off "
-    # A query that is compiled, or has workers, costs more each second than it saves.
+    # JIT compilation and parallel workers cost more each second than they save.
     "-c jit=off -c max_parallel_workers_per_gather=0"
 )
-#: Without a status it is just being made, and has no WAL yet.
+#: A slot without a status is being created, and has no WAL yet.
 _SLOT: Final = """
     SELECT s.active, coalesce(s.wal_status, 'reserved'), coalesce(s.confirmed_flush_lsn, '0/0')::text,
            coalesce(pg_wal_lsn_diff(pg_current_wal_lsn(), s.restart_lsn), 0)::int8,
@@ -69,16 +69,16 @@ _DROP: Final = """
 """
 
 
-#: By attempt: what came of a connection to an address that was found.
+#: The result of a connection attempt, by resolved address.
 _ANSWER: Final = re.compile(r"^connection to server (?:at|on) .*? failed: (.*)", re.MULTILINE)
 
 
 class SourceError(Exception):
-    """The source cannot be asked; the text says why, without its DSN."""
+    """A request to the source failed; the text gives the reason, without its DSN."""
 
 
 class _Known(NamedTuple):
-    """The tables at a look, what was left out of them, and the indicator of the catalogue then."""
+    """The tables at a poll, the excluded ones, and the indicator of the catalogue then."""
 
     indicator: str
     tables: tuple[Table, ...]
@@ -99,21 +99,21 @@ class SourceDatabase:
 
     @property
     def parameters(self) -> Mapping[str, str]:
-        """Return libpq's parameters of the DSN by name."""
+        """Return the DSN's libpq parameters by name."""
         with translated(self._source.dsn_env):
             return {key: str(value) for key, value in parse_dsn(self._dsn).items()}
 
     def inspect(self) -> SourceState:
-        """Return what there is now."""
+        """Return the source's tables and slot as they are now."""
         with self._asking() as cursor:
-            # First: what the tables are told by is at least as old as this.
+            # Read first, so that the tables' identities are at least as old as this position.
             cursor.execute("SELECT pg_current_wal_lsn()::text")
             (lsn,) = cursor.fetchone()
             cursor.execute(_SLOT, (names.slot(self._name),))
             slot = cursor.fetchone()
             asked = {"schemas": list(self._source.schemas), "publication": names.publication(self._name)}
             known = self._known = self._compared(cursor, asked)
-            # Last: whatever has changed these tables has ended before it, flushed or not.
+            # Read last: each transaction that changed these tables has ended before it, flushed or not.
             cursor.execute(_MOMENT)
             tables_lsn, ended, begun = cursor.fetchone()
             cursor.execute(_ROLE, asked)
@@ -131,8 +131,8 @@ class SourceDatabase:
             )
 
     def _compared(self, cursor: Any, asked: Mapping[str, Any]) -> "_Known":
-        """Return the tables: those of the look before while the indicator is the same."""
-        # First: what changes between the two queries is compared at the next look.
+        """Return the tables: those of the last poll while the indicator is unchanged."""
+        # The indicator is read first: the next poll compares changes between the two queries.
         cursor.execute(INDICATOR, asked)
         (indicator,) = cursor.fetchone()
         known = self._known
@@ -144,14 +144,14 @@ class SourceDatabase:
         return _Known(indicator, taken, left_out(tables, self._source), monotonic())
 
     def slot(self) -> Slot | None:
-        """Return the slot as it is now; None when there is none."""
+        """Return the slot, or None when it does not exist."""
         with self._asking() as cursor:
             cursor.execute(_SLOT, (names.slot(self._name),))
             slot = cursor.fetchone()
             return None if slot is None else _slot(slot)
 
     def has_rows(self, oid: int) -> bool:
-        """Whether a table has a row.  Of one that is gone it cannot be said: that is a `SourceError`."""
+        """Return whether a table has a row.  Raises `SourceError` for a dropped table."""
         with self._asking() as cursor:
             cursor.execute(
                 "SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
@@ -165,12 +165,12 @@ class SourceDatabase:
             return bool(cursor.fetchone()[0])
 
     def commit(self) -> None:
-        """Commit a message in the log: where nobody writes a connector that starts waits for a commit."""
+        """Commit a message in the log, which a starting connector needs in an idle source."""
         with self._asking() as cursor:
             cursor.execute(_COMMIT)
 
     def drop_slot(self) -> bool:
-        """End whoever reads the slot and drop it; whether it is gone: a reader takes a moment to end."""
+        """End the slot's reader and drop the slot; return whether it is gone: a reader ends with a delay."""
         slot = (names.slot(self._name),)
         with self._asking() as cursor:
             cursor.execute(_RELEASE, slot)
@@ -220,7 +220,7 @@ class SourceDatabase:
 
 
 def _lacking(wal_level: str, may_replicate: bool, closed: Iterable[str]) -> Iterator[str]:
-    """Yield what must be prepared before the source can be captured."""
+    """Yield the preparations that are missing before the source can be captured."""
     if wal_level != "logical":
         yield f"wal_level is {wal_level} and must be logical"
     if not may_replicate:
@@ -252,7 +252,7 @@ def translated(dsn_env: str) -> Iterator[None]:
 
 
 def _answer(error: psycopg2.Error) -> str:
-    """Return libpq's text of what a server answered.
+    """Return libpq's text of a server's answer.
 
     Other texts of libpq may repeat parts of a wrong DSN, its password among them.
     """
@@ -260,7 +260,7 @@ def _answer(error: psycopg2.Error) -> str:
 
 
 def _is_refusal(error: Exception) -> bool:
-    """Whether a server has refused the login; one that starts or stops has not."""
+    """Return whether the server refused the login; a server that starts or stops has not refused it."""
     text = _answer(error) if isinstance(error, psycopg2.OperationalError) else ""
     return text.startswith("FATAL") and "the database system is" not in text
 

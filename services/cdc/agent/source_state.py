@@ -1,4 +1,4 @@
-"""What the agent sees of a source and keeps of it, as values: its tables, its slot, and how it is."""
+"""Values of a source's observed and stored state: its tables, its slot and its status."""
 
 import re
 from collections import Counter, defaultdict
@@ -22,9 +22,9 @@ _SILENT: Final = (
     "an update that leaves a large array alone ({}) tells it as NULL, which its NOT NULL forbids, and would "
     "fail the whole source: let a CHECK forbid it (ALTER TABLE … {})"
 )
-#: By these a line ends for Java, whose `.*` no such name is.
+#: The line terminators of Java, which `.*` does not match.
 _LINE_ENDS: Final = re.compile("[\n\r\x85\u2028\u2029]")
-#: By why a snapshot, or the log, would not have a table's rows: what is said of it.
+#: Reasons by code: why a snapshot, or the log, would miss rows of a table.
 HIDDEN: Final = {
     "policies": (
         "its policies hide rows from the role, and a snapshot would miss them: ALTER ROLE … BYPASSRLS"
@@ -52,28 +52,28 @@ HIDDEN: Final = {
 
 
 class State(StrEnum):
-    """How a source is."""
+    """The status of a source."""
 
-    #: Its changes flow.
+    #: Kafka Connect reads the slot and sends changes.
     STREAMING = "streaming"
-    #: The connector was made or restarted and its slot is not active yet, or its first snapshot is read.
+    #: The connector was created or restarted and its slot is not active yet, or its first snapshot runs.
     STARTING = "starting"
-    #: It cannot be reached, or Kafka Connect cannot.
+    #: The source or Kafka Connect is unreachable.
     UNREACHABLE = "unreachable"
-    #: Its publication, rights or `wal_level` are missing: `onramp sources sql`.
+    #: The publication, rights or `wal_level` are missing: `onramp sources sql`.
     SETUP_REQUIRED = "setup_required"
-    #: Its connector has failed and is restarted.
+    #: The connector has failed and is restarted.
     FAILED = "failed"
-    #: Another program reads its slot.
+    #: Another program reads the slot.
     SLOT_IN_USE = "slot_in_use"
-    #: Another agent watches over it; this one does when that has ended.
+    #: Another agent watches the source; this agent takes over when that one has ended.
     STANDBY = "standby"
     #: Changes are missing: `onramp sources resync`.
     OUT_OF_SYNC = "out_of_sync"
 
 
 class Column(NamedTuple):
-    """A column, its type as `format_type` has it."""
+    """A column, with its type as `format_type` returns it."""
 
     name: str
     type: str
@@ -83,13 +83,12 @@ class Column(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resnapshot:
-    """A table that must be read again, and why; once it is asked for also of whom, and where it will begin.
+    """A pending re-snapshot of a table, its reason and, once requested, its reader and start.
 
-    `open`: transactions with lower ids may still be open that began before that was so: they must have ended.
-    `after`: where the source's WAL ended then; Kafka must have what is in front of it.
-    `reader`: who read the slot then. `start`: the end of the table's topic.
-    `token`: by which the snapshot tells what it has seen, in a message of the source's from the offset
-    `messages` on; empty if it does not.
+    `open`: transactions with lower ids may have begun before the change: they must end first. `after`:
+    the end of the source's WAL at that time; Kafka must have everything before it. `reader`: the slot's
+    reader at the request. `start`: the end of the table's topic. `token`: identifies the snapshot's
+    marker, a logical message of the source from the offset `messages` on; empty when there is no marker.
     """
 
     why: str = ""
@@ -113,7 +112,7 @@ class Table:
     rows_stamp: RowsStamp
     key: tuple[str, ...] | None = None
     is_partition: bool = False
-    #: Why its rows cannot be captured, as `HIDDEN` has it; empty when they can.
+    #: A key of `HIDDEN`: why the rows cannot be captured; empty when they can.
     hidden: str = ""
 
     @property
@@ -122,7 +121,7 @@ class Table:
         return f"{self.schema}.{self.name}"
 
     def condition(self, token: UUID | None) -> dict[str, str] | None:
-        """Return the query of a snapshot that tells what it has seen by `token`; None without one."""
+        """Return the query of a snapshot that emits its marker with `token`; None without a token."""
         if token is None:
             return None
         columns = {column.name: column.generated for column in self.columns}
@@ -133,27 +132,27 @@ class Table:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceState:
-    """A source at one moment."""
+    """The observed state of a source at one moment."""
 
-    #: Where its WAL ended before the tables were looked at.
+    #: The end of its WAL before the tables were read.
     lsn: str
-    #: Where it ended after that.
+    #: The end of its WAL after the tables were read.
     tables_lsn: str
-    #: All transactions with ids below the first have ended then; none had one from the second on.
+    #: All transactions with ids below `ended` have ended; none had an id of `begun` or higher.
     ended: int = 0
     begun: int = 0
     tables: tuple[Table, ...] = ()
     slot: Slot | None = None
     #: Why the source cannot be captured; empty when it can.
     unprepared: str = ""
-    #: Whether a schema is not there: it may be back later, by another name meanwhile.
+    #: Whether a schema is missing: it may have been renamed, and may return later.
     lacks_schema: bool = False
-    #: Names of tables that stay out and why.
+    #: Excluded tables, each with its reason.
     left_out: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def captured(self) -> dict[str, Table]:
-        """Return the tables of which changes are told by their own names, by full name."""
+        """Return the captured tables whose changes have their own name (not a root's), by full name."""
         return {
             table.full_name: table
             for table in self.tables
@@ -163,7 +162,7 @@ class SourceState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """How a source is, for people."""
+    """The status of a source as operators see it."""
 
     state: State
     reason: str = ""
@@ -171,48 +170,49 @@ class Shown:
     source_state: SourceState | None = None
     readers: Readers = field(default_factory=Readers)
     suspended: int = 0
-    #: For how long landed changes wait for the modeler, in seconds.
+    #: Seconds for which landed changes have waited for the merger.
     unmerged_s: float = 0.0
 
     @property
     def news(self) -> str:
-        """Return what the log says of it once: an amount that grows from look to look is no news."""
+        """Return the text that the log reports once: amounts that grow from poll to poll are left out."""
         return f"{self.state} {_AMOUNT.sub('', self.reason)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredState:
-    """What is kept of a source: since when it is out of sync, what is asked, what its tables were."""
+    """The stored state of a source: gaps, requests, and its tables at the last poll."""
 
     out_of_sync_lsn: str | None = None
     out_of_sync_at: datetime | None = None
     out_of_sync_why: str | None = None
     resync_wanted_at: datetime | None = None
-    #: By full name: the tables' stamps at the last look; None before the first.
+    #: The tables' fingerprints at the last poll, by full name; None before the first.
     tables: Mapping[str, RowsStamp] | None = None
-    #: Tables that must be read again, and why.
+    #: Tables to re-snapshot, each with its reason.
     resnapshots: Mapping[str, Resnapshot] = field(default_factory=dict)
-    #: Who read the slot at the last look.
+    #: The readers of the slot at the last poll.
     readers: Readers = field(default_factory=Readers)
     #: Whether the source's first snapshot is over, and whether its slot was observed since that began.
     streams: bool = False
     had_slot: bool = False
-    #: How many tables are held, and of others that have changes to merge the next offset, by landing table.
+    #: The number of suspended tables, and the next offset of other tables with changes to merge, by landing
+    #: table.
     suspended: int = 0
     behind: Mapping[str, int] = field(default_factory=dict)
 
     def is_another(self, table: Table) -> bool:
-        """Whether a table was dropped, and another one has its name since the last look."""
+        """Return whether another table has had the table's name since the last poll."""
         before = (self.tables or {}).get(table.full_name)
         return before is not None and before.oid != table.oid
 
 
 def left_out(tables: Iterable[Table], source: Source) -> dict[str, str]:
-    """Return the tables that would fail the whole source, by full name, each with its reason.
+    """Return the excluded tables, which would fail the whole source, by full name, each with its reason.
 
-    Kafka takes `.` and `_` in topics for the same. Debezium refuses columns that differ by case, before it
-    looks whether the table is excluded. Its driver opens the cursors that a row names, which ends a snapshot.
-    Where it cannot say that a value was left alone, it says NULL.
+    Kafka treats `.` and `_` in topics as the same. Debezium rejects columns that differ by case before it
+    checks whether the table is excluded. Its driver opens the cursors that a row names, which ends a
+    snapshot. Debezium sends NULL where it cannot mark a value as unchanged.
     """
     found = {
         name: f"two tables of different schemas are told as {name}: rename one"

@@ -1,7 +1,7 @@
-"""What the agent keeps in the database that a source is published to: its state, and the tables' history.
+"""The agent's tables in the database that a source is published to: its state, and the tables' history.
 
-Owns psycopg2 for those databases. The modeler reads the history, `onramp.source_tables`; the tables in
-`onramp_agent` are the agent's alone.
+Owns psycopg2 for those databases. The merger reads the history, `onramp.source_tables`; the agent alone uses
+the tables in `onramp_agent`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,14 +29,14 @@ from shared.postgres.connect import connect as opened
 from shared.postgres.failures import NO_SUCH_DATABASE, failure
 
 _OPTIONS: Final = "-c search_path=pg_catalog,pg_temp -c statement_timeout=10000 -c lock_timeout=5000"
-#: What messages call it: its DSN is in none.
+#: The database's name in messages, which never have its DSN.
 _NAME: Final = "the database that it is published to"
 _STATE: Final = """
     SELECT out_of_sync_lsn::text, out_of_sync_at, out_of_sync_why, resync_wanted_at, tables, resnapshots,
            slot_reader, own_lsn::text, streams, coalesce(confirmed_lsn > '0/0', false)
     FROM onramp_agent.sources WHERE source = %s
 """
-#: Of the session: it ends with that.
+#: The lock belongs to the session and ends with it.
 _WATCH: Final = "SELECT pg_try_advisory_lock(hashtextextended('onramp_agent ' || %s, 0))"
 _ADD: Final = """
     INSERT INTO onramp_agent.sources (source, dsn_env, state) VALUES (%s, %s, 'starting')
@@ -59,8 +59,8 @@ _HEAL: Final = """
         streams = false
     WHERE source = %s
 """
-#: Of each table whether it is held, and where its next merge begins if more has landed.  A table that waits
-#: for the rest of a snapshot is not behind.
+#: For each table: whether it is suspended, and the offset of its next merge if more has landed.  A table that
+#: waits for the rest of a snapshot is not behind.
 _MERGED: Final = """
     SELECT m.landing, m.reason IS NOT NULL, m.next_offset, NOT m.awaits_snapshot AND EXISTS (
         SELECT FROM onramp.totals t JOIN onramp.ledger l USING (topic_id, partition)
@@ -79,7 +79,7 @@ _RECORD: Final = """
 
 
 class StateStoreError(Exception):
-    """The database that the source is published to cannot be used; the text says why, without its DSN."""
+    """A request to the published database failed; the text gives the reason, without its DSN."""
 
 
 class StateStore:
@@ -91,13 +91,13 @@ class StateStore:
         self._kept = KeptConnection(_NAME, dsn, partial(prepared, dsn))
 
     def watch(self) -> bool:
-        """Whether this agent watches over the source: of several one does, until its session ends."""
+        """Return whether this agent watches the source: one agent at a time does, until its session ends."""
         with self._transaction() as cursor:
             cursor.execute(_WATCH, (self._source,))
             return bool(cursor.fetchone()[0])
 
     def read(self) -> StoredState:
-        """Return what is kept."""
+        """Return the stored state."""
         with self._transaction() as cursor:
             cursor.execute(_ADD, (self._source, self._dsn_env))
             cursor.execute(_STATE, (self._source,))
@@ -119,7 +119,7 @@ class StateStore:
         )
 
     def show(self, shown: Shown) -> None:
-        """Write how the source is, also of one that was never reached."""
+        """Store the source's status, also of a source that was never reached."""
         slot = shown.source_state.slot if shown.source_state else None
         values = (
             shown.state,
@@ -141,15 +141,15 @@ class StateStore:
                 cursor.execute(_SHOW, values)
 
     def mark_out_of_sync(self, gap: Gap) -> None:
-        """Keep since where changes are missing; the first mark stays until a resync."""
+        """Store the start of the gap; the first mark remains until a resync."""
         with self._transaction() as cursor:
             cursor.execute(_MARK, (gap.lsn, gap.why, gap.starts_again, self._source))
 
     def heal(self, ends: Mapping[tuple[str, str], End]) -> None:
-        """Forget that changes are missing: everything is read again from `ends`, the topics' ends by table.
+        """Clear the gap: everything is re-snapshotted from `ends`, the topics' ends by table.
 
-        There public tables begin empty, once their new rows have landed: of a table that has no rows any more
-        a snapshot says nothing.
+        Public tables are emptied there, once their new rows have landed: a snapshot has no event for
+        a table without rows.
         """
         with self._transaction() as cursor:
             resnapshots_sql.begin_again(cursor, self._source, ends)
@@ -164,9 +164,9 @@ class StateStore:
     def record(
         self, source_state: SourceState, changed: Sequence[Table], dropped: Sequence[tuple[str, str]]
     ) -> None:
-        """Add what changed to the history, dated, with where the source's WAL was."""
+        """Add catalogue changes to the history, with the time and the LSN."""
         with self._transaction() as cursor:
-            # First: one that was dropped and made again is both.
+            # Dropped first: a table that was dropped and created again is in both lists.
             for schema, name in dropped:
                 cursor.execute(_RECORD, (self._source, schema, name, source_state.lsn, "[]", None, True))
             for table in changed:
@@ -176,7 +176,7 @@ class StateStore:
                 cursor.execute(_RECORD, entry)
 
     def save_tables(self, tables: Mapping[str, RowsStamp], resnapshots: Mapping[str, Resnapshot]) -> None:
-        """Keep what the tables' rows are now, and which of them must be read again for it."""
+        """Store the tables' fingerprints, and the tables to re-snapshot."""
         documents = {name: asdict(each) for name, each in resnapshots.items()}
         with self._transaction() as cursor:
             cursor.execute(
@@ -185,7 +185,7 @@ class StateStore:
             )
 
     def save_streams(self, *, streams: bool, ends: Mapping[tuple[str, str], End]) -> None:
-        """Keep whether the source's first snapshot is over, and by table the `ends` of the topics by then."""
+        """Store whether the source's first snapshot is over, and the `ends` of the topics then, by table."""
         with self._transaction() as cursor:
             cursor.execute(
                 "UPDATE onramp_agent.sources SET streams = %s WHERE source = %s", (streams, self._source)
@@ -193,35 +193,36 @@ class StateStore:
             resnapshots_sql.note_snapshots_end(cursor, self._source, ends)
 
     def has_snapshots_end(self, table: tuple[str, str], start: int) -> tuple[bool, int]:
-        """Whether a snapshot's last row of `table` landed at `start` or later, and where to look next."""
+        """Return whether a snapshot's last row landed from `start` on, and the next offset to search."""
         with self._transaction() as cursor:
             return resnapshots_sql.has_end(cursor, (self._source, *table), start)
 
     def save_requests(self, asked: Sequence[RequestedSnapshot]) -> None:
-        """Keep which snapshots tell what they have seen."""
+        """Store requests of snapshots that emit a marker."""
         with self._transaction() as cursor:
             resnapshots_sql.insert_requests(cursor, self._source, asked)
 
     def save_markers(self, told: Sequence[Marker]) -> None:
-        """Keep what snapshots have seen."""
+        """Store the markers of snapshots."""
         with self._transaction() as cursor:
             resnapshots_sql.save_markers(cursor, self._source, told)
 
     def had_rows(self, token: str) -> bool | None:
-        """Whether the snapshot of a token has seen rows; None while it is not known what it has seen."""
+        """Return whether the snapshot of a token had rows; None until its marker is stored."""
         with self._transaction() as cursor:
             return resnapshots_sql.had_rows(cursor, self._source, token)
 
     def empty(self, table: tuple[str, str], start: int, token: str = "") -> bool:
-        """Have the public table begin empty at `start`, and be made of the changes behind it.
+        """Empty the public table at `start`, and rebuild it from the changes after it.
 
-        Of a token's snapshot: of those that it has not seen.  Returns whether they are there.
+        With a token, changes that its snapshot includes are skipped.  Returns whether the changes are
+        in landing.
         """
         with self._transaction() as cursor:
             return resnapshots_sql.empty(cursor, self._source, table, start, token)
 
     def forget(self) -> None:
-        """Remove what is kept of a source that is no more; its history stays."""
+        """Delete the stored state of a removed source; its history remains."""
         with self._transaction() as cursor:
             cursor.execute("DELETE FROM onramp_agent.sources WHERE source = %s", (self._source,))
             resnapshots_sql.forget(cursor, self._source)
@@ -243,7 +244,7 @@ class StateStore:
 
 @contextmanager
 def asking(dsn: str) -> Iterator[cursor]:
-    """Run the block as a transaction in a database as it is.  Raises `StateStoreError`."""
+    """Run the block as a transaction, without migrating the database.  Raises `StateStoreError`."""
     with translated(), answering(_NAME, dsn, partial(connect, dsn)) as conn, conn, conn.cursor() as cur:
         yield cur
 
@@ -254,7 +255,7 @@ def connect(dsn: str) -> connection:
 
 
 def prepared(dsn: str) -> connection:
-    """Open a connection to a database whose schema of the agent is up to date."""
+    """Open a connection to a database whose agent schema is up to date."""
     conn = connect(dsn)
     try:
         migrate(conn, "that the source is published to")
@@ -265,7 +266,7 @@ def prepared(dsn: str) -> connection:
 
 
 def sources_in(dsn: str) -> dict[str, str]:
-    """Return the sources kept in a database, each with the variable of its DSN. Raises `StateStoreError`."""
+    """Return the sources stored in a database, with the variable of each DSN. Raises `StateStoreError`."""
     with translated(), answering(_NAME, dsn, partial(prepared, dsn)) as conn, conn, conn.cursor() as cursor:
         cursor.execute("SELECT source, dsn_env FROM onramp_agent.sources")
         return dict(cursor.fetchall())
@@ -273,7 +274,7 @@ def sources_in(dsn: str) -> dict[str, str]:
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Raise the driver's errors as `StateStoreError`, without what could repeat a DSN."""
+    """Raise the driver's errors as `StateStoreError`, without texts that could repeat a DSN."""
     try:
         yield
     except InfrastructureError as error:

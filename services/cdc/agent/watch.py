@@ -1,4 +1,4 @@
-"""A thread for each source, so that one that hangs holds up no other; they follow the registry."""
+"""Runs one thread for each source, so that a blocked one delays no other, and follows the registry."""
 
 import logging
 import threading
@@ -20,21 +20,21 @@ from shared.registry.sources import Source
 log = logging.getLogger(__name__)
 
 _REGISTRY_SECONDS: Final = 1.0
-#: Between two reports of a source that is not followed: `onramp sources list` takes an older one for silence.
+#: Seconds between reports of a source that is not watched: `onramp sources list` treats older ones as stale.
 _REPORT_SECONDS: Final = 10.0
-#: States that are no news for whoever is on call.
+#: States that are logged without an error.
 _EXPECTED: Final = (State.STREAMING, State.STARTING, State.STANDBY)
 _LOST: Final = (
     "the registry does not name it, and no change removed it: apply the registry's file again, or add the "
     "source and remove it"
 )
 
-#: Constructs the look at a source: of its name, what the registry says of it, and its DSN.
+#: Constructs the reconciler of a source from its name, its registry entry and its DSN.
 MakeReconciler = Callable[[str, Source, str], SourceReconciler]
 
 
 class _Watched:
-    """A source that is looked at in a thread of its own, until it is stopped or removed."""
+    """A source that a thread of its own polls until it is stopped or removed."""
 
     def __init__(
         self, name: str, source: Source, reconciler: SourceReconciler, show: Callable[[Shown], None]
@@ -48,7 +48,7 @@ class _Watched:
         self._thread = threading.Thread(target=self._run, name=f"source-{name}", daemon=True)
         self.shown: Shown | None = None
         self.poll_seconds = 1.0
-        #: By which it is reached.
+        #: The DSN of the source.
         self.dsn = ""
 
     def start(self, poll_seconds: float) -> None:
@@ -56,13 +56,13 @@ class _Watched:
         self._thread.start()
 
     def said(self) -> dict[str, str]:
-        """Return its state and the reason, for people."""
+        """Return the state and its reason."""
         if self.shown is None:
             return {"state": State.STARTING, "reason": "it was not looked at yet"}
         return {"state": self.shown.state, "reason": self.shown.reason}
 
     def remove(self) -> None:
-        """Have it removed, which takes some looks, and then end."""
+        """Start the removal, which takes several polls and then ends the thread."""
         self._removing = True
 
     def stop(self) -> None:
@@ -115,7 +115,7 @@ class _Watched:
 
 
 class Watch:
-    """Follows the registry: sources that are named are watched, others removed."""
+    """Follows the registry: named sources are watched, removed sources are cleaned up."""
 
     def __init__(
         self,
@@ -137,7 +137,7 @@ class Watch:
         self._wrong: dict[str, str] = {}
         self._report_at: dict[str, float] = {}
         self._has_followed = False
-        #: Databases that were not yet asked for sources that nobody names any more, and why.
+        #: Databases whose stored sources were not read yet, each with the last error.
         self._unasked = dict.fromkeys(databases, "")
         self._stopping = threading.Event()
 
@@ -153,7 +153,7 @@ class Watch:
             watched.join(seconds=10)
 
     def stop(self) -> None:
-        """End: sources are left as they are, Kafka Connect goes on."""
+        """Stop the threads: sources stay as they are, and Kafka Connect continues."""
         self._stopping.set()
 
     def states(self) -> dict[str, dict[str, str]]:
@@ -163,7 +163,7 @@ class Watch:
 
     @property
     def is_ready(self) -> bool:
-        """Whether the registry was read and all its sources flow, or another agent watches over them.
+        """Return whether the registry was read and each of its sources is streaming or on standby.
 
         A rollout waits for a standby before it ends the other agent.
         """
@@ -171,7 +171,7 @@ class Watch:
         return self._has_followed and all(state in (State.STREAMING, State.STANDBY) for state in states)
 
     def follow(self) -> None:
-        """Watch what the registry names now, and have removed what a change took out of it.
+        """Watch the sources that the registry names, and remove those that a registry change removed.
 
         A source that is missing without such a change stays: the registry's topic may be lost.
         """
@@ -192,14 +192,14 @@ class Watch:
             elif name not in named:
                 self._remove(name, watched)
             elif not watched.is_removing and self._is_another(named[name], watched):
-                watched.stop()  # it begins again, as it is named now, when it has ended
+                watched.stop()  # the source starts again with its new entry once the thread has ended
         for name, source in named.items():
             if name not in self._watched:
                 self._begin(name, source)
         self._has_followed = True
 
     def _is_another(self, source: Source, watched: _Watched) -> bool:
-        """Whether the registry's entry, or the DSN, is another one now."""
+        """Return whether the registry's entry or the DSN has changed."""
         return source != watched.source or self._dsns.find(source.dsn_env) not in ("", watched.dsn)
 
     def _remove(self, name: str, watched: _Watched) -> None:
@@ -237,7 +237,7 @@ class Watch:
             self._report(name, source, why)
 
     def _report(self, name: str, source: Source, why: str) -> None:
-        """Report a source that is not followed where `onramp sources list` reads."""
+        """Report a source that is not watched in the database that `onramp sources list` reads."""
         self._report_at[name] = monotonic() + _REPORT_SECONDS
         dsns = self._databases
         dsn = dsns.get(source.database or "") or next(iter(dsns.values()), "")
@@ -250,7 +250,7 @@ class Watch:
             log.warning("a source cannot be reported", extra={"source": name, "reason": str(error)})
 
     def _remove_unnamed(self, named: Mapping[str, Source]) -> None:
-        """Remove sources that were removed while no agent ran; a database that is out is asked later."""
+        """Remove sources that were removed while no agent ran; an unreachable database is retried later."""
         for database, said in list(self._unasked.items()):
             try:
                 stored_sources = sources_in(self._databases[database])

@@ -1,1 +1,1 @@
-"""Which tables must be read again, by what is seen of the catalogue, and what a snapshot tells of itself."""
+"""Detects tables that need a re-snapshot from the source's catalogue, and reads snapshot markers."""

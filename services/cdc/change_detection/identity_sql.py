@@ -1,7 +1,8 @@
-"""By which columns a table's row is told, as SQL: those of its replica identity, else of its primary key.
+"""The columns that identify a table's row, as SQL: its replica identity, else its primary key.
 
-Each is a query over a row of `pg_class`, which `alias` names.  A key that is checked at the end of a
-transaction tells no row: two have it meanwhile.  Nor does one that not all partitions have, or an INCLUDE.
+Each query is over a row of `pg_class`, which `alias` names.  A deferrable key does not identify a row,
+because two rows can have it during a transaction.  Neither does a key that some partitions lack, or an
+INCLUDE column.
 """
 
 from typing import Final
@@ -18,17 +19,17 @@ _OF_COLUMNS: Final = """(
 
 
 def names(alias: str) -> str:
-    """Return what gives the columns' names in the key's order; NULL without a key."""
+    """Return SQL for the columns' names in the key's order; NULL without a key."""
     what = _OF_COLUMNS.format(what="array_agg(a.attname::text ORDER BY k.place)")
     return _OF_INDEX.format(what=what, alias=alias)
 
 
 def numbers(alias: str) -> str:
-    """Return what gives the columns' numbers in the key's order, as one text; NULL without a key."""
+    """Return SQL for the columns' numbers in the key's order, as one text; NULL without a key."""
     what = _OF_COLUMNS.format(what="string_agg(k.attnum::text, ' ' ORDER BY k.place)")
     return _OF_INDEX.format(what=what, alias=alias)
 
 
 def lacks(alias: str) -> str:
-    """Return the condition that its rows can be inserted alone once they are published."""
+    """Return the condition that a published table without a key accepts only inserts."""
     return f"({alias}.relreplident = 'n' OR ({alias}.relreplident <> 'f' AND ({names(alias)}) IS NULL))"

@@ -1,36 +1,36 @@
-"""A cheap indicator of changes in a source's catalogue: while it is the same, so are the tables.
+"""A cheap indicator of changes in a source's catalogue: while it is unchanged, so are the tables.
 
-The query for the tables (`tables_sql`) costs the source's own server 0.1 ms for each table, the indicator
-4 us.  Each version of an entry of the catalogue has the id of the transaction that wrote it (`xmin`): the
-number of entries and the sum of their ids differ after whatever adds, alters or drops one.  An unrelated
-change may make them differ too: then the tables are read, and the comparison decides.
+The query for the tables (`tables_sql`) costs the source's server 0.1 ms per table, the indicator 4 us.  Each
+version of a catalogue entry has the id of the transaction that wrote it (`xmin`). Adding, altering or
+dropping an entry changes the number of entries or the sum of their ids.  An unrelated change may change them
+too: then the tables are read and compared.
 """
 
 from typing import Final
 
-#: No cast makes an id a number; its age is one, and grows with that of any other.
+#: A transaction id has no cast to a number; its age is one, and grows like that of every other id.
 _SUM: Final = "concat(count(*), '/', sum(age({alias}.xmin)) - count(*) * age('3'::xid))"
 
 
 def _of(entries: str, alias: str) -> str:
-    """Return the indicator of entries of a catalogue."""
+    """Return the indicator of a catalogue's entries."""
     return f"(SELECT {_SUM.format(alias=alias)} FROM {entries})"  # noqa: S608 - our own words
 
 
-#: Tables of the schemas and partitions of all, which may be in others; and composite types.
+#: Tables of the schemas, all partitions (which may be in other schemas), and composite types.
 _RELATIONS: Final = f"""
     SELECT {_SUM.format(alias="c")} AS indicator, array_agg(c.oid) AS oids FROM pg_class c
     WHERE c.relpersistence <> 't' AND (c.relkind = 'c' OR (c.relkind IN ('r', 'p', 'f') AND (c.relispartition
         OR c.relnamespace = ANY (ARRAY(SELECT oid FROM pg_namespace WHERE nspname = ANY (%(schemas)s))))))
 """  # noqa: S608 - our own words
-#: By index: a scan of all columns of the database costs as much for 50 tables as for all.
+#: An index scan: a scan of all columns of the database costs as much for 50 tables as for all.
 _AMONG: Final = "= ANY ((SELECT oids FROM relations)::oid[])"
 _PUBLISHED: Final = """
     SELECT string_agg(concat_ws('/', p.oid, p.xmin, s.oid, s.xmin, r.oid, r.xmin), ',' ORDER BY s.oid, r.oid)
     FROM pg_publication p LEFT JOIN pg_publication_namespace s ON s.pnpubid = p.oid
     LEFT JOIN pg_publication_rel r ON r.prpubid = p.oid WHERE p.pubname = %(publication)s
 """
-#: One text.  Types are without arrays and without those of tables, which each temporary table has too.
+#: One text.  Types exclude arrays and the row types of tables, which temporary tables also have.
 INDICATOR: Final = f"""
     WITH relations AS MATERIALIZED ({_RELATIONS})
     SELECT concat_ws(' ', (SELECT indicator FROM relations),

@@ -1,4 +1,4 @@
-"""What is kept of snapshots that were asked for: where they may begin, what they have seen, their ends."""
+"""Requested snapshots in the published database: their starts, their markers and their ends."""
 
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
@@ -11,8 +11,8 @@ from services.cdc.change_detection.snapshot_marker import Marker
 from services.cdc.change_detection.topic_generation_sql import End, follow, has_landed, know
 from shared import change_table
 
-#: Each row is looked at once, and so many at a time: one that waited behind a lock is missed, and its table
-#: is read twice then.
+#: Each row is read once, in pages of this size.  A row that waited behind a lock is missed, and its table is
+#: re-snapshotted twice.
 _END: Final = sql.SQL("""
     SELECT coalesce(bool_or(change ->> 'op' = 'r'
                AND change #>> '{{source,snapshot}}' IN ('last', 'last_in_data_collection')), false),
@@ -22,13 +22,13 @@ _END: Final = sql.SQL("""
 _INSERT_REQUEST: Final = """
     INSERT INTO onramp.source_resnapshots (source, schema_name, table_name, start, token) VALUES %s
 """
-#: Of a signal that was taken twice the later one's rows have the last word.
+#: When a signal was executed twice, the later snapshot's marker wins.
 _TOLD: Final = """
     UPDATE onramp.source_resnapshots SET seen = %s, lsn = %s, has_rows = %s
     WHERE source = %s AND token = %s AND (lsn IS NULL OR lsn < %s)
 """
 _HAD_ROWS: Final = "SELECT has_rows FROM onramp.source_resnapshots WHERE source = %s AND token = %s"
-#: Whether changes from there on are no more in landing.
+#: Whether changes from `start` on have been trimmed from landing.
 _IS_TRIMMED: Final = """
     SELECT coalesce(trimmed_to, 0) > %(start)s FROM onramp.table_settings
     WHERE source = %(source)s AND schema_name = %(schema)s AND table_name = %(table)s FOR UPDATE
@@ -56,7 +56,7 @@ _FORGET: Final = "DELETE FROM onramp.source_resnapshots WHERE source = %s"
 
 
 class RequestedSnapshot(NamedTuple):
-    """A snapshot of a table that was asked for: from which offset of its topic on rows may be of it."""
+    """A requested snapshot of a table; its rows begin at the offset `start` of the table's topic or later."""
 
     schema: str
     table: str
@@ -65,7 +65,7 @@ class RequestedSnapshot(NamedTuple):
 
 
 def has_end(cur: cursor, table: tuple[str, str, str], start: int) -> tuple[bool, int]:
-    """Whether a snapshot's last row of `table` landed at `start` or later, and where to look next."""
+    """Return whether a snapshot's last row landed from `start` on, and the next offset to search."""
     if not has_landed(cur, table):
         return False, start
     cur.execute(_END.format(sql.Identifier(change_table.SCHEMA, change_table.name_of(*table))), (start,))
@@ -74,28 +74,28 @@ def has_end(cur: cursor, table: tuple[str, str, str], start: int) -> tuple[bool,
 
 
 def insert_requests(cur: cursor, source: str, asked: Iterable[RequestedSnapshot]) -> None:
-    """Note which snapshots tell what they have seen."""
+    """Store requests of snapshots that emit a marker."""
     execute_values(cur, _INSERT_REQUEST, [(source, *each) for each in asked])
 
 
 def save_markers(cur: cursor, source: str, told: Iterable[Marker]) -> None:
-    """Note what snapshots have seen."""
+    """Store the markers of snapshots."""
     for token, seen, lsn, has_rows in told:
         cur.execute(_TOLD, (seen, lsn, has_rows, source, str(token), lsn))
 
 
 def had_rows(cur: cursor, source: str, token: str) -> bool | None:
-    """Whether the snapshot of a token has seen rows; None while it is not known what it has seen."""
+    """Return whether the snapshot of a token had rows; None until its marker is stored."""
     cur.execute(_HAD_ROWS, (source, token))
     (found,) = cur.fetchone() or (None,)
     return None if found is None else bool(found)
 
 
 def empty(cur: cursor, source: str, table: tuple[str, str], start: int, token: str) -> bool:
-    """Have the public table begin empty at `start` of its topic, and be made of the changes behind it.
+    """Empty the public table at `start` of its topic, and rebuild it from the changes after it.
 
-    Without those that the snapshot of `token` has seen, if that is not empty.  Returns whether it does: not
-    where those changes are trimmed from landing.
+    With a `token`, changes that its snapshot includes are skipped.  Returns False when those changes have
+    been trimmed from landing.
     """
     know(cur, (source, *table))
     names = {"source": source, "schema": table[0], "table": table[1], "start": start}
@@ -107,7 +107,7 @@ def empty(cur: cursor, source: str, table: tuple[str, str], start: int, token: s
 
 
 def begin_again(cur: cursor, source: str, ends: Mapping[tuple[str, str], End]) -> None:
-    """Have public tables begin empty at `ends`, by table: a first snapshot reads everything.
+    """Empty public tables at `ends`, by table: a first snapshot follows.
 
     They keep their rows until that snapshot, or the note of its end, has landed.
     """
@@ -119,11 +119,11 @@ def begin_again(cur: cursor, source: str, ends: Mapping[tuple[str, str], End]) -
 
 
 def note_snapshots_end(cur: cursor, source: str, ends: Mapping[tuple[str, str], End]) -> None:
-    """Note that a first snapshot is over: its rows are on the topics up to `ends`, by table."""
+    """Store the end of a first snapshot: its rows are on the topics up to `ends`, by table."""
     for table, end in ends.items():
         cur.execute(_SNAPSHOT_ENDED, (end.offset, source, *table))
 
 
 def forget(cur: cursor, source: str) -> None:
-    """Forget what was asked for: the source's next snapshot is a first one."""
+    """Delete the requests: the source's next snapshot is a first one."""
     cur.execute(_FORGET, (source,))

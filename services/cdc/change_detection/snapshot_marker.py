@@ -1,9 +1,8 @@
-"""What a snapshot has seen, told by the query that reads its table: as a message in the source's log.
+"""The marker of a snapshot: a message in the source's log that says which transactions its rows include.
 
-A blocking snapshot runs a query of ours where it is asked to.  Ours emits a message, which the connector
-sends to Kafka, as all messages of the log, once it goes on there.  What it says is of the very snapshot that
-the rows are of.  These have nothing that would tell one snapshot from another: what was asked for last before
-them is theirs.
+A blocking snapshot runs a query that the signal may set.  The agent's query emits a logical message, which
+the connector sends to Kafka once it continues with the log.  The message describes the same database snapshot
+as the rows.  The rows themselves carry no snapshot id: they belong to the last request before them.
 """
 
 import logging
@@ -18,9 +17,9 @@ from shared.postgres.quoting import identifier
 
 log = logging.getLogger(__name__)
 
-#: Of messages that are meant for the agent; heartbeats have another.
+#: The prefix of the agent's messages; heartbeats have another.
 PREFIX: Final = "onramp.snapshot"
-#: Divides by zero where the columns are not those that it reads: the task fails, and it is asked for again.
+#: The division by zero makes the task fail when the columns have changed; the agent requests it again.
 _SELECT: Final = """\
 SELECT {columns} FROM {table} WHERE (SELECT pg_catalog.pg_logical_emit_message(false, '{prefix}', \
 pg_catalog.jsonb_build_object('token', {token}, 'rows', EXISTS (SELECT FROM {table}), \
@@ -30,15 +29,15 @@ AND (SELECT 1 / (pg_catalog.array_agg(attname::text ORDER BY attnum) = {all})::i
 FROM pg_catalog.pg_attribute WHERE attrelid = {oid} AND attnum > 0 AND NOT attisdropped) = 1"""
 
 
-#: Names that are regular expressions of Java for certain; of others some are.
+#: Names that are certainly valid Java regular expressions; some other names are valid too.
 _SIMPLE_NAME: Final = re.compile(r"(?:(?:[^\\()\[{*+?|^]|\\\W|\(\w+\)|\[\w+\])[*+?]?|[|^])*")
-#: As Postgres writes them.
+#: The text format of Postgres.
 _SEEN: Final = re.compile(r"[0-9]+:[0-9]+:[0-9,]*")
 _LSN: Final = re.compile(r"[0-9A-F]{1,8}/[0-9A-F]{1,8}")
 
 
 class Marker(NamedTuple):
-    """What the snapshot of a token has seen, as Postgres writes it, and the log's position behind that."""
+    """The marker of a snapshot: its pg_snapshot, and a position in the log behind all of that."""
 
     token: UUID
     seen: str
@@ -47,10 +46,10 @@ class Marker(NamedTuple):
 
 
 def takes(name: str) -> bool:
-    """Whether Debezium takes a condition for a table of this name.
+    """Return whether Debezium accepts a condition for a table of this name.
 
-    It reads the name as a regular expression of Java before it takes it as a name: of one that is none it
-    would not read the table.
+    Debezium reads the name as a Java regular expression before it compares it as a name. It would skip a
+    table whose name is not a valid expression.
     """
     return _SIMPLE_NAME.fullmatch(name) is not None
 
@@ -58,14 +57,14 @@ def takes(name: str) -> bool:
 def condition(
     token: UUID, *, oid: int, schema: str, name: str, columns: Mapping[str, bool]
 ) -> dict[str, str]:
-    """Return by what a signal has a table be read so that its snapshot tells what it has seen.
+    """Return the condition of a signal that makes the table's snapshot emit its marker.
 
-    `columns`: all of them in their order, and whether each is generated.
+    `columns`: all columns in their order, and whether each is generated.
     """
-    # With the database in front Debezium takes it for no table that it knows, and says nothing.
+    # With the database in front Debezium would not recognise the table, and would report nothing.
     table = f"{identifier(schema)}.{identifier(name)}"
     select = _SELECT.format(
-        # A snapshot would carry generated ones, and the connector does not know them.
+        # A snapshot would include generated columns, which the connector does not know.
         columns=", ".join(identifier(column) for column, generated in columns.items() if not generated),
         table=table,
         prefix=PREFIX,
@@ -77,9 +76,9 @@ def condition(
 
 
 def told(values: Iterable[bytes | None]) -> list[Marker]:
-    """Return what records of a source's messages tell.
+    """Return the markers among a source's logical messages.
 
-    Everybody may emit messages there: what is not as ours are is passed over.
+    Any program may emit messages with that prefix: malformed ones are skipped.
     """
     found: list[Marker] = []
     for value in values:

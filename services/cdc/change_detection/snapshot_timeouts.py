@@ -1,8 +1,8 @@
-"""Snapshots that were asked for and have failed: the connector warns, goes on with the log and tells nobody.
+"""Requested snapshots that have failed: the connector warns, continues with the log and sends no event.
 
-While it takes one the connector stands still in the log.  So one that has gone on since, and all of whose
-records have landed without the last row, does not take it any more.  Of several it takes one after the other,
-and goes on for a moment between two: when one comes the others wait from the beginning.
+A connector does not advance in the log during a snapshot.  A snapshot has failed if the connector has
+advanced since, and all of the topic's records have landed without the last row.  Several snapshots run one
+after the other, and the connector advances between two: when one lands, the waits of the others restart.
 """
 
 from collections import Counter
@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Final
 
-#: Until a signal is taken for sure, and until one before it has landed; twice as long each time, for what
-#: fails again would fail on.
+#: Seconds until a signal has certainly been read, and until records before it have landed. The wait doubles
+#: with each failure, because the same failure is likely to repeat.
 _SECONDS: Final = 10.0
 _MAX_SECONDS: Final = 600.0
 
@@ -20,15 +20,15 @@ _MAX_SECONDS: Final = 600.0
 @dataclass(slots=True)
 class _Wait:
     since: float
-    #: Where the source's log ended so long after the asking.
+    #: The end of the source's log when the wait was over.
     log_end: int | None = None
-    #: Where the table's topic ended when the connector was past that, and when it was.
+    #: The end of the table's topic when the connector had passed `log_end`, and the time of that.
     topic_end: int | None = None
     passed: float = 0.0
 
 
 class SnapshotTimeouts:
-    """What is known of the snapshots that are waited for, by table and by where in its topic they begin."""
+    """The waits for pending snapshots, by table and by the offset where they begin."""
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self._clock = clock
@@ -44,10 +44,10 @@ class SnapshotTimeouts:
         landed: int,
         topic_end: Callable[[], int],
     ) -> bool:
-        """Whether a snapshot will not come any more, and is to be asked for again.
+        """Return whether a snapshot has failed and must be requested again.
 
-        `log_end`, `confirmed`: where the source's log ends, and up to where Kafka has it; `landed`: up to
-        where the table's topic was searched for the last row.
+        `log_end`, `confirmed`: the end of the source's log, and its position that Kafka has.
+        `landed`: the offset up to which the table's topic was searched for the last row.
         """
         asked = self._asked.setdefault(at, _Wait(self._clock()))
         wait = min(_SECONDS * 2 ** self._failed[at[0]], _MAX_SECONDS)
@@ -66,7 +66,7 @@ class SnapshotTimeouts:
         return True
 
     def is_done(self, at: tuple[str, int]) -> None:
-        """Forget a snapshot that has come; the others' turn may only come now."""
+        """Forget a snapshot that has landed, and restart the waits of the others."""
         self._asked.pop(at, None)
         del self._failed[at[0]]
         self._asked = {other: _Wait(self._clock()) for other in self._asked}

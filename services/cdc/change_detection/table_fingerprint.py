@@ -1,4 +1,4 @@
-"""What of a table changes when its rows change and no event says so: by that it is known to be read again."""
+"""The fingerprint of a table: catalogue values that differ after rows changed without an event."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -8,38 +8,38 @@ from typing import Any, Self
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowsStamp:
-    """What of a table changes when its rows change and nobody is told.
+    """Catalogue values of a table that differ after its rows changed without an event.
 
     Columns by number have the name, the type's oid, its modifier, and whether rows get a default.
     """
 
     oid: int
     columns: Mapping[str, Sequence[Any]] = field(default_factory=dict)
-    #: By number: those that are generated, which are not captured.
+    #: Generated columns by number; they are not captured.
     generated: Sequence[int] = ()
-    #: Names of columns that were dropped between two looks, and the numbers of all that were ever dropped.
+    #: Names of columns that were dropped between two polls, and the numbers of all columns ever dropped.
     gone: Sequence[str] = ()
     dropped: Sequence[int] = ()
-    #: Its file, its TOAST table (0: none), and whether the file of that, or of an index, was made right
-    #: behind its own: by these what rewrites it is told from TRUNCATE.
+    #: Its file, its TOAST table (0: none), and whether the file of that, or of an index, was created right
+    #: behind its own: these distinguish a rewrite from TRUNCATE.
     file: int = 0
     toast: int = 0
     is_truncated: bool = False
-    #: The columns, by number, that identify a row; empty without a key.
+    #: The numbers of the columns that identify a row; empty without a key.
     key: str | None = None
-    #: The versions of its publication and of its schema's entry there.
+    #: The versions of its publication and of its schema's entry in that publication.
     published: str | None = None
-    #: By oid: the values of the enumerations that its columns have, and the attributes of composites.
+    #: The values of its enumeration types and the attributes of its composite types, by oid.
     labels: Mapping[str, str] = field(default_factory=dict)
     partitions: Sequence[int] = ()
-    #: By oid: the file of each partition, another one after a TRUNCATE, and who has attached it.
+    #: The file of each partition, which TRUNCATE replaces, and the transaction that attached it, by oid.
     files: Mapping[str, str] = field(default_factory=dict)
-    #: Names of columns that rows of partitions have a default in.
+    #: Names of columns for which rows of partitions have a default.
     filled: Sequence[str] = ()
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> Self:
-        """Return the stamp that is kept as `document`; a later release's has fields that are not known."""
+        """Return the fingerprint that is stored as `document`, without unknown fields of later releases."""
         told = ((each.name, document.get(each.name)) for each in fields(cls))
         given: dict[str, Any] = {
             name: tuple(value) if isinstance(value, list) else value
@@ -49,27 +49,27 @@ class RowsStamp:
         return cls(**given)
 
     def after(self, before: "RowsStamp | None") -> "RowsStamp":
-        """Return it with what is known of the columns that the table had at the look before."""
+        """Return the fingerprint with the dropped columns that are known from the last poll."""
         if before is None or before.oid != self.oid:
             return self
         names, had = ({column[0] for column in of.columns.values()} for of in (self, before))
         return replace(self, gone=tuple(sorted({*before.gone, *had} - names)))
 
     def document(self) -> dict[str, Any]:
-        """Return it to be kept."""
+        """Return the JSON document to store."""
         return asdict(self)
 
 
 def why_again(
     before: RowsStamp | None, now: RowsStamp, has_rows: Callable[[int], bool], *, had_rows: bool = False
 ) -> str:
-    """Return why a table must be read again, or nothing.
+    """Return why a table must be re-snapshotted, or an empty text.
 
-    `has_rows` says so of a table's oid: of one that is new and empty the stream has everything.
+    `has_rows`: whether the table of an oid has rows; for a new and empty table the stream is complete.
     `had_rows`: whether changes of a table of this name were captured before.
     """
     if before is None or before.oid != now.oid:
-        # Renamed, moved into the schema, filled within the moment in which it was made, or excluded before.
+        # Renamed, moved into the schema, filled before its creation was captured, or excluded before.
         if had_rows:
             return "it is new here and may have other rows than the one before"
         return "it is new here and has rows" if has_rows(now.oid) else ""
@@ -106,15 +106,17 @@ def _of_files(before: RowsStamp, now: RowsStamp) -> Iterator[str]:
     if _is_rewritten(before, now):
         yield "ALTER TABLE has rewritten it"
     elif before.file != now.file and not now.is_truncated and set(now.columns) - set(before.columns):
-        # VACUUM FULL writes a default into the rows, and nothing tells of one that was dropped before it.
+        # VACUUM FULL writes a default into the rows, and the catalogue no longer has a default dropped
+        # before.
         yield "a new column of it may have had a default"
 
 
 def _is_rewritten(before: RowsStamp, now: RowsStamp) -> bool:
-    """Whether its rows may be others by ALTER TABLE (USING with the same type, SET UNLOGGED and back).
+    """Return whether ALTER TABLE may have changed rows (USING with the same type, SET UNLOGGED and back).
 
-    TRUNCATE is in the log.  It keeps the TOAST table, as VACUUM FULL does, and makes the files of a table and
-    of its first index one after the other; ALTER TABLE makes another TOAST table, and a type between the two.
+    TRUNCATE is in the log.  It keeps the TOAST table, as VACUUM FULL does, and creates the files of a
+    table and of its first index in direct succession. ALTER TABLE creates another TOAST table, and a type
+    between the two.
     """
     if not before.file or before.file == now.file:
         return False
@@ -127,7 +129,7 @@ def _of_identity(before: RowsStamp, now: RowsStamp) -> Iterator[str]:
     if before.published is not None and before.published != now.published:
         yield "its publication was changed"
     if before.key is not None and before.key != now.key:
-        yield "its key is another"  # what changes before delete by another one, nobody could find
+        yield "its key is another"  # a delete by another key would find no row
 
 
 def _of_types(before: RowsStamp, now: RowsStamp) -> Iterator[str]:

@@ -1,10 +1,10 @@
-"""The stamp of a table's rows in the source's catalogue, as SQL over `pg_class c`; it waits for no lock."""
+"""The fingerprint of a table in the source's catalogue, as SQL over `pg_class c`; it waits for no lock."""
 
 from typing import Final
 
 from services.cdc.change_detection import identity_sql
 
-#: Columns' types of the source's own, and all that they are made of.
+#: The source's own types of the columns, and the types that these consist of.
 _USED: Final = """
     SELECT a.atttypid AS oid FROM pg_attribute a
     WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND a.atttypid >= 12000
@@ -16,7 +16,7 @@ _USED: Final = """
                   WHERE p.attrelid = t.typrelid AND p.attnum > 0 AND NOT p.attisdropped) AS below (oid)
     WHERE below.oid >= 12000
 """
-#: Partitions of all levels.  pg_partition_tree would lock each, and wait for whoever rewrites one.
+#: Partitions of all levels.  pg_partition_tree would lock each of them, and wait for a rewrite.
 TREE: Final = """
     SELECT i.inhrelid AS oid, i.xmin AS attached FROM pg_inherits i
     WHERE i.inhparent = c.oid AND NOT i.inhdetachpending AND c.relkind = 'p'
@@ -33,14 +33,14 @@ _LABELS: Final = """
         FROM used JOIN pg_type t USING (oid) JOIN pg_attribute p ON p.attrelid = t.typrelid
         WHERE t.typtype = 'c' AND p.attnum > 0 AND NOT p.attisdropped GROUP BY 1) AS named
 """
-#: Another one after the publication was altered, or the schema was taken out of it and back.
+#: Differs after the publication was altered, or the schema was removed from it and added again.
 _PUBLISHED: Final = """
     SELECT concat_ws('/', p.oid, p.xmin, s.oid, s.xmin)
     FROM pg_publication p JOIN pg_publication_namespace s ON s.pnpubid = p.oid
     WHERE p.pubname = %(publication)s AND s.pnnspid = c.relnamespace
 """
-#: Of the partitions' own: which they are, their files, and columns of which rows have a default though the
-#: root knows of none any more.
+#: The partitions' own values: their oids, their files, and columns whose rows have a default that the root no
+#: longer has.
 _PARTITIONS: Final = """
     SELECT jsonb_build_object(
         'partitions', jsonb_agg(t.oid::int8 ORDER BY t.oid) FILTER (WHERE k.relkind <> 'p'),
@@ -49,7 +49,7 @@ _PARTITIONS: Final = """
                    WHERE a.atthasmissing AND a.attnum > 0))
     FROM tree t JOIN pg_class k ON k.oid = t.oid
 """
-#: What `stamps.RowsStamp.of` takes.
+#: The argument of `RowsStamp.of`.
 STAMP: Final = f"""
     jsonb_build_object('oid', c.oid::int8, 'file', c.relfilenode::int8,
         'columns', (SELECT jsonb_object_agg(a.attnum, jsonb_build_array(a.attname, a.atttypid::int8,
@@ -69,12 +69,12 @@ STAMP: Final = f"""
         SELECT jsonb_build_object('labels', ({_LABELS}))
             || CASE WHEN c.relkind = 'p' THEN ({_PARTITIONS}) ELSE '{{}}' END)
 """  # noqa: S608 - our own words
-#: A partition's rows are told by other columns than the root's: by which changes of them nobody finds.
+#: Columns other than the root's identify a partition's rows: no row is found by its changes.
 _TELLS_OTHERS: Final = f"""
     k.relreplident IN ('d', 'i') AND ({identity_sql.names("k")}) IS NOT NULL
     AND (({identity_sql.names("k")}) @> ({identity_sql.names("c")})) IS NOT TRUE
 """
-#: Why a snapshot, or the log, would not have the table's rows: as `seen.HIDDEN` has it.
+#: Why a snapshot, or the log, would miss rows of the table: a key of `source_state.HIDDEN`.
 HIDDEN: Final = f"""
     CASE WHEN row_security_active(c.oid) THEN 'policies'
          WHEN c.relispartition AND EXISTS (

@@ -1,16 +1,16 @@
-"""The query for a source's tables: names, keys, columns with their types, and the stamp of their rows."""
+"""The query for a source's tables: names, keys, columns with their types, and fingerprints."""
 
 from typing import Final
 
 from services.cdc.change_detection import identity_sql
 from services.cdc.change_detection.table_fingerprint_sql import HIDDEN, STAMP
 
-#: By these names Debezium takes any type for that of the extension.
+#: Debezium treats any type with one of these names as that of the extension.
 _OF_EXTENSIONS: Final = "'geometry', 'geography', 'hstore', 'vector', 'halfvec', 'sparsevec'"
-#: A domain is what it is over: so its changes are.  Of other types of the source's own Debezium tells some
-#: alone: what a type is stands behind its name, as `column_type` takes it.  One whose name others of another
-#: kind have, in any schema, it may take for them.  All columns are asked for at each look, and most are of
-#: types below 12000: Postgres' own.
+#: A domain is captured as its base type.  Debezium supports only some of the source's own types: the kind of
+#: a type follows its name, as `column_type` reads it.  Debezium may mistake a type for one of another kind
+#: with the same name in any schema.  The query runs at each poll for all columns, and most have types below
+#: 12000: Postgres' own.
 _TYPE: Final = f"""
     CASE WHEN a.atttypid < 12000 THEN format_type(a.atttypid, a.atttypmod) ELSE
     (SELECT format_type(t.oid, coalesce(base.modifier, a.atttypmod)) || CASE
@@ -36,7 +36,7 @@ _TYPE: Final = f"""
      JOIN pg_type e ON e.oid = CASE t.typcategory WHEN 'A' THEN t.typelem ELSE t.oid END
      WHERE own.oid = a.atttypid) END
 """  # noqa: S608 - our own words
-#: The tables of `schemas`.  One whose root is in no schema of the source's is published by its own name.
+#: The tables of `schemas`.  A table whose root is in none of these schemas is published by its own name.
 TABLES: Final = f"""
     SELECT c.oid::int8, n.nspname, c.relname, c.relispartition AND EXISTS (
             SELECT FROM pg_partition_ancestors(c.oid) a JOIN pg_class r ON r.oid = a.relid

@@ -1,7 +1,7 @@
-"""The topic that a table follows: one that was deleted and made again has another UUID, and the same offsets.
+"""The topic generation that a table follows: a recreated topic has a new UUID, and reuses the offsets.
 
-Landing does not tell them apart, and the modeler suspends a table that two topics feed.  A resync has the
-table leave the others: what landed of them is removed from the end of today's topic on.
+Landing does not distinguish generations, and the merger suspends a table that two topics feed.  A resync
+drops the older generations: their landed changes from the end of the current topic on are deleted.
 """
 
 from typing import Final, NamedTuple
@@ -11,7 +11,7 @@ from psycopg2.extensions import cursor
 
 from shared import change_table
 
-#: What was parked, trimmed or sent twice of the topics before says nothing of this one.
+#: Parked, trimmed and repeated changes of older generations do not count for this one.
 _FOLLOW: Final = """
     WITH others AS (
         SELECT ARRAY(SELECT DISTINCT t.topic_id FROM onramp.totals t
@@ -32,14 +32,14 @@ _LEAVE: Final = sql.SQL("DELETE FROM {} WHERE _offset >= %s")
 
 
 class End(NamedTuple):
-    """The next offset of a topic, and Kafka's UUID of it; the ones of a topic that is not there."""
+    """The next offset of a topic and its UUID; the defaults stand for a topic that does not exist."""
 
     offset: int = 0
     topic_id: str | None = None
 
 
 def has_landed(cur: cursor, table: tuple[str, str, str]) -> bool:
-    """Whether there is a landing table: the writer makes it with the first change."""
+    """Return whether the landing table exists: the writer creates it with the first change."""
     cur.execute("SELECT to_regclass(%s)", (_landing(table).as_string(cur),))
     return cur.fetchone() != (None,)
 
@@ -51,7 +51,7 @@ def know(cur: cursor, table: tuple[str, str, str]) -> None:
 
 
 def follow(cur: cursor, table: tuple[str, str, str], end: End) -> None:
-    """Have the table be made of what comes from `end` on, if another topic than that one ever fed it."""
+    """Have the table follow the topic of `end` from there on, if another topic ever fed it."""
     source, schema, name = table
     asked = {
         "source": source,

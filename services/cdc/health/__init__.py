@@ -1,1 +1,1 @@
-"""How a source is: its replication slot, who reads it, and what a failure of its connector asks for."""
+"""The health of a source: its replication slot, the slot's reader, and remedies for connector failures."""

@@ -1,7 +1,7 @@
-"""Decides from fresh readings whether changes of a source are missing, before its slot is dropped for that.
+"""Decides from fresh readings whether changes of a source are missing, before its slot is dropped.
 
-A slot and a connector's offsets are read one after the other, and a connector makes its slot before it writes
-offsets.  So offsets count only when they were read before the slot, and each reading is taken twice.
+A slot and a connector's offsets are read one after the other, and a connector creates its slot before it
+writes offsets.  So offsets count only when they were read before the slot, and each reading is taken twice.
 """
 
 from collections.abc import Callable

@@ -1,17 +1,17 @@
-"""For how long changes that have landed wait for the modeler."""
+"""Measures how long landed changes have waited for the merger."""
 
 from collections.abc import Mapping
 from time import monotonic
 
 
 class Unmerged:
-    """Follows from look to look which tables are behind, by landing table and offset."""
+    """Tracks from poll to poll which tables are behind, by landing table and offset."""
 
     def __init__(self) -> None:
         self._since: dict[str, tuple[int, float]] = {}
 
     def seconds(self, behind: Mapping[str, int]) -> float:
-        """Return for how long the oldest of them has not moved; 0 when none is behind.
+        """Return the seconds since the oldest of them moved; 0 when none is behind.
 
         `behind`: the next offset of each table that has changes to merge.
         """

@@ -1,4 +1,4 @@
-"""Repeats a refusal without another attempt until a growing pause is over: an attempt is a failing login."""
+"""Repeats a refusal without a new attempt until a growing pause is over: each attempt is a failed login."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,12 +10,12 @@ _MAX_SECONDS: Final = 30.0
 
 
 class Refusals:
-    """Remembers the last refusal of what is attempted."""
+    """Remembers the last refusal of an attempt."""
 
     def __init__(
         self, is_refusal: Callable[[Exception], bool], clock: Callable[[], float] = monotonic
     ) -> None:
-        """`is_refusal`: whether an error lasts until a person acts, unlike that of a server that starts."""
+        """`is_refusal`: whether an error lasts until an operator acts; that of a starting server does not."""
         self._is_refusal = is_refusal
         self._clock = clock
         self._what: object = None

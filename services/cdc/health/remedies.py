@@ -1,4 +1,4 @@
-"""What a failure of a source's connector asks for: Debezium's words say what, and seldom what to do."""
+"""Remedies for failures of a source's connector, whose messages seldom name one."""
 
 import re
 from typing import Final
@@ -6,7 +6,7 @@ from typing import Final
 from shared.registry.sources import PASSWORD_SUFFIX
 
 _MB: Final = 1 << 20
-#: By what is in the reason; the first that fits.
+#: By a part of the reason; the first match applies.
 _REMEDIES: Final = (
     (
         re.compile(r"password authentication failed|no password was provided"),
@@ -37,7 +37,7 @@ _REMEDIES: Final = (
 
 
 def with_remedy(reason: str, *, name: str, dsn_env: str, most_bytes: int) -> str:
-    """Return `reason` with what fixes it, where that is known."""
+    """Return `reason` with its remedy, where one is known."""
     for pattern, remedy in _REMEDIES:
         if pattern.search(reason):
             fix = remedy.format(name=name, env=dsn_env + PASSWORD_SUFFIX, most=most_bytes // _MB)

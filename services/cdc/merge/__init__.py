@@ -1,1 +1,1 @@
-"""One table: its changes, staged, folded and applied to the public table; `merge_sql.py` is the flow."""
+"""Merges one table: its changes are staged, folded and applied; `merge_sql.py` is the flow."""

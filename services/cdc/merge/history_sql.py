@@ -1,4 +1,4 @@
-"""The dated history of sources' tables (`onramp.source_tables`), as the modeler publishes them."""
+"""The dated history of sources' tables (`onramp.source_tables`), which the merger reads."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ _HISTORY: Final = """
 
 
 class TableName(NamedTuple):
-    """A source's table."""
+    """The name of a source's table."""
 
     source: str
     schema: str
@@ -26,7 +26,7 @@ class TableName(NamedTuple):
 
 
 class Column(NamedTuple):
-    """A column of a source's table, its type as `format_type` has it."""
+    """A column of a source's table, with its type as `format_type` returns it."""
 
     name: str
     type: str
@@ -34,12 +34,12 @@ class Column(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class SourceTable:
-    """What is known of a source's table: its columns, those that it had before, and its key."""
+    """A source's table: its current columns, its earlier columns, and its key."""
 
     name: TableName
     columns: tuple[Column, ...]
     earlier: tuple[Column, ...] = ()
-    #: Columns that are never read: a stream does not have them.
+    #: Generated columns, which changes do not have.
     generated: frozenset[str] = frozenset()
     key: tuple[str, ...] = ()
 
@@ -50,14 +50,14 @@ class SourceTable:
 
 
 def version(conn: connection) -> tuple[Any, ...]:
-    """Return what differs when the history has grown."""
+    """Return a value that differs when the history has grown."""
     with conn.cursor() as cursor:
         cursor.execute(_VERSION)
         return tuple(cursor.fetchone() or ())
 
 
 def tables(conn: connection) -> dict[TableName, SourceTable]:
-    """Return all tables that the history has."""
+    """Return all tables of the history."""
     entries: dict[TableName, list[tuple[Any, ...]]] = {}
     with conn.cursor() as cursor:
         cursor.execute(_HISTORY)

@@ -1,8 +1,8 @@
 """Merges staged changes into a table with a key: folded to one outcome for each key, then applied.
 
-An update leaves out large values that it did not touch: such a value is that of an earlier change of the same
-key in the stage, else the old row's.  A change of the key arrives as a delete and a create; where the create
-leaves out a value it is applied by itself, as the update that it was, so that the row keeps what it had.
+An update omits large values that it did not touch: the value is then that of an earlier staged change of the
+same key, else the old row's.  A change of the key arrives as a delete and a create. Where the create omits a
+value, the pair is applied by itself as an update, so that the row keeps its value.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,7 +21,7 @@ _NO_KEY: Final = """
 """
 _IS_LEFT_OUT: Final = "SELECT EXISTS (SELECT FROM pg_temp.onramp_batch WHERE toast)"
 _LEFT_OUT: Final = "SELECT EXISTS (SELECT FROM pg_temp.onramp_batch WHERE op = 'c' AND toast)"
-#: Creates that leave out a value: each with the delete before it, of the same record of the log.
+#: Creates that omit a value, each with the delete before it of the same log record.
 _PAIRS: Final = """
     SELECT CASE WHEN op_before = 'd' AND lsn_before = lsn AND ord_before = ord - 1 THEN at_before END,
            at, key_before::text, key::text
@@ -30,7 +30,7 @@ _PAIRS: Final = """
           FROM pg_temp.onramp_batch WINDOW w AS (ORDER BY at)) AS told
     WHERE op = 'c' AND toast ORDER BY at
 """
-#: Where nothing was left out, the last change of a key has it all.
+#: Where no value was omitted, the last change of a key is complete.
 _LAST: Final = sql.SQL("""
     INSERT INTO pg_temp.onramp_fold
     SELECT b.key, b.op = 'd', b.after, false, false, b.lsn, b.ms
@@ -65,7 +65,7 @@ _FOLDED: Final = """
     SELECT count(*) FILTER (WHERE gone), count(*) FILTER (WHERE keeps AND NOT gone),
            count(*) FILTER (WHERE keeps AND based AND NOT gone) FROM pg_temp.onramp_fold
 """
-#: Where the cleaning looks at a value that was left out, it is the old row's, as text.
+#: Where the cleaning condition reads an omitted value, the old row's is used, as text.
 _CLEAN: Final = sql.SQL("""
     UPDATE pg_temp.onramp_fold fold SET gone = true, keeps = false FROM (
         SELECT f.key, f.row || coalesce((
@@ -115,7 +115,7 @@ class Span(NamedTuple):
 
 
 def merge(conn: connection, table: PublicTable, start: int, stop: int) -> None:
-    """Apply the staged changes of `[start, stop)`.  Raises `HeldError`, or psycopg2's error."""
+    """Apply the staged changes of `[start, stop)`.  Raises `SuspendedError` or psycopg2's error."""
     if (at := _one(conn, _NO_KEY)) is not None:
         raise SuspendedError(
             f"the change at offset {at} has no value for the key ({', '.join(table.key)}): the key has "
@@ -131,7 +131,7 @@ def merge(conn: connection, table: PublicTable, start: int, stop: int) -> None:
 
 
 def spans(pairs: Sequence[Pair], start: int, stop: int) -> Iterator[Span]:
-    """Cut `[start, stop)` at `pairs`; neighbours without a key in common are applied together."""
+    """Cut `[start, stop)` at `pairs`; neighbours without a common key are applied together."""
     group: list[Pair] = []
     keys: set[str] = set()
     for pair in pairs:
@@ -196,7 +196,7 @@ def _upsert(table: PublicTable) -> sql.Composed:
 
 
 def _sets(table: PublicTable) -> sql.Composable:
-    """Return SQL that sets all columns but those that were left out."""
+    """Return SQL that sets all columns but the omitted ones."""
     sets = []
     for name, value in table.values.items():
         if name in table.types:

@@ -1,6 +1,6 @@
-"""Merges staged changes into a table without a key: rows are known by all of their values (identity FULL).
+"""Merges staged changes into a table without a key: all values identify a row (identity FULL).
 
-What comes and what goes is counted for each row as a whole; of equal rows one delete takes one.
+Inserts and deletes are counted for each row as a whole; one delete removes one of several equal rows.
 """
 
 from typing import Any, Final
@@ -45,7 +45,7 @@ _INSERT: Final = sql.SQL("""
 
 
 def merge(conn: connection, table: PublicTable) -> None:
-    """Apply the staged changes.  Raises `HeldError`, or psycopg2's error."""
+    """Apply the staged changes.  Raises `SuspendedError` or psycopg2's error."""
     if (at := _one(conn, _NO_OLD_ROW)) is not None:
         raise SuspendedError(
             f"the change at offset {at} does not tell the whole row, and the table has no key: run ALTER "
@@ -78,7 +78,7 @@ def merge(conn: connection, table: PublicTable) -> None:
 
 
 def _row(table: PublicTable, of: str) -> sql.Composable:
-    """Return SQL for the row's published columns: one that was added since makes no difference."""
+    """Return SQL for the row's published columns: a column that was added since makes no difference."""
     pairs = [
         sql.SQL("jsonb_build_object({0}, {1} -> {0})").format(sql.Literal(name), sql.Identifier(of))
         for name in table.columns

@@ -1,7 +1,7 @@
-"""The modeler's flow for one table: what landed is merged into the public table, in one transaction.
+"""The merger's flow for one table: landed changes are merged into the public table, in one transaction.
 
-Invariant: the public table and `onramp.table_settings` move together or not at all, so a merge that is cut
-short, or that runs twice, is the same as one.
+Invariant: the public table and `onramp.table_settings` move together or not at all. So a merge that is
+interrupted or that runs twice has the same result as one.
 """
 
 from collections.abc import Callable, Mapping
@@ -32,8 +32,8 @@ from services.cdc.merge.state_sql import Advance, Position
 from services.cdc.merge.suspended import SuspendedError
 from shared import change_table, failpoints
 
-#: Changes of one transaction; a larger source's transaction becomes visible in several.  Rows that replace
-#: others are one transaction, whatever their number.
+#: The maximum of changes in one transaction; a larger transaction of the source becomes visible in several.
+#: Rows that replace others are one transaction, whatever their number.
 MAX_CHANGES: Final = 100_000
 _LAST: Final = """
     SELECT op, lsn, commit::text, ord, key::text, toast, at FROM pg_temp.onramp_batch ORDER BY at {} LIMIT 1
@@ -45,13 +45,13 @@ _PUT_BACK: Final = sql.SQL("""
     VALUES ({at}, 'd', {key}, {lsn}, {commit}, {ord}, false)
 """)
 _DATA: Final = (psycopg2.DataError, psycopg2.IntegrityError)
-#: What one transaction does: how far it moves the table, and whether it is followed by another one.
+#: The result of one transaction: how far it moves the table, and whether another one follows.
 _Step = Callable[[connection, Position], tuple[Advance | None, bool]]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Merge:
-    """One table to merge: what is known of it, how it is published, and the topic that feeds it, if any."""
+    """One table to merge: its history, its public table, and the topic that feeds it, if any."""
 
     source: SourceTable
     table: PublicTable
@@ -65,9 +65,9 @@ class Merge:
         return change_table.name_of(*self.source.name)
 
     def run(self, conn: connection) -> bool:
-        """Merge what landed; returns whether there is more.  Raises `HeldError`, or psycopg2's error.
+        """Merge landed changes; return whether there are more.  Raises `SuspendedError` or psycopg2's error.
 
-        What does not fit is passed over where the table's rows are replaced behind it.
+        A value that does not fit is skipped where the table's rows are replaced behind it.
         """
         try:
             return self._transaction(conn, self._next)
@@ -99,8 +99,8 @@ class Merge:
         start = position.next_offset
         begins_empty = position.clear_at == start and position.is_clear_due(start)
         if not shape_sql.ensure(conn, self.table, position, begins_empty=begins_empty):
-            return None, True  # of a transaction of its own: the table was locked against readers
-        if self.topic_id is None:  # nothing ever landed, or of topics alone that are no more
+            return None, True  # in a transaction of its own, because the table was locked against readers
+        if self.topic_id is None:  # nothing has landed, or only changes of deleted topics
             return self._without_changes(conn, position), False
         landed = self._landed(conn, self.topic_id, position)
         known = landed
@@ -119,7 +119,7 @@ class Merge:
         return to, batch.stop < landed.stop and not batch.is_waiting
 
     def _pass_over(self, conn: connection, position: Position) -> tuple[Advance | None, bool]:
-        """Replace all rows by their last replacement, whose columns and key the table gets before.
+        """Replace all rows by their last replacement, after the table got its columns and key.
 
         Readers wait meanwhile: the old rows may not fit the columns.
         """
@@ -156,12 +156,12 @@ class Merge:
     def _merge(
         self, conn: connection, landed: Landed, batch: Batch, changed_from: Shape | None = None
     ) -> Advance:
-        """Merge the stage; with `changed_from` the emptied table is changed as its source was."""
+        """Merge the stage; with `changed_from` the emptied table gets its source's columns."""
         position, landing = landed.position, landed.landing
         start, stop, log = landed.start, batch.stop, position.log_begins_at
         repeats = stage_sql.drop_repeats(conn, landing, start, position.mark, log) if batch.staged else 0
         mark = state_sql.mark(conn, position, stop)
-        # Behind the mark: what is passed over has come, and would come again with the same identity.
+        # Skipped changes are behind the mark: they have come, and a repeat would have the same identity.
         visibility = None
         if not self.table.key:
             visibility = snapshot_visibility_sql.pass_over(
@@ -200,7 +200,7 @@ class Merge:
             cursor.execute(sql.SQL("DELETE FROM {}").format(self.table.identifier))
 
     def _misfit(self, conn: connection, error: psycopg2.Error, position: Position | None) -> str:
-        """Return which value does not fit, by column and receipt."""
+        """Return the column and receipt of the value that does not fit."""
         place = misfit_sql.Place(error.diag.column_name or "")
         start = position.next_offset if position else 0
         if position is not None and isinstance(error, psycopg2.DataError):
@@ -216,7 +216,7 @@ class Merge:
     def _apply(
         self, conn: connection, start: int, stop: int, carried: Mapping[str, Any] | None
     ) -> Mapping[str, Any] | None:
-        """Apply the stage; returns the row that its last change deleted, which the next may have again."""
+        """Apply the stage; return the row that its last change deleted, which the next change may restore."""
         stage_sql.fill_from_before(conn)
         if not self.table.key:
             placeholders.require_known_values(conn, self.table)
@@ -238,7 +238,7 @@ class Merge:
         return None if row is None else {"lsn": lsn, "commit": commit, "ord": ord_, "key": key, "row": row}
 
     def _put_back(self, conn: connection, carried: Mapping[str, Any], start: int) -> int:
-        """Undo the last delete where it was the first half of a new key; returns the offset to begin at."""
+        """Undo the last delete where it began a change of the key; return the offset to start from."""
         first = _one(conn, "ASC")
         if first is None:
             return start

@@ -1,6 +1,6 @@
-"""Which value does not fit its public column: its column and its receipt, never the value itself.
+"""Finds the value that does not fit its public column: its column and receipt, never the value itself.
 
-Postgres names neither when a cast fails.  The changes are cast once more, by halves.
+Postgres names neither when a cast fails.  The changes are cast again, by halves.
 """
 
 from collections.abc import Sequence
@@ -19,20 +19,20 @@ _CAST: Final = sql.SQL("""
         UNION ALL SELECT change -> 'before' FROM {landing} WHERE _offset >= {start} AND _offset < {stop}
     ) AS f
 """)
-#: A value that an update left out is not cast.
+#: A value that an update omitted is not cast.
 _VALUE: Final = sql.SQL("CASE WHEN f.row -> {name} = ANY ({all}) THEN NULL ELSE {value} END")
 _TOPIC: Final = "SELECT topic FROM onramp.ledger WHERE topic_id = %s AND partition = 0"
 
 
 class Place(NamedTuple):
-    """A column and a receipt; what is not known is empty."""
+    """A column and a receipt; an unknown one is empty."""
 
     column: str = ""
     receipt: str = ""
 
 
 def find(conn: connection, landed: Landed) -> Place:
-    """Return where the first value is that cannot be cast."""
+    """Return the location of the first value that cannot be cast."""
     columns, start, stop = list(landed.table.columns), landed.start, landed.stop
     if _fits(conn, landed, columns, start, stop):
         return Place()

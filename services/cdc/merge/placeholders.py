@@ -1,8 +1,8 @@
-"""What stands in a change for a large value that its update left alone (TOAST), by the column's type.
+"""The placeholder in a change for a large value that its update left unchanged (TOAST), by column type.
 
-The log does not carry such a value, so Debezium has the text of `unavailable.value.placeholder` in its
-place, as a value of the column's own kind.  For most arrays it has none, and NULL is there instead, as for
-a value that is NULL now (`column_types.is_silent`): which it is shows the value before, if that is NULL too.
+The log does not carry such a value, so Debezium sends `unavailable.value.placeholder` instead, as a value of
+the column's type.  For most arrays it has no placeholder and sends NULL, as for a value that is NULL
+(`column_types.is_silent`). The two are the same only if the value before is NULL too.
 """
 
 from base64 import b64encode
@@ -31,19 +31,19 @@ _KINDS: Final[tuple[Any, ...]] = (
     orjson.dumps({TEXT: TEXT}).decode(),
     [_UUID],
 )
-#: SQL for an array of all of them.
+#: SQL for an array of all placeholders.
 ALL: Final = sql.SQL("ARRAY[{}]::jsonb[]").format(
     sql.SQL(", ").join(sql.Literal(orjson.dumps(kind).decode()) for kind in _KINDS)
 )
-#: Texts of which a change has one that has any of them; what has one may have none.
+#: Texts of which a change with a placeholder has at least one; a change with one may have no placeholder.
 _SIGNS: Final = (TEXT, _BYTES.hex(), b64encode(_BYTES).decode(), _UUID, ", ".join(map(str, _BYTES[:8])))
 SIGNS: Final = sql.SQL("ARRAY[{}]").format(sql.SQL(", ").join(sql.Literal(f"%{sign}%") for sign in _SIGNS))
 _IS_NULL: Final = """
     SELECT EXISTS (SELECT FROM pg_temp.onramp_batch b, unnest(%s::text[]) AS silent (name)
                    WHERE op IN ('u', 'c') AND after -> name = 'null')
 """
-#: The value before: of an earlier change of the key, else the public row's.  A key that changes is a delete
-#: and a create of one record of the log.  What a change does not have was not a column then.
+#: The value before: of an earlier change of the key, else the public row's.  A key change is a delete and a
+#: create of one log record.  A column that a change lacks did not exist then.
 _UNSURE: Final = sql.SQL("""
     WITH told AS (
         SELECT at, op, lsn, ord, key, after, lag(after) OVER (PARTITION BY key ORDER BY at) AS earlier
@@ -77,7 +77,7 @@ _UNSURE_OF: Final = (
 
 
 def require_known_values(conn: connection, table: PublicTable) -> None:
-    """Raise `HeldError` where a staged update has NULL for what may be a large value that it left alone."""
+    """Raise `SuspendedError` where an update has NULL for a large value that may be unchanged."""
     with conn.cursor() as cursor:
         if not table.silent:
             return

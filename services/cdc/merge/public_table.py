@@ -1,4 +1,4 @@
-"""The SQL of one public table: its columns, each with how its value is made of a change, and its key."""
+"""The SQL of one public table: its columns, each with the SQL that decodes its value, and its key."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from services.cdc.merge.column_types import (
 from services.cdc.merge.history_sql import SourceTable, TableName
 from services.cdc.merge.suspended import SuspendedError
 
-#: For people: where the source's log has the last change of a row, and when it was committed.
+#: For readers: the position of a row's last change in the source's log, and the time of its commit.
 LSN: Final = "_lsn"
 COMMITTED_AT: Final = "_committed_at"
 OWN: Final = ((LSN, "pg_lsn"), (COMMITTED_AT, "timestamptz"))
@@ -26,7 +26,7 @@ _COMMITTED_VALUE: Final = sql.SQL("(timestamptz 'epoch' + f.ms * interval '1 mil
 
 @dataclass(frozen=True, kw_only=True)
 class Cleaning:
-    """What an operator wants of a table: rows for which `where` is true, without the columns `left_out`."""
+    """An operator's settings of a table: rows for which `where` is true, without the columns `left_out`."""
 
     where: str = ""
     left_out: frozenset[str] = frozenset()
@@ -38,22 +38,22 @@ class PublicTable:
 
     schema: str
     name: str
-    #: The table at its source, as `onramp sources` takes it.
+    #: The table at its source, as `onramp sources` accepts it.
     source: TableName
     types: dict[str, ColumnType]
     key: tuple[str, ...]
     cleaning: Cleaning = Cleaning()
-    #: Columns of which an update that leaves a large value alone says no more than NULL.
+    #: Columns for which an update has NULL for an unchanged large value.
     silent: tuple[str, ...] = ()
 
     @property
     def identifier(self) -> sql.Identifier:
-        """Return its name, quoted."""
+        """Return the table's name, quoted."""
         return sql.Identifier(self.schema, self.name)
 
     @property
     def columns(self) -> Sequence[str]:
-        """Return the columns that are the source's."""
+        """Return the columns that come from the source."""
         return tuple(self.types)
 
     @cached_property
@@ -67,7 +67,7 @@ class PublicTable:
         return self.types[column].value(row, column)
 
     def same_key(self, row: str, json: sql.Composable) -> sql.Composable:
-        """Return the condition that the table's row `row` has the key of which `json` is SQL (an array)."""
+        """Return the condition that the table's row `row` has the key `json` (SQL for an array)."""
         return sql.SQL(" AND ").join(
             sql.SQL("{} = {}").format(
                 sql.Identifier(row, name),
@@ -78,7 +78,7 @@ class PublicTable:
 
 
 def public_table(schema: str, table: SourceTable, cleaning: Cleaning) -> PublicTable:
-    """Return how `table` is published in `schema`.  Raises `HeldError`."""
+    """Return the public table of `table` in `schema`.  Raises `SuspendedError`."""
     names = {c.name for c in table.columns}
     if taken := names & {name for name, _ in OWN}:
         raise SuspendedError(

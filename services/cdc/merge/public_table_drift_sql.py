@@ -1,7 +1,7 @@
-"""A public table in the catalogue, beside how the modeler left it: what somebody changed is told.
+"""Compares a public table with the shape that the merger stored, and reports changes by others.
 
-A column that is gone, has another name or another type would get nulls, or rounded values, and nobody would
-see it.  Columns are known by their numbers: one that was dropped and made again is another.
+A column that was dropped, renamed or retyped would get nulls or rounded values unnoticed.  Columns are
+compared by number: a column that was dropped and created again is a different one.
 """
 
 from collections.abc import Iterator, Mapping
@@ -16,7 +16,7 @@ from services.cdc.merge.history_sql import TableName
 from services.cdc.merge.public_table import OWN, PublicTable
 from services.cdc.merge.suspended import SuspendedError
 
-#: In another database (one that was restored) tables and columns have other numbers.
+#: In another (restored) database, tables and columns have other numbers.
 _SEEN: Final = """
     SELECT place.id, c.oid::int8, a.attname::text, a.attnum, format_type(a.atttypid, a.atttypmod)
     FROM (SELECT s.system_identifier || '/' || d.oid AS id FROM pg_control_system() s, pg_database d
@@ -34,11 +34,11 @@ _NOTE: Final = """
 
 
 class DamagedError(SuspendedError):
-    """Values of the public table may have been cut, and it can look as if nothing had been."""
+    """Values of the public table may have been cut, although its shape looks unchanged."""
 
 
 class Column(NamedTuple):
-    """A column by its number, and its type as `format_type` has it."""
+    """A column by its number, with its type as `format_type` returns it."""
 
     number: int
     type: str
@@ -46,17 +46,17 @@ class Column(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Shape:
-    """A public table at one moment: `oid` None when it is not there."""
+    """The shape of a public table at one moment; `oid` is None when the table does not exist."""
 
     place: str
     oid: int | None = None
     columns: Mapping[str, Column] = field(default_factory=dict)
-    #: What somebody did to it that only a rebuild or a resync undoes.
+    #: A change of the table that only a rebuild or a resync undoes.
     damage: str = ""
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> Self:
-        """Return the shape that is kept as `document`."""
+        """Return the shape that is stored as `document`."""
         columns = {name: Column(*column) for name, column in document["columns"].items()}
         return cls(
             place=document["place"],
@@ -67,7 +67,7 @@ class Shape:
 
 
 def columns_now(conn: connection, table: PublicTable) -> Shape:
-    """Return the table as the catalogue has it now."""
+    """Return the table's shape in the catalogue."""
     with conn.cursor() as cursor:
         cursor.execute(_SEEN, (table.identifier.as_string(conn),))
         rows = cursor.fetchall()
@@ -77,7 +77,7 @@ def columns_now(conn: connection, table: PublicTable) -> Shape:
 
 
 def require_as_left(table: PublicTable, made: Shape | None, now: Shape) -> None:
-    """Raise `HeldError` where somebody changed the table since the modeler left it as `made`."""
+    """Raise `SuspendedError` where the table was changed since the merger stored `made`."""
     if made is None:
         return
     if made.damage:
@@ -112,12 +112,12 @@ def require_as_left(table: PublicTable, made: Shape | None, now: Shape) -> None:
 
 
 def is_as_stored(table: PublicTable, made: Shape | None, now: Shape) -> bool:
-    """Whether what is kept of the table is how it is now."""
+    """Return whether the stored shape equals the current one."""
     return made == _kept(table, made, now)
 
 
 def keep(conn: connection, table: PublicTable, made: Shape | None) -> None:
-    """Keep how the table is now, within the caller's transaction."""
+    """Store the table's current shape, within the caller's transaction."""
     kept = _kept(table, made, columns_now(conn, table))
     columns = {name: [*column] for name, column in kept.columns.items()}
     document = {"place": kept.place, "oid": kept.oid, "columns": columns}
@@ -126,13 +126,13 @@ def keep(conn: connection, table: PublicTable, made: Shape | None) -> None:
 
 
 def note(conn: connection, name: TableName, damage: str) -> None:
-    """Keep what was done to the table: its columns may be put back as they were, and its values not."""
+    """Store the change of the table: its columns may be restored later, but its values are not."""
     with conn, conn.cursor() as cursor:
         cursor.execute(_NOTE, (damage, *name))
 
 
 def empty(conn: connection, table: PublicTable, now: Shape) -> None:
-    """Empty the table, if it is there."""
+    """Empty the table, if it exists."""
     if now.oid is not None:
         with conn.cursor() as cursor:
             cursor.execute(sql.SQL("DELETE FROM {}").format(table.identifier))
@@ -143,6 +143,6 @@ def _kept(table: PublicTable, made: Shape | None, now: Shape) -> Shape:
 
 
 def _own(table: PublicTable, made: Shape | None, now: Shape) -> Iterator[tuple[str, Column]]:
-    """Yield the columns that are the modeler's, those that the source has no more among them."""
+    """Yield the merger's columns, including those that the source no longer has."""
     names = {*table.types, *(name for name, _ in OWN), *(made.columns if made else ())}
     yield from ((name, column) for name, column in now.columns.items() if name in names)

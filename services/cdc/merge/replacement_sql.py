@@ -1,7 +1,7 @@
-"""Where the rows of a public table are replaced: by a snapshot, by a resync or rebuild, after a DROP.
+"""Replacements of a public table's rows: by a snapshot, by a resync or rebuild, or after a DROP.
 
 Old rows are deleted in the transaction that inserts their replacement.  A snapshot is therefore merged once
-its last row has landed, and the table keeps its rows until then.  An empty table has nothing to keep: a first
+its last row has landed, and the table keeps its rows until then.  An empty table has no rows to keep: a first
 snapshot fills it in several transactions.
 """
 
@@ -41,11 +41,11 @@ class Landed:
 
     @property
     def pending_drop(self) -> int | None:
-        """Return the LSN of the table's last DROP if its rows are still those of before."""
+        """Return the LSN of the table's last DROP if its rows are still from before it."""
         return self.dropped_at[-1] if self.position.drops < len(self.dropped_at) else None
 
     def stage(self, conn: connection, stop: int) -> int:
-        """Stage the changes up to `stop`; returns how many."""
+        """Stage the changes up to `stop`; return their number."""
         return stage_sql.fill(conn, self.landing, self.table.key, self.start, stop)
 
 
@@ -53,7 +53,7 @@ class Landed:
 class EndSearch:
     """Searches landing for the last row of a snapshot that a table waits for, each landed change once."""
 
-    #: Where the table waits: its topic and offset.
+    #: The topic and offset where the table waits.
     waits_at: tuple[str, int] | None = None
     _reached: int = 0
 
@@ -63,13 +63,13 @@ class EndSearch:
         if self.waits_at != place:
             self.waits_at, self._reached = place, since
         found = _one(conn, _END.format(landing=landed.landing), max(self._reached, since), landed.stop)
-        # The merge of what was found may fail and be tried again.
+        # The merge of these changes may fail and be tried again.
         self._reached = max(self._reached, landed.stop) if found is None else int(found) - 1
         return None if found is None else int(found)
 
 
 class Batch(NamedTuple):
-    """The staged changes: they end at `stop`, and the table begins empty at `begins_at`, if it does."""
+    """The staged changes, which end at `stop`; the table is emptied at `begins_at`, if that is set."""
 
     staged: int
     stop: int
@@ -127,12 +127,12 @@ def last_replacement(conn: connection, landed: Landed) -> Batch | None:
 
 
 def has_rows(conn: connection, table: PublicTable) -> bool:
-    """Whether the public table, which is there, has a row."""
+    """Return whether the existing public table has a row."""
     return bool(_one(conn, _HAS_ROWS.format(table.identifier)))
 
 
 def _planned(conn: connection, landed: Landed, stop: int, staged: int) -> Batch:
-    """Return where the table begins empty among the staged changes, up to `stop` or to where it waits."""
+    """Return the batch: where the table is emptied, and where the stage ends (`stop` or before)."""
     position, drop = landed.position, landed.pending_drop
     clear = position.clear_at if position.clear_at is not None and position.clear_at <= stop else None
     first = stage_sql.last_snapshot(conn, landed.landing, landed.start)
@@ -149,7 +149,7 @@ def _planned(conn: connection, landed: Landed, stop: int, staged: int) -> Batch:
 def _replaced(
     conn: connection, landed: Landed, stop: int, clear: int | None, behind_drop: int | None
 ) -> Batch:
-    """Return as `_planned` does, of a table with rows: the stage ends before a partial replacement."""
+    """Return as `_planned` does, for a table with rows: the stage ends before a partial replacement."""
     position = landed.position
     first, _, until = _last_whole(conn, landed, stop)
     if clear is not None and clear > until:
@@ -160,7 +160,7 @@ def _replaced(
         stage_sql.cut_from(conn, until)
     is_replaced = first is not None or clear is not None
     if behind_drop is not None and behind_drop < until and not is_replaced:
-        until = behind_drop  # the agent has the table re-snapshotted: its rows are of the table before
+        until = behind_drop  # the agent requests a re-snapshot: the rows are those of the table before
     return Batch(
         staged=stage_sql.cut_from(conn, until),
         stop=until,
@@ -173,7 +173,7 @@ def _replaced(
 
 
 def _last_whole(conn: connection, landed: Landed, stop: int) -> tuple[int | None, int | None, int]:
-    """Return where the last whole snapshot begins and ends, and where the stage ends: before partial ones."""
+    """Return the start and end of the last whole snapshot, and the end of the stage: before partial ones."""
     while (first := stage_sql.last_snapshot(conn, landed.landing, landed.start)) is not None:
         end = _snapshots_end(conn, landed, first)
         if end is not None and (
@@ -188,7 +188,7 @@ def _last_whole(conn: connection, landed: Landed, stop: int) -> tuple[int | None
 def _snapshots_end(conn: connection, landed: Landed, first: int) -> int | None:
     """Return the offset behind the staged snapshot that begins at `first`; None without its last row.
 
-    In a source's first snapshot a table can lack a last row: the agent says where that snapshot has ended.
+    In a source's first snapshot a table can lack a last row: the agent stores where that snapshot ended.
     """
     if (end := stage_sql.snapshots_end(conn, first)) is not None:
         return int(end)

@@ -1,7 +1,7 @@
-"""Makes public tables as the schema history has them, each change in a transaction of its own.
+"""Creates and alters public tables to match the schema history, each change in its own transaction.
 
-Nothing that people may look at is dropped: a column that the source has no more stays, and is null in new
-rows.  A table that somebody else made is not touched, and one that somebody changed is told before.
+No column with values is dropped: a column that the source no longer has stays, and is null in new rows.  A
+table that another program created is not touched. A table that another program changed is reported before.
 """
 
 from collections.abc import Iterator
@@ -23,14 +23,15 @@ _KEY: Final = """
                                   ORDER BY k.i)
     FROM pg_constraint c WHERE c.conrelid = to_regclass(%s) AND c.contype = 'p'
 """
-#: It waits for nobody for long: who reads the table for minutes would make all others wait behind it.
+#: A short lock timeout: a long reader of the table would otherwise make all others wait behind this lock.
 _PATIENCE: Final = "SET LOCAL lock_timeout = '2s'"
 
 
 def ensure(conn: connection, table: PublicTable, position: Position, *, begins_empty: bool) -> bool:
-    """Make `table`, or change it to what the history has; whether it was that already.
+    """Create or alter `table` to match the history; return whether it matched already.
 
-    In the caller's transaction, which has locked its position.  Raises `HeldError`, psycopg2's errors.
+    Runs in the caller's transaction, which has locked its position.  Raises `SuspendedError`, psycopg2's
+    errors.
     """
     now = public_table_drift_sql.columns_now(conn, table)
     if not begins_empty:
@@ -42,7 +43,7 @@ def ensure(conn: connection, table: PublicTable, position: Position, *, begins_e
 
 
 def is_whole(conn: connection, table: PublicTable, made: Shape | None, now: Shape) -> bool:
-    """Whether the table is there, with these columns and this key, and that is kept."""
+    """Return whether the table exists with these columns and this key, and its shape is stored."""
     return (
         now.oid is not None
         and public_table_drift_sql.is_as_stored(table, made, now)
@@ -51,7 +52,7 @@ def is_whole(conn: connection, table: PublicTable, made: Shape | None, now: Shap
 
 
 def change(conn: connection, table: PublicTable, made: Shape | None, now: Shape) -> None:
-    """Make or change the table, and keep how it is then."""
+    """Create or alter the table, and store its shape."""
     is_ours = made is not None and (made.place, made.oid) == (now.place, now.oid)
     if now.oid is not None and not is_ours and not {name for name, _ in OWN} <= now.columns.keys():
         raise SuspendedError(
@@ -97,7 +98,7 @@ def _altered(conn: connection, table: PublicTable, now: Shape) -> Iterator[sql.C
     if (tuple(found[1]) if found else ()) != table.key:
         if found:
             yield alter + sql.SQL("DROP CONSTRAINT {}").format(sql.Identifier(found[0]))
-            # Postgres leaves it behind, and a column that left the key is null in new rows, or may be.
+            # Postgres keeps NOT NULL, and a column that left the key can be null in new rows.
             for name in set(found[1]) - set(table.key):
                 yield alter + sql.SQL("ALTER COLUMN {} DROP NOT NULL").format(sql.Identifier(name))
         if table.key:

@@ -1,9 +1,9 @@
-"""Changes that come behind the rows of a snapshot which has seen them: their rows are there already.
+"""Skips changes that a snapshot already includes, where the table has no key.
 
-A table that is read again is read beside the stream, which goes on where it was: what was committed in
-between comes behind the rows, once more.  Where rows have a key it comes to the same.  Where they have none
-it would be twice: so such a snapshot carries a marker (services/cdc/change_detection/snapshot_marker.py), and
-changes before it are skipped.
+A re-snapshot runs in addition to the stream. Changes that were committed in between come again behind the
+snapshot's rows.  With a key, applying them again has no effect. Without one, rows would be doubled. Such a
+snapshot therefore carries a marker (services/cdc/change_detection/snapshot_marker.py), and changes that the
+marker includes are skipped.
 """
 
 from typing import Any, Final, NamedTuple
@@ -19,7 +19,7 @@ _TOLD: Final = """
     WHERE source = %s AND schema_name = %s AND table_name = %s AND start <= %s
     ORDER BY start DESC, id DESC LIMIT 1
 """
-#: The first row of a snapshot that has not told yet: rows before the next one that was asked for are of one.
+#: The first row of a snapshot without a marker: rows before the next request belong to one snapshot.
 _UNTOLD: Final = sql.SQL("""
     WITH asked AS (
         SELECT start, lead(start, 1, %(stop)s) OVER (ORDER BY start, id) AS until, seen IS NULL AS is_untold
@@ -31,8 +31,8 @@ _UNTOLD: Final = sql.SQL("""
               AND change ->> 'op' = 'r' ORDER BY _offset LIMIT 1) AS at
     FROM asked a WHERE is_untold ORDER BY at LIMIT 1
 """)
-#: A change has the lower half of its transaction's id: the upper one is that with which it is nearest to the
-#: snapshot's end.
+#: A change has the lower half of its transaction's id: the upper half is the one that brings it nearest to
+#: the snapshot's end.
 _DROP: Final = """
     DELETE FROM pg_temp.onramp_batch b USING (
         SELECT %(seen)s::pg_snapshot AS seen, pg_snapshot_xmax(%(seen)s::pg_snapshot)::text::int8 AS xmax
@@ -49,14 +49,14 @@ _IDS: Final = {"all": sql.Literal(1 << 32), "half": sql.Literal(1 << 31)}
 
 
 class SnapshotVisibility(NamedTuple):
-    """What a snapshot has seen, as Postgres writes it, and where the log was behind all of it."""
+    """The pg_snapshot of a snapshot, as text, and a position in the log behind all of it."""
 
     snapshot: str
     before: str
 
 
 def known_to(conn: connection, name: TableName, landing: sql.Identifier, start: int, stop: int) -> int:
-    """Return up to where it is known what each snapshot in `[start, stop)` has seen."""
+    """Return the offset up to which all snapshots in `[start, stop)` have their marker."""
     bounds = {"source": name.source, "schema": name.schema, "table": name.table, "start": start, "stop": stop}
     with conn.cursor() as cursor:
         cursor.execute(_UNTOLD.format(landing=landing), bounds)
@@ -65,7 +65,7 @@ def known_to(conn: connection, name: TableName, landing: sql.Identifier, start: 
 
 
 def unknown(name: TableName) -> SuspendedError:
-    """Return why the table is suspended whose snapshot has landed, but not what that has seen."""
+    """Return why a table is suspended whose snapshot has landed without its marker."""
     return SuspendedError(
         "it has no key and was re-snapshotted, and the snapshot's marker has not come yet: the agent reads "
         f"it within seconds of the last row; if not, onramp sources resync {name.source}"
@@ -75,9 +75,10 @@ def unknown(name: TableName) -> SuspendedError:
 def pass_over(
     conn: connection, name: TableName, start: int, read_from: int | None, last: SnapshotVisibility | None
 ) -> SnapshotVisibility | None:
-    """Drop staged changes that the snapshot before them has seen; return it if more may follow.
+    """Drop staged changes that the snapshot before them includes; return its marker if more may follow.
 
-    `read_from`: where the last snapshot begins in the stage, if one does; `last`: that of the changes before.
+    `read_from`: the start of the last snapshot in the stage, if any; `last`: the marker of earlier
+    changes.
     """
     visibility = last if read_from is None else _of(conn, name, read_from)
     if visibility is None:
@@ -90,13 +91,13 @@ def pass_over(
 
 
 def is_visibility_known(conn: connection, name: TableName, read_from: int) -> bool:
-    """Whether it is known what the snapshot has seen whose first row is at `read_from`, or need not be."""
+    """Return whether the snapshot whose first row is at `read_from` has its marker, or needs none."""
     visibility = _of(conn, name, read_from)
     return visibility is None or visibility.snapshot is not None
 
 
 def _of(conn: connection, name: TableName, read_from: int) -> SnapshotVisibility | None:
-    """Return what the snapshot has seen; None of a first one: the stream begins just behind it."""
+    """Return the snapshot's marker; None for a first snapshot: the stream begins just behind it."""
     with conn.cursor() as cursor:
         cursor.execute(_TOLD, (*name, read_from))
         asked = cursor.fetchone()

@@ -1,9 +1,10 @@
-"""The changes of one merge, staged: without repeats, and with the last place where the table begins empty.
+"""Stages the changes of one merge: without repeats, and with the last offset where the table is emptied.
 
-Order is the topic's offset, never the LSN: the first change after a snapshot can have the snapshot's own,
+The order is the topic's offset, never the LSN. The first change after a snapshot can have the snapshot's LSN,
 and a transaction that was open then comes later with a lower one.  The identity of a change is
 `(source.sequence[0], transaction.total_order)`: the position of the commit before its transaction, and its
-place in it.  A connector that was killed sends changes again, later on the topic, with the same identities.
+number in the transaction.  A connector that was killed sends changes again, later on the topic, with the same
+identities.
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,7 +15,7 @@ from psycopg2.extensions import connection
 
 from services.cdc.merge import placeholders
 
-#: Empty they are already unless this is no first merge of the transaction: TRUNCATE would make files anew.
+#: The tables are empty unless the transaction has merged before: TRUNCATE would create files anew.
 _STAGE: Final = """
     CREATE TEMPORARY TABLE IF NOT EXISTS onramp_batch (
         at int8, op text, key jsonb, before jsonb, after jsonb, toast bool, snapshot text,
@@ -37,7 +38,7 @@ _FILL: Final = sql.SQL("""
                  nullif(change -> 'after', 'null') AS after
           FROM {landing} WHERE _offset >= {start} AND _offset < {stop} OFFSET 0) AS changes
 """)
-#: Where the whole old row is known, a value that was left alone is in it.
+#: Where the whole old row is known, it has the value that was left unchanged.
 _FROM_BEFORE: Final = sql.SQL("""
     UPDATE pg_temp.onramp_batch SET after = filled.after,
         toast = filled.after::text LIKE ANY ({signs})
@@ -63,7 +64,7 @@ _SUSPECTS: Final = """
     SELECT count(*) FROM pg_temp.onramp_batch
     WHERE ord IS NOT NULL AND (commit, ord) <= (%(commit)s, %(order)s) AND at < coalesce(%(until)s, at + 1)
 """
-#: Of the changes before the batch, from `low` on, those that came again.
+#: The changes before the batch, from `low` on, that are repeated in it.
 _REPEATS: Final = sql.SQL("""
     DELETE FROM pg_temp.onramp_batch b USING (
         SELECT {commit} AS commit, {order} AS ord FROM {landing}
@@ -81,8 +82,8 @@ _STEP: Final = 50_000
 _END: Final = sql.SQL("""
     SELECT _offset FROM {landing} WHERE _offset >= %s AND _offset < %s ORDER BY _offset OFFSET %s LIMIT 1
 """)
-#: A snapshot's first row, or its last if it has but one: then the row before it is of none, or of another one
-#: that was cut off.  All rows of a snapshot have the position of the log at which it began.
+#: A snapshot's first row, or its last if it has one row: the row before it belongs to no snapshot, or to one
+#: that was aborted.  All rows of a snapshot have the position of the log at which it began.
 _STARTS: Final = sql.SQL("""
     SELECT max(at) FROM (
         SELECT at, op, snapshot, lag(op) OVER w AS op_before, lag(snapshot) OVER w AS snapshot_before,
@@ -129,13 +130,13 @@ class Identity(NamedTuple):
 
 
 def end(conn: connection, landing: sql.Identifier, start: int, stop: int, most: int) -> int:
-    """Return where a merge ends that takes at most so many changes of `[start, stop)`."""
+    """Return the end of a merge that takes at most so many changes of `[start, stop)`."""
     following = _one(conn, _END.format(landing=landing), start, stop, most)
     return stop if following is None else int(following)
 
 
 def fill(conn: connection, landing: sql.Identifier, key: Sequence[str], start: int, stop: int) -> int:
-    """Stage the changes of `[start, stop)`; `key`: columns of the table's key.  Returns how many."""
+    """Stage the changes of `[start, stop)`; `key`: columns of the table's key.  Returns their number."""
     columns = [
         sql.SQL("(CASE op WHEN 'd' THEN before ELSE after END) -> {}").format(sql.Literal(name))
         for name in key
@@ -148,7 +149,7 @@ def fill(conn: connection, landing: sql.Identifier, key: Sequence[str], start: i
         signs=placeholders.SIGNS,
         commit=sql.SQL(_COMMIT),
         order=sql.SQL(_ORDER),
-        # Of tables without a key alone somebody asks for it.
+        # Only the merge of tables without a key reads this column.
         xid=sql.SQL("NULL::int8" if key else _XID),
         start=sql.Literal(start),
         stop=sql.Literal(stop),
@@ -158,13 +159,14 @@ def fill(conn: connection, landing: sql.Identifier, key: Sequence[str], start: i
         cursor.execute(statement)
         staged = int(cursor.rowcount)
         if staged >= _ANALYZE_FROM:
-            # What is joined or cut by: rows are large, and nobody looks for one by what is in it.
+            # Statistics only for columns in joins and conditions: rows are large, and no query searches by
+            # their content.
             cursor.execute("ANALYZE pg_temp.onramp_batch (at, op, commit, ord)")
     return staged
 
 
 def fill_from_before(conn: connection) -> None:
-    """Take values that were left alone from the whole old row, where the change has it."""
+    """Take unchanged values from the whole old row, where the change has it."""
     if not _one(conn, sql.SQL(_IS_LEFT_OUT)):
         return
     with conn.cursor() as cursor:
@@ -173,7 +175,7 @@ def fill_from_before(conn: connection) -> None:
 
 
 def unknown_columns(conn: connection, known: Iterable[str]) -> list[str]:
-    """Return the columns that changes have and that nobody `known` to the history."""
+    """Return the columns of changes that the history (`known`) lacks."""
     with conn.cursor() as cursor:
         names = list(known)
         cursor.execute(_UNKNOWN, (names, names))
@@ -183,14 +185,14 @@ def unknown_columns(conn: connection, known: Iterable[str]) -> list[str]:
 def drop_repeats(
     conn: connection, landing: sql.Identifier, start: int, mark: Identity | None, log_begins_at: int | None
 ) -> int:
-    """Drop changes that came before, here or among those that landed before `start`; returns how many.
+    """Drop changes that came before, in the stage or among those landed before `start`; return their number.
 
-    `mark`: the greatest identity that was merged.  A change above it is new; one that is not is looked for
-    in landing, backwards, because a source's first transactions after a snapshot may go back a little.
-    At `log_begins_at` another log begins, whose identities may be those of other changes before.
+    `mark`: the greatest identity that was merged.  A change above it is new. Another change is searched
+    in landing, backwards, because a source's first transactions after a snapshot may go back a little. At
+    `log_begins_at` another log begins, whose identities may be those of other changes before.
     """
     log = log_begins_at or 0
-    # Of two logs in the stage only changes of the first can have come before; of one, behind its beginning.
+    # With two logs in the stage, only changes of the first can be repeats; with one, those behind its start.
     until, since = (log_begins_at, 0) if start <= log else (None, log)
     with conn.cursor() as cursor:
         cursor.execute(_REPEATS_HERE, (log,))
@@ -220,7 +222,7 @@ def last_snapshot(conn: connection, landing: sql.Identifier, start: int) -> Any:
 
 
 def snapshots_end(conn: connection, first: int) -> Any:
-    """Return the offset behind the last row of the snapshot that begins at `first`, if that is staged."""
+    """Return the offset behind the last row of the snapshot that begins at `first`, if it is staged."""
     return _one(conn, sql.SQL(_ENDS), first)
 
 
@@ -230,13 +232,13 @@ def first_after(conn: connection, lsn: int) -> Any:
 
 
 def cut(conn: connection, start: int) -> None:
-    """Forget what came before `start`: the table begins empty there."""
+    """Drop staged changes before `start`, where the table is emptied."""
     with conn.cursor() as cursor:
         cursor.execute(_CUT, (start,))
 
 
 def cut_from(conn: connection, end: int) -> int:
-    """Forget what comes from `end` on; returns how many are left."""
+    """Drop staged changes from `end` on; return how many remain."""
     with conn.cursor() as cursor:
         cursor.execute(_CUT_FROM, (end,))
     return int(_one(conn, sql.SQL(_COUNT)))

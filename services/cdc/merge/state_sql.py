@@ -24,7 +24,7 @@ _TABLE_SETTINGS: Final = """
            clear_at IS NOT NULL AND clear_after IS NOT NULL, parked_known, reason
     FROM onramp.table_settings
 """
-#: What feeds each landing table today, and how many changes of it were parked.
+#: The topics that feed each landing table today, with the number of their parked changes.
 _FEEDS: Final = """
     SELECT t.destination, t.topic_id::text, l.next_offset,
            coalesce(sum(t.events) FILTER (WHERE t.outcome = 'parked'), 0)::int8
@@ -41,7 +41,7 @@ _LOCK: Final = """
     FROM onramp.table_settings
     WHERE source = %s AND schema_name = %s AND table_name = %s FOR UPDATE SKIP LOCKED
 """
-#: Both of one moment: a snapshot that landed was requested after the DROP that is the reason for it.
+#: Both are read at one moment: a landed snapshot was requested after the DROP that is its reason.
 _SETTLED: Final = """
     SELECT (SELECT next_offset FROM onramp.ledger WHERE topic_id = %s AND partition = 0),
            ARRAY(SELECT coalesce(lsn - '0/0', 0)::int8 FROM onramp.source_tables
@@ -70,18 +70,18 @@ _HOLD: Final = """
 
 
 class TableSettings(NamedTuple):
-    """A table as it is looked at: how far it is, and what is known of it."""
+    """A table's settings at a poll: its position, topic and reason."""
 
     topic_id: str | None
     next_offset: int
-    #: Whether it is known that its rows are to be replaced, and up to where.
+    #: Whether a replacement of its rows is due, and its end is known.
     is_cleared: bool
     parked_known: int
     reason: str | None
 
 
 class Feed(NamedTuple):
-    """A topic's incarnation that a landing table is fed by: how far it is settled, how much was parked."""
+    """The topic generation that feeds a landing table: how far it is settled, and its parked changes."""
 
     topic_id: str
     next_offset: int
@@ -93,31 +93,31 @@ class Position(NamedTuple):
 
     next_offset: int
     mark: Identity | None
-    #: From where on it begins empty, if it does; the offset up to which its replacement reaches, if that is
-    #: known; and where its last log begins, after a resync.
+    #: The offset where the table is emptied, if it is; the end of its replacement, if known; and the start of
+    #: its last log, after a resync.
     clear_at: int | None
     clear_after: int | None
     log_begins_at: int | None
     carried: Mapping[str, Any] | None
     drops: int
-    #: The public table as the modeler left it.
+    #: The public table's shape as the merger stored it.
     made: Shape | None = None
-    #: What the snapshot has seen that the table was made of, while changes that it has seen may follow.
+    #: The marker of the snapshot that the table consists of, while changes that it includes may follow.
     visibility: SnapshotVisibility | None = None
 
     @property
     def replaced_until(self) -> int:
-        """Return the offset up to which the changes reach that replace the table's rows."""
+        """Return the offset up to which changes replace the table's rows."""
         return max(self.clear_at or 0, self.clear_after or 0)
 
     def is_clear_due(self, stop: int) -> bool:
-        """Whether the table begins empty at `clear_at`, and its replacement is there once `stop` is."""
+        """Return whether the table is emptied at `clear_at`, and its replacement is complete at `stop`."""
         is_known = self.clear_at is not None and self.clear_after is not None
         return is_known and self.replaced_until <= stop
 
 
 class Advance(NamedTuple):
-    """What a merge moves."""
+    """The new position after a merge."""
 
     topic_id: str | None
     next_offset: int
@@ -132,7 +132,7 @@ class Advance(NamedTuple):
 
 
 def add(conn: connection, names: Iterable[TableName]) -> None:
-    """Make the rows of tables that have none."""
+    """Insert the rows of tables that have none."""
     rows = [(*name, change_table.name_of(*name)) for name in sorted(names)]
     if rows:
         with conn.cursor() as cursor:
@@ -140,14 +140,14 @@ def add(conn: connection, names: Iterable[TableName]) -> None:
 
 
 def read_table_settings(conn: connection) -> dict[TableName, TableSettings]:
-    """Return all tables."""
+    """Return the settings of all tables."""
     with conn.cursor() as cursor:
         cursor.execute(_TABLE_SETTINGS)
         return {TableName(*row[:3]): TableSettings(*row[3:]) for row in cursor.fetchall()}
 
 
 def feeds(conn: connection) -> dict[str, list[Feed]]:
-    """Return by landing table what feeds it."""
+    """Return the feeds by landing table."""
     found: dict[str, list[Feed]] = {}
     with conn.cursor() as cursor:
         cursor.execute(_FEEDS, (f"{change_table.SCHEMA}.%",))
@@ -178,9 +178,9 @@ def lock(conn: connection, name: TableName) -> Position | None:
 
 
 def settled_to(conn: connection, name: TableName, landing: str, topic_id: str) -> tuple[int, tuple[int, ...]]:
-    """Return up to where all changes have landed (none before it waits behind a hold), and the table's DROPs.
+    """Return the offset up to which all changes have landed (before any held change), and the table's DROPs.
 
-    In this order: what stops waiting meanwhile has landed when landing is read.
+    In this order: changes that stop waiting meanwhile have landed when landing is read.
     """
     with conn.cursor() as cursor:
         cursor.execute(_SETTLED, (topic_id, *name))
@@ -192,9 +192,9 @@ def settled_to(conn: connection, name: TableName, landing: str, topic_id: str) -
 
 
 def mark(conn: connection, position: Position, stop: int) -> Identity | None:
-    """Return the greatest identity that is merged once the stage is, which goes up to `stop`.
+    """Return the greatest identity that is merged with the stage, which ends at `stop`.
 
-    What is sent again after a snapshot may be of before it; only a resync has a log of its own.
+    A repeat after a snapshot may be of a change before it; only a resync starts another log.
     """
     start, log = position.next_offset, position.log_begins_at
     if log is not None and start <= log <= stop:
@@ -204,7 +204,7 @@ def mark(conn: connection, position: Position, stop: int) -> Identity | None:
 
 
 def advance(conn: connection, name: TableName, to: Advance) -> None:
-    """Move the table's row, which is locked, in the merge's own transaction."""
+    """Move the table's locked row, in the merge's own transaction."""
     commit, order = to.mark or (None, None)
     carried = None if to.carried is None else orjson.dumps(to.carried).decode()
     visibility = to.visibility or (None, None)
@@ -214,13 +214,13 @@ def advance(conn: connection, name: TableName, to: Advance) -> None:
 
 
 def wait(conn: connection, name: TableName) -> None:
-    """Note that the table keeps its rows until the rest of a snapshot has landed."""
+    """Store that the table keeps its rows until the rest of a snapshot has landed."""
     with conn.cursor() as cursor:
         cursor.execute(_WAIT, name)
 
 
 def hold(conn: connection, name: TableName, reason: str) -> bool:
-    """Say why the table does not go on; returns whether that is news."""
+    """Store the reason of a suspended table; return whether the reason is new."""
     with conn.cursor() as cursor:
         cursor.execute(_HOLD, (reason, *name, reason))
         return bool(cursor.rowcount)

@@ -1,1 +1,1 @@
-"""The process: looks what landed, in each database, and merges the tables that have news."""
+"""The merger: polls each database for landed changes, and merges the tables that have new ones."""

@@ -1,4 +1,4 @@
-"""`python -m services.cdc.merger`: merges what landed of sources into their public tables."""
+"""`python -m services.cdc.merger`: merges landed changes of sources into public tables."""
 
 import signal
 import sys

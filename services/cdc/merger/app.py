@@ -1,4 +1,4 @@
-"""Constructs the modelers, one for each database, and stops them in reverse order."""
+"""Constructs the mergers, one for each database, and stops them in reverse order."""
 
 import threading
 from typing import Final
@@ -13,7 +13,7 @@ _REGISTRY_SECONDS: Final = 1.0
 
 
 class MergerProcess:
-    """The modelers of all databases, and the registry that they ask."""
+    """The mergers of all databases, and the registry that they read."""
 
     def __init__(self, settings: MergerSettings, databases: WriterDatabases, registry: Registry) -> None:
         self._registry = registry
@@ -24,7 +24,7 @@ class MergerProcess:
         ]
 
     def stop(self) -> None:
-        """Let all end after the merges that are under way."""
+        """Stop all mergers after the merges in progress."""
         self._stop.set()
 
     def run(self) -> None:
@@ -46,7 +46,7 @@ class MergerProcess:
 
 
 class PublishedOf:
-    """What the registry says now of one database; nothing until it was read."""
+    """The registry's entries for one database; empty until the registry was read."""
 
     def __init__(self, registry: Registry, name: str, default: str) -> None:
         self._registry = registry
@@ -54,7 +54,7 @@ class PublishedOf:
         self._default = default
 
     def __call__(self) -> Published:
-        """Return what is published to it."""
+        """Return the sources that are published to the database."""
         if not self._registry.is_read:
             return Published(sources={}, models={})
         return published(self._registry.snapshot(), self._name, self._default)

@@ -1,4 +1,4 @@
-"""The databases that sources are published to, by the writer's own settings."""
+"""The databases that sources are published to, from the writer's settings."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 
 class WriterDatabases(BaseSettings):
-    """What the writer's settings say of databases; the rest of them is none of the modeler's."""
+    """The database fields of the writer's settings; the merger ignores the others."""
 
     model_config = SettingsConfigDict(
         env_prefix="ONRAMP_WRITER_", frozen=True, hide_input_in_errors=True, extra="ignore"

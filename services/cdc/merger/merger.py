@@ -1,7 +1,7 @@
-"""The modeler of one database: looks what landed, and merges the tables that have news, several at a time.
+"""The merger of one database: polls landing, and merges the tables that have news, several at a time.
 
-A transaction that lands changes says so (NOTIFY); each second it looks anyway, because what is said is not
-kept.  A table that fails is held with its reason and tried again later; the others go on.
+A transaction that lands changes sends NOTIFY. The merger also polls each second, because notifications are
+not stored.  A table that fails is suspended with its reason and retried later; the others go on.
 """
 
 import logging
@@ -36,8 +36,8 @@ from shared.postgres.failures import NO_SUCH_DATABASE, failure
 
 log = logging.getLogger(__name__)
 
-#: Names are pinned, and a session that was cut is noticed. A merge sorts and hashes its stage, in
-#: memory; it is over before compiled code would have paid.
+#: Names are pinned, and a lost session is detected. A merge sorts and hashes its stage in memory; it is over
+#: before JIT compilation would have paid off.
 _OPTIONS: Final = (
     "-c search_path=pg_catalog,pg_temp -c timezone=UTC -c idle_in_transaction_session_timeout=60s "
     "-c work_mem=32MB -c jit=off"
@@ -47,9 +47,9 @@ _UNFORESEEN: Final = (
     "it cannot be merged, for a reason that nobody foresaw ({}): the modeler's log has more; it is a fault "
     "of Onramp's, please report it"
 )
-#: Seconds between two looks whether a merge has ended.
+#: Seconds between two checks whether a merge has ended.
 _TICK: Final = 0.005
-#: Landing can wait behind a lock, and so can this: the table is tried again.
+#: Landing can wait behind a lock, and so can a merge: the table is retried.
 _PASSES: Final = (psycopg2.errors.LockNotAvailable, psycopg2.errors.DeadlockDetected)
 
 
@@ -59,7 +59,7 @@ class Merger:
     def __init__(
         self, name: str, dsn: str, published: Callable[[], Published], settings: MergerSettings
     ) -> None:
-        """`published`: what the registry says now; `name`: the database's public one."""
+        """`published`: returns the registry's entries now; `name`: the database's public name."""
         self._name = name
         self._dsn = dsn
         self._published = published
@@ -72,17 +72,17 @@ class Merger:
         self._following = self._kept(self._listening)
         self._idle: list[KeptConnection] = []
         self._retry_at: dict[TableName, float] = {}
-        #: Where the table and its landing stood when the last merge began: to tell whether there is news.
+        #: The position of the table and its landing at the start of the last merge, to detect news.
         self._began_at: dict[TableName, tuple[int, list[Feed]]] = {}
         self._searches: dict[TableName, EndSearch] = {}
         self._trim_at = 0.0
 
     def stop(self) -> None:
-        """Let it end after the merges that are under way."""
+        """Stop after the merges in progress."""
         self._stop.set()
 
     def run(self) -> None:
-        """Look and merge until stopped; a database that is out is tried again."""
+        """Poll and merge until stopped; an unreachable database is retried."""
         with ThreadPoolExecutor(self._settings.max_parallel_tables, f"merge-{self._name}") as pool:
             while not self._stop.is_set():
                 try:
@@ -99,7 +99,7 @@ class Merger:
             idle_connection.close()
 
     def _kept(self, open_: Callable[[], connection]) -> KeptConnection:
-        """Return a connection on which no database that is silent is waited for."""
+        """Return a connection with timeouts, so that a frozen database blocks no thread."""
         return KeptConnection(f"database {self._name}", self._dsn, open_)
 
     def _connect(self) -> connection:
@@ -113,7 +113,7 @@ class Merger:
         return conn
 
     def _wait(self, conn: connection) -> None:
-        """Wait until something landed or a table is merged, at most until the next look."""
+        """Wait until changes have landed or a merge has ended, at most until the next poll."""
         deadline = time.monotonic() + self._settings.poll_seconds
         merging = bool(self._merging)
         while not self._stop.is_set() and (left := deadline - time.monotonic()) > 0:
@@ -163,19 +163,19 @@ class Merger:
             self._added.clear()
             self._retry_at.clear()
         tables = {name: table for name, table in self._history[1].items() if published.takes(name)}
-        # The history can be ahead of the registry as it is known here: a source's tables may come without it.
+        # The history can be ahead of this registry's state: a source's tables may come without the source.
         if new := tables.keys() - self._added:
             state_sql.add(conn, new)
             self._added |= new
         return tables
 
     def _is_due(self, name: TableName, table_settings: TableSettings, fed: list[Feed]) -> bool:
-        """Whether a table has news: nothing is asked of the database for one that has none."""
+        """Return whether a table has news, without a query for a table that has none."""
         if name not in self._retry_at:
             return True
         is_news = self._began_at[name] != (table_settings.next_offset, fed)
         if time.monotonic() < self._retry_at[name] + (0.0 if is_news else self._settings.poll_seconds):
-            return False  # what waits behind a lock is ahead as well
+            return False  # changes that wait behind a lock are ahead as well
         ahead = any(
             f.next_offset > table_settings.next_offset or f.topic_id != table_settings.topic_id for f in fed
         )
@@ -190,12 +190,12 @@ class Merger:
     def _merge(
         self, table: SourceTable, table_settings: TableSettings, fed: Sequence[Feed], published: Published
     ) -> bool:
-        """Merge until nothing is left; returns whether the table goes on."""
+        """Merge until nothing is left; return whether the table goes on."""
         idle_connection = self._idle.pop() if self._idle else self._kept(self._connect)
         try:
             with idle_connection.used() as conn:
                 return self._merge_on(conn, table, table_settings, fed, published)
-        except (psycopg2.Error, InfrastructureError):  # the look says so
+        except (psycopg2.Error, InfrastructureError):  # the next poll reports it
             return True
         except Exception:
             log.exception("a table cannot be held", extra={"table": str(table.name)})
@@ -260,7 +260,7 @@ class Merger:
             log.error("a table is held, others go on", extra={"table": str(name), "reason": reason})
 
     def _is_database_out(self, name: TableName, error: psycopg2.Error) -> bool:
-        """Hold the table for an error of its own; returns whether it goes on as soon as the database does."""
+        """Suspend the table for an error of its own; return whether it goes on when the database does."""
         if error.pgcode is None:
             return True
         reason = (
@@ -294,14 +294,14 @@ def _reason(error: psycopg2.Error | InfrastructureError) -> str:
 
 
 def is_readable(fileno: int, seconds: float) -> bool:
-    """Wait for something to read; `select.select` would refuse a process with a thousand open files."""
+    """Wait for readable data; `select.select` rejects a process with a thousand open files."""
     waiting = select.poll()
     waiting.register(fileno, select.POLLIN)
     return bool(waiting.poll(math.ceil(seconds * 1000)))
 
 
 def only_feed(table: SourceTable, table_settings: TableSettings, fed: Sequence[Feed]) -> Feed | None:
-    """Return the one topic that feeds the table.  Raises `HeldError` where that is not certain."""
+    """Return the one topic that feeds the table.  Raises `SuspendedError` where that is not certain."""
     if not fed:
         return None
     if len(fed) > 1 or table_settings.topic_id not in (None, fed[0].topic_id):

@@ -1,4 +1,4 @@
-"""What the registry says of publishing: which source goes where, and how its tables are cleaned."""
+"""The registry's settings of publishing: the schema of each source, and the cleaning of its tables."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -11,7 +11,7 @@ from services.cdc.merge.suspended import SuspendedError
 from shared.registry.model import Snapshot
 from shared.registry.sources import Model, Source
 
-#: In SQL's quotes anything may stand; outside of them these end the condition or hide its end.
+#: Quoted SQL may have any text; outside of quotes these characters end the condition or hide its end.
 _QUOTED: Final = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"")
 _ENDS: Final = re.compile(r";|--|/\*|\$|\\|'|\"")
 _UNITS: Final = {"h": 3600, "d": 86_400}
@@ -25,12 +25,12 @@ class Published:
     models: Mapping[str, Model]
 
     def takes(self, name: TableName) -> bool:
-        """Whether the table is published."""
+        """Return whether the table is published."""
         source = self.sources.get(name.source)
         return source is not None and source.takes(name.schema, name.table)
 
     def require_own_name(self, name: TableName, all_names: Iterable[TableName]) -> None:
-        """Raise `HeldError` where a table of another schema is published under the same name already."""
+        """Raise `SuspendedError` where a table of another schema already has the public name."""
         others = [n for n in all_names if (n.source, n.table) == (name.source, name.table) and self.takes(n)]
         if name != min(others):
             raise SuspendedError(
@@ -43,7 +43,7 @@ class Published:
         return self.sources[name.source].publish
 
     def cleaning_of(self, name: TableName) -> Cleaning:
-        """Return how the table is cleaned.  Raises `HeldError` for a condition that is more than one."""
+        """Return the table's cleaning.  Raises `SuspendedError` for a `where` that is not one condition."""
         model = self.models.get(str(name))
         if model is None:
             return Cleaning()
@@ -55,19 +55,19 @@ class Published:
         return Cleaning(where=model.where or "", left_out=frozenset(model.columns))
 
     def keeps_landing(self) -> Mapping[str, int]:
-        """Return for how many seconds what landed of each source is kept."""
+        """Return the retention of each source's landing, in seconds."""
         kept = {name: source.keep_landing for name, source in self.sources.items()}
         return {name: int(text[:-1]) * _UNITS[text[-1]] for name, text in kept.items()}
 
 
 def published(snapshot: Snapshot, database: str, default: str) -> Published:
-    """Return what is published to `database`."""
+    """Return the sources that are published to `database`."""
     here = {name: s for name, s in snapshot.sources.items() if (s.database or default) == database}
     return Published(sources=here, models=snapshot.models)
 
 
 def is_one_condition(where: str) -> bool:
-    """Whether the text is one condition, that cannot end the statement around it."""
+    """Return whether the text is one condition that cannot end the statement around it."""
     bare = _QUOTED.sub("''", where).replace("''", "")
     depth = 0
     for sign in bare:

@@ -1,4 +1,4 @@
-"""The modeler's settings.  Its databases are the writer's (`databases`)."""
+"""The merger's settings.  Its databases are the writer's (`databases`)."""
 
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict

@@ -1,4 +1,4 @@
-"""What is done to landing beside merging: trimming what is old, and replaying it all."""
+"""Trims old landed changes, and replays a table's landing."""
 
 import logging
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from shared import change_table
 
 log = logging.getLogger(__name__)
 
-#: Of what is merged, and never all of it: the next merge looks at the row before it.
+#: Only merged changes, and never all of them: the next merge reads the row before it.
 _TRIM: Final = sql.SQL("""
     WITH old AS (
         SELECT l.ctid FROM {landing} l JOIN onramp.table_settings m
@@ -25,7 +25,7 @@ _TRIM: Final = sql.SQL("""
     WHERE source = %s AND schema_name = %s AND table_name = %s AND EXISTS (SELECT FROM trimmed)
     RETURNING (SELECT count(*) FROM trimmed)
 """)
-#: What transactions said of themselves; nobody merges it.
+#: Transaction records, which are not merged.
 _TRIM_ENDS: Final = sql.SQL("""
     WITH old AS (
         SELECT ctid FROM {landing}
@@ -33,13 +33,13 @@ _TRIM_ENDS: Final = sql.SQL("""
         ORDER BY _offset LIMIT %s
     ) DELETE FROM {landing} l USING old WHERE l.ctid = old.ctid
 """)
-#: Rows of one transaction.
+#: The maximum of rows in one transaction.
 _AT_ONCE: Final = 50_000
 _EXISTS: Final = "SELECT to_regclass(%s) IS NOT NULL"
 
 
 def trim(conn: connection, name: TableName, seconds: int) -> int:
-    """Delete merged changes that are older than `seconds`, step by step; returns how many."""
+    """Delete merged changes that are older than `seconds`, step by step; return how many."""
     landing = sql.Identifier(change_table.SCHEMA, change_table.name_of(*name))
 
     def step(cursor: cursor) -> int:
@@ -51,7 +51,7 @@ def trim(conn: connection, name: TableName, seconds: int) -> int:
 
 
 def trim_alone(conn: connection, name: TableName, seconds: int) -> None:
-    """Trim what landed of a table; what nobody foresaw of it stops no other.  Raises psycopg2's error."""
+    """Trim a table's landing; an unexpected error of one table stops no other.  Raises psycopg2's error."""
     try:
         if n := trim(conn, name, seconds):
             log.info("landed changes are trimmed", extra={"table": str(name), "changes": n})
@@ -63,7 +63,7 @@ def trim_alone(conn: connection, name: TableName, seconds: int) -> None:
 
 
 def trim_transactions(conn: connection, source: str, seconds: int) -> int:
-    """Delete what transactions older than `seconds` said of themselves; returns how many records."""
+    """Delete transaction records older than `seconds`; return how many."""
     landing = sql.Identifier(change_table.SCHEMA, change_table.transactions_of(source))
 
     def step(cursor: cursor) -> int:

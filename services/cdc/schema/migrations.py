@@ -1,7 +1,7 @@
-"""Brings the tables of change data capture in a database up to date (`shared.migrations`).
+"""Migrates the tables of change data capture in a database (`shared.migrations`).
 
-The agent and the modeler both apply the migrations before they use the tables, whichever starts first.
-Neither waits for the writer, which has migrations of its own.
+The agent and the merger both apply the migrations before they use the tables, whichever starts first. Neither
+waits for the writer, which has migrations of its own.
 """
 
 from importlib.resources import files
@@ -19,10 +19,10 @@ _MIGRATIONS: Final = Migrations(
 
 
 def migrate(conn: connection, database: str) -> None:
-    """Apply the files that are missing, in one transaction; `database` is a name for messages.
+    """Apply the missing files in one transaction; `database` is a name for messages.
 
-    Raises `InfrastructureError`: DATABASE_UNFIT when the schema is not ours, DATABASE_NEWER when it is
-    a newer Onramp's.
+    Raises `InfrastructureError`: DATABASE_UNFIT when the schema is not Onramp's, DATABASE_NEWER when a
+    newer Onramp wrote it.
     """
     with conn:
         _MIGRATIONS.apply(conn, database)

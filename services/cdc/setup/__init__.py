@@ -1,1 +1,1 @@
-"""What people do about sources: prepare one, check it, list them, ask for a resync."""
+"""Operators' commands for sources: prepare one, check it, list them, request a resync."""

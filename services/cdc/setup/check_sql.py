@@ -1,4 +1,4 @@
-"""Whether a source can be captured and how well: facts of its catalogue and, if asked, of its rows."""
+"""Checks whether a source can be captured: facts of its catalogue and, on request, of its rows."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -19,7 +19,7 @@ from shared.postgres.quoting import identifier
 from shared.registry.sources import Source, pattern_of
 
 _STATEMENT_MS: Final = 600_000
-#: By table: whether it may be read, and who has no identity, it or partitions of it.
+#: For each table: whether the role may read it, and which relations, it or its partitions, lack an identity.
 _IDENTITY: Final = f"""
     SELECT c.oid::int8, c.relreplident, has_table_privilege(c.oid, 'SELECT'), (
         WITH RECURSIVE tree AS ({TREE})
@@ -32,10 +32,10 @@ _UNLOGGED: Final = """
     SELECT n.nspname || '.' || c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
     WHERE n.nspname = ANY(%s) AND c.relkind IN ('r', 'p') AND c.relpersistence = 'u'
 """
-#: The first version that does so: "Replica identity must not contain unpublished generated columns".
+#: The first version that reports "Replica identity must not contain unpublished generated columns".
 _REFUSES_GENERATED: Final = 180_000
 _LEAVE_OUT: Final = 'models: leave the column out ("{}": null), or exclude the table'
-#: Microseconds since 1970 reach no further: a later one lands as infinity.
+#: The range of microseconds since 1970: a later value lands as infinity.
 _LAST_TIMESTAMP: Final = "294247-01-10 04:00:54.775807"
 _FLOATS_IN_ARRAYS: Final = ("real[]", "double precision[]")
 _TIMES: Final = ("date", "timestamp without time zone", "timestamp with time zone")
@@ -50,7 +50,7 @@ class Fact(NamedTuple):
 
 
 def facts(name: str, source: Source, dsn: str, *, rows: bool) -> Iterator[Fact]:
-    """Yield what holds and what does not; `rows` reads every table for values that would come out wrong.
+    """Yield the facts of a source; `rows` also reads every table for values that would change.
 
     Raises `SourceError`.
     """
@@ -81,7 +81,7 @@ def facts(name: str, source: Source, dsn: str, *, rows: bool) -> Iterator[Fact]:
 
 
 def role_of(dsn: str) -> str:
-    """Return the role that a DSN names; empty when it names none, or is none."""
+    """Return the role that a DSN names; empty when it names none, or is not a DSN."""
     try:
         return str(parse_dsn(dsn).get("user", ""))
     except psycopg2.Error:
@@ -89,7 +89,7 @@ def role_of(dsn: str) -> str:
 
 
 def of_types(table: Table) -> Iterator[Fact]:
-    """Yield a fact for each column whose type would, or may, hold the table once it is captured."""
+    """Yield a fact for each column whose type would, or may, suspend the table once it is captured."""
     for column in table.columns:
         try:
             column_type(column.type)
@@ -117,7 +117,7 @@ def _of_tables(conn: connection, source: Source, source_state: SourceState, *, r
         told = {oid: rest for oid, *rest in cursor.fetchall()}
         for table in tables:
             if table.oid not in told:
-                continue  # it was dropped just now
+                continue  # the table was dropped just now
             identity, may_read, lacking = told[table.oid]
             yield from _of_one(table, lacking or [], may_read=may_read)
             if conn.server_version >= _REFUSES_GENERATED:
@@ -181,7 +181,7 @@ def _of_generated(table: Table, identity: str) -> Iterator[Fact]:
 
 
 def _of_rows(cursor: Any, table: Table) -> Iterator[Fact]:
-    """Yield a fact for each column that has values which would come out otherwise."""
+    """Yield a fact for each column with values that would change."""
     for column in table.columns:
         for condition, what in _doubtful(column.type):
             query = sql.SQL("SELECT EXISTS (SELECT FROM {} WHERE {})").format(
@@ -209,7 +209,7 @@ def _doubtful(type_: str) -> Iterator[tuple[str, str]]:
         if "." in type_ and ".citext" not in type_:
             yield "EXISTS (SELECT FROM unnest({column}) AS each WHERE each IS NULL)", "NULL in an array"
         if (of := base.removesuffix("[]")) in _TIMES:
-            # In an array the calendar is another one before.
+            # Arrays use a different calendar for early dates.
             since = "1582-10-15" if of == "timestamp without time zone" else "0001-01-01"
             yield f"'{since}' > ANY({{column}})", f"dates before {since} in an array"
             yield "'infinity' = ANY({column})", "infinite dates in an array"

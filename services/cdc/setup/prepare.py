@@ -1,4 +1,4 @@
-"""What a DBA runs at a source before it can be captured, as text: Onramp itself changes nothing there."""
+"""SQL that a DBA runs at a source before it can be captured: Onramp itself changes nothing there."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -12,16 +12,16 @@ from shared.postgres.source_dsns import password_in
 from shared.registry.sources import Source
 
 _PASSWORD: Final = "choose-one"  # noqa: S105 - to be replaced
-#: The server gives up a slot by itself at so many times the budget, should no agent run.
+#: The server drops a slot's WAL by itself at this multiple of the budget, should no agent run.
 _BELT: Final = 2
-#: Of those that are made before the restart the server would warn, and a pipe into psql would go on.
+#: The server only warns of a publication that is created before the restart, and a pipe into psql continues.
 _RESTARTED: Final = """\
 DO $$ BEGIN
   IF current_setting('wal_level') <> 'logical' THEN
     RAISE 'wal_level is % until the server is restarted: restart it, then run this again',
       current_setting('wal_level');
   END IF; END $$;"""
-#: Before the publication, which would break the application.
+#: Runs before the publication, which would break the application.
 _IDENTIFIED: Final = f"""\
 DO $$ DECLARE lacking text; BEGIN
   SELECT string_agg(format('%I.%I', n.nspname, c.relname), ', ') INTO lacking
@@ -35,9 +35,9 @@ DO $$ DECLARE lacking text; BEGIN
 
 
 def statements(name: str, source: Source, dsn: str = "") -> str:
-    """Return the SQL that prepares a source: what is required, then what is optional.
+    """Return the SQL that prepares a source: required statements, then optional ones.
 
-    `dsn`: the source's, whose role and password are taken; empty when it is not known.
+    `dsn`: the source's, for its role and password; empty when it is not known.
     """
     user = identifier(role_of(dsn) or names.slot(name))
     belt = source.wal_budget_bytes * _BELT >> 20

@@ -1,4 +1,4 @@
-"""A password as the verifier that Postgres stores (RFC 5803), so that SQL for a DBA has no password."""
+"""Renders a password as the verifier that Postgres stores (RFC 5803): the DBA's SQL has no password."""
 
 import base64
 import hashlib

@@ -1,4 +1,4 @@
-"""What the agent keeps of sources, as people ask for it, and what they ask of the agent."""
+"""Queries for the stored state of sources, and operators' requests to the agent."""
 
 from typing import Any, Final, NamedTuple
 
@@ -6,7 +6,7 @@ from services.cdc.agent.source_state_sql import asking
 
 _SOURCES: Final = "onramp_agent.sources"
 _MODELS: Final = "onramp.table_settings"
-#: An agent polls each source every second: one whose last report is older has ended, or hangs.
+#: The agent polls each source every second: an older report means that the agent has ended or hangs.
 SILENT_SECONDS: Final = 60.0
 _LIST: Final = """
     SELECT source, state, reason, slot_active, wal_status, retained_bytes, heartbeat_age_s,
@@ -40,8 +40,8 @@ _RESYNC: Final = """
         out_of_sync_why = coalesce(out_of_sync_why, 'somebody asked for a resync')
     WHERE source = %s RETURNING 1
 """
-#: What landed before `trimmed_to` is gone; what was parked and replayed meanwhile is among the rest.  Where a
-#: table begins amid its log changes of before may come again, and its snapshot may have seen some behind it.
+#: Changes before `trimmed_to` are gone; parked changes that were replayed are among the rest.  Where a table
+#: begins within its log, earlier changes may be repeated, and its snapshot may include later ones.
 _REBUILD: Final = """
     UPDATE onramp.table_settings m
     SET next_offset = begins_at, clear_at = begins_at, clear_after = next_offset,
@@ -66,12 +66,12 @@ _TRIMMED: Final = """
 
 
 class Progress(NamedTuple):
-    """How far a resync is; `landed` counts the changes of all tables, also those of before."""
+    """The progress of a resync; `landed` counts the changes of all tables, including earlier ones."""
 
     state: str
     reason: str
     polled_s_ago: float
-    #: Whether the agent has not begun or the source does not flow again.
+    #: Whether the agent has not begun, or the source is not streaming again.
     is_pending: bool
     tables: int
     behind: int
@@ -79,7 +79,7 @@ class Progress(NamedTuple):
 
     @property
     def is_over(self) -> bool:
-        """Whether everything was read again and merged; a suspended table is not waited for."""
+        """Return whether everything was re-snapshotted and merged; suspended tables are ignored."""
         return not self.is_pending and not self.behind
 
     @property
@@ -89,7 +89,7 @@ class Progress(NamedTuple):
 
 
 def progress(dsn: str, source: str) -> Progress | None:
-    """Return how far a resync is; None when the source is not published here. Raises `StateStoreError`."""
+    """Return the progress of a resync; None for a source not published here. Raises `StateStoreError`."""
     with asking(dsn) as cursor:
         cursor.execute(_PROGRESS, (source,))
         row = cursor.fetchone()
@@ -97,7 +97,7 @@ def progress(dsn: str, source: str) -> Progress | None:
 
 
 def listed(dsn: str) -> list[dict[str, Any]]:
-    """Return the sources published to a database, each as the agent saw it last. Raises `StateStoreError`."""
+    """Return the sources published to a database, as the agent last stored them. Raises `StateStoreError`."""
     return _rows(dsn, _SOURCES, _LIST)
 
 
@@ -107,7 +107,7 @@ def ask_for_resync(dsn: str, source: str) -> bool:
 
 
 def rebuild(dsn: str, source: str, schema: str, table: str) -> str:
-    """Have the modeler merge a table again from the beginning of what landed. Raises `StateStoreError`.
+    """Have the merger rebuild a table from the beginning of its landing. Raises `StateStoreError`.
 
     Returns why that cannot be; empty when it is done.
     """
