@@ -1,1 +1,1 @@
-"""What follows databases: the agent captures their changes, the modeler merges them into public tables."""
+"""Change data capture: the agent captures databases' changes, the merger merges them into public tables."""

@@ -51,11 +51,11 @@ MUTANTS: Final = (
         "services/cdc/merge/merge_sql.py",
         (
             "                    state_sql.advance(conn, self.source.name, to)\n"
-            '                    failpoints.reach("modeler.before_commit")\n'
+            '                    failpoints.reach("merger.before_commit")\n'
         ),
         (
             "                    conn.commit()\n"
-            '                    failpoints.reach("modeler.before_commit")\n'
+            '                    failpoints.reach("merger.before_commit")\n'
             "                    state_sql.advance(conn, self.source.name, to)\n"
         ),
         "tests/integration/cdc/test_merge.py::test_a_merge_that_ends_before_its_commit_did_nothing",

@@ -26,7 +26,7 @@ def main() -> None:
         sys.exit(f"The agent does not start:\n{e}")
     if not databases:
         sys.exit(
-            "The agent does not start: no database is known that sources are published to. Name the writer's "
+            "The agent does not start: no database is configured. Name the writer's "
             "default one in ONRAMP_WRITER_DSN (docs/settings.md)."
         )
     set_up("agent", settings.log_level)

@@ -164,7 +164,7 @@ def _refusal(method: str, path: str, error: urllib.error.HTTPError) -> str:
     try:
         said = json.loads(error.read()).get("message", "")
     except (ValueError, OSError):
-        said = "it says no more, as while it starts"
+        said = "no reason given; it may be starting"
     return f"Kafka Connect answers {error.code} to {method} {path}: {said[:_MAX_REASON]}"
 
 

@@ -105,7 +105,9 @@ class ChangeTopics:
                     yield _refused(name, "cannot be read", code, "DESCRIBE_CONFIGS", wanted)
                 elif not _keeps({entry[0]: entry[1] for entry in entries}, wanted):
                     own = {entry[0]: entry[1] for entry in entries if entry[3] == _OF_TOPIC}
-                    log.warning("a topic of changes gets settings", extra={"topic": name, **wanted})
+                    log.warning(
+                        "correcting the settings of a topic of changes", extra={"topic": name, **wanted}
+                    )
                     resource = ConfigResource(ConfigResourceType.TOPIC, name, configs=own | wanted)
                     for done in await admin.alter_configs([resource]):
                         for refused, *_ in done.resources:
@@ -130,7 +132,7 @@ class ChangeTopics:
             ends = await self._ends(asked)
             ids = await admin.topic_ids()
         if any(before.get(topic) != ids.get(topic) for topic in asked):
-            raise TopicsError("a topic of changes was made or deleted just now: it is looked at again")
+            raise TopicsError("a topic of changes was created or deleted just now; retrying at the next poll")
         return {topic: End(end, ids[topic]) for topic, end in ends.items()}
 
     async def _messages(self, partition: TopicPartition, start: int) -> tuple[list[bytes], int]:
@@ -164,7 +166,9 @@ class ChangeTopics:
             new = NewTopic(names.signal_topic(source), 1, self._settings.replication)
             for _, code, message in (await admin.create_topics([new])).topic_errors:
                 if code not in (0, TopicAlreadyExistsError.errno):
-                    raise TopicsError(f"the topic {names.signal_topic(source)} could not be made: {message}")
+                    raise TopicsError(
+                        f"the topic {names.signal_topic(source)} could not be created: {message}"
+                    )
 
     async def _read_again(self, source: str, conditions: Mapping[str, Mapping[str, str] | None]) -> None:
         producer = AIOKafkaProducer(**self._brokers.aiokafka(), request_timeout_ms=_REQUEST_MS, acks="all")
@@ -205,8 +209,8 @@ def _keeps(is_: dict[str, Any], wanted: dict[str, str]) -> bool:
 def _refused(topic: str, what: str, code: int, right: str, wanted: dict[str, str]) -> str:
     settings = ", ".join(f"{key}={value}" for key, value in wanted.items())
     return (
-        f"what the topic {topic} keeps {what} ({for_code(code).__name__}), and changes that it drops before "
-        f"they are read are lost: let the agent's user {right}, or have {settings} set there"
+        f"the retention of the topic {topic} {what} ({for_code(code).__name__}), and changes that it "
+        f"drops before they are read are lost: let the agent's user {right}, or have {settings} set there"
     )
 
 
@@ -218,4 +222,4 @@ def _run(work: Coroutine[Any, Any, T]) -> T:
     try:
         return asyncio.run(timed())
     except (KafkaError, OSError, TimeoutError) as error:
-        raise TopicsError(f"Kafka cannot be asked: {type(error).__name__}") from None
+        raise TopicsError(f"Kafka request failed: {type(error).__name__}") from None

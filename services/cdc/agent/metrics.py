@@ -19,59 +19,59 @@ class AgentMetrics:
         )
         self.slot_active = Gauge(
             "onramp_source_slot_active",
-            "Whether somebody reads the source's replication slot: Kafka Connect says RUNNING while the "
-            "source is away.",
+            "1 while a session reads the source's replication slot; Kafka Connect reports RUNNING for an "
+            "unreachable source.",
             ["source"],
             registry=self.registry,
         )
         self.slot_lost = Gauge(
             "onramp_source_slot_lost",
-            "Whether the server has removed WAL that the slot needed.",
+            "1 when the server has removed WAL that the slot needed.",
             ["source"],
             registry=self.registry,
         )
         self.retained = Gauge(
             "onramp_source_retained_wal_bytes",
-            "WAL that the source keeps for its slot.",
+            "Bytes of WAL that the source retains for its slot.",
             ["source"],
             registry=self.registry,
         )
         self.alarm = Gauge(
             "onramp_source_wal_alarm_bytes",
-            "The source's wal_alarm, to compare with the WAL that is kept.",
+            "Bytes of retained WAL from which the source's wal_alarm applies.",
             ["source"],
             registry=self.registry,
         )
         self.heartbeat_age = Gauge(
             "onramp_source_heartbeat_age_seconds",
-            "Seconds since Kafka last had more of the source; heartbeats come each second. "
-            "Absent amid a first snapshot.",
+            "Seconds since Kafka last received an event of the source; heartbeats come each second. "
+            "Absent during a first snapshot.",
             ["source"],
             registry=self.registry,
         )
         self.left_out = Gauge(
             "onramp_source_tables_excluded",
-            "Tables that would fail the source and stay out: columns that differ by case, topics that "
-            "collide.",
+            "Tables excluded because they would fail the source: columns that differ by case, topics "
+            "that collide.",
             ["source"],
             registry=self.registry,
         )
 
         self.suspended = Gauge(
             "onramp_source_tables_suspended",
-            "Tables that the merger has suspended; onramp.table_settings.reason says why.",
+            "Tables that the merger has suspended; onramp.table_settings.reason has the cause.",
             ["source"],
             registry=self.registry,
         )
         self.unmerged = Gauge(
             "onramp_source_unmerged_seconds",
-            "For how long changes that have landed wait for the modeler, of tables that it does not hold.",
+            "Seconds for which landed changes have waited for the merger, of tables that are not suspended.",
             ["source"],
             registry=self.registry,
         )
         self.looked_at = Gauge(
             "onramp_source_polled_timestamp_seconds",
-            "When the agent last looked at the source (Unix seconds).",
+            "Time of the agent's last poll of the source, in Unix seconds.",
             ["source"],
             registry=self.registry,
         )

@@ -84,7 +84,7 @@ class SourceReconciler:
             source_state = self._reach.database.inspect()
             self._slot.see(source_state.slot)
             if not self._reach.store.watch():
-                return Shown(state=State.STANDBY, reason="another agent watches over it, until that ends")
+                return Shown(state=State.STANDBY, reason="another agent watches it, until that one ends")
             stored_state = self._reach.store.read()
             self._slot.note_reader(source_state.slot, stored_state.readers)
             self._slot.note_streams(streams=stored_state.streams)
@@ -232,7 +232,9 @@ class SourceReconciler:
         ):
             self._begin_again(source_state, has_connector=status is not None)
             # The observed slot is gone, and the next one has not been observed.
-            return self._shown(State.STARTING, "everything is read again", replace(source_state, slot=None))
+            return self._shown(
+                State.STARTING, "everything is re-snapshotted", replace(source_state, slot=None)
+            )
         lsn = stored_state.out_of_sync_lsn or "an unknown LSN"
         since = f"since {lsn}, {stored_state.out_of_sync_at:%Y-%m-%d %H:%M:%S%z}"
         reason = (
@@ -260,7 +262,7 @@ class SourceReconciler:
             self._reach.connect.delete_offsets(names.connector(self._name))
         self._clear(source_state)
         self._slot.forget()
-        log.info("a source is read again from its beginning", extra={"source": self._name})
+        log.info("re-snapshotting a source from its beginning", extra={"source": self._name})
 
     def _begin(self, source_state: SourceState, stored_state: StoredState) -> None:
         """Prepare for a full snapshot by a connector without offsets."""
@@ -268,7 +270,10 @@ class SourceReconciler:
             self._clear(source_state)
         elif stored_state.tables:
             # The slot exists: changes may be in both the snapshot and the log, or in neither.
-            log.error("Kafka Connect has forgotten a source: it is read again", extra={"source": self._name})
+            log.error(
+                "Kafka Connect has lost the offsets of a source: re-snapshotting it",
+                extra={"source": self._name},
+            )
             self._reach.store.save_tables({}, stored_state.resnapshots)
 
     def _clear(self, source_state: SourceState) -> None:
@@ -287,10 +292,10 @@ class SourceReconciler:
             return self._shown(State.FAILED, self._with_remedy(status.reason), source_state)
         slot = source_state.slot
         if slot is None or not slot.active:
-            what = "its slot is not read yet" if stored_state.streams else "its first snapshot is not over"
+            what = "its slot has no reader yet" if stored_state.streams else "its first snapshot is not over"
             return self._shown(State.STARTING, "; ".join([what, *self._slot.silence]), source_state)
         reasons = [*self._trouble, *self._resnapshots.reasons, *self._slot.silence]
-        reasons += [f"{name} stays out: {why}" for name, why in source_state.left_out.items()]
+        reasons += [f"{name} is excluded: {why}" for name, why in source_state.left_out.items()]
         return self._shown(State.STREAMING, "; ".join(reasons), source_state)
 
     def _with_remedy(self, reason: str) -> str:
@@ -319,4 +324,6 @@ class SourceReconciler:
         try:
             self._reach.store.show(shown)
         except StateStoreError as also:
-            log.warning("how a source is cannot be kept", extra={"source": self._name, "reason": str(also)})
+            log.warning(
+                "cannot store the state of a source", extra={"source": self._name, "reason": str(also)}
+            )

@@ -124,7 +124,8 @@ class Resnapshots:
         if now != stored_state.tables or pending != stored_state.resnapshots:
             self._store.save_tables(now, pending)
         self.reasons = [
-            f"{name} is read again{_ONCE if each.open else ''}: {each.why}" for name, each in pending.items()
+            f"{name} is re-snapshotted{_ONCE if each.open else ''}: {each.why}"
+            for name, each in pending.items()
         ]
         if pending and source_state.slot is not None and source_state.slot.active:
             self._ask(source_state.slot, captured, now, pending)
@@ -191,7 +192,9 @@ class Resnapshots:
         self._forget((table.full_name, asked.start))
         name = (table.schema, table.name)
         if not self._store.empty(name, asked.start, asked.token):
-            log.warning("a table is asked for again: what came since is trimmed from landing", extra=extra)
+            log.warning(
+                "requesting a re-snapshot again: later changes have been trimmed from landing", extra=extra
+            )
             return replace(asked, is_requested=False, reader=None)
         log.info("a public table is emptied: its source has no rows", extra=extra)
         return None
@@ -257,7 +260,7 @@ class Resnapshots:
         tables = {name: (captured[name].schema, captured[name].name) for name in wanted}
         ends = self._topics.ends(self._name, tables.values())
         for name, each in wanted.items():
-            why = f"whoever read it has ended ({each.why})" if each.is_requested else each.why
+            why = f"its reader has ended ({each.why})" if each.is_requested else each.why
             log.info("re-snapshotting a table", extra={"source": self._name, "table": name, "reason": why})
         tokens = {name: uuid4() for name in wanted if not captured[name].key}
         end = self._topics.messages_end(self._name) if tokens else 0

@@ -14,8 +14,8 @@ class AgentSettings(BaseSettings):
 
     connect_url: str = Field(
         "http://127.0.0.1:8083",
-        description="Kafka Connect's REST interface. It takes any configuration from anybody: leave it on "
-        "loopback.",
+        description="Kafka Connect's REST interface. It accepts any configuration without a login: "
+        "leave it on loopback.",
     )
     http_host: str = Field("127.0.0.1", description="Address of /healthz, /readyz and /metrics.")
     http_port: int = Field(8084, ge=0, le=65535, description="Port of /healthz, /readyz and /metrics.")
@@ -27,15 +27,15 @@ class AgentSettings(BaseSettings):
         "(config.providers.directory).",
     )
     poll_seconds: float = Field(
-        1.0, gt=0, description="Seconds between two looks at a source: the most that a new column waits."
+        1.0, gt=0, description="Seconds between two polls of a source: the longest wait of a new column."
     )
     topic_retention_hours: int = Field(
         168,
         ge=1,
-        description="Hours that topics keep changes: how long the writer may be out. A shorter retention is "
-        "raised to it.",
+        description="Hours for which topics retain changes: the longest outage of the writer. A shorter "
+        "retention is raised.",
     )
-    log_level: str = Field("INFO", description="Least level that is logged: DEBUG, INFO, WARNING or ERROR.")
+    log_level: str = Field("INFO", description="Minimum level that is logged: DEBUG, INFO, WARNING or ERROR.")
 
 
 class PublishDatabases(BaseSettings):

@@ -248,7 +248,7 @@ def translated(dsn_env: str) -> Iterator[None]:
         if "authentication failed" in str(error):
             refused = f"it refuses the role or the password in {dsn_env}, which the agent has to be given"
             why = f"{refused}: {why}"
-        raise SourceError(f"the source cannot be asked: {why}") from None
+        raise SourceError(f"cannot query the source: {why}") from None
 
 
 def _answer(error: psycopg2.Error) -> str:

@@ -19,7 +19,7 @@ from shared.registry.sources import Source
 
 _AMOUNT: Final = re.compile(r"\d+(\.\d+)? (s|GB)\b")
 _SILENT: Final = (
-    "an update that leaves a large array alone ({}) tells it as NULL, which its NOT NULL forbids, and would "
+    "an update that leaves a large array alone ({}) has NULL for it, which its NOT NULL forbids, and would "
     "fail the whole source: let a CHECK forbid it (ALTER TABLE … {})"
 )
 #: The line terminators of Java, which `.*` does not match.
@@ -30,23 +30,23 @@ HIDDEN: Final = {
         "its policies hide rows from the role, and a snapshot would miss them: ALTER ROLE … BYPASSRLS"
     ),
     "elsewhere": (
-        "it is a partition of a table in another schema of the publication, and its changes are told as that "
-        "table's: list that schema too, or take it out of the publication"
+        "it is a partition of a table in another schema of the publication, and its changes have that "
+        "table's name: list that schema too, or take it out of the publication"
     ),
     "heirs": (
         "other tables inherit from it (INHERITS), and a snapshot would take their rows for its own: exclude "
         "it, or make them its partitions"
     ),
     "foreign": (
-        "one of its partitions is a foreign table, of which a snapshot has the rows and the log no change: "
+        "one of its partitions is a foreign table, whose rows are in a snapshot, but not in the log: "
         "detach it"
     ),
     "identity": (
-        "the rows of one of its partitions are told by other columns than its own, and updates and deletes "
+        "other columns than its own identify the rows of one of its partitions, and updates and deletes "
         "there would find none: ALTER TABLE … REPLICA IDENTITY FULL, of that partition"
     ),
     "unlogged": (
-        "one of its partitions is unlogged, and its changes are nowhere to be read: ALTER TABLE … SET LOGGED"
+        "one of its partitions is unlogged, and the log has no changes of it: ALTER TABLE … SET LOGGED"
     ),
 }
 
@@ -215,7 +215,7 @@ def left_out(tables: Iterable[Table], source: Source) -> dict[str, str]:
     snapshot. Debezium sends NULL where it cannot mark a value as unchanged.
     """
     found = {
-        name: f"two tables of different schemas are told as {name}: rename one"
+        name: f"two tables of different schemas have the changes' name {name}: rename one"
         for name, count in Counter(t.full_name for t in tables if source.takes(t.schema, t.name)).items()
         if count > 1
     }
@@ -269,17 +269,17 @@ def _why_out(table: Table) -> Iterator[str]:
 def _why_its_name(table: Table) -> Iterator[str]:
     if any('"' in (name[0], name[-1]) for name in (table.schema, table.name)):
         yield (
-            "a name that begins or ends with a double quote is taken for one in quotes, and each snapshot of "
+            "a name that begins or ends with a double quote is parsed as a quoted name, and each snapshot of "
             "the whole source would fail: rename it"
         )
     if _LINE_ENDS.search(table.full_name):
-        yield "a name in which a line ends is passed over by each snapshot: rename it"
+        yield "each snapshot skips a name with a line break: rename it"
     if "%" in table.full_name:
-        yield "a name with a percent sign is taken for a place of a value where it is merged: rename it"
+        yield "a name with a percent sign is parsed as a parameter in the merge: rename it"
     if not (table.key or snapshot_marker.takes(table.full_name)):
         yield (
-            "it has no key, and a name that Debezium may not take for a regular expression, so that it could "
-            "not be read again: give it a key, or rename it"
+            "it has no key, and a name that Debezium may reject as a regular expression, so that it could "
+            "not be re-snapshotted: give it a key, or rename it"
         )
 
 

@@ -58,7 +58,7 @@ class _Watched:
     def said(self) -> dict[str, str]:
         """Return the state and its reason."""
         if self.shown is None:
-            return {"state": State.STARTING, "reason": "it was not looked at yet"}
+            return {"state": State.STARTING, "reason": "it has not been polled yet"}
         return {"state": self.shown.state, "reason": self.shown.reason}
 
     def remove(self) -> None:
@@ -87,8 +87,8 @@ class _Watched:
                 if not self._removing:
                     self._note(self._reconciler.reconcile())
             except Exception as error:
-                log.exception("a look at a source failed", extra={"source": self._name})
-                self._note(Shown(state=State.UNREACHABLE, reason=f"a look failed: {type(error).__name__}"))
+                log.exception("polling a source failed", extra={"source": self._name})
+                self._note(Shown(state=State.UNREACHABLE, reason=f"the poll failed: {type(error).__name__}"))
             self._stopping.wait(self.poll_seconds)
         self._reconciler.close()
 
@@ -108,7 +108,7 @@ class _Watched:
             level = logging.INFO if shown.state in _EXPECTED else logging.ERROR
             log.log(
                 level,
-                "a source is in another state",
+                "the state of a source changed",
                 extra={"source": self._name, "state": shown.state, "reason": shown.reason},
             )
         self._show(shown)
@@ -231,7 +231,7 @@ class Watch:
     def _refuse(self, name: str, source: Source, why: str) -> None:
         is_news = self._wrong.get(name) != why
         if is_news:
-            log.error("a source cannot be followed", extra={"source": name, "reason": why})
+            log.error("cannot watch a source", extra={"source": name, "reason": why})
         self._wrong[name] = why
         if is_news or monotonic() >= self._report_at.get(name, 0):
             self._report(name, source, why)
@@ -247,7 +247,7 @@ class Watch:
                     store.read()
                     store.show(Shown(state=State.UNREACHABLE, reason=why))
         except StateStoreError as error:
-            log.warning("a source cannot be reported", extra={"source": name, "reason": str(error)})
+            log.warning("cannot report the state of a source", extra={"source": name, "reason": str(error)})
 
     def _remove_unnamed(self, named: Mapping[str, Source]) -> None:
         """Remove sources that were removed while no agent ran; an unreachable database is retried later."""
@@ -257,7 +257,7 @@ class Watch:
             except StateStoreError as error:
                 if str(error) != said:
                     extra = {"database": database, "reason": str(error)}
-                    log.warning("a database is asked later which sources it has", extra=extra)
+                    log.warning("cannot read the stored sources of a database; retrying", extra=extra)
                 self._unasked[database] = str(error)
                 continue
             del self._unasked[database]

@@ -87,7 +87,7 @@ def told(values: Iterable[bytes | None]) -> list[Marker]:
             if message.get("prefix") == PREFIX:
                 found.append(_parsed_marker(bytes.fromhex(message["content"])))
         except (ValueError, KeyError, TypeError, AttributeError):
-            log.warning("a message of a source's log is not as the agent's own are, and passed over")
+            log.warning("skipped a malformed message in a source's log")
     return found
 
 

@@ -93,7 +93,7 @@ def _of_columns(before: RowsStamp, now: RowsStamp) -> Iterator[str]:
             elif has_default or name in now.filled:
                 yield f"the new column {name} has a default"
             elif name in before.gone or name in had:
-                yield f"the column {name} is another than the one that it had"
+                yield f"the column {name} is not the column of before"
         elif old[0] != name:
             yield f"the column {old[0]} is named {name} now"
         elif (old[1], old[2]) != (type_oid, modifier):
@@ -129,7 +129,7 @@ def _of_identity(before: RowsStamp, now: RowsStamp) -> Iterator[str]:
     if before.published is not None and before.published != now.published:
         yield "its publication was changed"
     if before.key is not None and before.key != now.key:
-        yield "its key is another"  # a delete by another key would find no row
+        yield "its key has changed"  # a delete by another key would find no row
 
 
 def _of_types(before: RowsStamp, now: RowsStamp) -> Iterator[str]:

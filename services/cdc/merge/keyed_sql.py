@@ -92,8 +92,8 @@ _REKEY: Final = sql.SQL("""
     ) AS f WHERE {same}
 """)
 _MISSING: Final = (
-    "an update left out a large value that did not change, and the row that has it is not in the public "
-    "table: read the source again (onramp sources resync {source})"
+    "an update omits an unchanged large value, and the public table lacks its row: "
+    "re-snapshot the source (onramp sources resync {source})"
 )
 
 
@@ -119,7 +119,7 @@ def merge(conn: connection, table: PublicTable, start: int, stop: int) -> None:
     if (at := _one(conn, _NO_KEY)) is not None:
         raise SuspendedError(
             f"the change at offset {at} has no value for the key ({', '.join(table.key)}): the key has "
-            f"changed; read the source again (onramp sources resync {table.source.source})"
+            f"changed; re-snapshot the source (onramp sources resync {table.source.source})"
         )
     is_left_out = bool(_one(conn, _IS_LEFT_OUT))
     pairs = _pairs(conn, table) if is_left_out and _one(conn, _LEFT_OUT) else []

@@ -48,7 +48,7 @@ def merge(conn: connection, table: PublicTable) -> None:
     """Apply the staged changes.  Raises `SuspendedError` or psycopg2's error."""
     if (at := _one(conn, _NO_OLD_ROW)) is not None:
         raise SuspendedError(
-            f"the change at offset {at} does not tell the whole row, and the table has no key: run ALTER "
+            f"the change at offset {at} does not have the whole row, and the table has no key: run ALTER "
             "TABLE … REPLICA IDENTITY FULL at the source, or give it a key, then onramp sources resync "
             f"{table.name}"
         )
@@ -65,8 +65,8 @@ def merge(conn: connection, table: PublicTable) -> None:
             cursor.execute(_delete(table))
             if cursor.rowcount != leaving:
                 raise SuspendedError(
-                    f"{leaving} rows go that the public table should have, and it has {cursor.rowcount}: "
-                    f"somebody changed it; onramp sources rebuild {table.source} makes it again"
+                    f"{leaving} rows are deleted, and the public table has {cursor.rowcount} of them: "
+                    f"a person changed it; onramp sources rebuild {table.source} rebuilds it"
                 )
         cursor.execute(
             _INSERT.format(

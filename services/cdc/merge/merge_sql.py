@@ -88,9 +88,9 @@ class Merge:
                     return False
                 to, is_followed = step(conn, position)
                 if to is not None:
-                    failpoints.reach("modeler.before_advance")
+                    failpoints.reach("merger.before_advance")
                     state_sql.advance(conn, self.source.name, to)
-                    failpoints.reach("modeler.before_commit")
+                    failpoints.reach("merger.before_commit")
         except _DATA as e:
             raise SuspendedError(self._misfit(conn, e, position)) from None
         return is_followed
@@ -179,7 +179,7 @@ class Merge:
             raise SuspendedError(
                 f"changes have a column {', '.join(unknown)} that the schema history does not have: within "
                 "seconds the agent adds it, or has the table re-snapshotted if it is gone already. If not, "
-                f"look whether the agent runs, or onramp sources resync {self.source.name.source}"
+                f"check whether the agent runs, or onramp sources resync {self.source.name.source}"
             )
         carried = self._apply(conn, start, stop, None if new else position.carried)
         return Advance(

@@ -69,9 +69,9 @@ _UNSURE_BY_WHOLE_ROW: Final = sql.SQL("""
     WHERE op = 'u' AND after -> name = 'null' AND before -> name <> 'null' ORDER BY 1, 2 LIMIT 1
 """)
 _UNSURE_OF: Final = (
-    "the update at offset {} has NULL in {}, which had a value: it is NULL now, or a large array that the "
-    "update left alone, and changes tell no difference for arrays of its type: read the source again "
-    "(onramp sources resync {}); lest it comes again give the column another type there (text[], jsonb), or "
+    "the update at offset {} has NULL in {}, which had a value: it is NULL now, or an unchanged large "
+    "array, which changes of this type do not distinguish: re-snapshot the source "
+    "(onramp sources resync {}); to prevent this, give the column another type there (text[], jsonb), or "
     'leave it out (models: "{}": null)'
 )
 

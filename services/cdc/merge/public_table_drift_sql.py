@@ -85,8 +85,8 @@ def require_as_left(table: PublicTable, made: Shape | None, now: Shape) -> None:
     where, again = f"{table.schema}.{table.name}", f"onramp sources rebuild {table.source}"
     if now.oid is None or (made.place == now.place and made.oid != now.oid):
         raise SuspendedError(
-            f"somebody dropped or renamed the public table {where}, or it is published in another schema "
-            f"now, and its rows are not there: {again}"
+            f"a person dropped or renamed the public table {where}, or it is now published in another "
+            f"schema without its rows: {again}"
         )
     is_here = made.place == now.place
     for name in (*table.types, *(own for own, _ in OWN)):
@@ -94,20 +94,20 @@ def require_as_left(table: PublicTable, made: Shape | None, now: Shape) -> None:
         if was is None:
             if found is not None:
                 raise SuspendedError(
-                    f"{where} has a column {name} that somebody added, and its source has one of that name: "
+                    f"{where} has a column {name} that a person added, and its source has one of that name: "
                     f"drop or rename it, or {again}"
                 )
         elif found is None or (is_here and found.number != was.number):
             if is_here and (others := [n for n, c in now.columns.items() if c.number == was.number]):
                 raise SuspendedError(
-                    f"somebody renamed the column {name} of {where} to {others[0]}, and {name} would be "
+                    f"a person renamed the column {name} of {where} to {others[0]}, and {name} would be "
                     f"null: rename it back, or {again}"
                 )
-            raise SuspendedError(f"somebody dropped the column {name} of {where} with its values: {again}")
+            raise SuspendedError(f"a person dropped the column {name} of {where} with its values: {again}")
         elif found.type != was.type:
             raise DamagedError(
-                f"somebody changed the column {name} of {where} from {was.type} to {found.type}, which may "
-                f"have cut values, and no change of it back brings them back: {again}"
+                f"a person changed the column {name} of {where} from {was.type} to {found.type}, which may "
+                f"have cut values irreversibly: {again}"
             )
 
 

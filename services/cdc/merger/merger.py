@@ -44,7 +44,7 @@ _OPTIONS: Final = (
 )
 _NOT_UP_TO_DATE: Final = (psycopg2.errors.UndefinedTable, psycopg2.errors.UndefinedColumn)
 _UNFORESEEN: Final = (
-    "it cannot be merged, for a reason that nobody foresaw ({}): the modeler's log has more; it is a fault "
+    "it cannot be merged: unexpected error ({}); see the merger's log. This is a fault "
     "of Onramp's, please report it"
 )
 #: Seconds between two checks whether a merge has ended.
@@ -103,7 +103,7 @@ class Merger:
         return KeptConnection(f"database {self._name}", self._dsn, open_)
 
     def _connect(self) -> connection:
-        return connect(self._dsn, name="onramp-modeler", options=_OPTIONS)
+        return connect(self._dsn, name="onramp-merger", options=_OPTIONS)
 
     def _listening(self) -> connection:
         conn = self._connect()
@@ -198,7 +198,7 @@ class Merger:
         except (psycopg2.Error, InfrastructureError):  # the next poll reports it
             return True
         except Exception:
-            log.exception("a table cannot be held", extra={"table": str(table.name)})
+            log.exception("cannot suspend a table", extra={"table": str(table.name)})
             return False
         finally:
             self._idle.append(idle_connection)
@@ -217,7 +217,7 @@ class Merger:
             self._hold(conn, table.name, str(e))
             return False
         except _PASSES:
-            log.info("a table is locked and tried again", extra={"table": str(table.name)})
+            log.info("a table is locked; retrying", extra={"table": str(table.name)})
         except psycopg2.Error as e:
             return self._is_database_out(table.name, e)
         except InfrastructureError:
@@ -257,15 +257,15 @@ class Merger:
         with conn:
             is_news = state_sql.hold(conn, name, reason)
         if is_news:
-            log.error("a table is held, others go on", extra={"table": str(name), "reason": reason})
+            log.error("suspended a table; others go on", extra={"table": str(name), "reason": reason})
 
     def _is_database_out(self, name: TableName, error: psycopg2.Error) -> bool:
         """Suspend the table for an error of its own; return whether it goes on when the database does."""
         if error.pgcode is None:
             return True
         reason = (
-            f"the database refuses the merge (SQLSTATE {error.pgcode}): look into its log, and at what "
-            "differs between the table and its source"
+            f"the database refuses the merge (SQLSTATE {error.pgcode}): see its log, and "
+            "compare the table with its source"
         )
         try:
             with closing(self._kept(self._connect)) as idle_connection, idle_connection.used() as conn:
@@ -306,8 +306,8 @@ def only_feed(table: SourceTable, table_settings: TableSettings, fed: Sequence[F
         return None
     if len(fed) > 1 or table_settings.topic_id not in (None, fed[0].topic_id):
         raise SuspendedError(
-            "its changes come from more than one topic, or the topic was made again, and offsets of two do "
-            f"not compare: read the source again (onramp sources resync {table.name.source})"
+            "its changes come from more than one topic, or the topic was recreated, and offsets of two "
+            f"topics do not compare: re-snapshot the source (onramp sources resync {table.name.source})"
         )
     if fed[0].parked > table_settings.parked_known:
         raise SuspendedError(

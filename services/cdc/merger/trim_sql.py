@@ -54,12 +54,12 @@ def trim_alone(conn: connection, name: TableName, seconds: int) -> None:
     """Trim a table's landing; an unexpected error of one table stops no other.  Raises psycopg2's error."""
     try:
         if n := trim(conn, name, seconds):
-            log.info("landed changes are trimmed", extra={"table": str(name), "changes": n})
+            log.info("trimming landed changes", extra={"table": str(name), "changes": n})
     except psycopg2.Error:
         raise
     except Exception:
         conn.rollback()
-        log.exception("what landed of a table cannot be trimmed", extra={"table": str(name)})
+        log.exception("cannot trim the landed changes of a table", extra={"table": str(name)})
 
 
 def trim_transactions(conn: connection, source: str, seconds: int) -> int:

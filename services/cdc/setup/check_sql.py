@@ -64,11 +64,11 @@ def facts(name: str, source: Source, dsn: str, *, rows: bool) -> Iterator[Fact]:
             Fact("wrong", each, f"onramp sources sql {name}") for each in source_state.unprepared.split("; ")
         )
     else:
-        yield Fact("ok", "wal_level, the role and the publication are as they must be")
+        yield Fact("ok", "wal_level, the role and the publication are correct")
     for table, why in source_state.left_out.items():
         yield Fact(
             "wrong",
-            f"{table} stays out: {why}",
+            f"{table} is excluded: {why}",
             f"exclude: [{orjson.dumps(pattern_of(table)).decode()}]",
         )
     options = f"-c search_path=pg_catalog -c statement_timeout={_STATEMENT_MS}"
@@ -96,8 +96,8 @@ def of_types(table: Table) -> Iterator[Fact]:
         except UnsupportedTypeError:
             yield Fact(
                 "wrong",
-                f"{table.full_name}.{column.name} is of the type {column.type}, of which changes tell too"
-                " little: it would hold the table",
+                f"{table.full_name}.{column.name} is of the type {column.type}, which changes do not carry"
+                " completely: it would suspend the table",
                 _LEAVE_OUT.format(column.name),
             )
             continue
@@ -105,7 +105,7 @@ def of_types(table: Table) -> Iterator[Fact]:
             yield Fact(
                 "warn",
                 f"{table.full_name}.{column.name} is of the type {column.type}: an update that sets it to"
-                " NULL, or leaves a large one alone, would hold the table until it is read again",
+                " NULL, or leaves a large one alone, would suspend the table until it is re-snapshotted",
                 f"{_LEAVE_OUT.format(column.name)}, or give it another type (text[], jsonb)",
             )
 
@@ -137,8 +137,8 @@ def _of_database(cursor: Any) -> Iterator[Fact]:
     if standbys:
         yield Fact(
             "warn",
-            "synchronous_standby_names is set: a change that waits for its standby while its table is"
-            " read again may be missing until the row changes again",
+            "synchronous_standby_names is set: a change that waits for its standby during a re-snapshot of"
+            " its table may be missing until the row changes again",
             "docs/sources-limits.md",
         )
     if encoding == "SQL_ASCII":

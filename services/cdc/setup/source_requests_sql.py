@@ -37,7 +37,7 @@ _PROGRESS: Final = """
 _RESYNC: Final = """
     UPDATE onramp_agent.sources SET resync_wanted_at = clock_timestamp(),
         out_of_sync_at = coalesce(out_of_sync_at, clock_timestamp()),
-        out_of_sync_why = coalesce(out_of_sync_why, 'somebody asked for a resync')
+        out_of_sync_why = coalesce(out_of_sync_why, 'an operator requested a resync')
     WHERE source = %s RETURNING 1
 """
 #: Changes before `trimmed_to` are gone; parked changes that were replayed are among the rest.  Where a table
@@ -116,7 +116,7 @@ def rebuild(dsn: str, source: str, schema: str, table: str) -> str:
     if _rows(dsn, _MODELS, _TRIMMED, source, schema, table):
         return (
             "the beginning of what landed is trimmed (keep_landing), so it cannot be merged again: "
-            f"read the source again by `onramp sources resync {source}`"
+            f"re-snapshot the source by `onramp sources resync {source}`"
         )
     return "it is not published here: `onramp sources list` shows what is"
 

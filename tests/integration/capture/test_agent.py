@@ -88,7 +88,7 @@ def test_a_source_that_is_out_is_told_and_the_others_flow(
         try:
             eventually(lambda: states()[mortal.name][0] == "unreachable", 60)
             # The first look at a server that has just ended may have its last word instead.
-            told = "the source cannot be asked: no connection"
+            told = "cannot query the source: no connection"
             eventually(lambda: told in states()[mortal.name][1], 60)
             # Both what flows and what the agent must do for it: the row that was there is read again.
             shop.execute("ALTER TABLE app.orders ADD COLUMN paid bool DEFAULT true")

@@ -248,7 +248,7 @@ def test_a_table_with_a_type_that_may_be_taken_for_another_one_stays_out(shop: C
     told = {
         fact.what for fact in facts(shop.name, shop.source, shop.dsn, rows=False) if fact.level == "wrong"
     }
-    assert {what.partition(" stays out: another schema has another kind")[0] for what in told} == {
+    assert {what.partition(" is excluded: another schema has another kind")[0] for what in told} == {
         "app.sizes",
         "app.kinds",
     }

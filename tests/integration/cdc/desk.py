@@ -144,7 +144,7 @@ class Desk:
 
     @contextmanager
     def connected(self) -> Iterator[connection]:
-        with closing(connect(self.bench.dsn, name="onramp-modeler", options=OPTIONS)) as conn:
+        with closing(connect(self.bench.dsn, name="onramp-merger", options=OPTIONS)) as conn:
             yield conn
 
     def rows(self, *columns: str) -> list[tuple[Any, ...]]:

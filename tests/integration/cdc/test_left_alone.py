@@ -9,7 +9,7 @@ from services.cdc.merge.suspended import SuspendedError
 from tests.fixtures.changes import Stream
 from tests.integration.cdc.desk import UNCLEANED, Desk
 
-HELD: Final = "has NULL in a, which had a value: .* read the source again"
+HELD: Final = "has NULL in a, which had a value: .* re-snapshot the source"
 
 
 @pytest.fixture

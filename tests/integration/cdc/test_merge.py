@@ -51,7 +51,7 @@ def test_a_merge_that_ends_before_its_commit_did_nothing(desk: Desk, monkeypatch
     desk.tell().land(Stream().insert(id=1, note="a"))
 
     def die(name: str) -> None:
-        if name == "modeler.before_commit":
+        if name == "merger.before_commit":
             raise ConnectionError
 
     with monkeypatch.context() as patched:

@@ -52,7 +52,7 @@ def test_a_suspended_table_is_listed_under_its_source_with_its_reason_and_the_re
 
 def test_a_source_that_was_never_reached_is_listed(desk: Desk) -> None:
     with desk.store() as store:
-        store.show(Shown(state=State.UNREACHABLE, reason="the source cannot be asked: no connection"))
+        store.show(Shown(state=State.UNREACHABLE, reason="cannot query the source: no connection"))
     listed = run.invoke(app, ["sources", "list", "--dsn", desk.bench.dsn])
     assert listed.exit_code == Exit.FAILED
     assert "no connection" in listed.stdout

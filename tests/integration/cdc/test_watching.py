@@ -21,7 +21,7 @@ def test_who_stands_by_touches_nothing(desk: Desk) -> None:
         before = desk.bench.rows(row)
         reconciler = make_reconciler(desk.bench.dsn, desk.bench.dsn)
         shown = reconciler.reconcile()
-        assert (shown.state, shown.reason) == ("standby", "another agent watches over it, until that ends")
+        assert (shown.state, shown.reason) == ("standby", "another agent watches it, until that one ends")
         assert desk.bench.rows(row) == before
         one.close()
         eventually(lambda: reconciler.reconcile().reason.startswith("Kafka Connect"))

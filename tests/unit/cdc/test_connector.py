@@ -194,17 +194,17 @@ ID = {"1": ["id", 23, -1, False]}
         (stamped(ID, dropped=(2,)), stamped(ID, dropped=(2, 3)), "a column of it came and went"),
         (stamped({**ID, "2": ["a", 25, -1, False]}, dropped=()), stamped(ID, dropped=(2,)), ""),
         (stamped(ID, generated=(2,), dropped=()), stamped(ID, dropped=(2,)), ""),
-        (stamped(ID, key="1"), stamped(ID, key="2"), "its key is another"),
-        (stamped(ID, key=""), stamped(ID, key="1"), "its key is another"),
+        (stamped(ID, key="1"), stamped(ID, key="2"), "its key has changed"),
+        (stamped(ID, key=""), stamped(ID, key="1"), "its key has changed"),
         (
             stamped({**ID, "2": ["a", 25, -1, False]}),
             stamped({**ID, "3": ["a", 25, -1, False]}),
-            "the column a is another than the one that it had",
+            "the column a is not the column of before",
         ),
         (
             stamped(ID).after(stamped({**ID, "2": ["a", 25, -1, False]})),
             stamped({**ID, "3": ["a", 25, -1, False]}),
-            "the column a is another than the one that it had",
+            "the column a is not the column of before",
         ),
         (stamped(ID, labels={"5": "new"}), stamped(ID), ""),  # no column has it any more
         (None, stamped(ID, oid=8), "it is new here and has rows"),

@@ -115,7 +115,7 @@ class Agent:
 
     def ask_for_rows(self, oid: int) -> bool:
         if oid in self.closed:
-            raise SourceError("the source cannot be asked: SQLSTATE 42501")
+            raise SourceError("cannot query the source: SQLSTATE 42501")
         return self.has_rows
 
     def save_requests(self, asked: Any) -> None:
@@ -410,7 +410,10 @@ def test_nobody_is_asked_before_transactions_have_ended_that_were_open_then() ->
     agent.topic_end, agent.ended, agent.begun = 0, 5, 7
     assert [agent.reconcile() for _ in range(3)] == [0, 0, 0]
     assert agent.reasons == [
-        "app.t is read again once transactions have ended that were open then: it is new here and has rows"
+        (
+            "app.t is re-snapshotted once transactions have ended that were open then: "
+            "it is new here and has rows"
+        )
     ]
     # Others have begun meanwhile; and what the last one of those did is in the log up to here.
     agent.ended, agent.begun, agent.tables_lsn = 7, 9, "0/10"

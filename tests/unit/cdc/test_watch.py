@@ -172,7 +172,7 @@ def test_what_only_grows_is_no_news_for_the_log(
     eventually(lambda: growing.looks > 20)
     watch.stop()
     watch.run()  # what follows sources ends with it
-    said = [record.reason for record in caplog.records if "another state" in record.message]  # type: ignore[attr-defined]
+    said = [record.reason for record in caplog.records if "state of a source changed" in record.message]  # type: ignore[attr-defined]
     assert said == ["silent for 1 s; it holds 0.125 GB", ""]
 
 

@@ -74,7 +74,7 @@ CREATE TABLE onramp.table_settings (
     merged_at     timestamptz,
     held_since    timestamptz,
     reason        text,
-    -- The public table as the modeler left it: a column that a person drops, renames or retypes is reported, not
+    -- The public table as the merger left it: a column that a person drops, renames or retypes is reported, not
     -- filled with nulls.
     made          jsonb,
     -- What the snapshot has seen that the public table was made of, until the changes are past it.
