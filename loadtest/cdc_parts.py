@@ -202,12 +202,12 @@ def _share_of_a_core(on: CdcStack, tables: int, looks: int) -> float:
         name, Source(dsn_env="ONRAMP_SOURCE_LOOKED", schemas=("app",), publish=name), dsn
     )
     with closing(database):
-        database.look()
+        database.inspect()
         session = "SELECT pid FROM pg_stat_activity WHERE datname = %s AND application_name = 'onramp-agent'"
         on_cpu = Path(f"/proc/{on.ask(session, name)[0][0]}/schedstat")
         began, before = time.monotonic(), int(on_cpu.read_text().split()[0])
         for look in range(1, looks + 1):
-            database.look()
+            database.inspect()
             time.sleep(max(0.0, began + look * _LOOK_SECONDS - time.monotonic()))
         spent = (int(on_cpu.read_text().split()[0]) - before) / 1e9
         return round(100 * spent / (time.monotonic() - began), 2)

@@ -14,8 +14,8 @@ MAX_SECONDS: Final = _SECONDS[-1] * (1 + _JITTER)
 class Backoff:
     """Counts consecutive failures, and is due again after a pause that grows with them."""
 
-    def __init__(self, most: float = _SECONDS[-1]) -> None:
-        self._most = most
+    def __init__(self, max_seconds: float = _SECONDS[-1]) -> None:
+        self._max_seconds = max_seconds
         self._failures = 0
         self._due = -inf
 
@@ -25,7 +25,7 @@ class Backoff:
 
     def fail(self) -> float:
         """Count a failure; return the seconds until it is due: 0.2 to `max_seconds`, with 20 % jitter."""
-        seconds = min(_SECONDS[min(self._failures, len(_SECONDS) - 1)], self._most)
+        seconds = min(_SECONDS[min(self._failures, len(_SECONDS) - 1)], self._max_seconds)
         seconds *= random.uniform(1 - _JITTER, 1 + _JITTER)  # noqa: S311
         self._failures += 1
         self.pause(seconds)

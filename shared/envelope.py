@@ -16,7 +16,7 @@ from shared.errors import BAD_ENVELOPE, UserError
 Id = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9._:-]{1,128}\Z")]
 EventName = Annotated[str, Meta(pattern=r"\A[a-z][a-z0-9_]{0,62}\Z")]
 Moment = Annotated[datetime, Meta(tz=True)]
-#: Without control characters: it is printed, and a terminal would obey escape codes.
+#: Without control characters: it is printed, and a terminal would execute escape codes.
 Version = Annotated[str, Meta(pattern=r"\A[^\x00-\x1f\x7f-\x9f]{1,32}\Z")]
 
 
@@ -44,10 +44,10 @@ _Shape = TypeVar("_Shape", bound=msgspec.Struct)
 
 _BRACE: Final = ord("{")
 _DECODER: Final = msgspec.json.Decoder(Envelope)
-#: A name of a field is the sender's: of one that is unknown at most so many characters are shown.
-_LONGEST: Final = 200
+#: Maximum shown characters of an unknown field's name, which the sender controls.
+_MAX_LENGTH: Final = 200
 _AT: Final = " - at `$"
-#: A place as msgspec writes it; what else stands at the end of its message is the name of a field.
+#: A place in msgspec's format; other text at the end of its message is the name of a field.
 _PATH: Final = re.compile(r"[A-Za-z_.\[\]]{0,100}`")
 
 
@@ -95,5 +95,5 @@ def _as_user_error(error: Exception) -> UserError:
 
 def _shown(text: str) -> str:
     """Return the name of a sender's field, escaped and cut so that logs and databases can store it."""
-    shown = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…`"
+    shown = text if len(text) <= _MAX_LENGTH else f"{text[:_MAX_LENGTH]}…`"
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in shown)

@@ -36,7 +36,7 @@ class Fault:
     fix: str
     status: int | None = None
     retry: bool = False
-    #: At the gateway: False means that nothing was produced, None that it is unknown.
+    #: At the gateway: False if nothing was produced, None if unknown.
     accepted: bool | None = False
 
     @property
@@ -81,16 +81,16 @@ class OnrampError(Exception):
         self.sqlstate, self.column, self.constraint = sqlstate or None, column or None, constraint or None
         return self
 
-    def kept(self) -> Self:
-        """The same, to be kept as a verdict: without the frames it came through.
+    def without_frames(self) -> Self:
+        """Return self without traceback and causes, to be stored as a verdict.
 
-        They hold whatever they saw, the list with this verdict too: a cycle, which nobody frees for long.
+        Frames reference their locals, including the list with this verdict: a cycle that is freed late.
         """
         self.__traceback__ = self.__context__ = self.__cause__ = None
         return self
 
     def __reduce__(self) -> tuple[type["OnrampError"], tuple[Fault, str, str], dict[str, Any]]:
-        # Spark pickles errors from workers to the driver; __init__ takes other arguments than Exception's.
+        # Spark pickles errors from workers to the driver; __init__ has other arguments than Exception's.
         return type(self), (self.fault, self.detail, self.pointer), self.__dict__
 
 
@@ -135,8 +135,8 @@ DUPLICATE_KEY: Final = _rejected(
     "duplicate_key",
     400,
     Step.DECODE,
-    "An object has the same key twice.",
-    "Send every key once: parsers disagree on which of the two counts.",
+    "An object has a repeated key.",
+    "Send every key once: parsers disagree on which one counts.",
 )
 BIG_INTEGER: Final = _rejected(
     "big_integer",
@@ -170,7 +170,7 @@ EVENT_TOO_LARGE: Final = _rejected(
     "event_too_large",
     413,
     Step.CHECK,
-    "The event is larger than Kafka may hold.",
+    "The event is larger than the limit.",
     "Send less, or store the large part elsewhere and send a reference to it.",
 )
 UNSUPPORTED_MEDIA_TYPE: Final = _rejected(
@@ -192,7 +192,7 @@ BAD_CLOUDEVENT: Final = _rejected(
     422,
     Step.DECODE,
     "The event is not a CloudEvent 1.0.",
-    "Send the attributes specversion, id, source and type as CloudEvents 1.0 says.",
+    "Send the attributes specversion, id, source and type as defined by CloudEvents 1.0.",
 )
 UNAUTHENTICATED: Final = _rejected(
     "unauthenticated",
@@ -205,29 +205,29 @@ CROSS_ORIGIN: Final = _rejected(
     "cross_origin",
     403,
     Step.RECEIVE,
-    "Without API keys the gateway answers this machine's programs alone.",
-    "Call it as 127.0.0.1 or localhost, list a web page in ONRAMP_INGEST_CORS_ORIGINS, or have keys made.",
+    "Without API keys the gateway answers only programs on this machine.",
+    "Call it as 127.0.0.1 or localhost, list a web page in ONRAMP_INGEST_CORS_ORIGINS, or create API keys.",
 )
 NOT_GRANTED: Final = _rejected(
     "not_granted",
     403,
     Step.CHECK,
     "The API key may not send this.",
-    "Have an operator grant the event name or destination to the key.",
+    "Ask an operator to grant the event name or destination to the key.",
 )
 TOO_MANY_NAMES: Final = _rejected(
     "too_many_names",
     403,
     Step.CHECK,
-    "The API key has made as many new event names as it may.",
-    "Use an event name that exists, or have an operator raise the key's max_new_names.",
+    "The API key has reached its limit of new event names.",
+    "Use an existing event name, or ask an operator to raise the key's max_new_names.",
 )
 UNKNOWN_EVENT_NAME: Final = _rejected(
     "unknown_event_name",
     403,
     Step.CHECK,
-    "This event name is not registered, and others are not accepted here.",
-    "Use the name of a registered event type, or have an operator register this one.",
+    "The event name is not registered, and this gateway accepts only registered names.",
+    "Use the name of a registered event type, or ask an operator to register this one.",
 )
 SCHEMA_MISMATCH: Final = _rejected(
     "schema_mismatch",
@@ -240,7 +240,7 @@ KEY_MISSING: Final = _rejected(
     "key_missing",
     422,
     Step.ROUTE,
-    "The payload has no value where the event type's key is.",
+    "The payload has no value at the event type's key pointer.",
     "Send a non-empty string or a number at the event type's key pointer, at most 1024 bytes.",
 )
 BAD_ENVELOPE: Final = _rejected(
@@ -249,14 +249,14 @@ BAD_ENVELOPE: Final = _rejected(
     Step.CHECK,
     "The event is not a valid envelope.",
     'Send {"metadata":{"id","timestamp","version"},"event_name","payload"}; '
-    "docs/path-of-an-event.md lists what each may hold.",
+    "docs/path-of-an-event.md lists the valid values of each.",
 )
 RESERVED_EVENT_NAME: Final = _rejected(
     "reserved_event_name",
     422,
     Step.CHECK,
     "The event name is reserved.",
-    "Names that begin with onramp_ are Onramp's own: choose another.",
+    "Names that begin with onramp_ are reserved for Onramp: choose another.",
 )
 NONE_ACCEPTED: Final = _rejected(
     "none_accepted",
@@ -269,14 +269,14 @@ NOT_FOUND: Final = _rejected(
     "not_found",
     404,
     Step.RECEIVE,
-    "There is nothing at this path.",
+    "There is no resource at this path.",
     "POST events to /v1/events; /docs lists every path.",
 )
 METHOD_NOT_ALLOWED: Final = _rejected(
     "method_not_allowed",
     405,
     Step.RECEIVE,
-    "The path does not know this method.",
+    "The path does not support this method.",
     "Use a method of the Allow header.",
 )
 BAD_REQUEST: Final = _rejected(
@@ -318,24 +318,23 @@ KAFKA_UNREACHABLE: Final = _waiting(
 TOPIC_UNSAFE: Final = _waiting(
     "topic_unsafe",
     Step.SEND,
-    "The event's topic is set up in a way that could lose events.",
+    "The settings of the event's topic could lose events.",
     "Ask an operator to correct the topic's settings (docs/operating.md), then send again.",
     503,
 )
 TOPIC_MISSING: Final = _waiting(
     "topic_missing",
     Step.SEND,
-    "The event's topic does not exist, and the gateway does not make topics.",
-    "Ask an operator to make the topic, or to let the gateway make topics (ONRAMP_KAFKA_CREATE_TOPICS), "
+    "The event's topic does not exist, and the gateway does not create topics.",
+    "Ask an operator to create the topic, or to let the gateway create topics (ONRAMP_KAFKA_CREATE_TOPICS), "
     "then send again.",
     503,
 )
 REGISTRY_UNREAD: Final = _waiting(
     "registry_unread",
     Step.RECEIVE,
-    "The registry was not read yet: which keys and event types there are is not known.",
-    "Send the same event with the same id again after Retry-After seconds; an operator finds the reason in "
-    "the log.",
+    "The registry was not read yet, so keys and event types are unknown.",
+    "Send the same event with the same id again after Retry-After seconds; the gateway's log has the reason.",
     503,
 )
 SCHEMA_UNUSABLE: Final = _waiting(
@@ -343,15 +342,15 @@ SCHEMA_UNUSABLE: Final = _waiting(
     Step.CHECK,
     "The gateway cannot use the JSON Schema of this event type, so events of the type are not accepted.",
     "Send the same event with the same id again after Retry-After seconds; an operator corrects the schema: "
-    "`onramp apply` says what is wrong with it.",
+    "`onramp apply` reports its faults.",
     503,
 )
 REGISTRY_CONFLICT: Final = _rejected(
     "registry_conflict",
     409,
     Step.CHECK,
-    "Somebody else changed the registry meanwhile.",
-    "Look at what is in force now (`onramp export`), and apply the change again.",
+    "The registry was changed concurrently.",
+    "Read the registry in effect (`onramp export`), and apply the change again.",
 )
 QUOTA: Final = _waiting(
     "quota",
@@ -377,14 +376,14 @@ TOO_MANY_CONNECTIONS: Final = _waiting(
 SHUTTING_DOWN: Final = _waiting(
     "shutting_down",
     Step.RECEIVE,
-    "This gateway is stopping.",
-    "Send the same event with the same id again; another copy will answer.",
+    "The gateway is stopping.",
+    "Send the same event with the same id again; another replica will answer.",
     503,
 )
 INTERNAL: Final = _waiting(
     "internal",
     Step.RECEIVE,
-    "The gateway failed; this is our fault.",
+    "The gateway failed because of an internal error.",
     "Send the same event with the same id again, and report the request_id.",
     500,
     accepted=None,
@@ -392,9 +391,9 @@ INTERNAL: Final = _waiting(
 
 # --- the writer ---------------------------------------------------------------------------
 _SEND_AGAIN: Final = "send the event again (docs/parked-events.md, Sending a parked event again)."
-#: How an operator lands a parked event as soon as the cause is fixed: replayed, it keeps its place on Kafka.
+#: How an operator lands a parked event once the cause is fixed; a replayed event keeps its position on Kafka.
 _AGAIN: Final = f"then replay it (`onramp errors replay`), or {_SEND_AGAIN}"
-#: Of what was refused at SORT: which way depends on who was wrong, the registry or the event.
+#: The fix for events refused at SORT depends on the cause, the registry or the event.
 _IF_WRONG: Final = (
     "If it is wrong, replay the event into a table of the default database that its topic may address "
     f"(`--to SCHEMA.TABLE`), or correct the destination and {_SEND_AGAIN}"
@@ -403,21 +402,21 @@ NO_ENVELOPE: Final = _parked(
     "no_envelope",
     Step.SORT,
     "The record is neither an envelope nor a packet.",
-    "Have its producer send an envelope or a packet, or drop the context header.",
+    "Change its producer to send an envelope or a packet, or to drop the context header.",
 )
 NOT_A_CHANGE: Final = _parked(
     "not_a_change",
     Step.SORT,
-    "The record on a source's topic is no change of a table.",
-    "Find out who else writes to the topic: only the source's connector may. The source's own changes "
-    "land beside it.",
+    "The record on a source's topic is not a change of a table.",
+    "Find the other writer of the topic: only the source's connector may write to it. The source's changes "
+    "still land.",
 )
 RECORD_HEADERS_TOO_LARGE: Final = _parked(
     "record_headers_too_large",
     Step.FILTER,
-    "The record's headers are larger, or more, than the writer reads.",
-    "Have its producer write the headers context and onramp-received-at as docs/path-of-an-event.md has "
-    f"them, and nothing beside them, then {_SEND_AGAIN}",
+    "The record's headers exceed the writer's limits.",
+    "Change its producer to write the headers context and onramp-received-at as in docs/path-of-an-event.md, "
+    f"and no others, then {_SEND_AGAIN}",
 )
 UNKNOWN_DATABASE: Final = _parked(
     "unknown_database",
@@ -437,26 +436,26 @@ BAD_DESTINATION: Final = _parked(
     Step.SORT,
     "The packet's destinations cannot be read.",
     'Send "pipeline_context":{"destinations":[{"type","vanity","database","schema","table"}]}, '
-    "each of them a name; docs/path-of-an-event.md lists what each may hold.",
+    "each of them a name; docs/path-of-an-event.md lists the valid values of each.",
 )
 FORBIDDEN_DESTINATION: Final = _parked(
     "forbidden_destination",
     Step.SORT,
     "Packets on this topic may not address this table.",
-    "If the destination is right, have its schema opened in the settings of its database and the table "
-    "granted to the topic (`onramp apply`), then replay the event: "
+    "If the destination is right, open its schema in the settings of its database, and grant the table "
+    "to the topic (`onramp apply`), then replay the event: "
     f'`onramp errors replay --code forbidden_destination --reason "it is granted"`. {_IF_WRONG}',
 )
 NOT_ROUTED: Final = _parked(
     "not_routed",
     Step.SORT,
-    "Replayed: today's routes do not bring the event to the table that it was parked for.",
-    "Route its name to that table again, or name another table of the same database that it may land in.",
+    "The replayed event's current routes do not lead to the table that it was parked for.",
+    "Route its event name to that table again, or replay it into another table of the same database.",
 )
 AMBIGUOUS_TABLE: Final = _parked(
     "ambiguous_table",
     Step.SORT,
-    "Replayed: what was refused is not one table of its own today.",
+    "The refused destination of the replayed event is not a single table now.",
     "Discard it if its packet names that table before; else name one table of the default database that it "
     "may land in.",
 )
@@ -469,19 +468,19 @@ UNKNOWN_TABLE: Final = _parked(
 UNSUITABLE_TABLE: Final = _parked(
     "unsuitable_table",
     Step.PERSIST,
-    "The table cannot take events once each.",
+    "The table cannot store each event exactly once.",
     f"Give the table a primary key that is not deferrable, {_AGAIN}",
 )
 UNKNOWN_FIELD: Final = _parked(
     "unknown_field",
     Step.PERSIST,
-    "The event has a field that the table takes no values for.",
+    "The event has a field without a writable column in the table.",
     f"Drop the field, add the column, or set the table's contract to discard unknown fields, {_AGAIN}",
 )
 ROW_SUPPRESSED: Final = _parked(
     "row_suppressed",
     Step.PERSIST,
-    "The table took the row without an error and did not keep it.",
+    "The table accepted the row without an error and did not store it.",
     f"Look for a trigger or rule on the table that suppresses rows, {_AGAIN}",
 )
 DATA_REJECTED: Final = _parked(
@@ -506,80 +505,80 @@ NO_PERMISSION: Final = _parked(
 DEAD_LETTERED: Final = _parked(
     "dead_lettered",
     Step.PERSIST,
-    "The event waited for its table or its event type, and an operator gave it up.",
-    "When what held it up is fixed, replay it: `onramp errors replay`.",
+    "The event waited for its table or event type, and an operator dead-lettered it.",
+    "When the cause is fixed, replay it: `onramp errors replay`.",
 )
 DATABASE_RETIRED: Final = _parked(
     "database_retired",
     Step.PERSIST,
-    "The event waited for a database that is not configured any more, and an operator retired it.",
+    "The event waited for a database that is no longer configured, and an operator retired it.",
     "Send it again, or discard it; when a database has that name again, replay it: `onramp errors`.",
 )
 INTERNAL_SORT: Final = _parked(
     "internal_sort",
     Step.SORT,
-    "The writer failed at this event while it sorted it; this is our fault.",
+    "The writer failed while sorting the event because of an internal error.",
     f"Report the exception's type, which `detail` names, and have it fixed, {_AGAIN}",
 )
 INTERNAL_PERSIST: Final = _parked(
     "internal_persist",
     Step.PERSIST,
-    "The writer failed at this event while it wrote its row; this is our fault.",
+    "The writer failed while writing the event's row because of an internal error.",
     f"Report the exception's type, which `detail` names, and have it fixed, {_AGAIN}",
 )
 INTERNAL_WRITER: Final = _waiting(
     "internal_writer",
     Step.PERSIST,
-    "The writer failed for a reason that it does not know; this is our fault.",
-    "Report the exception in the writer's log; what waits lands by itself when that is fixed.",
+    "The writer failed because of an unexpected internal error.",
+    "Report the exception in the writer's log; waiting events land by themselves when it is fixed.",
 )
 DATABASE_UNAVAILABLE: Final = _waiting(
     "database_unavailable",
     Step.PERSIST,
     "The database cannot be reached or is not ready.",
-    "Nothing: the event lands by itself when the database returns.",
+    "None: the event lands by itself when the database is available again.",
 )
 DATABASE_UNFIT: Final = _waiting(
     "database_unfit",
     Step.PERSIST,
     "The database lacks a right, its schema onramp is not this Onramp's, or a pooler drops settings.",
-    "Do what the writer's log says: its events land by themselves then.",
+    "Follow the instructions in the writer's log; the events then land by themselves.",
 )
 DATABASE_NEWER: Final = _waiting(
     "database_newer",
     Step.PERSIST,
-    "A newer Onramp has worked on the database: this writer ends before it touches it.",
+    "A newer Onramp has migrated the database: this writer ends without changing it.",
     "Start the newer version again, or one after it: see docs/machines.md, Upgrade and downgrade.",
 )
 DATABASE_OWNED: Final = _waiting(
     "database_owned",
     Step.PERSIST,
     "The database belongs to another Onramp, or to another public name.",
-    "See docs/operating.md, A database has another owner: its events wait until a person decides.",
+    "See docs/operating.md, A database has another owner: its events wait for a manual decision.",
 )
 TABLE_BLOCKED: Final = _waiting(
     "table_blocked",
     Step.PERSIST,
-    "The table takes no rows for now: a lock, a quota, a statement that runs out of time.",
-    "Nothing: the events land by themselves, in order, when the table takes rows again.",
+    "The table accepts no rows for now, because of a lock, a quota or a statement timeout.",
+    "None: the events land by themselves, in order, when the table accepts rows again.",
 )
 PAUSED: Final = _waiting(
     "paused",
     Step.PERSIST,
     "Too many of the event type's events are parked; the others wait.",
-    "Fix what rejects them (`onramp errors tail --kind parked` says why), then `onramp types resume NAME`.",
+    "Fix the cause (`onramp errors tail --kind parked` shows it), then `onramp types resume NAME`.",
 )
 NOT_CONFIGURED: Final = _waiting(
     "not_configured",
     Step.PERSIST,
-    "Events that were planned or wait are for a database that is not configured.",
+    "Planned or waiting events are for a database that is not configured.",
     "Configure it again under that name: see docs/operating.md, A database is renamed or removed.",
 )
 RECORD_TOO_LARGE: Final = _waiting(
     "record_too_large",
     Step.SEND,
-    "The event, with what Onramp says of it, is more than a topic of Onramp's own takes.",
-    "Raise max.message.bytes of the topic that `detail` names, and it goes on by itself: "
+    "The event with Onramp's metadata is larger than the limit of one of Onramp's own topics.",
+    "Raise max.message.bytes of the topic that `detail` names; the writer then continues by itself: "
     "see docs/operating.md, An event is too large.",
 )
 LEDGER_GAP: Final = _waiting(
@@ -591,21 +590,21 @@ LEDGER_GAP: Final = _waiting(
 OWN_TOPIC_MISSING: Final = _waiting(
     "own_topic_missing",
     Step.READ,
-    "A topic of Onramp's own does not exist, and the writer does not make topics.",
-    "Make the topic with the command that the writer says, or let it make topics "
-    "(ONRAMP_KAFKA_CREATE_TOPICS); it goes on by itself.",
+    "One of Onramp's own topics does not exist, and the writer does not create topics.",
+    "Create the topic with the command in the writer's log, or let the writer create topics "
+    "(ONRAMP_KAFKA_CREATE_TOPICS); it then continues by itself.",
 )
 OWN_TOPIC_UNSAFE: Final = _waiting(
     "own_topic_unsafe",
     Step.READ,
-    "A topic of Onramp's own is set up in a way that loses what it keeps.",
-    "Fix the setting with the command that the writer says; it goes on by itself.",
+    "The settings of one of Onramp's own topics could lose its records.",
+    "Fix the setting with the command in the writer's log; the writer then continues by itself.",
 )
 FENCED: Final = _waiting(
     "fenced",
     Step.PERSIST,
     "A newer writer has taken over.",
-    "Nothing: this writer ends itself.",
+    "None: this writer ends by itself.",
 )
 
 # --- the admin service ----------------------------------------------------------------------
@@ -613,163 +612,163 @@ NOT_LOCAL: Final = _rejected(
     "not_local",
     403,
     Step.RECEIVE,
-    "The admin service answers this machine's programs alone.",
+    "The admin service answers only programs on this machine.",
     "Call it as 127.0.0.1 or localhost, and not from a web page.",
 )
 NOT_ALLOWED: Final = _rejected(
     "not_allowed",
     403,
     Step.RECEIVE,
-    "This key does not open this.",
-    "Ask with the key of an operator who may, or have `operators` of onramp.yaml say that this one may.",
+    "The key's role does not permit this request.",
+    "Use the key of an operator with the required role, or change the role in `operators` of onramp.yaml.",
 )
 TOO_MANY_AT_ONCE: Final = _waiting(
     "too_many_at_once",
     Step.RECEIVE,
-    "This key has more requests under way than one key may.",
-    "Ask again after Retry-After seconds, and fewer requests at once.",
+    "The key has too many concurrent requests.",
+    "Repeat the request after Retry-After seconds, with fewer requests at once.",
     429,
 )
 BAD_QUERY: Final = _rejected(
     "bad_query",
     422,
     Step.RECEIVE,
-    "The request has a parameter that is wrong.",
-    "Correct every place that `errors` names; /openapi.json lists what each may be.",
+    "The request has an invalid parameter.",
+    "Correct every place that `errors` names; /openapi.json lists the valid values.",
 )
 BAD_CURSOR: Final = _rejected(
     "bad_cursor",
     400,
     Step.RECEIVE,
-    "The cursor is none that was given out for this list.",
-    "Begin again without a cursor; a cursor goes with the filters of the page that it came with.",
+    "The cursor is not valid for this list.",
+    "Begin again without a cursor; a cursor is valid only with the filters of its page.",
 )
 NOT_STORED: Final = _rejected(
     "not_stored",
     404,
     Step.RECEIVE,
-    "There is nothing of this id or name, and no such path.",
-    "Look for it in its list, as GET /v1/events, /v1/groups or /v1/types; /openapi.json lists every path.",
+    "There is no resource with this id, name or path.",
+    "Find it in its list (GET /v1/events, /v1/groups or /v1/types); /openapi.json lists every path.",
 )
 NO_FILTER: Final = _rejected(
     "no_filter",
     400,
     Step.RECEIVE,
     "A job needs a filter.",
-    "Say which events it is for: a group, a code, an event name, a destination, an id or a time.",
+    "Select events by a group, a code, an event name, a destination, an id or a time.",
 )
 SET_CHANGED: Final = _rejected(
     "set_changed",
     409,
     Step.RECEIVE,
-    "The set is not as it was counted.",
-    "Count it again (dry_run), look at what it is now, and decide again.",
+    "The set of events has changed since it was counted.",
+    "Count it again (dry_run), check the new set, and decide again.",
 )
 SEGMENT_MISSING: Final = _rejected(
     "segment_missing",
     410,
     Step.PARK,
-    "The file with the event's bytes is not there.",
-    "Bring the file back to ONRAMP_ADMIN_STORE from its backup, under the name in `detail`.",
+    "The file with the event's bytes is missing.",
+    "Restore the file to ONRAMP_ADMIN_STORE from its backup, under the name in `detail`.",
 )
 SEGMENT_DAMAGED: Final = _rejected(
     "segment_damaged",
     410,
     Step.PARK,
-    "The event's bytes are not what was kept: its file is damaged.",
+    "The event's stored bytes have a wrong checksum: the file is damaged.",
     "Replace the file in ONRAMP_ADMIN_STORE by its backup, under the name in `detail`.",
 )
 BYTES_REMOVED: Final = _rejected(
     "bytes_removed",
     410,
     Step.PARK,
-    "The event's bytes were removed: it was replayed or discarded over seven days ago.",
-    "Nothing needs doing; what happened to the event stays known.",
+    "The event's bytes were removed: the event was replayed or discarded over seven days ago.",
+    "None: the event's history remains available.",
 )
 STORE_UNAVAILABLE: Final = _waiting(
     "store_unavailable",
     Step.PARK,
     "The folder with the bytes of parked events cannot be used.",
-    "See that ONRAMP_ADMIN_STORE names a folder that is mounted and has room, or a bucket that may be used. "
-    "Meanwhile bytes stay in the control database.",
+    "Check that ONRAMP_ADMIN_STORE names a mounted folder with free space, or an accessible bucket. "
+    "Meanwhile bytes remain in the control database.",
 )
 BAD_EDITS: Final = _rejected(
     "bad_edits",
     422,
     Step.RECEIVE,
-    "A line of the edited events is none that can be taken; none of them was.",
-    "Correct or leave out the line that `detail` names: edit payloads alone of what `download` wrote.",
+    "A line of the edited events is invalid; no line was stored.",
+    "Correct or remove the line that `detail` names: edit only the payloads in the output of `download`.",
 )
 BAD_FIX: Final = _rejected(
     "bad_fix",
     422,
     Step.RECEIVE,
-    "The fix is none that can be applied to payloads.",
-    "Correct the step that `detail` names: docs/parked-events.md lists the steps that there are.",
+    "The fix is invalid.",
+    "Correct the step that `detail` names: docs/parked-events.md lists the valid steps.",
 )
 FIX_DOES_NOT_APPLY: Final = _rejected(
     "fix_does_not_apply",
     422,
     Step.RECEIVE,
     "The fix does not apply to the event's payload.",
-    "Rehearse a fix that fits, or replay these events by another; the event is as it was.",
+    "Rehearse another fix, or replay these events with another one; the event is unchanged.",
 )
 IF_MATCH_MISSING: Final = _rejected(
     "if_match_missing",
     428,
     Step.RECEIVE,
-    "A change says which state it is a change of.",
-    "Read it (GET of the registry, the type or the group), and send that answer's ETag as If-Match; * is any "
+    "The change has no If-Match header.",
+    "Read the registry, the type or the group (GET), and send the answer's ETag as If-Match; * matches any "
     "state.",
 )
 GROUP_CHANGED: Final = _rejected(
     "group_changed",
     412,
     Step.RECEIVE,
-    "The group is not the one that was read.",
-    "Read it again (GET /v1/groups/{id}), see what others decided, and send the change with its new ETag.",
+    "The group has changed since it was read.",
+    "Read it again (GET /v1/groups/{id}), check the new state, and send the change with the new ETag.",
 )
 TYPE_HAS_PARKED: Final = _rejected(
     "type_has_parked",
     409,
     Step.RECEIVE,
-    "Events of the type are parked and open.",
-    "Replay or discard them first, or say ?parked=keep: they stay parked, without the type's rules.",
+    "The type has open parked events.",
+    "Replay or discard them first, or use ?parked=keep: they stay parked, without the type's rules.",
 )
 IDEMPOTENCY_KEY_REUSED: Final = _rejected(
     "idempotency_key_reused",
     422,
     Step.RECEIVE,
     "The Idempotency-Key was used for another request.",
-    "Send the very request again, or another one with a key of its own.",
+    "Send the same request again, or use a new key for another request.",
 )
 REGISTRY_CHANGED: Final = _rejected(
     "registry_changed",
     412,
     Step.RECEIVE,
-    "The registry is not the one that was read.",
-    "Read it again (GET /v1/registry), see what others changed, and send the change with that answer's ETag.",
+    "The registry has changed since it was read.",
+    "Read it again (GET /v1/registry), check the new state, and send the change with the new ETag.",
 )
 REGISTRY_REFUSED: Final = _rejected(
     "registry_refused",
     422,
     Step.RECEIVE,
-    "The registry cannot be as this change would make it.",
-    "Correct what `detail`, `errors` and `findings` name (docs/registry.md); what is undecided, and somebody "
-    "has looked at, passes with accept=true.",
+    "The change would make the registry invalid.",
+    "Correct the places that `detail`, `errors` and `findings` name (docs/registry.md). To accept undecided "
+    "findings after a check, send accept=true.",
 )
 TOPIC_REFUSED: Final = _rejected(
     "topic_refused",
     409,
     Step.RECEIVE,
-    "The topic cannot be made or changed like this.",
-    "Look at what there is (GET /v1/topics), and ask for what `detail` allows.",
+    "The topic cannot be created or changed like this.",
+    "Read the topics (GET /v1/topics), and request what `detail` allows.",
 )
 INTERNAL_ADMIN: Final = _waiting(
     "internal_admin",
     Step.RECEIVE,
-    "The admin service failed; this is our fault.",
-    "Try it again, and report the exception in the service's log.",
+    "The admin service failed because of an internal error.",
+    "Repeat the request, and report the exception in the service's log.",
     500,
 )
 

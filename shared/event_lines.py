@@ -15,11 +15,11 @@ from typing import Any, Final
 from shared import logs
 
 Entry = dict[str, Any]
-#: Writes lines, and returns how many it did not write.
+#: Writes lines, and returns the number of unwritten ones.
 Write = Callable[[Sequence[bytes]], int | None]
 
 _SECOND: Final = 1.0
-#: The outcome of lines that nobody read in time.
+#: The outcome of lines that were not read in time.
 _UNWRITTEN: Final = "unwritten"
 
 
@@ -45,7 +45,7 @@ class EventLines:
         self._level: float = per_second
         self._at = clock()
         self._left_out: dict[str, int] = {}
-        atexit.register(self.tell_left_out, is_last=True)
+        atexit.register(self.write_summary, is_last=True)
 
     def grant(self, failures: int, others: int = 0) -> tuple[int, int]:
         """Return the number of lines to write now, for failed events and for others."""
@@ -71,31 +71,31 @@ class EventLines:
     def leave_out(self, counts: Mapping[str, int]) -> None:
         """Count events without a line, by outcome; a summary line follows within a second."""
         with self._lock:
-            is_told = bool(self._left_out)
+            is_scheduled = bool(self._left_out)
             for outcome, n in counts.items():
                 if n:
                     self._left_out[outcome] = self._left_out.get(outcome, 0) + n
-            begins = bool(self._left_out) and not is_told
+            begins = bool(self._left_out) and not is_scheduled
         if begins:
-            self._tell_later()
+            self._schedule_summary()
 
-    def tell_left_out(self, *, is_last: bool = False) -> None:
-        """Write how many events have had no line since the last time, if there were any."""
+    def write_summary(self, *, is_last: bool = False) -> None:
+        """Write the number of events without a line since the last summary, if any."""
         with self._lock:
             left_out, self._left_out = self._left_out, {}
         if left_out:
             counts = {str(outcome): n for outcome, n in left_out.items()}
             entry = {"left_out": counts, "lines_per_second": self._per_second}
             if self._lines("event lines left out", [entry]) and not is_last:
-                self.leave_out(left_out)  # told when somebody reads again
+                self.leave_out(left_out)  # reported once the log has a reader
 
-    def _tell_later(self) -> None:
-        timer = threading.Timer(_SECOND, self.tell_left_out)
+    def _schedule_summary(self) -> None:
+        timer = threading.Timer(_SECOND, self.write_summary)
         timer.daemon = True
         try:
             timer.start()
-        except RuntimeError:  # no thread is to be had, or the process ends: nobody fails for a line
-            self.tell_left_out(is_last=True)
+        except RuntimeError:  # no thread is available, or the process ends
+            self.write_summary(is_last=True)
 
 
 @cache
@@ -104,11 +104,11 @@ def of_process(service: str, logger: str, per_second: int) -> EventLines:
     return EventLines(service, logger, per_second)
 
 
-def wanted(per_second: int, level: str) -> int:
-    """Return how many lines a second there are when `level` is the least that is logged: they are at INFO."""
+def lines_at_level(per_second: int, level: str) -> int:
+    """Return the lines per second at the minimum log level `level`: event lines are at INFO."""
     return per_second if logging.getLevelNamesMapping().get(level, logging.INFO) <= logging.INFO else 0
 
 
-def spread(count: int, most: int) -> list[int]:
+def spread(count: int, limit: int) -> list[int]:
     """Return the indexes of at most `limit` of `count` items, evenly spread."""
-    return [n * count // most for n in range(most)] if most < count else list(range(count))
+    return [n * count // limit for n in range(limit)] if limit < count else list(range(count))

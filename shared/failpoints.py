@@ -40,8 +40,8 @@ def reach(name: str) -> None:
 
 def meet(name: str, columns: Iterable[Iterable[object]]) -> None:
     """Raise if the environment sets this point and a value contains its text; usually reads nothing."""
-    action, _, wanted = _ARMED.get(name, "").partition(":") if _ARMED else ("", "", "")
-    if action == "raise" and any(wanted in str(value) for column in columns for value in column):
+    action, _, text = _ARMED.get(name, "").partition(":") if _ARMED else ("", "", "")
+    if action == "raise" and any(text in str(value) for column in columns for value in column):
         raise FailpointError(name)
 
 

@@ -24,7 +24,7 @@ from shared.tracebacks import without_words
 
 log = logging.getLogger(__name__)
 
-#: uvicorn gives its messages a second time, with codes for a terminal.
+#: uvicorn's second copy of its messages, with terminal codes.
 _COLOURED: Final = "color_message"
 _NO_FIELDS: Final = frozenset(vars(logging.makeLogRecord({}))) | {
     "message",
@@ -80,7 +80,7 @@ def set_up(service: str, level: str = "INFO") -> None:
 def _log_end(kind: type[BaseException], error: BaseException | None, _: TracebackType | None) -> None:
     if isinstance(error, KeyboardInterrupt):
         return
-    log.critical("ended by an exception that nobody foresaw", exc_info=error, extra={"error": kind.__name__})
+    log.critical("ended by an unexpected error", exc_info=error, extra={"error": kind.__name__})
 
 
 def head(service: str, logger: str, message: str) -> dict[str, Any]:
@@ -99,7 +99,7 @@ def line(fields: Mapping[str, Any]) -> bytes:
     return orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE)
 
 
-#: A reader who is busy reads on in a moment; one who is not does not get a moment for each line.
+#: Wait for a busy reader, once and not for each line.
 _PATIENCE_MS: Final = 100
 _STALLED_SECONDS: Final = 5.0
 _stalled_at = -inf
@@ -113,7 +113,7 @@ def write_lines(lines: Sequence[bytes]) -> int:
     unwritten lines: the call does not wait for a slow reader of the log.
     """
     stream = sys.__stderr__
-    if stream is None:  # it was closed: its number may be a connection's
+    if stream is None:  # it was closed: its number may belong to a connection
         return 0
     file, left = stream.fileno(), len(lines)
     try:
@@ -142,7 +142,7 @@ def _pieces(lines: Sequence[bytes]) -> Iterator[list[bytes]]:
 
 def _takes_more(file: int) -> bool:
     """Return whether a write would not block, now or in a moment; a write to a file never does."""
-    global _stalled_at  # noqa: PLW0603 - of the process, as standard error is
+    global _stalled_at  # noqa: PLW0603 - per process, like standard error
     poll = select.poll()
     poll.register(file, select.POLLOUT)
     has_stalled = time.monotonic() < _stalled_at + _STALLED_SECONDS

@@ -18,12 +18,12 @@ def return_large_blocks() -> None:
     _mallopt(_M_MMAP_THRESHOLD, _LARGE_BLOCK)
 
 
-def share_heaps(most: int) -> None:
+def share_heaps(max_heaps: int) -> None:
     """Limit the heaps of all threads: otherwise each has its own, which retains its maximum size."""
-    _mallopt(_M_ARENA_MAX, most)
+    _mallopt(_M_ARENA_MAX, max_heaps)
 
 
 def _mallopt(option: int, value: int) -> None:
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    if mallopt is not None:  # glibc's alone
+    if mallopt is not None:  # exists only in glibc
         mallopt(option, value)

@@ -11,14 +11,14 @@ from typing import Any, Final
 
 import orjson
 
-_LONGEST: Final = 64
+_MAX_LENGTH: Final = 64
 _MAX_ITEMS: Final = 20
 _DEEPEST: Final = 16
 _UPPER: Final = re.compile(r"[^\W\d_a-z]")
 _LOWER: Final = re.compile(r"[a-z]")
 _DIGIT: Final = re.compile(r"\d")
 _HIDDEN: Final = "***"
-#: Where an envelope and a packet have what pointers of personal fields lead into.
+#: The places in an envelope and a packet that pointers of personal fields refer to.
 _BODIES: Final = ("payload", "data")
 
 _Path = tuple[str, ...]
@@ -39,9 +39,9 @@ def masked(value: bytes | None, personal: Iterable[str] = ()) -> Any:
 
 def shape(text: str) -> str:
     """Return the shape of a text, cut."""
-    cut = text[:_LONGEST]
+    cut = text[:_MAX_LENGTH]
     plain = _DIGIT.sub("9", _UPPER.sub("A", _LOWER.sub("a", cut)))
-    return plain + ("…" if len(text) > _LONGEST else "")
+    return plain + ("…" if len(text) > _MAX_LENGTH else "")
 
 
 def pointer_tokens(pointer: str) -> _Path:

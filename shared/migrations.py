@@ -54,8 +54,8 @@ class Migrations:
             elif applied[file.name] != checksum:
                 raise InfrastructureError(
                     DATABASE_UNFIT,
-                    f"{file.name} was applied to database {database} with another text: "
-                    "put the old text back and add a new file for the change",
+                    f"{file.name} was applied to database {database} with a different text: restore the old "
+                    f"text and add a new file for the change",
                 )
 
     @property

@@ -22,10 +22,10 @@ from shared.version import VERSION
 
 _PROC: Final = Path("/proc")
 _LOOK_SECONDS: Final = 5.0
-#: A loop that stands still for longer than this is seen.
+#: Blocks of the loop longer than this are always measured.
 _STEP_SECONDS: Final = 0.1
 _DELAYS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
-#: Fields of /proc/PID/stat behind the process's name (proc(5)).
+#: Fields of /proc/PID/stat after the process's name (proc(5)).
 _PARENT, _USER, _SYSTEM, _STARTED, _RESIDENT = 1, 11, 12, 19, 21
 
 
@@ -34,12 +34,12 @@ class Usage:
     """The resource usage of a process."""
 
     started: float
-    #: The same in the kernel's ticks, which no clock that is set moves.
+    #: The same in kernel ticks, which changes of the clock do not move.
     started_ticks: int
     cpu_seconds: float
     resident_bytes: int
     open_files: int
-    most_files: float
+    max_files: float
 
 
 class ProcessMetrics:
@@ -49,62 +49,62 @@ class ProcessMetrics:
         kind = ["process"]
         self.cpu = Counter(
             "onramp_process_cpu_seconds",
-            "CPU time of the processes of a kind, also of those that have ended.",
+            "CPU seconds of the processes of a kind, including ended ones.",
             kind,
             registry=registry,
         )
         self.resident = Gauge(
             "onramp_process_resident_memory_bytes",
-            "Memory of the processes of a kind; what they share counts in each.",
+            "Resident memory of the processes of a kind in bytes; shared memory counts in each.",
             kind,
             registry=registry,
             multiprocess_mode="livesum",
         )
         self.open_files = Gauge(
             "onramp_process_open_files",
-            "Open files and sockets of the process of a kind that has most.",
+            "Open files and sockets of the process of a kind with the most.",
             kind,
             registry=registry,
             multiprocess_mode="livemax",
         )
-        self.most_files = Gauge(
+        self.max_files = Gauge(
             "onramp_process_open_files_limit",
-            "The most that a process of the kind may have.",
+            "Maximum open files and sockets of a process of the kind.",
             kind,
             registry=registry,
             multiprocess_mode="livemin",
         )
         self.started = Gauge(
             "onramp_process_start_timestamp_seconds",
-            "When the youngest process of a kind started (Unix seconds).",
+            "Start time of the youngest process of a kind (Unix seconds).",
             kind,
             registry=registry,
             multiprocess_mode="livemax",
         )
         self.count = Gauge(
             "onramp_processes",
-            "Processes of a kind that run.",
+            "Running processes of a kind.",
             kind,
             registry=registry,
             multiprocess_mode="livesum",
         )
         self.delays = Histogram(
             "onramp_event_loop_delay_seconds",
-            "How late the event loop of a process of a kind turns, looked at ten times a second.",
+            "Seconds of delay of the event loop of a process of a kind, measured ten times a second.",
             kind,
             buckets=_DELAYS,
             registry=registry,
         )
         self.build = Gauge(
             "onramp_build_info",
-            "1 for the release of Onramp that runs, with its Python and Spark.",
+            "1 for the running release of Onramp, with its Python and Spark.",
             ["version", "python", "spark"],
             registry=registry,
             multiprocess_mode="livemax",
         )
-        #: CPU time that was counted, by kind, process and start: a number comes back with another process.
+        #: Counted CPU time by kind, process and start: a process number is reused.
         self._counted: dict[tuple[str, int, int], float] = {}
-        #: The writer shows the driver and Spark from two threads.
+        #: The writer updates the driver's and Spark's metrics from two threads.
         self._lock = threading.Lock()
 
     def show_build(self, spark: str = "") -> None:
@@ -129,10 +129,10 @@ class ProcessMetrics:
             self.cpu.labels(kind).inc(max(used.cpu_seconds - before, 0.0))
             self._counted[kind, pid, used.started_ticks] = max(used.cpu_seconds, before)
         self._counted = {k: n for k, n in self._counted.items() if k[0] != kind or k[1] in found}
-        fullest = max(found.values(), key=lambda used: used.open_files / used.most_files)
+        fullest = max(found.values(), key=lambda used: used.open_files / used.max_files)
         self.resident.labels(kind).set(sum(used.resident_bytes for used in found.values()))
         self.open_files.labels(kind).set(fullest.open_files)
-        self.most_files.labels(kind).set(fullest.most_files)
+        self.max_files.labels(kind).set(fullest.max_files)
         self.started.labels(kind).set(max(used.started for used in found.values()))
         self.count.labels(kind).set(len(found))
 
@@ -142,7 +142,7 @@ class ProcessMetrics:
 
     async def _watch_process(self, kind: str) -> None:
         while True:
-            # In a thread: with thousands of connections it takes milliseconds.
+            # In a thread: with thousands of connections the reading takes milliseconds.
             await asyncio.to_thread(self.show, kind, [os.getpid()])
             await asyncio.sleep(_LOOK_SECONDS)
 
@@ -165,7 +165,7 @@ def usage(pid: int, proc: Path = _PROC) -> Usage | None:
             cpu_seconds=(int(fields[_USER]) + int(fields[_SYSTEM])) / ticks,
             resident_bytes=int(fields[_RESIDENT]) * os.sysconf("SC_PAGE_SIZE"),
             open_files=sum(1 for _ in (proc / str(pid) / "fd").iterdir()),
-            most_files=_most_files(pid, proc),
+            max_files=_max_files(pid, proc),
         )
     except (OSError, ValueError, IndexError):
         return None
@@ -178,7 +178,7 @@ def descendants(pid: int, proc: Path = _PROC) -> set[int]:
         try:
             parents[int(each.name)] = int(_stat(int(each.name), proc)[_PARENT])
         except (OSError, ValueError, IndexError):
-            continue  # it has ended meanwhile
+            continue  # the process has ended meanwhile
     found, left = set[int](), {pid}
     while left:
         left = {child for child, parent in parents.items() if parent in left} - found
@@ -197,7 +197,7 @@ def _booted(proc: Path) -> int:
     raise ValueError("no btime in /proc/stat")
 
 
-def _most_files(pid: int, proc: Path) -> float:
+def _max_files(pid: int, proc: Path) -> float:
     for line in (proc / str(pid) / "limits").read_bytes().splitlines():
         if line.startswith(b"Max open files"):
             soft = line.split()[3]

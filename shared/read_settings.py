@@ -15,7 +15,7 @@ from pydantic_settings.exceptions import SettingsError
 
 log = logging.getLogger(__name__)
 
-#: Variables of the command line that begin as a service's settings do.
+#: Variables of the command line with the prefix of a service's settings.
 _OF_THE_COMMAND_LINE: Final = frozenset({"ONRAMP_ADMIN_URL", "ONRAMP_ADMIN_KEY", "ONRAMP_ADMIN_KEY_FILE"})
 
 S = TypeVar("S", bound=BaseSettings)
@@ -49,7 +49,7 @@ def warn_of_unknown(*kinds: type[BaseSettings]) -> None:
         if name.startswith(prefixes) and name not in known | _OF_THE_COMMAND_LINE:
             meant = difflib.get_close_matches(name, known, n=1)
             log.warning(
-                "a variable is no setting and has no effect: mend its name or unset it (docs/settings.md)",
+                "unknown setting ignored: correct the variable's name or unset it (docs/settings.md)",
                 extra={"variable": name, "perhaps": meant[0] if meant else ""},
             )
 

@@ -39,26 +39,24 @@ class KafkaSettings(BaseSettings):
     create_topics: bool = Field(
         True,
         description="Whether gateway and writer create missing topics. If not, they need fewer rights "
-        "(docs/tls.md), and whoever creates the topics decides their settings.",
+        "(docs/tls.md), and the creator of the topics decides their settings.",
     )
     security_protocol: Protocol = Field(
         "PLAINTEXT",
         description="PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL, as the brokers' listener (docs/tls.md).",
     )
     sasl_mechanism: Mechanism = Field(
-        "SCRAM-SHA-512", description="How to log in: SCRAM-SHA-512, SCRAM-SHA-256 or PLAIN."
+        "SCRAM-SHA-512", description="SASL mechanism: SCRAM-SHA-512, SCRAM-SHA-256 or PLAIN."
     )
     username: str = Field("", description="The user to log in as, with SASL.")
-    password_file: Path | None = Field(
-        None, description="The file that holds the password; read again at each login."
-    )
+    password_file: Path | None = Field(None, description="The file with the password; reread at each login.")
     ca_file: Path | None = Field(
         None,
         description="The CAs that may have issued the brokers' certificates, as PEM; without it those that "
         "this machine trusts.",
     )
     cert_file: Path | None = Field(
-        None, description="Our own certificate and its chain, as PEM, for brokers that ask for one (mTLS)."
+        None, description="The client certificate and its chain, as PEM, for brokers that require one (mTLS)."
     )
     key_file: Path | None = Field(
         None, description="The key of that certificate, as PEM in PKCS #8, without a passphrase."

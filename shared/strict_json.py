@@ -15,23 +15,23 @@ import orjson
 
 from shared.errors import BAD_JSON, BIG_INTEGER, DUPLICATE_KEY, TOO_DEEP, UserError
 
-#: Most levels of objects and arrays of one event.
+#: Maximum levels of objects and arrays of an event.
 MAX_DEPTH: Final = 64
 _Container = dict[str, object] | list[object]
 _MIN_INTEGER: Final = -(2**63)
 _MAX_INTEGER: Final = 2**64 - 1
-#: Every integer of the range has at most twenty digits and a sign; int() is slow far beyond.
-_LONGEST: Final = 21
+#: Every integer in range has at most twenty digits and a sign; int() is slow far above.
+_MAX_LENGTH: Final = 21
 _FEW_DIGITS: Final = 19
 
-#: Digits as 0 and all else as a space: finding nineteen zeros in a row in that is eight
-#: times as fast as a regular expression, and those may be an integer out of range.
+#: Maps digits to 0 and all else to a space: finding nineteen consecutive zeros in the result is eight
+#: times as fast as a regular expression, and they may be an integer out of range.
 _DIGITS: Final = bytes(ord("0") if chr(byte) in "0123456789" else ord(" ") for byte in range(256))
 _MANY_DIGITS: Final = b"0" * 19
-#: An escaped quote or colon becomes, written out again, a `":` that follows no key.
+#: An escaped quote or colon becomes, when reserialized, a `":` that follows no key.
 _ESCAPES: Final = (b"\\u0022", b"\\u003a", b"\\u003A")
 #: Space before a colon would hide a key from the count of `":`.  It is removed everywhere, also inside
-#: strings, which can only raise the count: that errs on the safe side.
+#: strings, which can only raise the count and so is safe.
 _SPACE: Final = b" \t\r\n"
 
 
@@ -44,7 +44,7 @@ def loads(body: bytes) -> object:
     try:
         document = orjson.loads(body)
     except orjson.JSONDecodeError as e:
-        if "depth limit" in e.msg:  # orjson's own limit lies far above ours
+        if "depth limit" in e.msg:  # orjson's own limit is far above ours
             raise _too_deep() from None
         raise UserError(BAD_JSON, f"{e.msg} (line {e.lineno}, column {e.colno})") from None
     if not _is_strict(body, document):
@@ -90,7 +90,7 @@ def _is_strict(body: bytes, document: object) -> bool:
         return False
     try:
         return orjson.dumps(document).count(b'":') == body.translate(None, _SPACE).count(b'":')
-    except orjson.JSONEncodeError:  # deeper than orjson writes; check_depth decides
+    except orjson.JSONEncodeError:  # deeper than orjson can write; check_depth decides
         return False
 
 
@@ -119,14 +119,14 @@ def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 
 def _first_repeated(pairs: list[tuple[str, object]]) -> str:
-    seen: set[str] = set()
-    return next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+    keys: set[str] = set()
+    return next(key for key, _ in pairs if key in keys or keys.add(key))  # type: ignore[func-returns-value]
 
 
 def _integer(digits: str) -> int:
     if len(digits) < _FEW_DIGITS:
         return int(digits)
-    if len(digits) > _LONGEST or not _MIN_INTEGER <= int(digits) <= _MAX_INTEGER:
+    if len(digits) > _MAX_LENGTH or not _MIN_INTEGER <= int(digits) <= _MAX_INTEGER:
         raise UserError(BIG_INTEGER, f"an integer of {len(digits.lstrip('-'))} digits would lose some")
     return int(digits)
 

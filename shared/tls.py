@@ -13,9 +13,9 @@ from typing import Any, Final
 
 log = logging.getLogger(__name__)
 
-#: OpenSSL's verification errors (x509_vfy.h), by what an operator does about them.
+#: OpenSSL's verification errors (x509_vfy.h) about dates.
 _DATES: Final = {9: "is not valid yet", 10: "has expired"}
-_STRANGERS: Final = frozenset({2, 18, 19, 20, 21})
+_UNKNOWN_ISSUERS: Final = frozenset({2, 18, 19, 20, 21})
 _NAMES: Final = frozenset({62, 64})
 #: Alerts with which a server rejects the client's certificate.
 _REJECTED: Final = ("CERTIFICATE", "UNKNOWN_CA", "ALERT_HANDSHAKE_FAILURE")
@@ -32,9 +32,9 @@ class ReloadingContext(ssl.SSLContext):
 
     _build: Callable[[], _Context]
     _files: tuple[Path, ...]
-    _seen: tuple[object, ...]
+    _loaded_state: tuple[object, ...]
     _current: _Context
-    #: What was there when it was last said that it cannot be read: each handshake tries again, in silence.
+    #: State of the files at the last logged read error: each handshake retries, without logging it again.
     _unreadable: tuple[object, ...] | None = None
 
     @classmethod
@@ -42,41 +42,41 @@ class ReloadingContext(ssl.SSLContext):
         """Return a context, rebuilt after each change of a file. Raises `OSError` (also `ssl.SSLError`)."""
         self = cls(protocol)
         self._build, self._files = build, tuple(f for f in files if f is not None)
-        self._seen = self._look()
+        self._loaded_state = self._file_state()
         self._current = build()
         return self
 
     def wrap_bio(self, *args: Any, **kwargs: Any) -> ssl.SSLObject:
         """Start a handshake, for asyncio and uvloop."""
-        return self._now().wrap_bio(*args, **kwargs)
+        return self._current_context().wrap_bio(*args, **kwargs)
 
     def wrap_socket(self, *args: Any, **kwargs: Any) -> ssl.SSLSocket:
         """Start a handshake, for blocking sockets."""
-        return self._now().wrap_socket(*args, **kwargs)
+        return self._current_context().wrap_socket(*args, **kwargs)
 
-    def _now(self) -> _Context:
-        seen = self._look()
-        if seen != self._seen:
+    def _current_context(self) -> _Context:
+        state = self._file_state()
+        if state != self._loaded_state:
             try:
-                self._current, self._seen = self._build(), seen
+                self._current, self._loaded_state = self._build(), state
                 log.info(
-                    "certificates have changed and are used from now on",
+                    "certificates reloaded",
                     extra={"files": [str(f) for f in self._files]},
                 )
             except (OSError, ValueError) as e:
-                if seen != self._unreadable:
-                    self._unreadable = seen
+                if state != self._unreadable:
+                    self._unreadable = state
                     self._report(e)
         return self._current
 
     def _report(self, error: Exception) -> None:
         log.error(
-            "changed certificates cannot be read, those from before stay in use: write a "
-            "certificate and the key that belongs to it",
+            "changed certificates cannot be read; keeping the previous ones: write a certificate and the "
+            "key that belongs to it",
             extra={"files": [str(f) for f in self._files], "reason": str(error)},
         )
 
-    def _look(self) -> tuple[object, ...]:
+    def _file_state(self) -> tuple[object, ...]:
         return tuple(_state_of(f) for f in self._files)
 
 
@@ -135,7 +135,7 @@ class _Explained(ssl.SSLObject):
             raise
         except ssl.SSLError as e:
             if any(word in str(e.reason) for word in _REJECTED):
-                log.error(  # noqa: TRY400 - aiokafka would only report that the connection is closed
+                log.error(  # noqa: TRY400 - aiokafka would only report a closed connection
                     "a server refuses our certificate: give one that its CA issued and that has not expired",
                     extra={"server": self.server_hostname, "reason": e.reason},
                 )
@@ -151,9 +151,9 @@ class _Explained(ssl.SSLObject):
                 f"{whose} is for another name: connect by a name that it holds (Kafka's brokers say "
                 "theirs in advertised.listeners), or have it issued for this one too"
             )
-        if code in _STRANGERS:
+        if code in _UNKNOWN_ISSUERS:
             return (
-                f"{whose} was issued by none of {trusted}: name the CA that issued it, or find out who "
+                f"{whose} was issued by none of {trusted}: name the CA that issued it, or check which server "
                 "answers there"
             )
         return f"{whose} is refused, {error.verify_message}: have the server's certificate fixed"

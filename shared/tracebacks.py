@@ -11,7 +11,7 @@ from typing import Final
 
 from shared.errors import OnrampError
 
-#: Exceptions whose text has the traceback of a worker or of the JVM.
+#: Packages of exceptions whose text has the traceback of a worker or of the JVM.
 FOREIGN: Final = ("py4j.", "pyspark.")
 NAMED: Final = re.compile(r"^(?:Caused by: )?([A-Za-z_][\w.$]*(?:Error|Exception))(?=:|\s|$)", re.MULTILINE)
 _PLACED: Final = re.compile(r'^\s*File "[\w./<>-]+", line \d+, in [\w<>]+$', re.MULTILINE)
@@ -23,9 +23,9 @@ def without_words(error: BaseException) -> str:
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:
-    seen: set[int] = set()
-    while error is not None and id(error) not in seen:
-        seen.add(id(error))
+    visited: set[int] = set()
+    while error is not None and id(error) not in visited:
+        visited.add(id(error))
         yield error
         error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
 

@@ -9,7 +9,7 @@ from itertools import islice
 
 import orjson
 
-from clients.python.onramp_client import ACCEPTED, REJECTED, Onramp, QueueFullError, Telling, Verdict
+from clients.python.onramp_client import ACCEPTED, REJECTED, Callbacks, Onramp, QueueFullError, Verdict
 from stack import flights
 from stack.errors import StackError
 from stack.gateway_errors import unavailable
@@ -57,15 +57,15 @@ class Outcome:
         return self.sent == self.accepted == self.landed
 
 
-class _Answers(Telling):
-    """Results from the sending threads, for the thread that counts."""
+class _Answers(Callbacks):
+    """What the sending threads learn, for the one thread that keeps the books."""
 
     def __init__(self) -> None:
         super().__init__(None)
         self.waiting: deque[list[Verdict]] = deque()
 
-    def tell(self, verdicts: list[Verdict]) -> int:
-        """Note all results of one answer."""
+    def report(self, verdicts: list[Verdict]) -> int:
+        """Note all that one answer has settled."""
         self.waiting.append(verdicts)
         return 0
 
@@ -137,8 +137,8 @@ class Demo:
             connections=CONNECTIONS,
             queue_size=_AHEAD * BATCH,
             give_up_seconds=_PATIENCE_SECONDS,
-            gzip_over=None,  # The gateway runs on this machine, and the CPU is the bottleneck.
-            telling=answers,
+            gzip_over=None,  # The gateway is next door: the processor is what is short.
+            callbacks=answers,
         )
         try:
             left = flights.envelopes(self._limit)

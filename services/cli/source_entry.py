@@ -193,11 +193,11 @@ def finish_change(result: "Result", *, as_json: bool, done: str) -> None:
 def says_why() -> Iterator[None]:
     """End the verb with 3 and the reason when a source or a database cannot be reached inside."""
     from services.cdc.agent.source_sql import SourceError
-    from services.cdc.agent.source_state_sql import KeptError
+    from services.cdc.agent.source_state_sql import StateStoreError
     from shared.errors import InfrastructureError
 
     try:
         yield
-    except (KeptError, SourceError, InfrastructureError) as error:
+    except (StateStoreError, SourceError, InfrastructureError) as error:
         complain(str(error))
         raise typer.Exit(Exit.UNAVAILABLE) from None

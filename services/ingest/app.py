@@ -65,14 +65,14 @@ from shared.topics import TopicSpec, event_topic
 
 logger = logging.getLogger(__name__)
 
-#: Longest wait for syslog's last messages, and again for what of theirs is still on its way to
+#: Maximum wait for syslog's last messages, and again for those still on their way to
 #: Kafka; with closing the producer by force, less than `settings.STOP_SECONDS`.
 _LAST_SECONDS: Final = 1.0
 #: Often enough that a revoked key is rejected within two seconds.
 _REFRESH_SECONDS: Final = 0.5
-#: A worker that cannot read the registry in this time serves without: 503, and its /healthz.
+#: A worker that cannot read the registry in this time serves without it: 503, and /healthz.
 _FIRST_LOOK_SECONDS: Final = 5.0
-#: What is shown does not wait longer for a look at a Kafka that is out.
+#: Pages do not wait longer for a check of an unreachable Kafka.
 _LOOK_SECONDS: Final = 1.0
 _KAFKA_SECONDS: Final = 10.0
 
@@ -156,7 +156,7 @@ def create() -> Gateway:
         await sink.start()
         await syslog.start()
         await admin.start(gateway)
-        # Connections are taken afterwards: of several workers one that has read it serves meanwhile.
+        # Connections are accepted afterwards: a worker that has read the registry serves meanwhile.
         first = asyncio.ensure_future(asyncio.to_thread(registry.refresh))
         await asyncio.wait({first}, timeout=_FIRST_LOOK_SECONDS)
         watching = asyncio.create_task(
@@ -175,8 +175,8 @@ def create() -> Gateway:
             admin.stop()
             await syslog.stop(within=_LAST_SECONDS)
             await sink.stop(within=_LAST_SECONDS)
-            fold(0.0)  # the other workers go on serving what this one counted
-            registry.close()  # last: Kafka may hold up its end, and nothing that was accepted waits for that
+            fold(0.0)  # the other workers keep serving this worker's counts
+            registry.close()  # last: Kafka may delay its end, and no accepted event waits for that
 
     gateway = assemble(
         settings,
@@ -190,7 +190,7 @@ def create() -> Gateway:
         events=counts,
         allow_keyless=access.allow_keyless,
     )
-    log = RejectionLog(settings.wanted_event_lines)
+    log = RejectionLog(settings.event_lines_at_level)
     syslog = Syslog(gateway.flow, settings, log, events=counts, quotas=quotas)
     return gateway
 
@@ -218,7 +218,7 @@ def assemble(
         settings.dev_key.get_secret_value(),
         keyless=_keyless_access(settings) if allow_keyless else None,
     )
-    log = RejectionLog(settings.wanted_event_lines)
+    log = RejectionLog(settings.event_lines_at_level)
     endpoint = Events(
         flow=flow,
         api_keys=api_keys,
@@ -270,15 +270,15 @@ async def _watch(
     info = RegistryInfo()
     is_frozen = False
     while True:
-        # In a thread: thousands of keys take seconds to read, and no request may wait for that.
+        # In a thread: reading thousands of keys takes seconds, and no request may wait for that.
         looking = looking or asyncio.ensure_future(asyncio.to_thread(registry.refresh))
         await asyncio.wait({looking}, timeout=_LOOK_SECONDS)
         if looking.done():
             if failure := looking.exception():
-                logger.error("the registry could not be read; the old one stays", exc_info=failure)
+                logger.error("registry refresh failed; keeping the previous registry", exc_info=failure)
             looking = None
             if registry.is_read and not is_frozen:
-                gc.freeze()  # thousands of types stay: walking through them takes tens of milliseconds
+                gc.freeze()  # a full collection over thousands of types takes tens of milliseconds
                 is_frozen = True
         info.show(registry)
         INFLIGHT_BYTES.set(budget.held)

@@ -25,7 +25,7 @@ def route(items: list[BatchItem], request: RequestContext) -> None:
             try:
                 item.record = _record(item, headers)
             except UserError as error:
-                item.verdict = error.at(Step.ROUTE).kept()
+                item.verdict = error.at(Step.ROUTE).without_frames()
         item.document = None
 
 

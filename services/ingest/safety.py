@@ -45,11 +45,11 @@ def _risks(settings: IngestSettings, kafka: KafkaSettings) -> list[str]:
         fix = "Listen on 127.0.0.1 (ONRAMP_INGEST_ADMIN_HOST)"
         faults += _unless("ONRAMP_INGEST_ALLOW_OPEN_ADMIN_PORT", settings.allow_open_admin_port, danger, fix)
     if _takes_syslog(settings) and _for_everybody(settings):
-        danger = "Everybody who reaches its port could send syslog: it knows no keys."
+        danger = "Anyone who reaches the syslog port could send: syslog has no keys."
         fix = "Name the networks that may send it in ONRAMP_INGEST_SYSLOG_NETWORKS"
         faults += _unless("ONRAMP_INGEST_ALLOW_OPEN_SYSLOG", settings.allow_open_syslog, danger, fix)
     if not kafka.secured:
-        danger = "Kafka is reached without TLS and a login: whoever reaches it reads and writes events."
+        danger = "Kafka is used without TLS and a login: anyone who reaches it reads and writes events."
         fix = "Set ONRAMP_KAFKA_SECURITY_PROTOCOL: SASL_SSL, or SSL with a certificate (docs/tls.md)"
         faults += _unless("ONRAMP_INGEST_ALLOW_UNSECURED_KAFKA", settings.allow_unsecured_kafka, danger, fix)
     return faults

@@ -15,7 +15,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from shared import event_lines
 from shared.tls import server_context
 
-#: Seconds that stopping takes after the last answer: syslog, closing the producer by force if it must be.
+#: Seconds that stopping takes after the last answer: syslog, and closing the producer by force.
 STOP_SECONDS: Final = 6.0
 
 
@@ -31,22 +31,22 @@ class IngestSettings(BaseSettings):
         0,
         ge=0,
         le=65535,
-        description="Port of /metrics, /readyz and /docs, which the other port then no longer serves; "
+        description="Port of /metrics, /readyz and /docs, which the other port then does not serve; "
         "0: they are served by the other port.",
     )
     workers: int = Field(1, ge=1, le=64, description="Number of processes that share the port: one per core.")
     worker_start_seconds: float = Field(
         120.0,
         gt=0,
-        description="Maximum seconds that one of several workers takes to start; a later one is replaced.",
+        description="Maximum seconds that one of several workers takes to start; a slower one is replaced.",
     )
     replicas: int = Field(
         1,
         ge=1,
         le=1000,
-        description="Number of gateways on all machines together: each grants every quota divided by it.",
+        description="Number of gateways on all machines together; each grants its part of every quota.",
     )
-    log_level: str = Field("INFO", description="Least level that is logged: DEBUG, INFO, WARNING or ERROR.")
+    log_level: str = Field("INFO", description="Minimum level that is logged: DEBUG, INFO, WARNING or ERROR.")
     new_counter_seconds: float = Field(
         60.0,
         ge=0,
@@ -56,37 +56,39 @@ class IngestSettings(BaseSettings):
     event_lines: int = Field(
         1_000,
         ge=0,
-        description="Most lines a second that each process logs about accepted events: id, receipt, never "
+        description="Maximum lines per second that each process logs about accepted events: id, receipt, "
+        "never "
         "values; beyond it a sample; 0: none. Rejected events have lines of their own.",
     )
 
     profile: Literal["dev", "production"] = Field(
         "dev",
-        description="production does not start with less than two in-sync replicas, and with what no "
+        description="production refuses to start with less than two in-sync replicas, and with a risk that "
+        "no "
         "ALLOW setting accepts (docs/security.md).",
     )
     dev_key: SecretStr = Field(
         SecretStr(""),
-        description="A key that the embedded stack makes and prints; works beside the registered ones.",
+        description="A key that the embedded stack creates and prints; works in addition to registered keys.",
     )
     allow_cleartext_http: bool = Field(
         False,
-        description="Accept the risk that keys and events are read on their way: in production, HTTP "
+        description="Accept the risk that keys and events are read in transit: in production, HTTP "
         "without TLS beyond this machine.",
     )
     allow_open_admin_port: bool = Field(
         False,
-        description="Accept the risk that everybody who reaches the port for operators reads its pages: in "
+        description="Accept the risk that anyone who reaches the port for operators reads its pages: in "
         "production, beyond this machine, where it has neither TLS nor keys.",
     )
     allow_open_syslog: bool = Field(
         False,
-        description="Accept the risk that everybody who reaches its port sends syslog: in production, "
+        description="Accept the risk that anyone who reaches its port sends syslog: in production, "
         "beyond this machine without named networks.",
     )
     allow_unsecured_kafka: bool = Field(
         False,
-        description="Accept the risk that whoever reaches Kafka reads and writes events: in production, "
+        description="Accept the risk that anyone who reaches Kafka reads and writes events: in production, "
         "Kafka without TLS and a login.",
     )
     cors_origins: str = Field(
@@ -96,51 +98,51 @@ class IngestSettings(BaseSettings):
     tls_cert_file: Path | None = Field(
         None,
         description="The certificate and its chain, as PEM, to be shown to HTTP clients and to syslog "
-        "over TLS; without it HTTP is cleartext. Read again when it changes (docs/tls.md).",
+        "over TLS; without it HTTP is cleartext. Reloaded when it changes (docs/tls.md).",
     )
     tls_key_file: Path | None = Field(None, description="The key of that certificate, as PEM.")
     tls_client_ca_file: Path | None = Field(
-        None, description="CAs, as PEM: only clients with a certificate of theirs can connect (mTLS)."
+        None, description="CAs, as PEM: only clients with a certificate issued by them can connect (mTLS)."
     )
 
     max_body_bytes: int = Field(
         10 * 2**20,
         ge=1,
-        description="Largest request body in bytes, also when decompressed; larger ones are 413.",
+        description="Maximum bytes of a request body, also when decompressed; larger ones are 413.",
     )
-    max_batch: int = Field(10_000, ge=1, description="Most events in one request; more are 413.")
+    max_batch: int = Field(10_000, ge=1, description="Maximum events in one request; more are 413.")
     max_event_bytes: int = Field(
         900_000,
         ge=1,
-        description="Largest event in bytes, larger ones are 413; a topic's max.message.bytes (1 MB by "
+        description="Maximum bytes of an event; larger ones are 413; a topic's max.message.bytes (1 MB by "
         "default) must hold it.",
     )
     inflight_bytes: int = Field(
         256 * 2**20,
         ge=1,
-        description="Most bytes that all requests of a process may hold together, from what is read of "
-        "them to their answers; above it, requests are 503. A process has up to 100 MiB beside.",
+        description="Maximum bytes that all requests of a process use together, from their bodies "
+        "to their answers; above it, requests are 503. A process uses up to 100 MiB in addition.",
     )
     max_connections: int = Field(
         1000,
         ge=1,
-        description="Most HTTP connections of a process, fewer where its limit of open files leaves fewer. "
-        "Beyond it a new one replaces one that waits for its client, or is answered 503.",
+        description="Maximum HTTP connections of a process, lower if its limit of open files allows fewer. "
+        "Beyond it a new connection replaces one that waits for its client, or is answered 503.",
     )
     max_connections_per_address: int = Field(
         0,
         ge=0,
-        description="Most of them with one address (of IPv6 a /64); 0: all but a tenth. Behind a proxy, "
-        "whose address all have, set it to max_connections.",
+        description="Maximum connections per address (IPv6: per /64); 0: all but a tenth. Behind a proxy, "
+        "whose address all connections have, set it to max_connections.",
     )
     max_header_bytes: int = Field(
-        16 * 2**10, ge=1024, description="Most bytes of a request's headers; more are 431."
+        16 * 2**10, ge=1024, description="Maximum bytes of a request's headers; more are 431."
     )
-    max_headers: int = Field(64, ge=8, description="Most headers of a request; more are 431.")
+    max_headers: int = Field(64, ge=8, description="Maximum headers of a request; more are 431.")
     read_seconds: float = Field(
         10,
         gt=0,
-        description="Longest time in seconds for a request's headers, and then its body, to arrive "
+        description="Maximum seconds for a request's headers, and then its body, to arrive "
         "(then 408), for its answer to be read, and for a TLS handshake, also of syslog (then the "
         "connection is closed).",
     )
@@ -152,41 +154,41 @@ class IngestSettings(BaseSettings):
         0, ge=0, le=65535, description="Port for syslog over TLS (RFC 5425, usually 6514); 0 is off."
     )
     syslog_message_bytes: int = Field(
-        64 * 2**10, ge=480, description="Longest syslog message in bytes; longer ones are cut."
+        64 * 2**10, ge=480, description="Maximum bytes of a syslog message; longer ones are cut."
     )
     syslog_queue_bytes: int = Field(
         16 * 2**20,
         ge=1,
-        description="Most bytes of UDP messages that wait for Kafka; above it, messages are lost.",
+        description="Maximum bytes of UDP messages that wait for Kafka; above it, messages are lost.",
     )
     syslog_connections: int = Field(
         500,
         ge=1,
-        description="Most syslog connections at once. When all are in use, a new address gets the "
-        "connection that has been silent for longest of the address with most of them.",
+        description="Maximum syslog connections. When all are in use, a new address replaces the "
+        "connection with the longest silence at the address with most connections.",
     )
     syslog_idle_seconds: float = Field(
         900, gt=0, description="Seconds of silence after which a syslog connection is closed."
     )
     syslog_events_per_second: float | None = Field(
-        None, gt=0, description="Most syslog messages per second of all senders together."
+        None, gt=0, description="Maximum syslog messages per second of all senders together."
     )
     syslog_bytes_per_second: float | None = Field(
-        None, gt=0, description="Most bytes of syslog per second of all senders together."
+        None, gt=0, description="Maximum bytes of syslog per second of all senders together."
     )
     syslog_source_events_per_second: float | None = Field(
         None,
         gt=0,
-        description="Most syslog messages per second of one address: above it, connections wait and "
+        description="Maximum syslog messages per second of one address: above it, connections wait and "
         "datagrams are dropped and counted.",
     )
     syslog_source_bytes_per_second: float | None = Field(
-        None, gt=0, description="Most bytes of syslog per second of one address."
+        None, gt=0, description="Maximum bytes of syslog per second of one address."
     )
     syslog_networks: str = Field(
         "",
-        description="Networks that may send syslog (10.1.0.0/16, 2001:db8::/32), comma-separated; every "
-        "address when it is empty.",
+        description="Networks that may send syslog (10.1.0.0/16, 2001:db8::/32), comma-separated; all "
+        "addresses if empty.",
     )
 
     linger_ms: float = Field(
@@ -197,10 +199,10 @@ class IngestSettings(BaseSettings):
         "is sent at once.",
     )
     compression: Literal["none", "gzip", "lz4", "zstd"] = Field(
-        "none", description="How batches to Kafka are compressed."
+        "none", description="Compression of batches to Kafka."
     )
     deadline_seconds: float = Field(
-        10, gt=0, description="Longest wait in seconds for Kafka's acknowledgement; then the answer is 503."
+        10, gt=0, description="Maximum seconds to wait for Kafka's acknowledgement; then the answer is 503."
     )
     stuck_producer_seconds: float = Field(
         15,
@@ -212,20 +214,20 @@ class IngestSettings(BaseSettings):
     grace_seconds: float = Field(
         20,
         gt=0,
-        description="Longest time in seconds from SIGTERM to exit; at least 7 more than the deadline "
+        description="Maximum seconds from SIGTERM to exit; at least 7 more than the deadline "
         "and drain_seconds, so that every request is answered.",
     )
     drain_seconds: float = Field(
         0,
         ge=0,
-        description="Seconds for which the gateway goes on serving after SIGTERM, while /readyz is 503 "
-        "and answers say Connection: close; behind a balancer, longer than it takes to notice.",
+        description="Seconds for which the gateway keeps serving after SIGTERM, while /readyz is 503 "
+        "and answers have Connection: close; behind a load balancer, longer than it takes to notice.",
     )
     keep_alive_seconds: int = Field(
         75,
         ge=1,
-        description="Seconds for which a connection may be silent between two requests; longer than the "
-        "balancer's.",
+        description="Maximum seconds of silence between two requests of a connection; longer than the "
+        "load balancer's.",
     )
 
     @field_validator("syslog_networks")
@@ -236,17 +238,17 @@ class IngestSettings(BaseSettings):
 
     @model_validator(mode="after")
     def _no_empty_key(self) -> Self:
-        # Taken for no key, it would open the gateway to everybody.
+        # Read as no key, it would open the gateway to all senders.
         if "dev_key" in self.model_fields_set and not self.dev_key.get_secret_value().strip():
             raise ValueError("dev_key is set and empty: give a key, or unset it to have none")
         return self
 
     @model_validator(mode="after")
     def _time_to_answer(self) -> Self:
-        least = self.deadline_seconds + self.drain_seconds + STOP_SECONDS + 1
-        if self.grace_seconds < least:
+        minimum = self.deadline_seconds + self.drain_seconds + STOP_SECONDS + 1
+        if self.grace_seconds < minimum:
             raise ValueError(
-                f"grace_seconds must be at least {least:g}, 7 more than deadline_seconds and drain_seconds"
+                f"grace_seconds must be at least {minimum:g}, 7 more than deadline_seconds and drain_seconds"
             )
         return self
 
@@ -269,9 +271,9 @@ class IngestSettings(BaseSettings):
         return server_context(self.tls_cert_file, self.tls_key_file, self.tls_client_ca_file)
 
     @property
-    def wanted_event_lines(self) -> int:
-        """How many lines about accepted events a process may log a second, at the level that is logged."""
-        return event_lines.wanted(self.event_lines, self.log_level)
+    def event_lines_at_level(self) -> int:
+        """Return the maximum lines per second about accepted events at the configured log level."""
+        return event_lines.lines_at_level(self.event_lines, self.log_level)
 
     @property
     def origins(self) -> frozenset[bytes]:

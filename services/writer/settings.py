@@ -31,31 +31,31 @@ class DatabaseSettings(BaseModel):
     max_connections: int | None = Field(
         None,
         ge=MIN_CONNECTIONS,
-        description="Most connections of the writer to it, all tasks together: six for the driver and two "
-        "for each task of a batch, so the smallest limit of all databases decides how many tasks a batch "
-        "has. Unless set, as many as the Spark slots need.",
+        description="Maximum connections of the writer to the database, all tasks together: six for the "
+        "driver and two for each task of a batch. The smallest limit of all databases decides how many tasks "
+        "a batch has. Default: as many as the Spark slots need.",
     )
     max_rows_per_second: float | None = Field(
         None,
         ge=1,
         allow_inf_nan=False,
-        description="Most rows per second that are sent to it, all tasks together, with at most one second's "
-        "rows at once. Events above it wait in Kafka, and with them what follows in their partitions; "
-        "other partitions go on.",
+        description="Maximum rows per second sent to the database, all tasks together, in bursts of at most "
+        "one second's rows. Events above the limit wait in Kafka, with the later events of their partitions; "
+        "other partitions continue.",
     )
     liveness_timeout_seconds: float | None = Field(
         None,
         ge=0.2,
-        description="Seconds; in place of ONRAMP_WRITER_LIVENESS_TIMEOUT_SECONDS for this database.",
+        description="Seconds; replaces ONRAMP_WRITER_LIVENESS_TIMEOUT_SECONDS for this database.",
     )
     statement_timeout_ms: int | None = Field(
-        None, ge=0, description="Milliseconds; in place of ONRAMP_WRITER_STATEMENT_TIMEOUT_MS."
+        None, ge=0, description="Milliseconds; replaces ONRAMP_WRITER_STATEMENT_TIMEOUT_MS."
     )
     lock_timeout_ms: int | None = Field(
-        None, ge=0, description="Milliseconds; in place of ONRAMP_WRITER_LOCK_TIMEOUT_MS."
+        None, ge=0, description="Milliseconds; replaces ONRAMP_WRITER_LOCK_TIMEOUT_MS."
     )
     idle_in_transaction_ms: int | None = Field(
-        None, ge=1000, description="Milliseconds; in place of ONRAMP_WRITER_IDLE_IN_TRANSACTION_MS."
+        None, ge=1000, description="Milliseconds; replaces ONRAMP_WRITER_IDLE_IN_TRANSACTION_MS."
     )
 
     @model_validator(mode="before")
@@ -95,75 +95,74 @@ class WriterSettings(BaseSettings):
         description="Regular expression of the topics that the writer reads; the whole name must match.",
     )
     master: str = Field(
-        "local[2]", description="Spark master: where the tasks run, and how many slots they have."
+        "local[2]", description="Spark master: the place where tasks run, and the number of their slots."
     )
     driver_memory: str = Field(
-        "512m", description="Heap of the JVM of Spark's driver: about the least that Spark starts with."
+        "512m", description="Heap of the Spark driver's JVM; the default is about the minimum for Spark."
     )
     batch_events: int = Field(
         120_000,
         ge=1,
-        description="Most events of one batch; bounds memory, and the work that is repeated after a crash.",
+        description="Maximum events of one batch; bounds memory, and the work repeated after a crash.",
     )
     batch_bytes: int = Field(
         64 << 20,
         ge=1,
-        description="Most bytes of events of one batch, estimated by the sizes of each topic's last events; "
-        "bounds memory, of which a batch takes several times as much.",
+        description="Maximum bytes of events of one batch, estimated from the sizes of each topic's last "
+        "events; bounds memory, of which a batch uses several times as much.",
     )
     batch_seconds: float = Field(
         1.5,
         gt=0,
-        description="Seconds that a batch should take: its size follows the time that the last ones took.",
+        description="Target seconds for one batch; the batch size follows the duration of the last batches.",
     )
     idle_ms: int = Field(
         20,
         ge=1,
-        description="Milliseconds until Kafka is asked again when there was nothing to read; bounds the "
-        "latency of the next event, and the load of an idle writer.",
+        description="Milliseconds between two polls of Kafka while there is nothing to read; bounds the "
+        "latency of the next event and the load of an idle writer.",
     )
     discover_ms: int = Field(
         500,
         ge=10,
-        description="Milliseconds between two looks for new topics and partitions: the most that the first "
-        "event of a new name waits.",
+        description="Milliseconds between two polls for new topics and partitions: the maximum wait of the "
+        "first event of a new topic.",
     )
     reconcile_seconds: float = Field(
         60.0,
         gt=0,
-        description="Seconds between two reconciliations of the ledgers with the group's offsets; they run "
-        "between two batches.",
+        description="Seconds between two reconciliations of the ledgers with the group's offsets; a "
+        "reconciliation runs between two batches.",
     )
     http_host: str = Field("127.0.0.1", description="Address of /healthz, /readyz and /metrics.")
     http_port: int = Field(8081, ge=0, le=65535, description="Port of /healthz, /readyz and /metrics.")
     standby: bool = Field(
         True,
-        description="Whether a writer that finds another one alive waits until that has ended. false: it "
+        description="Whether a new writer waits until a running writer has ended. false: the new writer "
         "takes over at once, and the other ends.",
     )
     stop_margin_seconds: float = Field(
         5.0,
         gt=0,
-        description="Seconds that the running batch has to finish after SIGTERM before it is cancelled and "
-        "rolled back.",
+        description="Seconds between SIGTERM and the cancellation of the running batch, which rolls back.",
     )
     liveness_timeout_seconds: float = Field(
         1.0,
         ge=0.2,
-        description="Seconds without any answer after which a database counts as out. A busy one answers a "
-        "probe beside its work, however long that takes.",
+        description="Seconds without any answer after which a database counts as unreachable. A busy "
+        "database answers a probe in addition to its work, however long the work takes.",
     )
     statement_timeout_ms: int = Field(
         60_000,
         ge=0,
-        description="Milliseconds; Postgres' statement_timeout of the writer's sessions: a table whose "
+        description="Milliseconds; Postgres' statement_timeout of the writer's sessions. A table whose "
         "statement takes longer is blocked for a while. 0: no limit.",
     )
     lock_timeout_ms: int = Field(
         2_000,
         ge=0,
-        description="Milliseconds; Postgres' lock_timeout of the writer's sessions: a table that is locked "
-        "for longer is blocked, its events wait and the others land.",
+        description="Milliseconds; Postgres' lock_timeout of the writer's sessions. A table that is locked "
+        "for longer is blocked: its events wait, and all other events land.",
     )
     idle_in_transaction_ms: int = Field(
         60_000,
@@ -174,44 +173,45 @@ class WriterSettings(BaseSettings):
         0.5,
         gt=0,
         le=1,
-        description="An event type is paused when more than this share (0 to 1) of its last events is "
-        "parked; 1: never.",
+        description="Share (0 to 1) of an event type's last events above which parked events pause the type; "
+        "1: never.",
     )
     pause_window: int = Field(
-        10_000, ge=1, description="Number of an event type's last events of which the share is computed."
+        10_000, ge=1, description="Number of an event type's last events over which the share is computed."
     )
     pause_min_events: int = Field(
-        1_000, ge=1, description="Number of an event type's events before which it is never paused."
+        1_000, ge=1, description="Minimum number of an event type's events before the type can be paused."
     )
     drained_retention_seconds: float = Field(
         86_400.0,
         gt=0,
-        description="Seconds that a record stays on onramp.system_errors at least; drained records are "
+        description="Minimum seconds that a record stays on onramp.system_errors; drained records are "
         "deleted after that.",
     )
     metrics_seconds: float = Field(
         5.0,
         gt=0,
-        description="Seconds between two updates of those metrics that come from the databases and Kafka.",
+        description="Seconds between two updates of the metrics that come from the databases and Kafka.",
     )
     new_counter_seconds: float = Field(
         60.0,
         ge=0,
         description="Seconds that a new counter is shown at 0 on /metrics before it counts: at least two "
-        "scrapes, or Prometheus sees no increase, and the first event of a kind raises no alert.",
+        "scrapes. With less, Prometheus records no increase, and the first event of a kind raises no alert.",
     )
     event_lines: int = Field(
         1_000,
         ge=0,
-        description="Most lines a second that each process logs about single events and their destinations: "
-        "id, receipt, step, outcome, never values; beyond it a sample, failures first; 0: none.",
+        description="Maximum lines per second that each process logs about single events and their "
+        "destinations: id, receipt, step and outcome, never values. Above the limit a sample is logged, "
+        "failures first. 0: none.",
     )
-    log_level: str = Field("INFO", description="Least level that is logged: DEBUG, INFO, WARNING or ERROR.")
+    log_level: str = Field("INFO", description="Minimum level that is logged: DEBUG, INFO, WARNING or ERROR.")
 
     @property
-    def wanted_event_lines(self) -> int:
+    def event_lines_at_level(self) -> int:
         """How many lines about events a process may log a second, at the level that is logged."""
-        return event_lines.wanted(self.event_lines, self.log_level)
+        return event_lines.lines_at_level(self.event_lines, self.log_level)
 
     @model_validator(mode="after")
     def _every_database_has_an_address(self) -> Self:

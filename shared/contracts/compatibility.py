@@ -14,13 +14,13 @@ from shared.contracts.json_values import fault_of, text_of
 from shared.contracts.keywords import is_open, kinds_of, rules_of
 from shared.contracts.local_refs import draft_of, has_own_bases, resolve
 from shared.contracts.pair import Finding, Kind, Pair
-from shared.contracts.rules import judge, judge_listed
+from shared.contracts.rules import evaluate, evaluate_listed
 
 Mode = Literal["backward", "full", "none"]
-#: Pairs of subschemas that one comparison looks at, those of alternatives included.
+#: Maximum pairs of subschemas per comparison, including those of alternatives.
 _MAX_PAIRS: Final = 20_000
 _MAX_NESTED: Final = 4
-#: Alternatives multiply, the places of a payload add up.
+#: Cost in pairs of a nested comparison: alternatives multiply, while places of a payload add up.
 _NESTED_COST: Final = 10
 
 
@@ -67,8 +67,8 @@ def _of_booleans(old: object, new: object) -> list[Finding]:
     if isinstance(new, dict) and old is True:
         return _Comparison({}, new, Budget()).run({}, new)
     if new is False:
-        return [Finding(Kind.BREAK, "", "nothing is taken any more")]
-    return [Finding(Kind.UNDECIDED, "", "this is no JSON Schema")]
+        return [Finding(Kind.BREAK, "", "no value is accepted any more")]
+    return [Finding(Kind.UNDECIDED, "", "this is not a JSON Schema")]
 
 
 def _incomparable(old: dict[str, Any], new: dict[str, Any]) -> str | None:
@@ -76,7 +76,7 @@ def _incomparable(old: dict[str, Any], new: dict[str, Any]) -> str | None:
     if None in drafts or drafts[0] != drafts[1]:
         return "`$schema` is unknown, or changes what the keywords mean"
     if has_own_bases(old) or has_own_bases(new):
-        return "a part of the schema has an `$id`, `$anchor` or `$schema` of its own"
+        return "a part of the schema has its own `$id`, `$anchor` or `$schema`"
     return None
 
 
@@ -95,13 +95,13 @@ class _Comparison:
         so a result that holds for all pairs once also holds for recursive schemas.
         """
         found: list[Finding] = []
-        seen: set[tuple[int, int]] = set()
+        visited: set[tuple[int, int]] = set()
         waiting = [(old, new, "", False)]
         while waiting:
             one, other, pointer, vague = waiting.pop()
-            if (id(one), id(other)) in seen:
+            if (id(one), id(other)) in visited:
                 continue
-            seen.add((id(one), id(other)))
+            visited.add((id(one), id(other)))
             if not self._budget.spend(_NESTED_COST if self._nested else 1):
                 return [*found, Finding(Kind.UNDECIDED, pointer, "the schemas are too large to be compared")]
             pair = self._compared(one, other, pointer, vague=vague)
@@ -119,18 +119,18 @@ class _Comparison:
         if old is False or is_open(new):
             return pair
         if new is False:
-            pair.breaks("", "nothing is taken here any more")
+            pair.breaks("", "no value is accepted here any more")
         elif not isinstance(new, dict) or not isinstance(old, dict | bool):
-            pair.undecided("", "this is no JSON Schema")
+            pair.undecided("", "this is not a JSON Schema")
         else:
             pair.old, pair.new = old if isinstance(old, dict) else {}, new
-            self._judge(pair)
+            self._evaluate(pair)
         return pair
 
-    def _judge(self, pair: Pair) -> None:
+    def _evaluate(self, pair: Pair) -> None:
         pair.kinds = kinds_of(pair.old)
-        if not self._is_covered(pair) and not judge_listed(pair):
-            judge(pair)
+        if not self._is_covered(pair) and not evaluate_listed(pair):
+            evaluate(pair)
 
     def _is_covered(self, pair: Pair) -> bool:
         """Return whether each alternative of the old schema is covered by one of the new."""

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from shared.contracts.keywords import kind_of
 
-#: An object with more names than this is a map, whose keys are values and no fields.
+#: An object with more names than this is a map, whose keys are values and not fields.
 _MAX_FIELDS: Final = 500
 _UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _DATE: Final = re.compile(r"\d{4}-\d\d-\d\d")
@@ -50,7 +50,7 @@ class Samples:
         self._objects = 0
         self._is_map = False
         self._fields: dict[str, Samples] = {}
-        self._seen: dict[str, int] = {}
+        self._counts: dict[str, int] = {}
         self._elements: Samples | None = None
 
     def add(self, value: Any) -> None:
@@ -73,7 +73,7 @@ class Samples:
             return
         for name, each in value.items():
             self._fields.setdefault(name, Samples()).add(each)
-            self._seen[name] = self._seen.get(name, 0) + 1
+            self._counts[name] = self._counts.get(name, 0) + 1
 
     def schema(self) -> dict[str, Any]:
         """Return the schema; `{}` without samples."""
@@ -91,6 +91,6 @@ class Samples:
         return schema
 
     def _of_fields(self) -> dict[str, Any]:
-        always = [name for name, count in self._seen.items() if count == self._objects]
+        always = [name for name, count in self._counts.items() if count == self._objects]
         fields = {name: each.schema() for name, each in self._fields.items()}
         return ({"required": always} if always else {}) | {"properties": fields}

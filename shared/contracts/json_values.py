@@ -9,7 +9,7 @@ from typing import Any, Final
 
 MAX_DEPTH: Final = 100
 MAX_VALUES: Final = 200_000
-#: JSON's numbers have no end, and those of the formats that carry a registry do.
+#: JSON's numbers are unbounded; those of the formats that carry a registry are not.
 _MAX_INTEGER: Final = 2**64 - 1
 _MIN_INTEGER: Final = -(2**63)
 
@@ -36,7 +36,9 @@ def fault_of(document: object) -> str | None:
 def _fault_of_one(value: object) -> str | None:
     if isinstance(value, dict):
         strange = next((key for key in value if not isinstance(key, str)), None)
-        return None if strange is None else f"a key is no text but {type(strange).__name__}: put it in quotes"
+        return (
+            None if strange is None else f"a key is not text but {type(strange).__name__}: put it in quotes"
+        )
     if isinstance(value, int) and not _MIN_INTEGER <= value <= _MAX_INTEGER:
         return "a whole number has more than 64 bits"
     if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):  # noqa: PLR0124 - NaN

@@ -6,14 +6,14 @@ from typing import Any, Final
 
 from shared.contracts.json_values import text_of
 
-#: A number with a fraction is a kind of its own: `integer` takes 1.0, and `number` takes both.
+#: A number with a fraction is a separate kind: `integer` accepts 1.0, and `number` accepts both.
 _TYPES: Final[Mapping[str, frozenset[str]]] = {
     **{name: frozenset({name}) for name in ("null", "boolean", "integer", "string", "array", "object")},
     "number": frozenset({"integer", "fraction"}),
 }
 ALL: Final = frozenset().union(*_TYPES.values())
 _NUMBERS: Final = _TYPES["number"]
-#: Which kinds of values a keyword concerns; one that is not named concerns all.
+#: The kinds of values that a keyword applies to; an unlisted keyword applies to all.
 _CONCERNS: Final[Mapping[str, frozenset[str]]] = {
     **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"), _NUMBERS),
     **dict.fromkeys(("minLength", "maxLength", "pattern", "format"), _TYPES["string"]),
@@ -32,8 +32,8 @@ _CONCERNS: Final[Mapping[str, frozenset[str]]] = {
     ),
     "unevaluatedProperties": _TYPES["object"],
 }
-#: They say nothing of values. Content keywords are not among them: older drafts judge by them.
-_REMARKS: Final = frozenset(
+#: Annotations without effect on values. Content keywords are not among them: older drafts evaluate them.
+_ANNOTATIONS: Final = frozenset(
     {
         "title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly",
         "$comment", "$defs", "definitions", "$schema", "$id",
@@ -52,7 +52,7 @@ def rules_of(schema: Mapping[str, Any], kinds: frozenset[str] = ALL) -> dict[str
     return {
         key: value
         for key, value in schema.items()
-        if key not in _REMARKS and not key.startswith("x-") and _CONCERNS.get(key, ALL) & kinds
+        if key not in _ANNOTATIONS and not key.startswith("x-") and _CONCERNS.get(key, ALL) & kinds
     }
 
 

@@ -12,7 +12,7 @@ _DRAFTS: Final = {
     "https://json-schema.org/draft/2019-09/schema": 2019,
     "http://json-schema.org/draft-07/schema": 7,
 }
-#: They give references another meaning than the path that is written.
+#: Keywords that change the meaning of references.
 _BASES: Final = ("$id", "$anchor", "$dynamicAnchor", "$recursiveAnchor", "$schema")
 
 
@@ -46,7 +46,7 @@ def resolve(schema: Any, root: Mapping[str, Any]) -> Any:
         if not isinstance(schema, dict) or "$ref" not in schema:
             return schema
         if len(rules_of(schema)) > 1:
-            raise LookupError("what is said beside `$ref` is not compared")
+            raise LookupError("keywords next to `$ref` are not compared")
         schema = _target(schema["$ref"], root)
     raise LookupError("`$ref` refers to itself, or over too many steps")
 

@@ -22,23 +22,23 @@ from shared.contracts.keywords import (
 )
 from shared.contracts.pair import Kind, Pair, escaped
 
-#: So many characters of a value of a schema are shown.
+#: Maximum shown characters of a schema's value.
 _SHOWN: Final = 70
-#: Of these a text has one form at most.
+#: Formats that exclude each other.
 _FORMS: Final = frozenset({"date", "date-time", "time", "duration", "uuid", "email", "ipv4", "ipv6"})
 _FINITE: Final = {"null": ("null",), "boolean": ("true", "false")}
 
 
-def judge(pair: Pair) -> None:
-    """Note what the new schema rejects of what the old one takes, and what is to be compared below."""
+def evaluate(pair: Pair) -> None:
+    """Record values that the old schema accepts and the new one rejects, and schedule comparisons below."""
     old = rules_of(pair.old, pair.kinds)
     pair.vague |= any(key not in _RULES and key not in _KNOWN for key in old)
     for key in rules_of(pair.new, pair.kinds):
         _RULES.get(key, _unknown)(pair, key)
 
 
-def judge_listed(pair: Pair) -> bool:
-    """Whether the old schema lists all that it takes, and each could be judged, which is noted."""
+def evaluate_listed(pair: Pair) -> bool:
+    """Return whether the old schema lists all accepted values, each evaluated; record the results."""
     values = listed(pair.old)
     if values is None:
         return False
@@ -78,13 +78,13 @@ def _bound(pair: Pair, key: str) -> None:
 
 
 def _length(pair: Pair, key: str) -> None:
-    least = key.startswith("min")
+    is_minimum = key.startswith("min")
     old, new = number(pair.old, key), number(pair.new, key)
     if key == "minProperties":
         old = max(old or 0, len(_required(pair.old)))
     if new is None:
         _unknown(pair, key)
-    elif (old or 0) < new if least else old is None or old > new:
+    elif (old or 0) < new if is_minimum else old is None or old > new:
         pair.breaks(key, _was(pair, key))
 
 
@@ -92,7 +92,7 @@ def _pattern(pair: Pair, key: str) -> None:
     if key not in pair.old:
         pair.breaks(key, "any text was taken, and only those that match are")
     elif pair.old[key] != pair.new[key]:
-        pair.undecided(key, "whether all that matched before matches now, a person must say")
+        pair.undecided(key, "a person must decide whether all texts that matched before match now")
 
 
 def _format(pair: Pair, key: str) -> None:
@@ -126,10 +126,10 @@ def _added(pair: Pair, name: str, schema: Any) -> None:
     if is_open(schema):
         return
     if "patternProperties" in pair.old:
-        pair.undecided(at, "whether a pattern of the old schema named this field is not compared")
+        pair.undecided(at, "a pattern of the old schema may have named this field: not compared")
     elif is_open(rest):
         kind = Kind.UNDECIDED if pair.vague else Kind.WARNING
-        pair.note(kind, at, "it was not named: events that carried it otherwise are rejected")
+        pair.note(kind, at, "it was not named: events with another value of it are rejected")
     else:
         pair.then(rest, schema, "properties", name)
 
@@ -144,11 +144,11 @@ def _other_fields(pair: Pair, key: str) -> None:
             pair.then(schema, new, key, name)
     rest = pair.old.get(key, True)
     if new is False and rest is not False:
-        pair.breaks(key, "fields that nobody named were taken, and are not any more")
+        pair.breaks(key, "unnamed fields were accepted, and are rejected now")
     else:
         pair.then(rest, new, key)
     if "patternProperties" in pair.old and "patternProperties" not in pair.new:
-        pair.undecided(key, "fields that matched a pattern are judged by this now")
+        pair.undecided(key, "fields that matched a pattern are evaluated by this keyword now")
 
 
 def _items(pair: Pair, key: str) -> None:
@@ -157,7 +157,7 @@ def _items(pair: Pair, key: str) -> None:
     else:
         pair.then(pair.old.get(key, True), pair.new[key], key)
         if "prefixItems" in pair.old and "prefixItems" not in pair.new:
-            pair.undecided(key, "the first elements are judged by this now")
+            pair.undecided(key, "the first elements are evaluated by this keyword now")
 
 
 def _unknown(pair: Pair, key: str) -> None:
@@ -194,9 +194,9 @@ _RULES: Final[Mapping[str, Callable[[Pair, str], None]]] = {
     "additionalProperties": _other_fields,
     "items": _items,
 }
-#: They narrow nothing that the rules above ask of the old schema.
+#: Keywords that do not narrow what the rules above evaluate of the old schema.
 _KNOWN: Final = frozenset({"patternProperties", "prefixItems", "minContains", "maxContains"})
-#: Keywords that mean nothing without the others.
+#: Keywords whose meaning depends on others.
 _GROUPS: Final = {
     **dict.fromkeys(("if", "then", "else"), ("if", "then", "else")),
     **dict.fromkeys(("contains", "minContains", "maxContains"), ("contains", "minContains", "maxContains")),

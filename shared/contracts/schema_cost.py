@@ -12,21 +12,21 @@ from itertools import takewhile
 from typing import Any, Final
 from urllib.parse import unquote
 
-#: Evaluations of one value of an event, over all subschemas that apply to that value.
+#: Maximum evaluations of one value of an event, over all subschemas that apply to it.
 MAX_PER_VALUE: Final = 10_000
-#: Evaluations of one event: 0.3 to 1 s.
+#: Maximum evaluations of one event: 0.3 to 1 s.
 MAX_PER_EVENT: Final = 50_000_000
-#: The gateway refuses events that are nested deeper (shared/strict_json.py).
+#: The gateway rejects events that are nested deeper (shared/strict_json.py).
 _LEVELS: Final = 64
-#: Faults of one event that the library may have to build at once.
+#: Maximum faults of one event that the library may build at once.
 _MAX_FAULTS: Final = 1_000_000
-#: Two bytes of JSON are a value at least: `0,`.
+#: A value has at least two bytes of JSON: `0,`.
 _VALUE_BYTES: Final = 2
-#: A reference to JSON Schema's own document, which the library has: fewer keywords apply to one value.
+#: A reference to JSON Schema's own document, which the library includes: fewer keywords apply to a value.
 _UNKNOWN_REFERENCE: Final = 100
-#: `unevaluatedProperties` evaluates again what stands beside it, to find what that evaluated: measured.
+#: `unevaluatedProperties` evaluates its sibling keywords again, to find the evaluated fields (measured).
 _UNEVALUATED: Final = 3
-#: A state of a pattern costs some 30 ns a character when a text has it in many states at once.
+#: A state of a pattern costs about 30 ns per character if a text is in many states at once.
 _STATE: Final = 3
 #: Patterns with fewer states become small automata, which read 1 MB in milliseconds.
 _FEW_STATES: Final = 16
@@ -45,7 +45,7 @@ _MEMBERS: Final = (
 _EVERY_MEMBER: Final = ""
 
 Node = Mapping[str, Any]
-#: The subschemas that apply to one value, by identity, with how often each is evaluated.
+#: The subschemas that apply to one value, by identity, with the number of evaluations of each.
 Places = dict[str, Counter[int]]
 
 
@@ -69,7 +69,7 @@ class SchemaCost:
         self._closures: dict[int, tuple[int, Places]] = {}
         self._known: dict[tuple[int, int], int] = {}
         by_level = (self._at(id(schema), level) for level in range(_LEVELS))
-        # An event is one value, and has many below it.
+        # An event is one value with many below it.
         self._whole, *below = takewhile(bool, by_level)
         self._per_value = max(below, default=0)
         self._missing = max((len(_list(each.get("required"))) for each in self._nodes.values()), default=0)
@@ -93,7 +93,7 @@ class SchemaCost:
             return known
         here, below = self._closure(node)
         if levels:
-            # What applies to every member applies to those with a name of their own too.
+            # Subschemas for every member apply to named members too.
             every = self._sum(below.get(_EVERY_MEMBER, Counter()), levels - 1)
             named = (self._sum(below[name], levels - 1) for name in below if name != _EVERY_MEMBER)
             here = every + max(named, default=0)
@@ -190,7 +190,7 @@ class SchemaCost:
 
 def _own_cost(schema: Node) -> int:
     listed = schema.get("enum", [schema.get("const")])
-    # Objects and arrays are compared one by one, others by their hash.
+    # Objects and arrays are compared one by one, other values by their hash.
     compared = sum(20 for each in _list(listed) if isinstance(each, list | dict))
     return 1 + len(schema) + compared
 
@@ -228,15 +228,15 @@ def _states(pattern: str) -> tuple[int, bool]:
     """Return the approximate number of states, repetitions expanded, and whether one is unbounded."""
     groups, last, unbounded = [0], 0, False
     for token in _TOKEN.finditer(pattern):
-        text, least, comma, most = token[0], token[1], token[2], token[3]
+        text, low, comma, high = token[0], token[1], token[2], token[3]
         if text == "(":
             groups.append(0)
             continue
         if text == ")" and len(groups) > 1:
             last = groups.pop()
-        elif least is not None:
-            unbounded |= bool(comma and not most)
-            groups[-1] += last * (max(int(least), int(most or 0)) - 1)
+        elif low is not None:
+            unbounded |= bool(comma and not high)
+            groups[-1] += last * (max(int(low), int(high or 0)) - 1)
             continue
         elif text in "*+":
             unbounded = True

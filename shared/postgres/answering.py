@@ -16,14 +16,14 @@ from psycopg2.extensions import connection
 
 from shared.errors import DATABASE_UNAVAILABLE, InfrastructureError
 from shared.postgres.deadlines import Use, Watch
-from shared.postgres.signs_of_life import Address, Question, address_of
+from shared.postgres.signs_of_life import Address, Probe, address_of
 
-#: Seconds without any sign of life, for who may wait a little.
+#: Seconds without a sign of life, for callers that can wait.
 PATIENCE_S: Final = 3.0
-#: Seconds between two checks, by a thread that waits for a connection, that it may still come.
+#: Seconds between two checks whether an awaited connection was cut.
 _LOOK_SECONDS: Final = 0.05
-#: Seconds that a server which was silent has for its answer; then it is asked again.
-_ASK_SECONDS: Final = 5.0
+#: Seconds that a silent server has to answer a probe; then it is probed again.
+_PROBE_SECONDS: Final = 5.0
 
 _WATCHES: dict[int, Watch] = {}
 _LOCK: Final = threading.Lock()
@@ -49,7 +49,7 @@ class KeptConnection:
         Raises `InfrastructureError` (no answer) if its server gives no sign of life for the
         patience, and at once while the server is known to be silent; other errors unchanged.
         """
-        if SILENCES.lasts(self._dsn):
+        if SILENT_SERVERS.lasts(self._dsn):
             self.close()
             raise silent(self._name, self._patience_s)
         with own_watch().used(self._dsn, self._patience_s) as use:
@@ -59,10 +59,10 @@ class KeptConnection:
                     yield conn
                     return
             except Exception:
-                if not use.silent.is_set():  # else it is the error that the cut has caused
+                if not use.silent.is_set():  # else it is the error that the cut caused
                     raise
         self.close()
-        SILENCES.add(self._dsn, use.address)
+        SILENT_SERVERS.add(self._dsn, use.address)
         raise silent(self._name, self._patience_s)
 
     def close(self) -> None:
@@ -112,46 +112,46 @@ def silent(name: str, patience_s: float) -> InfrastructureError:
     """Return the error for a server that gave no sign of life."""
     return InfrastructureError(
         DATABASE_UNAVAILABLE,
-        f"{name} does not answer: in {patience_s:g} s its server did not even say that it is there",
+        f"{name} does not answer: no sign of life from its server in {patience_s:g} s",
     )
 
 
-class Silences:
-    """The servers that were silent: each is asked by a thread of its own until it answers."""
+class SilentServers:
+    """The silent servers: each is probed by its own thread until it answers."""
 
     def __init__(self) -> None:
-        self._asked: dict[str, tuple[Address, Question]] = {}
+        self._probes: dict[str, tuple[Address, Probe]] = {}
         self._lock = threading.Lock()
 
     def add(self, dsn: str, address: Address | None) -> None:
-        """Note that the server of `dsn` was silent; one whose address only libpq knows cannot be asked."""
+        """Record that the server of `dsn` was silent; one whose address only libpq knows cannot be probed."""
         where = address or address_of(dsn)
         if where is not None:
-            self._ask(dsn, where)
+            self._start_probe(dsn, where)
 
     def lasts(self, dsn: str) -> bool:
-        """Whether it was silent, and has not answered since."""
+        """Return whether the server was silent and has not answered since."""
         with self._lock:
-            asked = self._asked.get(dsn)
-        if asked is None:
+            entry = self._probes.get(dsn)
+        if entry is None:
             return False
-        where, question = asked
-        if question.answered:
+        where, probe = entry
+        if probe.answered:
             with self._lock:
-                self._asked.pop(dsn, None)
+                self._probes.pop(dsn, None)
             return False
-        if not question.open:
-            self._ask(dsn, where)
+        if not probe.open:
+            self._start_probe(dsn, where)
         return True
 
-    def _ask(self, dsn: str, where: Address) -> None:
-        with suppress(RuntimeError, MemoryError):  # no room for a thread; asked next time
-            question = Question(where, _ASK_SECONDS)
+    def _start_probe(self, dsn: str, where: Address) -> None:
+        with suppress(RuntimeError, MemoryError):  # no thread is available; probed next time
+            probe = Probe(where, _PROBE_SECONDS)
             with self._lock:
-                self._asked[dsn] = (where, question)
+                self._probes[dsn] = (where, probe)
 
 
-SILENCES: Final = Silences()
+SILENT_SERVERS: Final = SilentServers()
 
 
 def _opening(future: "Future[connection]", open_: Callable[[], connection]) -> None:

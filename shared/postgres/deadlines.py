@@ -21,18 +21,18 @@ from typing import Final
 
 from psycopg2.extensions import connection
 
-from shared.postgres.signs_of_life import Address, Moved, Question, address_of, moved, peer_of
+from shared.postgres.signs_of_life import Address, Moved, Probe, address_of, moved, peer_of
 
 #: Turns of the watch within the shortest patience (the seconds without a sign of life).
 _TURNS: Final = 10
-#: Parts of the patience after which the server is probed, first and again: one probe may be lost on
+#: Parts of the patience after which the server is probed, first and again: a probe may be lost on
 #: the network, so no single one decides.
-_ASKED_AFTER: Final = 0.3
-_ASKED_AGAIN: Final = 0.2
-#: Most probes that wait for an answer at a time.
+_PROBE_AFTER: Final = 0.3
+_PROBE_AGAIN_AFTER: Final = 0.2
+#: Maximum concurrent probes.
 _OPEN: Final = 8
-#: A longer turn could miss the deadline of a less patient use that begins during it.
-_LONGEST_TURN_SECONDS: Final = 0.1
+#: A longer turn could miss the deadline of a use with less patience that begins during it.
+_MAX_TURN_SECONDS: Final = 0.1
 _NOTHING: Final = Moved()
 
 
@@ -43,7 +43,7 @@ class Use:
     address: Address | None
     patience_s: float
     silent: threading.Event = field(default_factory=threading.Event)
-    #: A duplicate descriptor: the connection's may belong to another socket by the time it is cut.
+    #: A duplicate descriptor: the original may belong to another socket by the time of the cut.
     own: socket.socket | None = None
     _: KW_ONLY
     quiet_s: float = 0.0
@@ -52,10 +52,10 @@ class Use:
     @property
     def turn_s(self) -> float:
         """Return the seconds between two checks of it."""
-        return min(self.patience_s / _TURNS, _LONGEST_TURN_SECONDS)
+        return min(self.patience_s / _TURNS, _MAX_TURN_SECONDS)
 
-    def look(self) -> bool:
-        """Note which bytes have moved since the last look; return whether the server sent any."""
+    def count_moved(self) -> bool:
+        """Record the bytes moved since the last check; return whether the server sent any."""
         if self.own is None:
             return False
         before, self._moved = self._moved, moved(self.own)
@@ -65,7 +65,7 @@ class Use:
 
     def attach(self, own: socket.socket) -> None:
         """Start watching the connection of `own`."""
-        if self.own is not None:  # the connection before was broken
+        if self.own is not None:  # the previous connection was broken
             self.own.close()
         self.own, self.address = own, peer_of(own)
         self.quiet_s, self._moved = 0.0, moved(own)
@@ -91,37 +91,37 @@ class _Server:
     """The uses of one server address, and the probes sent to it."""
 
     uses: set[Use] = field(default_factory=set)
-    questions: list[Question] = field(default_factory=list)
+    probes: list[Probe] = field(default_factory=list)
     #: Seconds since the last sign of life or the last probe.
-    unasked_s: float = 0.0
-    asked: bool = False
+    since_probe_s: float = 0.0
+    is_probed: bool = False
 
-    def heard(self) -> None:
-        self.unasked_s, self.asked = 0.0, False
+    def note_answer(self) -> None:
+        self.since_probe_s, self.is_probed = 0.0, False
         for use in self.uses:
             use.quiet_s = 0.0
 
-    def see(self, address: Address, turn_s: float) -> None:
-        """Do one turn of the watch."""
-        gave = [use.look() for use in self.uses]
-        if any(gave) or any(q.answered for q in self.questions):
-            self.heard()
-        self.questions = [q for q in self.questions if q.open and not q.answered]
+    def turn(self, address: Address, turn_s: float) -> None:
+        """Run one turn of the watch."""
+        gave = [use.count_moved() for use in self.uses]
+        if any(gave) or any(probe.answered for probe in self.probes):
+            self.note_answer()
+        self.probes = [probe for probe in self.probes if probe.open and not probe.answered]
         waiting = [use for use in self.uses if not use.silent.is_set()]
-        if waiting and self._is_asked(address, waiting, turn_s):
+        if waiting and self._probe_if_due(address, waiting, turn_s):
             for use in waiting:
                 use.wait(turn_s)
 
-    def _is_asked(self, address: Address, waiting: list[Use], turn_s: float) -> bool:
-        """Probe when it is due; return false when that was impossible, and nothing is known."""
-        self.unasked_s += turn_s
-        part = _ASKED_AGAIN if self.asked else _ASKED_AFTER
-        if self.unasked_s >= part * min(use.patience_s for use in waiting) and len(self.questions) < _OPEN:
+    def _probe_if_due(self, address: Address, waiting: list[Use], turn_s: float) -> bool:
+        """Probe when due; return False if that was impossible, so that the state is unknown."""
+        self.since_probe_s += turn_s
+        part = _PROBE_AGAIN_AFTER if self.is_probed else _PROBE_AFTER
+        if self.since_probe_s >= part * min(use.patience_s for use in waiting) and len(self.probes) < _OPEN:
             try:
-                self.questions.append(Question(address, max(use.patience_s for use in waiting)))
-            except (RuntimeError, MemoryError):  # no room for a thread; asked next time
+                self.probes.append(Probe(address, max(use.patience_s for use in waiting)))
+            except (RuntimeError, MemoryError):  # no thread is available; probed next time
                 return False
-            self.unasked_s, self.asked = 0.0, True
+            self.since_probe_s, self.is_probed = 0.0, True
         return True
 
 
@@ -167,8 +167,8 @@ class Watch:
         server.uses.discard(use)
         if not server.uses:
             del self._servers[use.address]
-        elif use.look():
-            server.heard()
+        elif use.count_moved():
+            server.note_answer()
 
     def _run(self) -> None:
         pause = threading.Event()
@@ -178,6 +178,6 @@ class Watch:
                 while not self._servers:
                     self._changed.wait()
                 for address, server in self._servers.items():
-                    server.see(address, turn_s)
+                    server.turn(address, turn_s)
                 turn_s = min(use.turn_s for server in self._servers.values() for use in server.uses)
             pause.wait(turn_s)

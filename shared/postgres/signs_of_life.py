@@ -22,7 +22,7 @@ _QUESTION: Final = struct.pack("!ii", 8, 80877104)
 _DEFAULT_PORT: Final = 5432
 #: Linux' `struct tcp_info`: tcpi_bytes_acked and tcpi_bytes_received, at their offsets.
 _MOVED: Final = struct.Struct("=120xQQ")
-#: Errors of a system that is up and has no such server: it ends existing connections by itself.
+#: Errors of a running system without a server: it ends existing connections by itself.
 _REFUSED: Final = (ConnectionRefusedError, ConnectionResetError, BrokenPipeError, FileNotFoundError)
 
 
@@ -81,26 +81,28 @@ def _bytes(own: socket.socket, request: int) -> int:
     return int(struct.unpack("=i", fcntl.ioctl(own, request, bytes(4)))[0])
 
 
-class Question:
-    """A probe of `address` by a thread of its own.  Raises `RuntimeError` when no thread can be started."""
+class Probe:
+    """A probe of `address` by its own thread. Raises `RuntimeError` if no thread can be started."""
 
     def __init__(self, address: Address, seconds: float) -> None:
         self._answered = threading.Event()
-        self._thread = threading.Thread(target=self._ask, args=(address, seconds), name="ask", daemon=True)
+        self._thread = threading.Thread(
+            target=self._send_probe, args=(address, seconds), name="ask", daemon=True
+        )
         self._thread.start()
 
     @property
     def answered(self) -> bool:
-        """Whether a server, or at least its system, has answered."""
+        """Return whether the server, or at least its system, has answered."""
         return self._answered.is_set()
 
     @property
     def open(self) -> bool:
-        """Whether an answer may still come."""
+        """Return whether an answer may still arrive."""
         return self._thread.is_alive()
 
-    def _ask(self, address: Address, seconds: float) -> None:
-        """Send the probe; any answer counts, also an error of the system there."""
+    def _send_probe(self, address: Address, seconds: float) -> None:
+        """Send the probe; any answer counts, including an error of the server's system."""
         with suppress(OSError, UnicodeError):  # no answer, or no such name
             try:
                 with _connected(address, seconds) as server:

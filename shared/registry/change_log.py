@@ -23,11 +23,11 @@ from shared.strict_json import loads
 #: The rules of a format never change, or readers of two releases would decide differently: a new field,
 #: section or rule of the model is a new format (a test holds the model to this number).
 FORMAT: Final = 1
-#: What the first record follows.
+#: The predecessor of the first record.
 NOTHING: Final = -1
 #: Sections whose entries have names; the others are replaced as a whole.
 NAMED: Final = tuple(name for name, field in Snapshot.model_fields.items() if field.default_factory is dict)
-#: So many entries of a section are judged at a time, and so many reasons of a record are told.
+#: Entries of a section that are evaluated at a time, and maximum reasons reported per record.
 _AT_ONCE: Final = 500
 _REASONS: Final = 20
 _MAX_REASON: Final = 2000
@@ -50,7 +50,7 @@ class ChangeSet(BaseModel):
     actor: Annotated[str, Field(min_length=1, max_length=200)]
     reason: Annotated[str, Field(max_length=2000)] = ""
     time: AwareDatetime
-    #: Of the apply of a file: what it put is the file's, to change and to take away.
+    #: Written by the apply of a file: the file owns these entries, and may change and delete them.
     of_file: Annotated[bool, Field(strict=True)] = False
     put: Snapshot = Field(default_factory=Snapshot)
     delete: Annotated[Mapping[str, tuple[str, ...]], AfterValidator(_of_names)] = Field(default_factory=dict)
@@ -69,11 +69,11 @@ class Ruling(StrEnum):
     """The status of a record for its readers."""
 
     COUNTED = "counted"
-    #: It follows another record than the last that counted, or does not fit what that one made.
+    #: It does not follow the last record that counted, or is invalid after it.
     VOID = "void"
-    #: It is no change set of any format.
+    #: It is not a change set of any format.
     CORRUPT = "corrupt"
-    #: A later release wrote it, or something before it: this one cannot tell whether it counts.
+    #: A later release wrote it or a record before it: this release cannot decide whether it counts.
     NEWER = "newer"
 
 
@@ -90,23 +90,23 @@ class Chain:
 
     def __init__(self) -> None:
         self.last = NOTHING
-        #: Of the last that counted: a log that was made anew has another one there.
+        #: Digest of the last record that counted: a recreated log has another record there.
         self.last_digest = b""
-        #: The offsets of those that counted, in their order.
+        #: Offsets of the records that counted, in order.
         self.counted: list[int] = []
         self.end = 0
-        #: Whether a later release has written: what is in force from there on is unknown here.
+        #: Whether a later release has written: the registry in effect after that is unknown here.
         self.is_outgrown = False
-        #: Entries that a change set deleted, by section and name: of those a lost log has no trace.
+        #: Entries that a change set deleted, by section and name, which a lost log does not show.
         self.removed: set[tuple[str, str]] = set()
         self._sections: dict[str, Any] = {}
-        #: What a file has last said of entries with names, whatever became of them since.
+        #: The last version of named entries that came from a file, independent of later changes.
         self._of_files: dict[str, dict[str, Any]] = {}
 
     def take(self, offset: int, value: bytes | None) -> Verdict:
         """Evaluate the record at `offset`, and apply it if it counts. Called in the order of records."""
         self.end = offset + 1
-        verdict = self.judge(value or b"")
+        verdict = self.evaluate(value or b"")
         if verdict.ruling is Ruling.COUNTED and verdict.change is not None:
             self._change(verdict.change)
             self.last, self.last_digest = offset, digest_of(value)
@@ -122,25 +122,25 @@ class Chain:
         """Return the registry in effect in the format of the file."""
         return {section: written(value) for section, value in self._sections.items()}
 
-    def said_by_files(self) -> dict[str, dict[str, Any]]:
-        """Return what files have last put of each entry, as people write it, by section and name.
+    def file_versions(self) -> dict[str, dict[str, Any]]:
+        """Return each entry's last version from a file, in the file's format, by section and name.
 
-        Others may have changed or deleted it since.
+        Other changes may have replaced or deleted it since.
         """
         return {section: written(entries) for section, entries in self._of_files.items()}
 
-    def judge(self, value: bytes) -> Verdict:
-        """Return what a record would be if it came next."""
+    def evaluate(self, value: bytes) -> Verdict:
+        """Return the verdict on a record as the next one."""
         document = _document_of(value)
         if not isinstance(document, dict) or type(number := document.get("format")) is not int:
-            return Verdict(Ruling.CORRUPT, "it is no JSON of a change set, or two readers may differ on it")
+            return Verdict(Ruling.CORRUPT, "it is not strict JSON of a change set")
         if self.is_outgrown:
-            return Verdict(Ruling.NEWER, "it comes after a record that this release does not know")
-        if number > FORMAT and document.get("after") == self.last:  # any other is void in each format
-            return Verdict(Ruling.NEWER, f"its format is {number}, this release knows {FORMAT}")
+            return Verdict(Ruling.NEWER, "it follows a record of a later release")
+        if number > FORMAT and document.get("after") == self.last:  # any other text is void in each format
+            return Verdict(Ruling.NEWER, f"its format is {number}, this release supports {FORMAT}")
         try:
             change = ChangeSet.model_validate(_with_read_sections(document))
-        except Exception as e:  # noqa: BLE001 - a record that stays for ever must stop no reader
+        except Exception as e:  # noqa: BLE001 - a permanent record must not stop a reader
             return Verdict(Ruling.CORRUPT, _reason(e))
         void = self._why_void(change)
         return Verdict(Ruling.VOID if void else Ruling.COUNTED, void, change)
@@ -148,9 +148,9 @@ class Chain:
     def _why_void(self, change: ChangeSet) -> str:
         """Return why a change set is invalid here; empty if it is valid."""
         if change.after != self.last:
-            return f"it follows {change.after}, and the last that counted is {self.last}"
+            return f"it follows record {change.after}, but the last valid record is {self.last}"
         if absent := self._absent(change):
-            return f"it deletes what is not there: {absent}"
+            return f"it deletes a missing entry: {absent}"
         return self._clash(change)
 
     def _clash(self, change: ChangeSet) -> str:
@@ -235,13 +235,13 @@ def _read_section(section: str, entries: list[tuple[str, Any]]) -> dict[str, Any
 
 def _reason(error: Exception) -> str:
     if isinstance(error, _WrongSectionError):
-        told = [f"put.{error.section}.{reason}" for reason in reasons(error.error)]
+        texts = [f"put.{error.section}.{reason}" for reason in reasons(error.error)]
     elif isinstance(error, ValidationError):
-        told = reasons(error)
+        texts = reasons(error)
     else:
         return type(error).__name__
-    more = [f"and {len(told) - _REASONS} more"] if len(told) > _REASONS else []
-    return "; ".join((*told[:_REASONS], *more))
+    more = [f"and {len(texts) - _REASONS} more"] if len(texts) > _REASONS else []
+    return "; ".join((*texts[:_REASONS], *more))
 
 
 def digest_of(value: bytes | None) -> bytes:

@@ -11,10 +11,10 @@ import orjson
 from shared.registry.change_log import NAMED, Chain, written
 from shared.registry.model import Snapshot
 
-#: So many types, and so many bytes of routes, are what the writer's look-ups and its log are measured for.
+#: Maximum types and bytes of routes for which the writer's look-ups and its log are measured.
 MAX_TYPES: Final = 5_000
 MAX_ROUTE_BYTES: Final = 900_000
-#: What is left out in the file and comes from the writer's settings: a name of a database has no more.
+#: Placeholder for a database name that comes from the writer's settings: no name is longer.
 _ANY_NAME: Final = "x" * 63
 
 
@@ -45,11 +45,11 @@ class Difference(NamedTuple):
             yield from (f"- {section}.{name}" for name in names)
 
 
-def difference(chain: Chain, wanted: Snapshot) -> Difference:
-    """Return what makes `wanted` of what is in force, in the sections that `wanted` names."""
+def difference(chain: Chain, desired: Snapshot) -> Difference:
+    """Return the difference between the registry in effect and `desired`, in the sections of `desired`."""
     there, put, delete = chain.document(), dict[str, Any](), dict[str, list[str]]()
-    for section in sorted(wanted.model_fields_set):
-        value = written(getattr(wanted, section))
+    for section in sorted(desired.model_fields_set):
+        value = written(getattr(desired, section))
         if section not in NAMED:
             if value != there.get(section):
                 put[section] = value
@@ -65,7 +65,7 @@ def difference(chain: Chain, wanted: Snapshot) -> Difference:
 def too_large(snapshot: Snapshot) -> str:
     """Return why this registry is too large for the writer; empty if it is not."""
     if len(snapshot.event_types) > MAX_TYPES:
-        return f"there are {len(snapshot.event_types):,} event types, and at most {MAX_TYPES:,} can be"
+        return f"there are {len(snapshot.event_types):,} event types; the maximum is {MAX_TYPES:,}"
     size = sum(len(orjson.dumps(route)) + 1 for route in _routes(snapshot))
     if size > MAX_ROUTE_BYTES:
         return (

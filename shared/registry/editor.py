@@ -11,7 +11,7 @@ from shared.registry.change_log import FORMAT, Chain, Ruling
 from shared.registry.difference import Difference
 from shared.registry.log import RegistryLog
 
-#: A record of Kafka's topic may have 16 MiB with all that belongs to it.
+#: A record of the topic may have 16 MiB including its overhead.
 _MAX_BYTES: Final = 15 << 20
 
 
@@ -30,7 +30,8 @@ class Editor:
         self._read_on()
         if self.chain.is_outgrown:
             raise UserError(
-                REGISTRY_CONFLICT, "a later release of Onramp has written to the registry: use its `onramp`"
+                REGISTRY_CONFLICT,
+                "a later release of Onramp has written to the registry: use that release's `onramp`",
             )
 
     def write(self, change: Difference, actor: str, reason: str, *, of_file: bool = False) -> int:
@@ -45,13 +46,13 @@ class Editor:
         try:
             self._log.append(value)
         except InfrastructureError as e:
-            failure = e  # its acknowledgement may be what was lost
+            failure = e  # only its acknowledgement may be lost
         won = self._read_on(value)
         if won is not None:
             return won
         if failure is not None:
             raise failure
-        raise UserError(REGISTRY_CONFLICT, "another change was first, and nothing of this one is in force")
+        raise UserError(REGISTRY_CONFLICT, "another change was first; this change has no effect")
 
     def _record(self, change: Difference, actor: str, reason: str, *, of_file: bool) -> bytes:
         document: Mapping[str, Any] = {
@@ -65,9 +66,9 @@ class Editor:
             "delete": change.delete,
         }
         value = orjson.dumps(document)
-        verdict = self.chain.judge(value)
+        verdict = self.chain.evaluate(value)
         if verdict.ruling is not Ruling.COUNTED:
-            raise ValueError(f"this is no change of the registry: {verdict.reason}")
+            raise ValueError(f"the change of the registry is invalid: {verdict.reason}")
         if len(value) > _MAX_BYTES:
             raise ValueError(
                 f"the change has {len(value):,} bytes: make it in several, of {_MAX_BYTES:,} at most"
@@ -78,7 +79,7 @@ class Editor:
         """Read new records; return the offset of this editor's record if it counted."""
         span, won = self._log.span(), None
         if span.first > 0:
-            raise InfrastructureError(REGISTRY_UNREAD, "the beginning of the registry's log is gone")
+            raise InfrastructureError(REGISTRY_UNREAD, "the beginning of the registry's log was deleted")
         for record in self._log.read(self.chain.end, span.end):
             counted = self.chain.take(record.offset, record.value).ruling is Ruling.COUNTED
             if counted and ours is not None and record.value == ours:

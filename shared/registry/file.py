@@ -14,10 +14,10 @@ from pydantic import BaseModel, ValidationError
 from shared.registry import model, strict_yaml
 from shared.registry.model import Snapshot
 
-#: By which it is told that a file is another: times, size and inode.
+#: Identifies a version of a file: times, size and inode.
 Stamp = tuple[int, int, int]
 _END: Final = "..."
-#: As people write them.
+#: Names in the format of the file.
 _FIELDS: Final = sorted(
     {
         field.alias or name
@@ -44,8 +44,8 @@ def load(path: Path) -> Snapshot:
     try:
         return Snapshot.model_validate(document or {})
     except ValidationError as e:
-        told = [_told(path, text, each) for each in e.errors(include_input=False)]
-        raise RegistryFileError("; ".join(told)) from None
+        reasons = [_describe(path, text, each) for each in e.errors(include_input=False)]
+        raise RegistryFileError("; ".join(reasons)) from None
 
 
 def _read(path: Path) -> str:
@@ -55,7 +55,7 @@ def _read(path: Path) -> str:
         raise RegistryFileError(f"{path} is not text in UTF-8") from None
     except FileNotFoundError as e:
         raise RegistryFileError(
-            f"{path} is not there: name the registry's file; `onramp export` prints what is in force"
+            f"{path} does not exist: name the registry's file; `onramp export` prints the registry in effect"
         ) from e
     except OSError as e:
         raise RegistryFileError(f"{path} cannot be read: {e.strerror or type(e).__name__}") from e
@@ -76,21 +76,21 @@ def line_in(path: Path, place: Sequence[object]) -> int:
         return 0
 
 
-def _told(path: Path, text: str, error: Any) -> str:
-    """Return what is wrong at a place of the file, its line, and what was probably meant; no values."""
+def _describe(path: Path, text: str, error: Any) -> str:
+    """Return the fault at a place of the file, with its line and a suggestion; no values."""
     *_, name = where = error["loc"] or ("",)
-    said = f"{'.'.join(map(str, where))}: {error['msg']}"
+    reason = f"{'.'.join(map(str, where))}: {error['msg']}"
     if error["type"] == "extra_forbidden":
-        said = f"{'.'.join(map(str, where)):.200}: there is no such field; {_advice(str(name))}"
+        reason = f"{'.'.join(map(str, where)):.200}: unknown field; {_advice(str(name))}"
     line = strict_yaml.line_of(text, where)
-    return f"{path.name}, line {line}: {said}" if line else said
+    return f"{path.name}, line {line}: {reason}" if line else reason
 
 
 def _advice(name: str) -> str:
     if name in _FIELDS:
-        return "another part of the file has one: docs/registry.md says which"
+        return "it belongs to another part of the file: see docs/registry.md"
     near = get_close_matches(name, _FIELDS, 1)
-    return f"did you mean `{near[0]}`?" if near else "docs/registry.md lists what there is"
+    return f"did you mean `{near[0]}`?" if near else "docs/registry.md lists the fields"
 
 
 def ending(text: str) -> int:

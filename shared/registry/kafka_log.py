@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 _REQUEST_MS: Final = 5_000
 _POLL_MS: Final = 200
 _FETCH_WAIT_MS: Final = 25
-#: For one look: metadata of a topic that was made just now takes its time.
+#: Timeout of one use: metadata of a new topic takes time.
 _SECONDS: Final = 20.0
 _RETRY_SECONDS: Final = 0.05
 _MAX_BYTES: Final = int(REGISTRY_TOPIC.config["max.message.bytes"])
@@ -47,7 +47,7 @@ class KafkaLog:
         self._consumer: AIOKafkaConsumer | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
-        self._asked: Future[Any] | None = None
+        self._running: Future[Any] | None = None
 
     def span(self) -> Span:
         """Return the readable offsets. Raises `InfrastructureError`."""
@@ -63,8 +63,8 @@ class KafkaLog:
 
     def close(self) -> None:
         """Cancel the running request, close connections and end the thread."""
-        if (asked := self._asked) is not None:
-            asked.cancel()
+        if (running := self._running) is not None:
+            running.cancel()
         loop, self._loop = self._loop, None
         if loop is not None and self._thread is not None:
             asyncio.run_coroutine_threadsafe(self._stop(), loop).result(_SECONDS)
@@ -77,15 +77,15 @@ class KafkaLog:
             self._loop = asyncio.new_event_loop()
             self._thread = threading.Thread(target=self._loop.run_forever, name="registry", daemon=True)
             self._thread.start()
-        self._asked = asked = asyncio.run_coroutine_threadsafe(self._tried(work), self._loop)
-        return asked.result()
+        self._running = running = asyncio.run_coroutine_threadsafe(self._attempt(work), self._loop)
+        return running.result()
 
-    async def _tried(self, work: Coroutine[Any, Any, T]) -> T:
+    async def _attempt(self, work: Coroutine[Any, Any, T]) -> T:
         try:
             async with asyncio.timeout(_SECONDS):
                 return await work
         except (KafkaError, OSError, TimeoutError) as e:
-            await self._stop()  # its metadata may be of a topic that is no more
+            await self._stop()  # its metadata may belong to a deleted topic
             detail = f"{self._spec.name} on Kafka at {self._settings.bootstrap} cannot be reached"
             raise InfrastructureError(KAFKA_UNAVAILABLE, f"{detail}: {type(e).__name__}") from None
 
@@ -137,7 +137,7 @@ class KafkaLog:
                 enable_auto_commit=False,
                 auto_offset_reset="none",
                 isolation_level="read_uncommitted",
-                # A fetch that waits at the log's end holds up the next question on its connection.
+                # A fetch that waits at the log's end delays the next request on its connection.
                 fetch_max_wait_ms=_FETCH_WAIT_MS,
             )
             try:
@@ -173,7 +173,7 @@ class KafkaLog:
             raise InfrastructureError(
                 OWN_TOPIC_UNSAFE, f"{self._spec.name} has {partitions} partitions and must have one"
             )
-        await self._require_kept(admin)
+        await self._require_retention(admin)
 
     async def _partitions(self, admin: AIOKafkaAdminClient) -> int:
         """Return the topic's number of partitions, 0 if it is missing; the request does not create it."""
@@ -181,40 +181,40 @@ class KafkaLog:
         return next((len(t["partitions"]) for t in topics if t["topic"] == self._spec.name), 0)
 
     async def _create(self, admin: AIOKafkaAdminClient) -> None:
-        new = NewTopic(self._spec.name, 1, self._settings.replication, topic_configs=self._wanted())
+        new = NewTopic(self._spec.name, 1, self._settings.replication, topic_configs=self._topic_config())
         for _, code, message in (await admin.create_topics([new])).topic_errors:
             if code not in (0, TopicAlreadyExistsError.errno):
-                raise for_code(code)(f"topic {self._spec.name} could not be made: {message}")
+                raise for_code(code)(f"topic {self._spec.name} could not be created: {message}")
 
-    async def _require_kept(self, admin: AIOKafkaAdminClient) -> None:
-        wanted = {name: must for name, must in self._wanted().items() if name in _KEEPING}
-        resource = ConfigResource(ConfigResourceType.TOPIC, self._spec.name, dict.fromkeys(wanted))
+    async def _require_retention(self, admin: AIOKafkaAdminClient) -> None:
+        required = {name: must for name, must in self._topic_config().items() if name in _KEEPING}
+        resource = ConfigResource(ConfigResourceType.TOPIC, self._spec.name, dict.fromkeys(required))
         code, _, _, _, entries = (await admin.describe_configs([resource]))[0].resources[0]
-        if code:  # a user who may read and not ask for settings: who made the topic answers for it
+        if code:  # a user who may read but not describe settings: the topic's creator is responsible
             log.warning("the registry's topic cannot be checked", extra={"reason": for_code(code).__name__})
             return
         is_ = {entry[0]: entry[1] for entry in entries}
-        if wrong := sorted(f"{name}={must}" for name, must in wanted.items() if is_.get(name) != must):
+        if wrong := sorted(f"{name}={must}" for name, must in required.items() if is_.get(name) != must):
             command = f"kafka-configs --alter --topic {self._spec.name} --add-config {','.join(wrong)}"
             raise InfrastructureError(OWN_TOPIC_UNSAFE, f"{self._spec.name} would lose changes: {command}")
 
-    def _wanted(self) -> dict[str, str]:
+    def _topic_config(self) -> dict[str, str]:
         return {**self._spec.config, "min.insync.replicas": str(self._settings.min_insync)}
 
     def _creation_advice(self) -> str:
-        options = " ".join(f"--config {name}={value}" for name, value in self._wanted().items())
+        options = " ".join(f"--config {name}={value}" for name, value in self._topic_config().items())
         return (
             f"there is no topic {self._spec.name}: kafka-topics --create --topic {self._spec.name} "
             f"--partitions 1 --replication-factor {self._settings.replication} {options}"
         )
 
 
-#: Settings without which records expire or are compacted away.
+#: Settings that keep records from expiring and from compaction.
 _KEEPING: Final = frozenset({"cleanup.policy", "retention.ms", "retention.bytes"})
 
 
 def _note_unreadable(topic: str, partition: int, offset: int) -> None:
     log.warning(
-        "a record cannot be read, the key of a header is no UTF-8: it is passed over",
+        "a record with a header key that is not UTF-8 was skipped",
         extra={"topic": topic, "partition": partition, "offset": offset},
     )

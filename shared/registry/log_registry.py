@@ -17,7 +17,7 @@ from shared.registry.port import Check, no_check
 
 logger = logging.getLogger(__name__)
 
-#: So many records that do not count are reported one by one at a look.
+#: Maximum records that do not count reported one by one per refresh.
 _MAX_REPORTED: Final = 20
 
 
@@ -30,11 +30,11 @@ class LogRegistry:
         self._check = check
         self._chain: Chain | None = None
         self._snapshot: Snapshot | None = None
-        #: Of a chain whose beginning is not that of the one before: it has to show that it is no accident.
-        self._is_anew = False
-        #: Records were read that nobody has looked at yet.
+        #: Whether the chain begins differently from the previous one, so that it may be an accident.
+        self._is_recreated = False
+        #: Whether records were read that were not applied yet.
         self._is_pending = False
-        self._trouble = "it was not read yet"
+        self._trouble = "the registry was not read yet"
         self._unreachable = ""
 
     @property
@@ -68,10 +68,10 @@ class LogRegistry:
         try:
             self._follow(self._log.span())
         except InfrastructureError as e:
-            self._say_unreachable(e.detail)
+            self._report_unreachable(e.detail)
             return False
-        except Exception as e:  # noqa: BLE001 - whatever it is, the log must be looked at again
-            self._say_unreachable(type(e).__name__)
+        except Exception as e:  # noqa: BLE001 - the log must be reread after any error
+            self._report_unreachable(type(e).__name__)
             return False
         return self._is_pending and self._take_over()
 
@@ -87,21 +87,23 @@ class LogRegistry:
         """Read new records of the log."""
         chain = self._chain
         if span.first > 0:
-            self._stay("the beginning of onramp.registry is gone: recreate it and apply the file again")
+            self._reject(
+                "the beginning of onramp.registry was deleted: recreate the topic and apply the file again"
+            )
             return
-        if chain is not None and self._goes_on(chain, span):
+        if chain is not None and self._continues(chain, span):
             self._read(chain, span.end)
         else:
-            anew = Chain()
-            self._read(anew, span.end)
-            self._is_anew |= chain is not None
-            self._chain, self._is_pending = anew, True
+            new_chain = Chain()
+            self._read(new_chain, span.end)
+            self._is_recreated |= chain is not None
+            self._chain, self._is_pending = new_chain, True
         if self._unreachable:
-            logger.info("the registry can be read again")
+            logger.info("registry is readable again")
             self._unreachable = ""
 
-    def _goes_on(self, chain: Chain, span: Span) -> bool:
-        """Whether the log is the one that `chain` was read from: the last that counted is where it was."""
+    def _continues(self, chain: Chain, span: Span) -> bool:
+        """Return whether `chain` was read from this log: the last record that counted is unchanged."""
         if span.end < chain.end:
             return False
         if span.end == chain.end or chain.last == NOTHING:
@@ -116,7 +118,7 @@ class LogRegistry:
             verdict = chain.take(record.offset, record.value)
             if verdict.ruling is not Ruling.COUNTED and (reported := reported + 1) <= _MAX_REPORTED:
                 logger.warning(
-                    "a record of the registry does not count",
+                    "registry record ignored",
                     extra={"offset": record.offset, "ruling": verdict.ruling, "reason": verdict.reason},
                 )
         chain.end = max(chain.end, end)
@@ -127,33 +129,33 @@ class LogRegistry:
         if chain is None:
             return False
         try:
-            snapshot = self._taken(chain, before)
+            snapshot = self._accepted_snapshot(chain, before)
         except ValueError as e:
-            self._stay("; ".join(reasons(e)))
+            self._reject("; ".join(reasons(e)))
             return False
-        self._snapshot, self._is_anew, self._trouble = snapshot, False, ""
+        self._snapshot, self._is_recreated, self._trouble = snapshot, False, ""
         if before is not None and snapshot.digest == before.digest:
             return False
         logger.info("registry loaded", extra={"digest": snapshot.digest, "offset": chain.last})
         return True
 
-    def _taken(self, chain: Chain, before: Snapshot | None) -> Snapshot:
+    def _accepted_snapshot(self, chain: Chain, before: Snapshot | None) -> Snapshot:
         if chain.is_outgrown:
             raise ValueError("a later release of Onramp has written to the registry: upgrade this service")
         snapshot = chain.snapshot()
-        if self._is_anew and before is not None:
+        if self._is_recreated and before is not None:
             _refuse_emptied(chain, snapshot, before)
         self._check(snapshot)
         return snapshot
 
-    def _stay(self, reason: str) -> None:
+    def _reject(self, reason: str) -> None:
         if reason != self._trouble:
-            logger.error("the registry is wrong; the old one stays", extra={"reason": reason})
+            logger.error("registry is invalid; keeping the previous one", extra={"reason": reason})
         self._trouble = reason
 
-    def _say_unreachable(self, reason: str) -> None:
+    def _report_unreachable(self, reason: str) -> None:
         if reason != self._unreachable:
-            logger.warning("the registry cannot be read; the old one stays", extra={"reason": reason})
+            logger.warning("registry is unreadable; keeping the previous one", extra={"reason": reason})
         self._unreachable = reason
 
 
@@ -162,4 +164,4 @@ def _refuse_emptied(chain: Chain, snapshot: Snapshot, before: Snapshot) -> None:
     emptied = chain.last == NOTHING and before.digest != EMPTY.digest
     revoked = (before.keys and not snapshot.keys) or (before.operators and not snapshot.operators)
     if emptied or revoked:
-        raise ValueError("onramp.registry was recreated and lacks what there was: apply the file again")
+        raise ValueError("onramp.registry was recreated and lacks its previous entries: apply the file again")

@@ -49,8 +49,8 @@ class MemoryRegistry:
             snapshot = Snapshot.model_validate(self._document or {})
             self._check(snapshot)
         except ValueError as e:  # pydantic's ValidationError is one
-            logger.error(  # noqa: TRY400 - the reason is the whole story
-                "the registry is wrong; the old one stays", extra={"reason": reasons(e)}
+            logger.error(  # noqa: TRY400 - the reason says all
+                "registry is invalid; keeping the previous one", extra={"reason": reasons(e)}
             )
             self.is_valid = False
             return False

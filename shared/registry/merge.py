@@ -11,28 +11,30 @@ from shared.registry.change_log import NAMED, Chain, written
 from shared.registry.model import Snapshot
 
 
-class Merged(NamedTuple):
-    """What is to be in force in the sections of the file, and what of others stays or is in the way."""
+class MergeResult(NamedTuple):
+    """The desired registry in the sections of the file, the entries of others, and conflicts."""
 
-    wanted: Snapshot
-    #: A line for each entry that others made, changed or took away, and of which the file says nothing new.
+    desired: Snapshot
+    #: A line per entry that others created, changed or deleted, and that the file does not change.
     kept: list[str]
-    #: Places that others have changed, and the file as well, otherwise.
+    #: Places that both others and the file have changed, differently.
     clashes: list[str]
 
 
-def merged(chain: Chain, file: Snapshot) -> Merged:
-    """Return what `file` makes of what is in force."""
-    there, said = chain.snapshot(), chain.said_by_files()
+def merge_file(chain: Chain, file: Snapshot) -> MergeResult:
+    """Return the merge of `file` into the registry in effect."""
+    there, previous = chain.snapshot(), chain.file_versions()
     sections = {name: getattr(file, name) for name in file.model_fields_set}
-    result = Merged(file, [], [])
+    result = MergeResult(file, [], [])
     for section in sorted(sections.keys() & set(NAMED)):
-        before = said.get(section, {})
+        before = previous.get(section, {})
         sections[section] = _entries(section, sections[section], before, getattr(there, section), result)
-    return result._replace(wanted=Snapshot(**sections))
+    return result._replace(desired=Snapshot(**sections))
 
 
-def _entries(section: str, file: Any, before: dict[str, Any], there: Any, result: Merged) -> dict[str, Any]:
+def _entries(
+    section: str, file: Any, before: dict[str, Any], there: Any, result: MergeResult
+) -> dict[str, Any]:
     """Return the desired entries of a section; record in `result` the entries of others."""
     entries = dict(file)
     for name in sorted(file.keys() | there.keys()):
@@ -40,15 +42,15 @@ def _entries(section: str, file: Any, before: dict[str, Any], there: Any, result
         if old is None:
             if mine is None:
                 entries[name] = there[name]
-                result.kept.append(f"= {section}.{name}: no file has named it, so it stays")
+                result.kept.append(f"= {section}.{name}: unchanged, because no file has named it")
         elif mine is None or now in (old, mine):
             continue
         elif mine != old:
             result.clashes.append(f"{section}.{name}")
         elif now is None:
             del entries[name]
-            result.kept.append(f"= {section}.{name}: others took it away since the file was applied")
+            result.kept.append(f"= {section}.{name}: deleted by others since the file was applied")
         else:
             entries[name] = there[name]
-            result.kept.append(f"= {section}.{name}: others changed it since the file was applied")
+            result.kept.append(f"= {section}.{name}: changed by others since the file was applied")
     return entries

@@ -27,13 +27,13 @@ Topic = Annotated[str, matching(r"[A-Za-z0-9._-]{1,249}", "a topic has 1 to 249 
 Pointer = Annotated[str, matching(r"(?:/(?:[^~/]|~[01])*)+", "a JSON Pointer starts with / (RFC 6901)")]
 KeyId = Annotated[str, matching(r"[a-z0-9][a-z0-9-]{0,31}", "a key's id has 1 to 32 of a-z 0-9 -")]
 EventName = Annotated[str, matching(wire.EVENT_NAME.pattern, "an event name is [a-z][a-z0-9_]{0,62}")]
-#: Of these alone: a database judges it as well, and both must mean the same.
+#: Restricted characters: a database evaluates the pattern as well, with the same meaning.
 EventPattern = Annotated[
     str, matching(r"[a-z0-9_*?]{1,63}", "a pattern of event names has 1 to 63 of a-z 0-9 _ * ?")
 ]
-#: Each may do what those before it may: look, act, read values and what others did.
+#: Each includes the rights of those before it: view, act, read values and the audit log.
 Role = Literal["viewer", "operator", "admin"]
-#: Of whole numbers: JSON's writers here take no larger ones.
+#: Maximum integer: the JSON writers used here support no larger ones.
 _MAX: Final = 2**63 - 1
 Sha256 = Annotated[str, matching(r"[0-9a-f]{64}", "a SHA-256 is 64 hexadecimal digits")]
 
@@ -41,7 +41,7 @@ Sha256 = Annotated[str, matching(r"[0-9a-f]{64}", "a SHA-256 is 64 hexadecimal d
 def _plain_json(schema: dict[str, Any]) -> dict[str, Any]:
     """Check the size before any code walks through it: aliases of YAML may unfold without end."""
     if reason := fault_of(schema):
-        raise ValueError(f"this is no schema: {reason}")
+        raise ValueError(f"invalid schema: {reason}")
     return schema
 
 
@@ -55,7 +55,7 @@ class _Frozen(BaseModel):
 class _Entry(_Frozen):
     """An entry with a cached fingerprint: the next snapshot reuses most of thousands of entries."""
 
-    #: Beside what it says: a copy has none yet, and two that say the same are equal.
+    #: Not part of the content: a copy has none yet, and entries with equal content are equal.
     __slots__ = ("_fingerprint",)
 
     def fingerprint(self) -> bytes:
@@ -80,8 +80,12 @@ class Destination(_Frozen):
     database: str | None = None
     db_schema: str | None = Field(None, alias="schema")
     table: str | None = None
-    create: bool = Field(False, description="Whether `onramp apply` makes the table, and adds columns to it.")
-    unkeyed: bool = Field(False, description="Whether it is known that no key tells a repeat in the table.")
+    create: bool = Field(
+        False, description="Whether `onramp apply` creates the table, and adds columns to it."
+    )
+    unkeyed: bool = Field(
+        False, description="Whether the table intentionally has no key that identifies repeats."
+    )
 
     @model_validator(mode="after")
     def _can_be_written_to(self) -> Self:
@@ -210,9 +214,7 @@ class ApiKey(_Holder):
     destinations: tuple[str, ...] = Field((), description="Patterns of database.schema.table, for packets.")
     events_per_second: float | None = Field(None, gt=0, allow_inf_nan=False)
     bytes_per_second: float | None = Field(None, gt=0, allow_inf_nan=False)
-    max_new_names: int = Field(
-        100, ge=0, le=_MAX, description="Event names it may use that nobody registered."
-    )
+    max_new_names: int = Field(100, ge=0, le=_MAX, description="Maximum number of unregistered event names.")
 
     def may_send(self, event_name: str) -> bool:
         """Return whether the key's grant covers the event name."""
@@ -283,5 +285,5 @@ class Snapshot(_Frozen):
         return digest.digest()
 
 
-#: A registry that knows nothing: every event name is accepted and lands by default.
+#: An empty registry: every event name is accepted and lands in the default table.
 EMPTY: Final = Snapshot()

@@ -12,9 +12,9 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 
 from shared.registry.texts import Retention, matching
 
-#: What of Kafka Connect's environment a connector may name (stack/connect.py) begins so.
+#: Prefix of the variables in Kafka Connect's environment that a connector may name (stack/connect.py).
 ENV_PREFIX: Final = "ONRAMP_SOURCE_"
-#: After the name of a DSN's variable: the password alone, for Kafka Connect, which reads no DSN.
+#: Suffix of a DSN's variable for the password alone, for Kafka Connect, which reads no DSN.
 PASSWORD_SUFFIX: Final = "_PASSWORD"  # noqa: S105 - a name
 _UNITS: Final = {"kB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
 _MAX_IDENTIFIER_BYTES: Final = 63
@@ -44,7 +44,7 @@ SourceName = Annotated[
     str,
     matching(
         r"(?!.*__)[a-z](?:[a-z0-9_]{0,30}[a-z0-9])?",
-        "a source's name is a letter and up to 31 of a-z 0-9 _, and has no _ at its end or beside another",
+        "a source's name is a letter and up to 31 of a-z 0-9 _, and has no _ at its end or next to another",
     ),
 ]
 EnvName = Annotated[
@@ -85,17 +85,19 @@ class Source(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    dsn_env: EnvName = Field(description="The environment variable that has the source's DSN.")
+    dsn_env: EnvName = Field(description="The environment variable with the source's DSN.")
     schemas: tuple[Identifier, ...] = Field(
-        min_length=1, description="Every table of these, also one made later."
+        min_length=1, description="Schemas whose tables are captured, including later ones."
     )
-    exclude: tuple[TablePattern, ...] = Field((), description="Patterns of schema.table that stay out.")
-    publish: PublishedSchema = Field(description="The schema that its tables are published in.")
+    exclude: tuple[TablePattern, ...] = Field((), description="Patterns of excluded tables (schema.table).")
+    publish: PublishedSchema = Field(description="The schema to publish the tables in.")
     database: str | None = Field(
-        None, min_length=1, description="The writer's database that they are published to; the default one."
+        None,
+        min_length=1,
+        description="The writer's database to publish to; by default the default database.",
     )
     wal_alarm: Size = "1GB"
-    wal_budget: Size = Field("4GB", description="WAL that its slot may hold before the slot is dropped.")
+    wal_budget: Size = Field("4GB", description="Maximum WAL retained by the slot before it is dropped.")
     keep_landing: Retention = "3d"
 
     @model_validator(mode="after")
@@ -131,7 +133,7 @@ class Model(BaseModel):
         None, min_length=1, description="Condition in SQL over `before` and `after`, the change's jsonb."
     )
     columns: Mapping[Identifier, None] = Field(
-        default_factory=dict, description="Columns by name; `null` leaves one out."
+        default_factory=dict, description="Columns by name; `null` excludes a column."
     )
 
 

@@ -21,16 +21,16 @@ class _Strict(_LOADER):  # type: ignore[misc]
     """A loader that rejects mappings with a repeated key."""
 
     def construct_mapping(self, node: Any, deep: bool = False) -> Any:
-        seen: set[Any] = set()
+        keys: set[Any] = set()
         for key_node, _ in node.value if isinstance(node, yaml.MappingNode) else ():
             if key_node.tag == _MERGE or not isinstance(key_node, yaml.ScalarNode):
                 continue
             key = self.construct_object(key_node)
-            if key in seen:
+            if key in keys:
                 raise ConstructorError(
                     problem=f"the key {key!r:.70} comes twice", problem_mark=key_node.start_mark
                 )
-            seen.add(key)
+            keys.add(key)
         return super().construct_mapping(node, deep)
 
 
@@ -78,7 +78,7 @@ def line_of(text: str, path: Sequence[object]) -> int:
     return line
 
 
-@lru_cache(maxsize=1)  # of one file many places are asked for
+@lru_cache(maxsize=1)  # many places of one file are looked up
 def _composed(text: str) -> Any:
     try:
         return yaml.compose(text, Loader=_LOADER)
@@ -114,6 +114,6 @@ def _position(error: yaml.YAMLError) -> str:
     mark = getattr(error, "problem_mark", None)
     if mark is None:
         return "unreadable"
-    # Only our own messages are repeated: yaml's quote the text.
+    # Only our own messages are repeated: yaml's messages quote the text.
     problem = f": {error.problem}" if isinstance(error, ConstructorError) and error.context is None else ""
     return f"line {mark.line + 1}, column {mark.column + 1}{problem}"

@@ -203,7 +203,7 @@ def test_a_look_at_single_records_goes_on_fetching_nothing(kafka: HasBootstrap, 
         try:
             for offset in (0, 1):
                 assert (await cluster.times({Partition(topic, 0): offset})).keys() == {Partition(topic, 0)}
-                assert cluster._looker.paused() == cluster._looker.assignment() != set()
+                assert cluster._record_consumer.paused() == cluster._record_consumer.assignment() != set()
         finally:
             await cluster.stop()
 

@@ -141,7 +141,7 @@ def test_a_database_that_is_out_pages_alone_and_the_first_parked_events_are_a_ti
     # In the history, whose last look may be a second older than now.
     eventually(lambda: max(looking.history(LAG, stopped).values(), default=0) >= 300)
     (alert,) = (a for a in looking.alerts() if a["labels"]["severity"] == "page")
-    assert alert["annotations"]["summary"] == f"The database {inline.database} is out."
+    assert alert["annotations"]["summary"] == f"The database {inline.database} is unreachable."
     returned = time.time()
     database.open()
 

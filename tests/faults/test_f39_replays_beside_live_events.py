@@ -47,7 +47,7 @@ def _require_small_pages(inline: Inline, places: Places, page: Held) -> None:
     next_one = places.hold_at("writer.mid_replay")
     beside.go_on()
     next_one.wait()
-    assert 0 < _replayed(inline) - before <= replay._AT_ONCE_BESIDE
+    assert 0 < _replayed(inline) - before <= replay._AT_ONCE_DURING_LIVE
     next_one.go_on()
     batch.go_on()
 

@@ -73,7 +73,7 @@ def test_f46_a_record_that_kills_is_looked_for_while_the_others_land(two: Two, b
     bug.kills("read")
     two.send(POISON, *ids(0, 7))
     supervisor = Supervisor(two)
-    assert "it is looked for" in supervisor.until_halted()
+    assert "bisecting the range" in supervisor.until_halted()
     assert supervisor.kills == _TOGETHER + 1
     two.the_other_lands()
 

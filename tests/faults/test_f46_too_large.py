@@ -25,7 +25,7 @@ LARGE, LIMIT = 17 << 20, 20 << 20
 def two(alone: Scene, monkeypatch: pytest.MonkeyPatch) -> Two:
     """On a Kafka of these tests alone: other tests read Onramp's own topics whole."""
     monkeypatch.setattr(quarantine, "_RETRY_SECONDS", (0.5, 1.0))
-    monkeypatch.setattr(outbox, "_AGAIN_SECONDS", 0.5)
+    monkeypatch.setattr(outbox, "_RETRY_SECONDS", 0.5)
     admin = AdminClient({"bootstrap.servers": alone.bootstrap})
     new = NewTopic(alone.topic, 1, 1, config={"max.message.bytes": str(LIMIT)})
     for future in admin.create_topics([new]).values():

@@ -15,8 +15,8 @@ from tests.fixtures.writer import event, eventually
 
 #: What the writer says when it has met the bug and somebody has to know.
 SAID = {
-    "what waits cannot drain for a reason that the writer does not know",
-    "what waits cannot be released, for a reason that nobody foresaw",
+    "a diverted range cannot drain because of an unexpected error",
+    "waiting events cannot be released because of an unexpected error",
 }
 EVENTS = [*ids(0, 20), POISON, *ids(20, 20)]
 

@@ -195,7 +195,7 @@ async def _trimmed(three: Three) -> set[int]:
     """Delete what is old of what waits; returns of which partitions that could be told."""
     log = Cluster(KafkaSettings(bootstrap=three.scene.bootstrap), three.scene.topic)
     try:
-        old = await (await log.start()).made_before(wire.SYSTEM_ERRORS, time.time() - 0.1)
+        old = await (await log.start()).offsets_before(wire.SYSTEM_ERRORS, time.time() - 0.1)
         await log.delete_below(wire.SYSTEM_ERRORS, old)
         return set(old)
     finally:

@@ -22,7 +22,7 @@ MUTANTS: Final = (
     Mutant(
         "re-snapshot: a snapshot that has failed",
         "services/cdc/agent/resnapshots.py",
-        "return self._unless_overdue(table, asked, seen)",
+        "return self._unless_timed_out(table, asked, source_state)",
         "return asked",
         "tests/unit/cdc/test_resnapshots.py",
     ),
@@ -43,15 +43,15 @@ MUTANTS: Final = (
     Mutant(
         "re-snapshot: what comes while a table without a key is read",
         "services/cdc/merge/merge_sql.py",
-        "        if not self.table.key:\n            seen =",
-        "        if False:\n            seen =",
+        "        if not self.table.key:\n            visibility =",
+        "        if False:\n            visibility =",
         "tests/integration/capture/test_read_again.py",
     ),
     Mutant(
         "another reader of the slot",
         "services/cdc/agent/reconcile.py",
-        "        if taken := self._slot.taken(seen.slot):",
-        '        if taken := "":',
+        "        if program := self._slot.other_program(source_state.slot):",
+        '        if program := "":',
         (
             "tests/integration/capture/"
             "test_slot.py::test_a_slot_that_somebody_else_reads_is_told_and_what_he_took_is_a_gap"
@@ -62,7 +62,7 @@ MUTANTS: Final = (
         "services/cdc/health/gap.py",
         "        if slot.is_lost:",
         "        if False:",
-        "tests/unit/cdc/test_look.py",
+        "tests/unit/cdc/test_reconcile.py",
     ),
     Mutant(
         "TRUNCATE",
@@ -107,7 +107,7 @@ MUTANTS: Final = (
     Mutant(
         "the mark",
         "services/cdc/agent/reconcile.py",
-        "kept = self._mark(gap)",
+        "stored_state = self._mark(gap)",
         "pass",
         (
             "tests/integration/capture/"
@@ -139,21 +139,21 @@ MUTANTS: Final = (
         "services/cdc/health/gap.py",
         "return Gap(why, starts_again=in_first_snapshot)",
         "return None",
-        "tests/unit/cdc/test_look.py",
+        "tests/unit/cdc/test_reconcile.py",
     ),
     Mutant(
         "a slot that is made between two readings",
         "services/cdc/health/gap.py",
         "is_gone = self._readings.slot() is None",
         "is_gone = True",
-        "tests/unit/cdc/test_look.py",
+        "tests/unit/cdc/test_reconcile.py",
     ),
     Mutant(
         "a slot that is wrong in two readings",
         "services/cdc/health/gap.py",
         "again = self._readings.slot()",
         "again = slot",
-        "tests/unit/cdc/test_look.py",
+        "tests/unit/cdc/test_reconcile.py",
     ),
     Mutant(
         "a source that a lost registry does not name",
@@ -186,8 +186,8 @@ MUTANTS: Final = (
     Mutant(
         "re-snapshot what was cut off",
         "services/cdc/agent/resnapshots.py",
-        "if not (each.is_asked and each.reader == reader)",
-        "if not each.is_asked",
+        "if not (each.is_requested and each.reader == reader)",
+        "if not each.is_requested",
         (
             "tests/integration/capture/"
             "test_published.py::test_a_table_is_read_again_although_kafka_connect_is_killed_amid_it"
@@ -252,7 +252,7 @@ MUTANTS: Final = (
     Mutant(
         "one agent for each source",
         "services/cdc/agent/reconcile.py",
-        "if not self._reach.kept.watch():",
+        "if not self._reach.store.watch():",
         "if False:",
         "tests/integration/cdc/test_watching.py",
     ),
@@ -301,8 +301,8 @@ MUTANTS: Final = (
     Mutant(
         "a first snapshot that is taken once more",
         "services/cdc/agent/reconcile.py",
-        "if there is not None and self._rereads.has_forgotten(seen.slot, streams=kept.streams):",
-        "if False:",
+        "if there is not None and self._resnapshots.has_forgotten(",
+        "if False and self._resnapshots.has_forgotten(",
         (
             "tests/integration/capture/"
             "test_silent.py::test_kafka_connect_has_forgotten_a_source_whose_slot_is_there"
@@ -311,7 +311,7 @@ MUTANTS: Final = (
     Mutant(
         "a source that Kafka Connect has forgotten",
         "services/cdc/agent/reconcile.py",
-        "self._reach.kept.keep_tables({}, kept.rereads)",
+        "self._reach.store.save_tables({}, stored_state.resnapshots)",
         "pass",
         (
             "tests/integration/capture/"

@@ -123,7 +123,7 @@ MUTANTS: Final = (
     Mutant(
         "what waited and is sorted to its database no more, parked",
         "services/writer/databases/drain.py",
-        "        task.collect_strays(database)\n",
+        "        task.collect_no_longer_routed(database)\n",
         "",
         (
             "tests/faults/"
@@ -145,8 +145,8 @@ MUTANTS: Final = (
     Mutant(
         "an event that cannot be sorted, alone",
         "services/writer/settle/task.py",
-        "        for part, verdict in sort_one_by_one(self.filter_and_sort, read):",
-        "        for part, verdict in self.filter_and_sort(read) or ():",
+        "        for part, events in sort_one_by_one(self.filter_and_sort, read):",
+        "        for part, events in self.filter_and_sort(read) or ():",
         "tests/faults/test_f46_unforeseen.py::test_f46_one_record_at_which_a_step_raises_stops_nobody[sort]",
     ),
     Mutant(
@@ -229,7 +229,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "what goes nowhere and is too large, kept in a database",
-        "services/writer/settle/unroutable.py",
+        "services/writer/settle/task.py",
         "                outbox.add(",
         "                _ = (",
         (
@@ -262,7 +262,7 @@ MUTANTS: Final = (
     Mutant(
         "floats spelled with all of their digits",
         "services/writer/columns/value_changes.py",
-        "return _is_spelled(float(kept), text, _DIGITS[of.float_name])",
+        "return _equals_text(float(stored), text, _DIGITS[of.float_name])",
         "return False",
         "tests/unit/writer/test_floats.py",
     ),
@@ -290,7 +290,7 @@ MUTANTS: Final = (
     Mutant(
         "strings that a column does not take as they are",
         "services/writer/columns/values_to_text.py",
-        "    if of.kind in _CLOSELY:\n",
+        "    if of.kind in _ONE_BY_ONE:\n",
         "    if False:\n",
         "tests/unit/writer_columns/test_same_fields.py",
     ),
@@ -334,7 +334,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "the removal of what is given up in the transaction that parks it",
-        "services/writer/waiting/give_up.py",
+        "services/writer/waiting/dead_letter.py",
         "                    settlement.flush()\n",
         "                    settlement.flush()\n                    conn.commit()\n",
         (
@@ -356,7 +356,7 @@ MUTANTS: Final = (
     Mutant(
         "that what is given up does not land before it is parked",
         "services/writer/waiting/release.py",
-        "                continue  # somebody gave it up just now\n",
+        "                continue  # an operator dead-lettered it just now\n",
         "                pass\n",
         "tests/integration/writer/test_given_up.py::test_who_gives_up_more_meanwhile_is_heard",
     ),

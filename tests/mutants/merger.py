@@ -51,11 +51,11 @@ MUTANTS: Final = (
         "services/cdc/merge/merge_sql.py",
         (
             "                    state_sql.advance(conn, self.source.name, to)\n"
-            '                    failpoints.reach("modeler.before_commit")\n'
+            '                    failpoints.reach("merger.before_commit")\n'
         ),
         (
             "                    conn.commit()\n"
-            '                    failpoints.reach("modeler.before_commit")\n'
+            '                    failpoints.reach("merger.before_commit")\n'
             "                    state_sql.advance(conn, self.source.name, to)\n"
         ),
         "tests/integration/cdc/test_merge.py::test_a_merge_that_ends_before_its_commit_did_nothing",
@@ -149,7 +149,7 @@ MUTANTS: Final = (
     Mutant(
         "NULL for an array that was left alone: the row is held",
         "services/cdc/merge/merge_sql.py",
-        "        placeholders.require_told(conn, self.table)\n        last =",
+        "        placeholders.require_known_values(conn, self.table)\n        last =",
         "        last =",
         (
             "tests/integration/cdc/"
@@ -166,14 +166,14 @@ MUTANTS: Final = (
     Mutant(
         "what a snapshot has seen: it is passed over",
         "services/cdc/merge/merge_sql.py",
-        "        if not self.table.key:\n            seen =",
-        "        if False:\n            seen =",
+        "        if not self.table.key:\n            visibility =",
+        "        if False:\n            visibility =",
         "tests/integration/cdc/test_snapshot_visibility.py::test_what_the_snapshot_has_seen_is_not_there_twice",
     ),
     Mutant(
         "what a snapshot has seen: also in the merges that follow",
         "services/cdc/merge/merge_sql.py",
-        "            seen=seen,\n",
+        "            visibility=visibility,\n",
         "",
         "tests/integration/cdc/test_snapshot_visibility.py::test_what_the_snapshot_has_seen_is_not_there_twice",
     ),

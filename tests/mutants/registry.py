@@ -8,7 +8,7 @@ MUTANTS: Final = (
     Mutant(
         "a YAML key that comes twice",
         "shared/registry/strict_yaml.py",
-        "if key in seen:",
+        "if key in keys:",
         "if False:",
         "tests/unit/shared/test_registry_file.py",
     ),

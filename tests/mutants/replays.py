@@ -64,7 +64,7 @@ MUTANTS: Final = (
         "the end of a rehearsal",
         "services/writer/replay/rehearse.py",
         "                raise _RolledBackError  # noqa: TRY301 - it ends the transaction\n",
-        "                return verdicts\n",
+        "                return outcomes\n",
         "tests/integration/writer/test_rehearsals.py::test_what_would_land_is_said_and_nothing_lands",
     ),
     Mutant(
@@ -81,10 +81,10 @@ MUTANTS: Final = (
     Mutant(
         "that a row and what is said of its attempt are one transaction",
         "services/writer/replay/replay.py",
-        "            staged_attempts.record(conn, ((s, verdicts[s.event.key]) for s in fresh))\n",
+        "            staged_attempts.record(conn, ((s, outcomes[s.event.key]) for s in fresh))\n",
         (
             "            conn.commit()\n"
-            "            staged_attempts.record(conn, ((s, verdicts[s.event.key]) for s in fresh))\n"
+            "            staged_attempts.record(conn, ((s, outcomes[s.event.key]) for s in fresh))\n"
         ),
         (
             "tests/faults/"

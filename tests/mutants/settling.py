@@ -237,7 +237,7 @@ MUTANTS: Final = (
     Mutant(
         "advancing ranges of which no record arrives",
         "services/writer/driver/batch.py",
-        "            failed = await _settle_unseen(parts, order, reports)\n",
+        "            failed = await _settle_empty(parts, order, reports)\n",
         "            pass\n",
         "tests/faults/test_settling_rules.py::test_a_range_without_a_single_record_is_advanced",
     ),
@@ -280,7 +280,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "queueing behind what waits",
-        "services/writer/databases/states.py",
+        "services/writer/databases/recovery.py",
         "return self._is_available(name) and not self._index.has_waiting(name)\n",
         "return self._is_available(name)\n",
         "tests/faults/test_waiting_rules.py::test_later_events_queue_behind_those_that_wait",
@@ -304,7 +304,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "Kafka as the buffer while no database is up",
-        "services/writer/databases/states.py",
+        "services/writer/databases/recovery.py",
         "        return any(self._is_available(n) for n in self._databases)\n",
         "        return True\n",
         "tests/faults/test_waiting_rules.py::test_with_no_database_up_nothing_is_diverted_and_nothing_moves",
@@ -380,7 +380,7 @@ MUTANTS: Final = (
         "services/writer/databases/retire.py",
         '        failpoints.reach("writer.before_retired")\n',
         (
-            "        await self._record(self._plan_log.retirements.done_entries(name, word, upto))\n"
+            "        await self._record(self._plan_log.retirements.done_entries(name, request, upto))\n"
             '        failpoints.reach("writer.before_retired")\n'
         ),
         "tests/faults/test_retired.py::test_who_dies_before_it_is_said_parks_the_same_events_again",
@@ -388,7 +388,7 @@ MUTANTS: Final = (
     Mutant(
         "standing by",
         "services/writer/driver/standby.py",
-        "if not asking.done() or asking.result():",
+        "if not request.done() or request.result():",
         "if True:",
         "tests/faults/test_standby.py",
     ),

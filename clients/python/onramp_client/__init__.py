@@ -8,24 +8,24 @@ print(onramp.tally)
 """
 
 from .aio import AsyncOnramp
+from .callbacks import Callbacks
 from .client import Onramp, send_all
-from .events import ACCEPTED, KEPT, REJECTED, UNKNOWN, Given, NewEvent, QueueFullError, Tally, Verdict
-from .telling import Telling
+from .events import ACCEPTED, REJECTED, SPOOLED, UNKNOWN, Given, NewEvent, QueueFullError, Tally, Verdict
 from .version import VERSION
 
 __all__ = [
     "ACCEPTED",
-    "KEPT",
     "REJECTED",
+    "SPOOLED",
     "UNKNOWN",
     "VERSION",
     "AsyncOnramp",
+    "Callbacks",
     "Given",
     "NewEvent",
     "Onramp",
     "QueueFullError",
     "Tally",
-    "Telling",
     "Verdict",
     "send_all",
 ]

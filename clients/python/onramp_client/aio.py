@@ -5,13 +5,13 @@ from collections.abc import AsyncIterator, Iterable
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar, Unpack
 
+from .callbacks import Callbacks, OnSettled
 from .client import Onramp
 from .events import Given, NewEvent, QueueFullError, Tally, Verdict, new_id
-from .telling import OnSettled, Telling
 
-#: Longest wait of a thread of the loop, so that one whose task was cancelled ends soon.
+#: Maximum wait of a thread of the loop, so that one whose task was cancelled ends soon.
 _SLICE_SECONDS: Final = 0.2
-#: So many events are made, or queued, before other tasks of the loop can run.
+#: Events that are created or queued before other tasks of the loop can run.
 _CHUNK: Final = 100
 
 _T = TypeVar("_T")
@@ -32,8 +32,8 @@ class AsyncOnramp:
             RuntimeError: no loop is running.
             ValueError: the URL is not an http or https URL.
         """
-        self._telling = _InLoop(on_settled)
-        self._onramp = Onramp(url, key, telling=self._telling, **options)
+        self._callbacks = _InLoop(on_settled)
+        self._onramp = Onramp(url, key, callbacks=self._callbacks, **options)
         self._lock = asyncio.Lock()
 
     async def __aenter__(self) -> Self:
@@ -59,10 +59,10 @@ class AsyncOnramp:
             OSError: the spool cannot be written; the event was not taken.
         """
         event: NewEvent = {**given, "event_name": event_name, "payload": payload}
-        made = self._onramp.made([event])
-        async with self._lock:  # In the order of the calls.
-            await self._queue(made)
-        return made[0][0]
+        pairs = self._onramp.serialize([event])
+        async with self._lock:  # In the order of calls.
+            await self._queue(pairs)
+        return pairs[0][0]
 
     async def send_many(self, events: Iterable[NewEvent]) -> list[str]:
         """Queue events in their order and return their ids; wait for room for each of them.
@@ -72,16 +72,16 @@ class AsyncOnramp:
             OSError: the spool cannot be written; earlier events were taken. Events with ids of
                 the caller may all be sent again.
         """
-        many = [each async for chunk in _chunks(list(events)) for each in self._onramp.made(chunk)]
+        many = [each async for chunk in _chunks(list(events)) for each in self._onramp.serialize(chunk)]
         async with self._lock:
-            async for made in _chunks(many):
-                await self._queue(made)
+            async for pairs in _chunks(many):
+                await self._queue(pairs)
         return [event_id for event_id, _ in many]
 
     async def deliver(self, event_name: str, payload: dict[str, Any], **given: Unpack[Given]) -> Delivery:
         """Send an event like `send`; return its outcome and the gateway's receipt or problem."""
         event_id = given["id"] = given.get("id") or new_id()
-        delivery = self._telling.promise(event_id)
+        delivery = self._callbacks.promise(event_id)
         await self.send(event_name, payload, **given)
         return await asyncio.shield(delivery)
 
@@ -117,7 +117,7 @@ async def _chunks(many: list[_T]) -> AsyncIterator[list[_T]]:
         await asyncio.sleep(0)
 
 
-class _InLoop(Telling):
+class _InLoop(Callbacks):
     """Passes verdicts from the sending threads to the loop, a batch at a time."""
 
     def __init__(self, on_settled: OnSettled | None) -> None:
@@ -129,17 +129,17 @@ class _InLoop(Telling):
         """Return a future of the event's outcome; an equal id is the same event."""
         return self._promises.setdefault(event_id, self._loop.create_future())
 
-    def tell(self, verdicts: list[Verdict]) -> int:
-        """Pass the verdicts to the loop; return how many were not passed because it is closed."""
+    def report(self, verdicts: list[Verdict]) -> int:
+        """Pass the verdicts to the loop; return the number not passed because it is closed."""
         try:
-            self._loop.call_soon_threadsafe(self._tell, verdicts)
+            self._loop.call_soon_threadsafe(self._report, verdicts)
         except RuntimeError:
             return len(verdicts)
         return 0
 
-    def _tell(self, verdicts: list[Verdict]) -> None:
+    def _report(self, verdicts: list[Verdict]) -> None:
         for event, outcome, document in verdicts:
             promise = self._promises.pop(event.id, None)
             if promise is not None and not promise.done():
                 promise.set_result((outcome, document))
-        super().tell(verdicts)
+        super().report(verdicts)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 from typing import Final
 
-#: Most seconds of a Retry-After; a proxy may ask for centuries, the gateway asks for seconds.
+#: Maximum seconds of a Retry-After; a proxy may send centuries, the gateway sends seconds.
 MAX_RETRY_AFTER: Final = 120.0
 _MAX_BACKOFF: Final = 20.0
 _MAX_DOUBLINGS: Final = 16
@@ -15,24 +15,24 @@ _SECONDS: Final = re.compile(r"[0-9]+", re.ASCII)
 
 def retry_after(headers: Mapping[str, str], now: float) -> float:
     """Return the seconds of a Retry-After header; header names are in lower case, `now` is Unix time."""
-    asked = headers.get("retry-after", "").strip()
-    if _SECONDS.fullmatch(asked):
-        return min(float(asked), MAX_RETRY_AFTER)
-    until = _unix_time(asked)
+    requested = headers.get("retry-after", "").strip()
+    if _SECONDS.fullmatch(requested):
+        return min(float(requested), MAX_RETRY_AFTER)
+    until = _unix_time(requested)
     if until is None:
         return 0.0
-    # By the server's own clock: ours may be minutes off.
+    # By the server's clock: the local one may be minutes off.
     server_now = _unix_time(headers.get("date", ""))
     return min(max(0.0, until - (now if server_now is None else server_now)), MAX_RETRY_AFTER)
 
 
-def retry_delay(asked: float, attempt: int, first: float) -> float:
+def retry_delay(requested: float, attempt: int, first: float) -> float:
     """Return the seconds until the next attempt: `requested` plus a backoff with full jitter.
 
     Without jitter a thousand clients would retry at the same time.
     """
     backoff = min(first * 2 ** min(attempt, _MAX_DOUBLINGS), _MAX_BACKOFF)
-    return asked + random.uniform(0, backoff)  # noqa: S311 - no secret
+    return requested + random.uniform(0, backoff)  # noqa: S311 - no secret
 
 
 def _unix_time(text: str) -> float | None:

@@ -10,16 +10,16 @@ from types import TracebackType
 from typing import Any, Self
 
 from . import forks, process_exit
-from .events import ACCEPTED, KEPT, UNKNOWN, Event, QueueFullError, Tally, Verdict
+from .callbacks import Callbacks, OnSettled
+from .events import ACCEPTED, SPOOLED, UNKNOWN, Event, QueueFullError, Tally, Verdict
 from .outbox import Batch, Bounds, Outbox
-from .sending import Sending, with_taken
+from .sending import Sending, with_queued
 from .spool_port import open_spool
 from .target import Target
-from .telling import OnSettled, Telling
 from .transport import Transport
 
 _JOIN_SECONDS = 1.0
-_OUTCOMES_WITHOUT_PROBLEM = (ACCEPTED, KEPT)
+_OUTCOMES_WITHOUT_PROBLEM = (ACCEPTED, SPOOLED)
 
 
 class Onramp(Sending):
@@ -44,7 +44,7 @@ class Onramp(Sending):
         spool: str | Path | None = None,
         spool_bytes: int = 256 * 2**20,
         on_settled: OnSettled | None = None,
-        telling: Telling | None = None,
+        callbacks: Callbacks | None = None,
     ) -> None:
         """Start no thread before the first event, except to send the spool of an earlier process.
 
@@ -89,7 +89,7 @@ class Onramp(Sending):
             gzip_over=gzip_over,
         )
         self._connections = connections
-        self._telling = telling or Telling(on_settled)
+        self._callbacks = callbacks or Callbacks(on_settled)
         self._spool = open_spool(spool, spool_bytes)
         self._closed = False
         self._reset()
@@ -119,7 +119,7 @@ class Onramp(Sending):
                         raise ValueError("the client is closed")
                     ticket = self._spool.append(body)
                 except (QueueFullError, OSError) as error:
-                    raise with_taken(error, [each for each, _ in envelopes[:index]]) from None
+                    raise with_queued(error, [each for each, _ in envelopes[:index]]) from None
                 self._add(Event(event_id, body, now + self._give_up_seconds, ticket), now)
                 self.tally.sent += 1
 
@@ -141,7 +141,7 @@ class Onramp(Sending):
     def close(self, timeout_seconds: float = 30.0) -> Tally:
         """Flush for at most `timeout_seconds`, stop the threads, and return the tally.
 
-        Events without a verdict are kept if there is a spool, and unknown if there is none.
+        Events without a verdict are `spooled` if there is a spool, else `unknown`.
         """
         if not self._closed:
             self._closed = True
@@ -151,7 +151,7 @@ class Onramp(Sending):
             self._spool.close()
         return self.tally
 
-    # --- the state, which the child of a fork starts again -------------------------------------
+    # --- the state, which the child of a fork resets -------------------------------------------
 
     def hold(self) -> None:
         """Lock the state; called before a fork."""
@@ -213,7 +213,7 @@ class Onramp(Sending):
             thread.join(max(0.0, deadline - time.monotonic()))
 
     def _final_outcome(self, event: Event) -> str:
-        return UNKNOWN if event.ticket is None else KEPT
+        return UNKNOWN if event.ticket is None else SPOOLED
 
     def _replay(self) -> None:
         """Queue events of ended processes in the spool, one file at a time."""
@@ -233,13 +233,13 @@ class Onramp(Sending):
                 result = self._transport.send(connection, batch)
                 with self._changed:
                     if not outbox.finish(batch):
-                        continue  # `close` abandoned it, and has settled its events.
+                        continue  # `close` abandoned the batch and settled its events.
                     if result.too_many_bytes:
                         outbox.shrink_batches(result.too_many_bytes)
                     for part in result.again:
                         outbox.retry(part)
                     if result.again:
-                        self.tally.tell(result.problem)
+                        self.tally.add_problem(result.problem)
                         self._changed.notify()
                 self._settle(outbox, result.settled)
 
@@ -257,16 +257,16 @@ class Onramp(Sending):
     def _settle(self, outbox: Outbox, verdicts: list[Verdict]) -> None:
         if not verdicts:
             return
-        self._spool.settle([event.ticket for event, outcome, _ in verdicts if outcome != KEPT])
-        failed = self._telling.tell(verdicts)
+        self._spool.settle([event.ticket for event, outcome, _ in verdicts if outcome != SPOOLED])
+        failed = self._callbacks.report(verdicts)
         if self._spool.wants_more():
-            self._replay()  # Before these are settled: `flush` waits for what was left in the spool as well.
+            self._replay()  # Before these are settled: `flush` waits for events of the spool as well.
         with self._changed:
             for outcome, count in Counter(outcome for _, outcome, _ in verdicts).items():
                 self.tally.count(outcome, count)
             for _, outcome, document in verdicts:
                 if outcome not in _OUTCOMES_WITHOUT_PROBLEM:
-                    self.tally.tell(document)
+                    self.tally.add_problem(document)
             self.tally.callback_errors += failed
             outbox.settle([event for event, _, _ in verdicts])
             self._changed.notify_all()

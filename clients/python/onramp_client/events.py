@@ -10,9 +10,9 @@ from typing import Any, Final, Required, TypedDict
 ACCEPTED: Final = "accepted"
 REJECTED: Final = "rejected"
 UNKNOWN: Final = "unknown"
-KEPT: Final = "kept"
+SPOOLED: Final = "spooled"
 
-#: So many of the last problems the tally keeps.
+#: Maximum number of last problems in the tally.
 _MAX_PROBLEMS: Final = 10
 
 
@@ -30,7 +30,7 @@ class QueueFullError(Exception):
 class Given(TypedDict, total=False):
     """Optional parts of an event; a missing or None part has a default."""
 
-    #: Default: a random one.  Give one of your own if you may send the event again: the same id lands once.
+    #: Default: random. Set it if the event may be sent again: an id lands once.
     id: str | None
     #: When it happened.  Default: now.
     timestamp: datetime | None
@@ -61,16 +61,16 @@ Verdict = tuple[Event, str, dict[str, Any]]
 
 @dataclass
 class Tally:
-    """The counts of the events by outcome.
+    """The number of events by outcome.
 
-    `unknown` ones were given up without a verdict; `kept` ones are in the spool, for the next start.
+    `unknown` events were given up without a verdict; `spooled` ones are in the spool for the next start.
     """
 
     sent: int = 0
     accepted: int = 0
     rejected: int = 0
     unknown: int = 0
-    kept: int = 0
+    spooled: int = 0
     #: Calls of `on_settled` that raised.
     callback_errors: int = 0
     #: The last few problems, for a log.
@@ -80,8 +80,8 @@ class Tally:
         """Count events of an outcome."""
         setattr(self, outcome, getattr(self, outcome) + events)
 
-    def tell(self, problem: dict[str, Any]) -> None:
-        """Add a problem, in place of the oldest if there are many."""
+    def add_problem(self, problem: dict[str, Any]) -> None:
+        """Add a problem, replacing the oldest if there are many."""
         self.problems = [*self.problems[1 - _MAX_PROBLEMS :], problem]
 
 

@@ -24,7 +24,7 @@ class Forked(Protocol):
 
 
 _clients: "weakref.WeakSet[Forked]" = weakref.WeakSet()
-_held: list[Forked] = []
+_locked: list[Forked] = []
 
 
 def watch(client: Forked) -> None:
@@ -35,17 +35,17 @@ def watch(client: Forked) -> None:
 def _before() -> None:
     for client in sorted(_clients, key=id):
         client.hold()
-        _held.append(client)
+        _locked.append(client)
 
 
 def _in_parent() -> None:
-    while _held:
-        _held.pop().release()
+    while _locked:
+        _locked.pop().release()
 
 
 def _in_child() -> None:
-    while _held:
-        _held.pop().reset_in_child()
+    while _locked:
+        _locked.pop().reset_in_child()
 
 
 if hasattr(os, "register_at_fork"):

@@ -21,12 +21,12 @@ from .client import Onramp
 from .events import ACCEPTED, REJECTED, QueueFullError, envelope
 
 _log: Final = logging.getLogger("onramp_client")
-#: Kept of the Lambda's time for its answer and Python's own end.
+#: Seconds of the Lambda's time reserved for its answer and Python's exit.
 _MARGIN_SECONDS: Final = 3.0
 _WITHOUT_CLOCK_SECONDS: Final = 20.0
 
 Handler = Callable[[dict[str, Any], Any], dict[str, Any]]
-#: Takes a record that can never be accepted, and the reason; what it raises leaves the record to AWS.
+#: Receives a record that can never be accepted, and the reason; if it raises, the record stays with AWS.
 OnRefused = Callable[[dict[str, Any], dict[str, Any]], None]
 
 
@@ -114,7 +114,7 @@ def _send(onramp: Onramp, record: _Record, name: str, version: str, seconds: flo
         body = envelope(name, record.payload(), event_id=record.id, timestamp=timestamp, version=version)
     except (ValueError, TypeError, RecursionError) as error:
         return {record.id: (REJECTED, {"detail": f"the record is not a JSON object: {type(error).__name__}"})}
-    with contextlib.suppress(QueueFullError):  # Then it has no verdict, and AWS sends it again.
+    with contextlib.suppress(QueueFullError):  # Without a verdict AWS sends the record again.
         onramp.send_bytes(record.id, body, block_seconds=seconds)
     return {}
 
@@ -129,7 +129,7 @@ def _is_failed(record: _Record, verdict: Verdict | None, on_refused: OnRefused |
         return not record.is_of_a_stream
     try:
         on_refused(record.raw, document)
-    except Exception as error:  # noqa: BLE001 - whatever it is, the record must stay with AWS
+    except Exception as error:  # noqa: BLE001 - after any error the record must stay with AWS
         _log.error("on_refused raised %s: record %s is left to AWS", type(error).__name__, record.item)
         return True
     return False
@@ -140,7 +140,7 @@ def _record(raw: dict[str, Any]) -> _Record:
         milliseconds = float(stream["approximateArrivalTimestamp"]) * 1000
         return _Record(raw, raw["eventID"], stream["sequenceNumber"], milliseconds, True)
     if "messageId" not in raw:
-        raise ValueError(f"a record of {raw.get('eventSource')!r} is neither of SQS nor of Kinesis")
+        raise ValueError(f"a record of {raw.get('eventSource')!r} is not from SQS or Kinesis")
     sent = float(raw.get("attributes", {}).get("SentTimestamp", 0))
     return _Record(raw, raw["messageId"], raw["messageId"], sent, False)
 

@@ -36,7 +36,7 @@ class Sending(ABC):
             ValueError, TypeError: a payload is not JSON, and none was taken; or the client is closed.
             OSError: the spool cannot be written; none was taken.
         """
-        many = self.made(events)
+        many = self.serialize(events)
         self.send_many_bytes(many, block_seconds=block_seconds)
         return [event_id for event_id, _ in many]
 
@@ -48,13 +48,13 @@ class Sending(ABC):
     def send_many_bytes(self, events: Iterable[tuple[str, bytes]], *, block_seconds: float = 0.0) -> None:
         """Queue ids and the bytes of their envelopes."""
 
-    def made(self, events: Iterable[NewEvent]) -> list[tuple[str, bytes]]:
-        """Return the events' ids and bytes; raises as `send_many` does."""
+    def serialize(self, events: Iterable[NewEvent]) -> list[tuple[str, bytes]]:
+        """Return the events' ids and bytes; raises like `send_many`."""
         return [make_event(self._version, **event) for event in events]
 
 
-def with_taken(error: QueueFullError | OSError, taken: Sequence[str]) -> QueueFullError | OSError:
-    """Return an error that has the ids of the events that were queued before `error`."""
+def with_queued(error: QueueFullError | OSError, taken: Sequence[str]) -> QueueFullError | OSError:
+    """Return an error with the ids of the events that were queued before `error`."""
     if not taken:
         return error
     message = f"the spool cannot be written: {error.strerror}" if isinstance(error, OSError) else str(error)

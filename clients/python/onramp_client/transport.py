@@ -15,7 +15,7 @@ from .connection import Connection, UnsentError
 from .events import UNKNOWN, Event, Verdict
 from .outbox import Batch
 from .target import Target
-from .verdicts import Answer, Judgement, judge, unsent
+from .verdicts import Answer, Evaluation, evaluate, unsent
 from .version import VERSION
 
 _log: Final = logging.getLogger("onramp_client")
@@ -29,9 +29,9 @@ class SendResult:
 
     settled: list[Verdict] = field(default_factory=list)
     again: list[Batch] = field(default_factory=list)
-    #: The last problem of what is sent again.
+    #: The last problem of the batches to retry.
     problem: dict[str, Any] = field(default_factory=dict)
-    #: The bytes of a body that something on the way found too large.
+    #: The bytes of a body that the gateway or a proxy rejected as too large.
     too_many_bytes: int = 0
 
 
@@ -56,7 +56,7 @@ class Transport:
             self._headers["Authorization"] = f"Bearer {key}"
         self._connections: weakref.WeakSet[Connection] = weakref.WeakSet()
         self._lock = threading.Lock()
-        #: The kinds of trouble that were logged since events last got through.
+        #: The kinds of problems logged since the last delivery.
         self._logged: set[object] = set()
 
     def connect(self) -> Connection:
@@ -92,33 +92,33 @@ class Transport:
 
     def _attempt(self, connection: Connection, events: list[Event], attempt: int, result: SendResult) -> None:
         body = b"\n".join(event.body for event in events)
-        judgement, asked, status = self._request(connection, events, body)
-        delay = 0.0 if judgement.at_once else retry_delay(asked, attempt - 1, self._backoff_seconds)
+        evaluation, wait_seconds, status = self._request(connection, events, body)
+        delay = 0.0 if evaluation.at_once else retry_delay(wait_seconds, attempt - 1, self._backoff_seconds)
         due = time.monotonic() + delay
-        result.settled += judgement.settled
-        result.again = [Batch(part, attempt, due, judgement.problem) for part in judgement.again]
-        result.problem = judgement.problem
-        if status == _TOO_LARGE and judgement.again and not judgement.settled:
+        result.settled += evaluation.settled
+        result.again = [Batch(part, attempt, due, evaluation.problem) for part in evaluation.again]
+        result.problem = evaluation.problem
+        if status == _TOO_LARGE and evaluation.again and not evaluation.settled:
             result.too_many_bytes = len(body)
-        if not judgement.again:
-            self._logged.clear()  # The next trouble is logged again.
+        if not evaluation.again:
+            self._logged.clear()  # The next problem is logged again.
 
     def _request(
         self, connection: Connection, events: list[Event], body: bytes
-    ) -> tuple[Judgement, float, int]:
+    ) -> tuple[Evaluation, float, int]:
         """Return the evaluation, the requested seconds of wait, and the status (0: no answer)."""
         try:
             answer = self._post(connection, body)
-            judgement = judge(events, answer)
+            evaluation = evaluate(events, answer)
         except UnsentError as error:
             return unsent(events, self._no_answer(error)), 0.0, 0
         except (OSError, http.client.HTTPException, ValueError) as error:
-            return Judgement(again=[events], problem=self._no_answer(error)), 0.0, 0
-        except Exception as error:  # noqa: BLE001 - a thread that ends loses all that waits
-            return Judgement(again=[events], problem=self._no_answer(error)), 0.0, 0
-        if judgement.again and not judgement.at_once:
-            self._log_once(answer.status, str(judgement.problem.get("detail")), answer)
-        return judgement, retry_after(answer.headers, time.time()), answer.status
+            return Evaluation(again=[events], problem=self._no_answer(error)), 0.0, 0
+        except Exception as error:  # noqa: BLE001 - an ended thread would lose all waiting events
+            return Evaluation(again=[events], problem=self._no_answer(error)), 0.0, 0
+        if evaluation.again and not evaluation.at_once:
+            self._log_once(answer.status, str(evaluation.problem.get("detail")), answer)
+        return evaluation, retry_after(answer.headers, time.time()), answer.status
 
     def _post(self, connection: Connection, body: bytes) -> Answer:
         headers = self._headers

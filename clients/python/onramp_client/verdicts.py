@@ -11,12 +11,12 @@ from typing import Any, Final
 
 from .events import ACCEPTED, REJECTED, Event, Verdict
 
-#: Statuses of a request as a whole: the same bytes would be rejected again.  404 and 405 are about
-#: its address, 401 and 403 about its key: those are fixed elsewhere.
+#: Statuses of a whole request whose bytes would be rejected again. 404 and 405 are about
+#: the address, 401 and 403 about the key: both are fixed elsewhere.
 _FINAL: Final = frozenset({400, 413, 415, 422, 431})
-#: Statuses of one event among others.
+#: Statuses of one event in a batch.
 _FIXED_ELSEWHERE: Final = frozenset({401, 403, 404, 405, 408, 425, 429})
-#: Statuses after which a batch is sent in halves: something on the way wants less at once.
+#: Statuses after which a batch is sent in halves: the gateway or a proxy accepts less at once.
 _HALVED: Final = frozenset({408, 413})
 _ACCEPTED: Final = 202
 _TOO_LARGE: Final = 413
@@ -36,20 +36,20 @@ class Answer:
 
 
 @dataclass(slots=True)
-class Judgement:
-    """What becomes of a batch's events."""
+class Evaluation:
+    """The evaluation of an answer for a batch's events."""
 
     settled: list[Verdict] = field(default_factory=list)
-    #: Parts that are sent again, each by itself.
+    #: Parts that are sent again, each separately.
     again: list[list[Event]] = field(default_factory=list)
-    #: Waiting would change nothing: the parts are sent at once.
+    #: Whether the parts are sent without waiting.
     at_once: bool = False
-    #: The gateway's document or a problem of our own, for a log; without any value of the events.
+    #: The gateway's document or the client's own problem, for a log; without any value of the events.
     problem: dict[str, Any] = field(default_factory=dict)
 
 
-def judge(events: list[Event], answer: Answer) -> Judgement:
-    """Return what `answer` means for `events`."""
+def evaluate(events: list[Event], answer: Answer) -> Evaluation:
+    """Return the evaluation of `answer` for `events`."""
     document = _document(answer)
     results = document.get("results")
     if isinstance(results, list) and len(results) == len(events):
@@ -57,27 +57,27 @@ def judge(events: list[Event], answer: Answer) -> Judgement:
     if _is_final(answer, document) or answer.status == _TOO_LARGE:
         return _rejected(events, document or _foreign(answer))
     parts = _halves(events) if answer.status in _HALVED else [events]
-    return Judgement(again=parts, problem=document or _foreign(answer))
+    return Evaluation(again=parts, problem=document or _foreign(answer))
 
 
-def unsent(events: list[Event], problem: dict[str, Any]) -> Judgement:
+def unsent(events: list[Event], problem: dict[str, Any]) -> Evaluation:
     """Return the halves of a batch whose connection broke while the body was sent: a smaller one may pass."""
-    return Judgement(again=_halves(events), problem=problem)
+    return Evaluation(again=_halves(events), problem=problem)
 
 
-def _each(events: list[Event], results: list[Any], document: dict[str, Any]) -> Judgement:
-    judgement = Judgement(problem=document)
+def _each(events: list[Event], results: list[Any], document: dict[str, Any]) -> Evaluation:
+    evaluation = Evaluation(problem=document)
     again = []
     for event, result in zip(events, results, strict=True):
         verdict = _verdict(event, result)
         if verdict is None:
             again.append(event)
         else:
-            judgement.settled.append(verdict)
+            evaluation.settled.append(verdict)
     if again:
-        judgement.again = [again]
-        judgement.problem = _first_problem(results) or document
-    return judgement
+        evaluation.again = [again]
+        evaluation.problem = _first_problem(results) or document
+    return evaluation
 
 
 def _verdict(event: Event, result: Any) -> Verdict | None:
@@ -91,11 +91,11 @@ def _verdict(event: Event, result: Any) -> Verdict | None:
     return (event, REJECTED, error) if isinstance(error, dict) and _is_problem(error) else None
 
 
-def _rejected(events: list[Event], problem: dict[str, Any]) -> Judgement:
+def _rejected(events: list[Event], problem: dict[str, Any]) -> Evaluation:
     """Settle an event that was rejected alone; split a rejected batch, of which one event may be at fault."""
     if len(events) == 1:
-        return Judgement(settled=[(events[0], REJECTED, problem)], problem=problem)
-    return Judgement(again=_halves(events), at_once=True, problem=problem)
+        return Evaluation(settled=[(events[0], REJECTED, problem)], problem=problem)
+    return Evaluation(again=_halves(events), at_once=True, problem=problem)
 
 
 def _halves(events: list[Event]) -> list[list[Event]]:
@@ -125,7 +125,7 @@ def _document(answer: Answer) -> dict[str, Any]:
 def _foreign(answer: Answer) -> dict[str, Any]:
     """Return a problem for an answer that is not from the gateway, without its text, which may be a page."""
     kind = answer.headers.get("content-type", "nothing")[:100]
-    return {"status": answer.status, "detail": f"no answer of the gateway's: {answer.status} with {kind}"}
+    return {"status": answer.status, "detail": f"not an answer of the gateway: {answer.status} with {kind}"}
 
 
 def _first_problem(results: list[Any]) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from shared.settings import KafkaSettings, RegistrySettings
 
 def main() -> None:
     """Run the agent until SIGTERM or SIGINT."""
-    # uvicorn stops gracefully and then raises the signal again: that is a success, not a crash.
+    # uvicorn stops gracefully and then raises the signal again: this is a success, not a crash.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:
         settings, kafka = read_settings(AgentSettings), read_settings(KafkaSettings)
@@ -27,7 +27,7 @@ def main() -> None:
         sys.exit(f"The agent does not start:\n{e}")
     if not databases:
         sys.exit(
-            "The agent does not start: no database is known that sources are published to. Name the writer's "
+            "The agent does not start: no database is configured. Name the writer's "
             "default one in ONRAMP_WRITER_DSN (docs/settings.md)."
         )
     set_up("agent", settings.log_level)
@@ -46,7 +46,7 @@ def main() -> None:
             proxy_headers=False,
             timeout_graceful_shutdown=5,
         )
-    finally:  # the signal ends this program amid uvicorn
+    finally:  # the signal ends this program while uvicorn runs
         registry.close()
 
 

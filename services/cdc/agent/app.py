@@ -12,10 +12,10 @@ from services.cdc.agent.connector import Rendering, TopicSettings
 from services.cdc.agent.kafka_topics import ChangeTopics
 from services.cdc.agent.metrics import AgentMetrics
 from services.cdc.agent.pages import pages
-from services.cdc.agent.reconcile import Reach, SourceLook
+from services.cdc.agent.reconcile import Reach, SourceReconciler
 from services.cdc.agent.settings import AgentSettings
 from services.cdc.agent.source_sql import SourceDatabase
-from services.cdc.agent.source_state_sql import KeptDatabase
+from services.cdc.agent.source_state_sql import StateStore
 from services.cdc.agent.watch import Watch
 from shared.postgres.source_dsns import SourceDsns
 from shared.registry import Registry
@@ -39,19 +39,21 @@ def create(
     rendering = Rendering(brokers=kafka.brokers, topics=topic_settings, secrets=settings.dsn_folder)
     default = next(iter(databases))
 
-    def look_at(name: str, source: Source, dsn: str) -> SourceLook:
+    def make_reconciler(name: str, source: Source, dsn: str) -> SourceReconciler:
         reach = Reach(
             database=SourceDatabase(name, source, dsn),
-            kept=KeptDatabase(name, source.dsn_env, databases[source.database or default]),
+            store=StateStore(name, source.dsn_env, databases[source.database or default]),
             connect=ConnectApi(settings.connect_url),
             topics=topics,
             rendering=rendering,
         )
-        return SourceLook(name, source, reach)
+        return SourceReconciler(name, source, reach)
 
     metrics = AgentMetrics()
     dsns = SourceDsns(settings.dsn_folder)
-    watch = Watch(registry, databases, look_at, metrics, poll_seconds=settings.poll_seconds, dsns=dsns)
+    watch = Watch(
+        registry, databases, make_reconciler, metrics, poll_seconds=settings.poll_seconds, dsns=dsns
+    )
     application = pages(watch, metrics.registry)
     application.router.lifespan_context = _watching(watch)
     return application

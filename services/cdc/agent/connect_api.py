@@ -13,13 +13,13 @@ from typing import Any, Final
 from services.cdc.health.gap import Position
 
 _SECONDS: Final = 15.0
-#: A row's value in Java's words for one that it cannot read: it is not for logs.
+#: The value of a row in a Java error message: the logs must not have it.
 _VALUE: Final = re.compile(r'((?:[Ii]nput|[Vv]alue|[Ss]tring|[Ss]yntax)[^:"]*:? ?)".*"')
 _MAX_REASON: Final = 300
-#: What a connector's offset says amid its first snapshot; and amid one that was asked for, or behind one of
-#: those that was cut off.
+#: The snapshot field of a connector's offset during its first snapshot, and during a requested one or after
+#: its abort.
 FIRST_SNAPSHOT: Final = "INITIAL"
-ASKED_FOR: Final = "BLOCKING"
+ON_DEMAND: Final = "BLOCKING"
 
 
 class ConnectError(Exception):
@@ -164,7 +164,7 @@ def _refusal(method: str, path: str, error: urllib.error.HTTPError) -> str:
     try:
         said = json.loads(error.read()).get("message", "")
     except (ValueError, OSError):
-        said = "it says no more, as while it starts"
+        said = "no reason given; it may be starting"
     return f"Kafka Connect answers {error.code} to {method} {path}: {said[:_MAX_REASON]}"
 
 

@@ -6,31 +6,33 @@ from pathlib import Path
 from typing import Final
 
 from services.cdc.agent import names
-from services.cdc.agent.source_state import Seen, Table
+from services.cdc.agent.source_state import SourceState, Table
 from shared import wire
 from shared.kafka_security import Brokers
 from shared.postgres.connect import USUAL, session
 from shared.registry.sources import PASSWORD_SUFFIX, Source
 
-#: Rows of an event's topic may have as much (shared/topics.py), and what Debezium says of them.
+#: The limit of an event's topic (shared/topics.py) also holds for a row with Debezium's metadata.
 MAX_BYTES: Final = 16 << 20
 _REQUEST_BYTES: Final = 256 << 10
-#: Of each row that waits to be sent Kafka Connect keeps objects five times its size: with the default of
-#: 32 MB a snapshot filled its heap, and it did little but collect garbage. One row must fit.
+#: Kafka Connect's objects for a queued row take five times its size. With the default of 32 MB a snapshot
+#: filled the heap, and the worker mostly collected garbage. One row must fit.
 _BUFFER_BYTES: Final = MAX_BYTES + (1 << 20)
-#: Rows that are read and not yet with the producer, for the same reason: half of the default.
+#: The bytes of rows that are read and not yet given to the producer: half of the default, for the same
+#: reason.
 _QUEUED: Final = 4096
-#: Of large rows that many would not fit: half of what may be read ahead of the producer's buffer.
+#: The bytes of large rows that the producer may buffer: half of those that may be read ahead.
 _QUEUED_BYTES: Final = MAX_BYTES
-#: The driver has as many rows at once, whatever their size: the default of 10,240, of a megabyte each, ended
-#: the worker.
+#: The driver fetches this number of rows at once, whatever their size. The default of 10,240 rows of a
+#: megabyte each exhausted the worker's memory.
 _FETCHED_ROWS: Final = 32
 _PLAIN: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")
 _ANY: Final = {"*": ".*", "?": "."}
 _HEARTBEAT_MS: Final = 1000
-#: A snapshot that lacks rows which a policy hides fails.  A session that waits is ended by nobody.
+#: With row_security off, a snapshot fails instead of missing rows that a policy hides.  An idle session is
+#: not ended by the server.
 _SESSION: Final = session((*USUAL, "row_security=off", "idle_session_timeout=0"))
-#: libpq's names of what Debezium's driver takes, by its own.
+#: The names of libpq's parameters by those of Debezium's driver.
 _TLS: Final = {
     "sslmode": "database.sslmode",
     "sslrootcert": "database.sslrootcert",
@@ -65,21 +67,23 @@ class Rendering:
 
     brokers: Brokers
     topics: TopicSettings
-    #: The folder of files with passwords; None: they are in Kafka Connect's environment.
+    #: The folder of password files; None when passwords are in Kafka Connect's environment.
     secrets: Path | None = None
 
-    def config(self, name: str, source: Source, dsn: Mapping[str, str], seen: Seen) -> dict[str, str]:
+    def config(
+        self, name: str, source: Source, dsn: Mapping[str, str], source_state: SourceState
+    ) -> dict[str, str]:
         """Return a connector's configuration; `dsn` has the source's libpq parameters by name."""
         return {
             **_reach(name, dsn),
             "database.password": self._password(source),
-            **_capture(name, source, seen),
+            **_capture(name, source, source_state),
             **_write(name),
             **{f"topic.creation.default.{key}": value for key, value in self.topics.config.items()},
             "topic.creation.default.replication.factor": str(self.topics.replication),
-            # Order is the topic's offset.
+            # The order of changes is that of the topic's offsets.
             "topic.creation.default.partitions": "1",
-            # The only client of the connector's own: all others are the worker's.
+            # The connector's only client of its own: all others are the worker's.
             "signal.kafka.bootstrap.servers": self.brokers.bootstrap,
             **{f"signal.consumer.{key}": value for key, value in self.brokers.security.connect().items()},
         }
@@ -103,7 +107,7 @@ def _reach(name: str, dsn: Mapping[str, str]) -> dict[str, str]:
         "plugin.name": "pgoutput",
         "slot.name": names.slot(name),
         "publication.name": names.publication(name),
-        # FOR ALL TABLES, its default, would make a warehouse that is a source too feed itself.
+        # FOR ALL TABLES, the default, would let a warehouse that is also a source capture its own tables.
         "publication.autocreate.mode": "disabled",
         "retriable.restart.connector.wait.ms": "1000",
         "slot.retry.delay.ms": "1000",
@@ -114,37 +118,38 @@ def _reach(name: str, dsn: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def _capture(name: str, source: Source, seen: Seen) -> dict[str, str]:
+def _capture(name: str, source: Source, source_state: SourceState) -> dict[str, str]:
     return {
         "snapshot.mode": "initial",
         "snapshot.fetch.size": str(_FETCHED_ROWS),
         "schema.include.list": ",".join(map(literal, source.schemas)),
-        **_listed("table.exclude.list", _excluded(source, seen)),
-        # A snapshot carries them, the stream does not.
-        **_listed("column.exclude.list", _generated(seen.tables)),
+        **_listed("table.exclude.list", _excluded(source, source_state)),
+        # A snapshot includes generated columns, the stream does not.
+        **_listed("column.exclude.list", _generated(source_state.tables)),
         # TRUNCATE is skipped by default.
         "skipped.operations": "none",
         "tombstones.on.delete": "false",
-        # The identity of a change, and how many a transaction has.
+        # The identity of a change, and the number of changes in a transaction.
         "provide.transaction.metadata": "true",
         "decimal.handling.mode": "string",
         "time.precision.mode": "adaptive_time_microseconds",
         "binary.handling.mode": "hex",
-        # As a number a month would be thirty days and a half.
+        # As a number, a month would be 30.5 days.
         "interval.handling.mode": "string",
         "include.unknown.datatypes": "true",
-        # Heartbeats alone free no WAL that other databases of the server write; a message in ours does.
+        # A heartbeat alone frees no WAL that other databases of the server write; a message in this database
+        # does.
         "heartbeat.interval.ms": str(_HEARTBEAT_MS),
         "heartbeat.action.query": "SELECT pg_logical_emit_message(false, 'onramp', '')",
         "read.only": "true",
         "signal.enabled.channels": "kafka",
         "signal.kafka.topic": names.signal_topic(name),
-        # Of its own: sources that shared one would take each other's signals.
+        # Each source has its own topic: sources that shared one would receive each other's signals.
         "signal.kafka.groupId": f"onramp.signals.{name}",
-        # A poll waits for nothing, and a secured consumer that begins makes one step at each: some twenty.
+        # A poll returns at once, and a secured consumer needs about twenty polls to start.
         "signal.poll.interval.ms": "200",
-        # It commits at its end alone: after a crash all tables that ever were asked for would be read again.
-        # Who asks looks whether it was done.
+        # The signal consumer commits only when it ends: after a crash it would re-snapshot every table that
+        # was ever requested. The agent checks whether a request was fulfilled.
         "signal.consumer.enable.auto.commit": "true",
         "signal.consumer.auto.commit.interval.ms": "500",
     }
@@ -154,28 +159,28 @@ def _write(name: str) -> dict[str, str]:
     return {
         "topic.prefix": names.topic_prefix(name),
         "topic.delimiter": names.DELIMITER,
-        # The whole envelope: what unwraps it (ExtractNewRecordState) drops TRUNCATE.
+        # The whole envelope is sent: ExtractNewRecordState, which unwraps it, drops TRUNCATE.
         "transforms": "context",
         "transforms.context.type": "org.apache.kafka.connect.transforms.InsertHeader",
         "transforms.context.header": wire.HEADER_CONTEXT,
         "transforms.context.value.literal": wire.CONTEXT_BYTES.decode(),
-        # A worker's own would write a column's default wherever a row has NULL in it.
+        # The worker's own converter would write a column's default wherever a row has NULL.
         "value.converter": "org.apache.kafka.connect.json.JsonConverter",
         "value.converter.schemas.enable": "false",
         "value.converter.replace.null.with.default": "false",
         "producer.override.max.request.size": str(MAX_BYTES),
         "producer.override.linger.ms": "0",
-        # One request is on its way at a time, so that order holds: it must not be the default's 14 rows.
+        # One request is in flight at a time, which keeps the order; the default would send 14 rows in each.
         "producer.override.batch.size": str(_REQUEST_BYTES),
         "producer.override.buffer.memory": str(_BUFFER_BYTES),
     }
 
 
-def _excluded(source: Source, seen: Seen) -> Iterator[str]:
+def _excluded(source: Source, source_state: SourceState) -> Iterator[str]:
     yield from map(_pattern, source.exclude)
-    yield from (literal(name) for name in sorted(seen.left_out))
-    # They are read under their root; a snapshot would read them under their own name as well.
-    yield from (literal(t.full_name) for t in seen.tables if t.is_partition)
+    yield from (literal(name) for name in sorted(source_state.left_out))
+    # Partitions are captured under their root; a snapshot would also read them under their own name.
+    yield from (literal(t.full_name) for t in source_state.tables if t.is_partition)
 
 
 def _generated(tables: Iterable[Table]) -> Iterator[str]:
@@ -185,7 +190,7 @@ def _generated(tables: Iterable[Table]) -> Iterator[str]:
 
 
 def _listed(setting: str, patterns: Iterable[str]) -> dict[str, str]:
-    # By itself Debezium takes names that differ by case for the same.
+    # By default Debezium treats names that differ by case as the same.
     listed = ",".join(f"(?-i:{pattern})" for pattern in patterns)
     return {setting: listed} if listed else {}
 

@@ -27,11 +27,11 @@ log = logging.getLogger(__name__)
 
 _SECONDS: Final = 20.0
 _REQUEST_MS: Final = 5_000
-#: What is left of messages then is read at the next look.
+#: The next poll reads the messages that remain after this time.
 _MAX_READING_SECONDS: Final = 5.0
-#: Where Kafka says that a setting is from: somebody set it on the topic.
+#: Kafka's code for the origin of a setting: it was set on the topic.
 _OF_TOPIC: Final = 1
-_POLICED: Final = ("cleanup.policy", "retention.ms", "retention.bytes")
+_ENFORCED: Final = ("cleanup.policy", "retention.ms", "retention.bytes")
 
 T = TypeVar("T")
 
@@ -47,9 +47,9 @@ class ChangeTopics:
         self._brokers = brokers
         self._settings = settings
 
-    def police(self, source: str) -> list[str]:
-        """Set what would lose changes, and return why what cannot be set is wrong, and how to fix it."""
-        return _run(self._police(source))
+    def enforce_settings(self, source: str) -> list[str]:
+        """Correct settings that would lose changes; return why others are wrong, with a remedy."""
+        return _run(self._enforce_settings(source))
 
     def ends(self, source: str, tables: Iterable[tuple[str, str]]) -> dict[tuple[str, str], End]:
         """Return the end of each table's topic."""
@@ -78,7 +78,7 @@ class ChangeTopics:
         """
         _run(self._read_again(source, conditions))
 
-    async def _police(self, source: str) -> list[str]:
+    async def _enforce_settings(self, source: str) -> list[str]:
         async with self._admin() as admin:
             prefix = f"{names.topic_prefix(source)}{names.DELIMITER}"
             topics = {t["topic"]: len(t["partitions"]) for t in await admin.describe_topics()}
@@ -97,7 +97,7 @@ class ChangeTopics:
         """Correct the retention of topics, and yield a reason for each that cannot be read or corrected."""
         if not topics:
             return
-        wanted = {key: self._settings.config[key] for key in _POLICED}
+        wanted = {key: self._settings.config[key] for key in _ENFORCED}
         asked = [ConfigResource(ConfigResourceType.TOPIC, name) for name in topics]
         for answer in await admin.describe_configs(asked):
             for code, _, _, name, entries in answer.resources:
@@ -105,7 +105,9 @@ class ChangeTopics:
                     yield _refused(name, "cannot be read", code, "DESCRIBE_CONFIGS", wanted)
                 elif not _keeps({entry[0]: entry[1] for entry in entries}, wanted):
                     own = {entry[0]: entry[1] for entry in entries if entry[3] == _OF_TOPIC}
-                    log.warning("a topic of changes gets settings", extra={"topic": name, **wanted})
+                    log.warning(
+                        "correcting the settings of a topic of changes", extra={"topic": name, **wanted}
+                    )
                     resource = ConfigResource(ConfigResourceType.TOPIC, name, configs=own | wanted)
                     for done in await admin.alter_configs([resource]):
                         for refused, *_ in done.resources:
@@ -118,7 +120,7 @@ class ChangeTopics:
             asked = [TopicPartition(topic, 0) for topic in set(topics) if topic in there]
             if not asked:
                 return {}
-            # Of what it does not read it learns one at a time who leads it: too slow for many tables.
+            # A consumer finds the leaders of unassigned partitions one at a time: too slow for many tables.
             consumer.assign(asked)
             ends = await consumer.end_offsets(asked)
             return {partition.topic: int(end) for partition, end in ends.items()}
@@ -130,7 +132,7 @@ class ChangeTopics:
             ends = await self._ends(asked)
             ids = await admin.topic_ids()
         if any(before.get(topic) != ids.get(topic) for topic in asked):
-            raise TopicsError("a topic of changes was made or deleted just now: it is looked at again")
+            raise TopicsError("a topic of changes was created or deleted just now; retrying at the next poll")
         return {topic: End(end, ids[topic]) for topic, end in ends.items()}
 
     async def _messages(self, partition: TopicPartition, start: int) -> tuple[list[bytes], int]:
@@ -164,7 +166,9 @@ class ChangeTopics:
             new = NewTopic(names.signal_topic(source), 1, self._settings.replication)
             for _, code, message in (await admin.create_topics([new])).topic_errors:
                 if code not in (0, TopicAlreadyExistsError.errno):
-                    raise TopicsError(f"the topic {names.signal_topic(source)} could not be made: {message}")
+                    raise TopicsError(
+                        f"the topic {names.signal_topic(source)} could not be created: {message}"
+                    )
 
     async def _read_again(self, source: str, conditions: Mapping[str, Mapping[str, str] | None]) -> None:
         producer = AIOKafkaProducer(**self._brokers.aiokafka(), request_timeout_ms=_REQUEST_MS, acks="all")
@@ -205,8 +209,8 @@ def _keeps(is_: dict[str, Any], wanted: dict[str, str]) -> bool:
 def _refused(topic: str, what: str, code: int, right: str, wanted: dict[str, str]) -> str:
     settings = ", ".join(f"{key}={value}" for key, value in wanted.items())
     return (
-        f"what the topic {topic} keeps {what} ({for_code(code).__name__}), and changes that it drops before "
-        f"they are read are lost: let the agent's user {right}, or have {settings} set there"
+        f"the retention of the topic {topic} {what} ({for_code(code).__name__}), and changes that it "
+        f"drops before they are read are lost: let the agent's user {right}, or have {settings} set there"
     )
 
 
@@ -218,4 +222,4 @@ def _run(work: Coroutine[Any, Any, T]) -> T:
     try:
         return asyncio.run(timed())
     except (KafkaError, OSError, TimeoutError) as error:
-        raise TopicsError(f"Kafka cannot be asked: {type(error).__name__}") from None
+        raise TopicsError(f"Kafka request failed: {type(error).__name__}") from None

@@ -12,66 +12,66 @@ class AgentMetrics:
         self.registry = CollectorRegistry()
         self.state = Gauge(
             "onramp_source_state",
-            "1 for the state that a source is in: flowing, starting, unreachable, unprepared, failed, "
-            "taken, standby, out_of_sync.",
+            "1 for the state that a source is in: streaming, starting, unreachable, setup_required, failed, "
+            "slot_in_use, standby, out_of_sync.",
             ["source", "state"],
             registry=self.registry,
         )
         self.slot_active = Gauge(
             "onramp_source_slot_active",
-            "Whether somebody reads the source's replication slot: Kafka Connect says RUNNING while the "
-            "source is away.",
+            "1 while a session reads the source's replication slot; Kafka Connect reports RUNNING for an "
+            "unreachable source.",
             ["source"],
             registry=self.registry,
         )
         self.slot_lost = Gauge(
             "onramp_source_slot_lost",
-            "Whether the server has removed WAL that the slot needed.",
+            "1 when the server has removed WAL that the slot needed.",
             ["source"],
             registry=self.registry,
         )
         self.retained = Gauge(
             "onramp_source_retained_wal_bytes",
-            "WAL that the source keeps for its slot.",
+            "Bytes of WAL that the source retains for its slot.",
             ["source"],
             registry=self.registry,
         )
         self.alarm = Gauge(
             "onramp_source_wal_alarm_bytes",
-            "The source's wal_alarm, to compare with the WAL that is kept.",
+            "Bytes of retained WAL from which the source's wal_alarm applies.",
             ["source"],
             registry=self.registry,
         )
         self.heartbeat_age = Gauge(
             "onramp_source_heartbeat_age_seconds",
-            "Seconds since Kafka last had more of the source; heartbeats come each second. "
-            "Absent amid a first snapshot.",
+            "Seconds since Kafka last received an event of the source; heartbeats come each second. "
+            "Absent during a first snapshot.",
             ["source"],
             registry=self.registry,
         )
         self.left_out = Gauge(
             "onramp_source_tables_excluded",
-            "Tables that would fail the source and stay out: columns that differ by case, topics that "
-            "collide.",
+            "Tables excluded because they would fail the source: columns that differ by case, topics "
+            "that collide.",
             ["source"],
             registry=self.registry,
         )
 
-        self.held = Gauge(
+        self.suspended = Gauge(
             "onramp_source_tables_suspended",
-            "Tables that the merger has suspended; onramp.table_settings.reason says why.",
+            "Tables that the merger has suspended; onramp.table_settings.reason has the cause.",
             ["source"],
             registry=self.registry,
         )
         self.unmerged = Gauge(
             "onramp_source_unmerged_seconds",
-            "For how long changes that have landed wait for the modeler, of tables that it does not hold.",
+            "Seconds for which landed changes have waited for the merger, of tables that are not suspended.",
             ["source"],
             registry=self.registry,
         )
         self.looked_at = Gauge(
             "onramp_source_polled_timestamp_seconds",
-            "When the agent last looked at the source (Unix seconds).",
+            "Time of the agent's last poll of the source, in Unix seconds.",
             ["source"],
             registry=self.registry,
         )
@@ -82,24 +82,24 @@ class AgentMetrics:
             self.state.labels(source, state).set(state is shown.state)
         self.alarm.labels(source).set(alarm_bytes)
         self.looked_at.labels(source).set_to_current_time()
-        self.held.labels(source).set(shown.held)
+        self.suspended.labels(source).set(shown.suspended)
         self.unmerged.labels(source).set(shown.unmerged_s)
         if shown.heartbeat_age_s is None:
             self.heartbeat_age.remove_by_labels({"source": source})
         else:
             self.heartbeat_age.labels(source).set(shown.heartbeat_age_s)
-        if shown.seen is None:
+        if shown.source_state is None:
             self.slot_active.labels(source).set(0)
             return
-        slot = shown.seen.slot
+        slot = shown.source_state.slot
         self.slot_active.labels(source).set(bool(slot and slot.active))
         self.slot_lost.labels(source).set(bool(slot and slot.is_lost))
         self.retained.labels(source).set(slot.retained_bytes if slot else 0)
-        self.left_out.labels(source).set(len(shown.seen.left_out))
+        self.left_out.labels(source).set(len(shown.source_state.left_out))
 
     def forget(self, source: str) -> None:
         """Remove the metrics of a source."""
         for gauge in (self.slot_active, self.slot_lost, self.retained, self.alarm, self.heartbeat_age):
             gauge.remove_by_labels({"source": source})
-        for gauge in (self.left_out, self.state, self.held, self.unmerged, self.looked_at):
+        for gauge in (self.left_out, self.state, self.suspended, self.unmerged, self.looked_at):
             gauge.remove_by_labels({"source": source})

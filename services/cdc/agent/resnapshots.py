@@ -7,14 +7,14 @@ from typing import Any, Final
 from uuid import uuid4
 
 from services.cdc.agent import names
-from services.cdc.agent.connect_api import ASKED_FOR, ConnectApi, offset_lsn, snapshot_of
+from services.cdc.agent.connect_api import ON_DEMAND, ConnectApi, offset_lsn, snapshot_of
 from services.cdc.agent.kafka_topics import ChangeTopics
 from services.cdc.agent.source_sql import SourceError
-from services.cdc.agent.source_state import Kept, Reread, Seen, Table
-from services.cdc.agent.source_state_sql import KeptDatabase
+from services.cdc.agent.source_state import Resnapshot, SourceState, StoredState, Table
+from services.cdc.agent.source_state_sql import StateStore
 from services.cdc.change_detection import snapshot_marker
-from services.cdc.change_detection.resnapshots_sql import Asked
-from services.cdc.change_detection.snapshot_timeouts import Overdue
+from services.cdc.change_detection.resnapshots_sql import RequestedSnapshot
+from services.cdc.change_detection.snapshot_timeouts import SnapshotTimeouts
 from services.cdc.change_detection.table_fingerprint import RowsStamp, why_again
 from services.cdc.health.slot import Slot, lsn_number
 
@@ -23,120 +23,125 @@ log = logging.getLogger(__name__)
 _ONCE: Final = " once transactions have ended that were open then"
 
 
-class Rereads:
-    """Has a source's tables read again, and asks again when whoever should do it has ended meanwhile.
+class Resnapshots:
+    """Requests re-snapshots of a source's tables, and requests them again when their reader has ended.
 
-    Kafka Connect takes a signal once; a worker or task that ends amid the snapshot does not go on with it.
+    Kafka Connect reads a signal once; a worker or task that ends during the snapshot does not resume it.
     """
 
     def __init__(
         self,
         name: str,
         *,
-        kept: KeptDatabase,
+        store: StateStore,
         connect: ConnectApi,
         topics: ChangeTopics,
         has_rows: Callable[[int], bool],
     ) -> None:
         self._name = name
-        self._kept = kept
+        self._store = store
         self._connect = connect
         self._topics = topics
         self._has_rows = has_rows
-        #: By table and where its snapshot began: up to where landing was searched for the end of it.
+        #: The offset up to which landing was searched for the end, by table and start of its snapshot.
         self._searched: dict[tuple[str, int], int] = {}
-        #: Those whose end has landed.
+        #: Snapshots whose end has landed.
         self._ended: set[tuple[str, int]] = set()
-        #: Those whose table had no rows at the look before.
+        #: Snapshots whose table had no rows at the last poll.
         self._without_rows: set[tuple[str, int]] = set()
-        self._overdue = Overdue()
-        #: Up to where messages of snapshots were read.
+        self._timeouts = SnapshotTimeouts()
+        #: The offset up to which the snapshots' messages were read.
         self._heard: int | None = None
-        #: The slot's reader, and how far the connector was when it was seen first.
+        #: The slot's reader, and the connector's LSN when that reader was first observed.
         self._moved_from: tuple[str | None, int] | None = None
-        #: Who read the slot when Kafka Connect was asked whether the first snapshot is over.
-        self._asked_offsets: str | None = None
-        #: What is shown of tables that are read again.
+        #: The slot's reader when Kafka Connect was last queried for the end of the first snapshot.
+        self._checked_reader: str | None = None
+        #: The reasons shown for tables that are re-snapshotted.
         self.reasons: list[str] = []
-        #: Who read the slot when the connector was configured: it ends, and does not know of all tables.
+        #: The slot's reader when the connector was configured: that task ends, and does not know all tables.
         self._replaced: str | None = None
 
     def note_configured(self, slot: Slot | None) -> None:
-        """Note that the connector was configured: another one reads the slot soon."""
+        """Note that the connector was configured: a new task reads the slot soon."""
         self._replaced = slot.reader if slot is not None and slot.active else None
 
     def has_forgotten(self, slot: Slot | None, *, streams: bool) -> bool:
-        """Whether Kafka Connect does not know that the first snapshot is over (`streams`), and takes another.
+        """Return whether Kafka Connect has lost the end of the first snapshot (`streams`) and takes it again.
 
-        Kafka Connect is asked once for each reader of the slot, and at each look
-        while nobody reads the slot: the next reader's snapshot can be over before the next look.  Raises
-        `ConnectError`, `KeptError`, `TopicsError`.
+        Kafka Connect is queried once for each reader of the slot, and at each poll while the slot has
+        no reader: the next reader's snapshot can be over before the next poll.  Raises
+        `ConnectError`, `StateStoreError`, `TopicsError`.
         """
         reader = slot.reader if slot is not None and slot.active else None
-        if streams and reader is not None and reader == self._asked_offsets:
+        if streams and reader is not None and reader == self._checked_reader:
             return False
-        self._asked_offsets = reader
-        # Two readings must agree that they are forgotten: all tables are re-snapshotted for it.
-        is_over = any(snapshot_of(self._offsets()) in (None, ASKED_FOR) for _ in range(1 + streams))
+        self._checked_reader = reader
+        # Two readings must agree that offsets are missing, because all tables are re-snapshotted for it.
+        is_over = any(snapshot_of(self._offsets()) in (None, ON_DEMAND) for _ in range(1 + streams))
         if is_over != streams:
             # All rows of the snapshot are on the topics: Kafka Connect's offset is behind them.
-            ends = self._topics.ends(self._name, self._kept.history()) if is_over else {}
-            self._kept.keep_streams(streams=is_over, ends=ends)
+            ends = self._topics.ends(self._name, self._store.history()) if is_over else {}
+            self._store.save_streams(streams=is_over, ends=ends)
         return streams and not is_over
 
-    def leave(self, seen: Seen, kept: Kept) -> None:
-        """Keep that tables are captured no more, before it is so: those that come back are new then.
+    def leave(self, source_state: SourceState, stored_state: StoredState) -> None:
+        """Store that tables are no longer captured, before the connector omits them: on return they are new.
 
-        Raises `KeptError`.
+        Raises `StateStoreError`.
         """
-        captured = seen.captured
-        still = {name: stamp for name, stamp in (kept.tables or {}).items() if name in captured}
-        if still != (kept.tables or {}):
-            self._kept.keep_tables(still, kept.rereads)
+        captured = source_state.captured
+        still = {name: stamp for name, stamp in (stored_state.tables or {}).items() if name in captured}
+        if still != (stored_state.tables or {}):
+            self._store.save_tables(still, stored_state.resnapshots)
 
-    def look(self, seen: Seen, kept: Kept) -> None:
-        """Note which tables must be read again, which have been, and ask for those that must.
+    def reconcile(self, source_state: SourceState, stored_state: StoredState) -> None:
+        """Update the set of tables to re-snapshot, and request those that are due.
 
-        Raises `KeptError`, `ConnectError`, `TopicsError`, `SourceError`.
+        Raises `StateStoreError`, `ConnectError`, `TopicsError`, `SourceError`.
         """
-        captured = seen.captured
-        before = kept.tables or {}
+        captured = source_state.captured
+        before = stored_state.tables or {}
         now = {name: table.rows_stamp.after(before.get(name)) for name, table in captured.items()}
-        if kept.tables is None:
-            self._kept.keep_tables(now, {})  # the first snapshot has them all
+        if stored_state.tables is None:
+            self._store.save_tables(now, {})  # the first snapshot includes all tables
             return
-        self._hear(kept.rereads.values())
+        self._hear(stored_state.resnapshots.values())
         pending = {
             name: left
-            for name, each in kept.rereads.items()
-            if name in captured and (left := self._left(captured[name], each, seen)) is not None
+            for name, each in stored_state.resnapshots.items()
+            if name in captured and (left := self._left(captured[name], each, source_state)) is not None
         }
-        after = lsn_number(seen.tables_lsn)
-        if now != kept.tables:
-            for name, why in self._new(kept, captured, now).items():
-                asked = pending.get(name, Reread())
-                pending[name] = replace(asked, why=why, open=seen.begun, after=after, is_asked=False)
+        after = lsn_number(source_state.tables_lsn)
+        if now != stored_state.tables:
+            for name, why in self._new(stored_state, captured, now).items():
+                asked = pending.get(name, Resnapshot())
+                pending[name] = replace(
+                    asked, why=why, open=source_state.begun, after=after, is_requested=False
+                )
         for name, each in pending.items():
-            if each.open and each.open <= seen.ended:
+            if each.open and each.open <= source_state.ended:
                 pending[name] = replace(each, open=0, after=after)
-        if now != kept.tables or pending != kept.rereads:
-            self._kept.keep_tables(now, pending)
+        if now != stored_state.tables or pending != stored_state.resnapshots:
+            self._store.save_tables(now, pending)
         self.reasons = [
-            f"{name} is read again{_ONCE if each.open else ''}: {each.why}" for name, each in pending.items()
+            f"{name} is re-snapshotted{_ONCE if each.open else ''}: {each.why}"
+            for name, each in pending.items()
         ]
-        if pending and seen.slot is not None and seen.slot.active:
-            self._ask(seen.slot, captured, now, pending)
+        if pending and source_state.slot is not None and source_state.slot.active:
+            self._ask(source_state.slot, captured, now, pending)
 
-    def _new(self, kept: Kept, captured: Mapping[str, Table], now: dict[str, RowsStamp]) -> dict[str, str]:
-        """Return by full name why tables must be read again; who cannot be asked is as before in `now`."""
-        before = kept.tables or {}
+    def _new(
+        self, stored_state: StoredState, captured: Mapping[str, Table], now: dict[str, RowsStamp]
+    ) -> dict[str, str]:
+        """Return reasons to re-snapshot, by table; `now` gets the old entry of an unreadable table."""
+        before = stored_state.tables or {}
         new = {n: t for n, t in captured.items() if n not in before or before[n].oid != t.oid}
         ends = self._topics.ends(self._name, [(t.schema, t.name) for t in new.values()])
         had_rows = {n for n, t in new.items() if ends[t.schema, t.name].offset}
         found: dict[str, str] = {}
         for name in captured:
-            # Of a partition that cannot be asked nobody else says so.
-            ask = self._has_rows if name in new else self._asked_for_rows
+            # No other query reports a partition that cannot be read.
+            ask = self._has_rows if name in new else self._may_hold_rows
             try:
                 why = why_again(before.get(name), now[name], ask, had_rows=name in had_rows)
             except SourceError as error:
@@ -148,47 +153,49 @@ class Rereads:
                 found |= {name: why} if why else {}
         return found
 
-    def _left(self, table: Table, asked: Reread, seen: Seen) -> Reread | None:
-        """Return what is waited for, or is to be asked for; None once the table was read again."""
-        if not asked.is_asked:
+    def _left(self, table: Table, asked: Resnapshot, source_state: SourceState) -> Resnapshot | None:
+        """Return the pending re-snapshot, or None once the table's rows have landed."""
+        if not asked.is_requested:
             return asked
         at, name = (table.full_name, asked.start), (table.schema, table.name)
         if at not in self._ended:
             start = self._searched.get(at, asked.start)
-            has_end, self._searched[at] = self._kept.has_snapshots_end(name, start)
+            has_end, self._searched[at] = self._store.has_snapshots_end(name, start)
             self._ended |= {at} if has_end else set()
-        # What has come tells nothing before it is known what its snapshot has seen.
-        had_rows = self._kept.had_rows(asked.token) if asked.token else True
+        # The end alone is not enough: the marker of the snapshot must have been read too.
+        had_rows = self._store.had_rows(asked.token) if asked.token else True
         if had_rows is not None and at not in self._ended and not self._may_have_rows(table, asked, had_rows):
             return self._emptied(table, asked)
         if had_rows is None or at not in self._ended:
-            return self._unless_overdue(table, asked, seen)
+            return self._unless_timed_out(table, asked, source_state)
         self._forget(at)
         return None
 
-    def _may_have_rows(self, table: Table, asked: Reread, had_rows: bool) -> bool:
-        """Whether a snapshot's rows are to come; a table without any has two looks agree on that."""
+    def _may_have_rows(self, table: Table, asked: Resnapshot, had_rows: bool) -> bool:
+        """Return whether a snapshot will have rows; two polls must agree that a table has none."""
         if asked.token:
             return had_rows
         at = (table.full_name, asked.start)
-        was_empty, is_empty = at in self._without_rows, not self._asked_for_rows(table.oid)
+        was_empty, is_empty = at in self._without_rows, not self._may_hold_rows(table.oid)
         self._without_rows = self._without_rows | {at} if is_empty else self._without_rows - {at}
         return not (was_empty and is_empty)
 
-    def _asked_for_rows(self, oid: int) -> bool:
+    def _may_hold_rows(self, oid: int) -> bool:
         try:
             return self._has_rows(oid)
-        except SourceError:  # locked, or closed to the role: no reason to wait with others
+        except SourceError:  # locked, or closed to the role: other tables do not wait for it
             return True
 
-    def _emptied(self, table: Table, asked: Reread) -> Reread | None:
-        """Have the public table begin empty where it was asked for: what came since is told by changes."""
+    def _emptied(self, table: Table, asked: Resnapshot) -> Resnapshot | None:
+        """Empty the public table from the requested offset on: later changes fill it."""
         extra = {"source": self._name, "table": table.full_name}
         self._forget((table.full_name, asked.start))
         name = (table.schema, table.name)
-        if not self._kept.empty(name, asked.start, asked.token):
-            log.warning("a table is asked for again: what came since is trimmed from landing", extra=extra)
-            return replace(asked, is_asked=False, reader=None)
+        if not self._store.empty(name, asked.start, asked.token):
+            log.warning(
+                "requesting a re-snapshot again: later changes have been trimmed from landing", extra=extra
+            )
+            return replace(asked, is_requested=False, reader=None)
         log.info("a public table is emptied: its source has no rows", extra=extra)
         return None
 
@@ -196,45 +203,46 @@ class Rereads:
         self._searched.pop(at, None)
         self._ended.discard(at)
         self._without_rows.discard(at)
-        self._overdue.is_done(at)
+        self._timeouts.is_done(at)
 
-    def _unless_overdue(self, table: Table, asked: Reread, seen: Seen) -> Reread:
-        """Return what is waited for, or that it is to be asked for again: its snapshot has failed."""
-        if seen.slot is None:
+    def _unless_timed_out(self, table: Table, asked: Resnapshot, source_state: SourceState) -> Resnapshot:
+        """Return the pending re-snapshot, or a new request for it if its snapshot has failed."""
+        if source_state.slot is None:
             return asked
         at, name = (table.full_name, asked.start), (table.schema, table.name)
-        if not self._overdue.is_overdue(
+        if not self._timeouts.has_timed_out(
             at,
-            log_end=lsn_number(seen.tables_lsn),
-            confirmed=seen.slot.confirmed,
+            log_end=lsn_number(source_state.tables_lsn),
+            confirmed=source_state.slot.confirmed,
             landed=self._searched.get(at, asked.start),
             topic_end=lambda: self._topics.ends(self._name, [name])[name].offset,
         ):
             return asked
-        return replace(asked, why=f"its snapshot has failed ({asked.why})", is_asked=False, reader=None)
+        return replace(asked, why=f"its snapshot has failed ({asked.why})", is_requested=False, reader=None)
 
-    def _hear(self, rereads: Iterable[Reread]) -> None:
-        """Keep what snapshots tell that they have seen, while some are asked for."""
-        starts = [each.messages for each in rereads if each.token]
+    def _hear(self, resnapshots: Iterable[Resnapshot]) -> None:
+        """Read and store the snapshots' markers while snapshots with a token are pending."""
+        starts = [each.messages for each in resnapshots if each.token]
         if not starts:
             self._heard = None
             return
         start = min(starts) if self._heard is None else self._heard
         messages, self._heard = self._topics.messages(self._name, start)
         if told := snapshot_marker.told(messages):
-            self._kept.keep_told(told)
+            self._store.save_markers(told)
 
     def _ask(
         self,
         slot: Slot,
         captured: Mapping[str, Table],
         now: Mapping[str, RowsStamp],
-        pending: Mapping[str, Reread],
+        pending: Mapping[str, Resnapshot],
     ) -> None:
-        """Ask for what was not asked for, or of a reader of the slot that has ended since.
+        """Request the snapshots that were not requested, or whose reader has ended.
 
-        Not before all transactions of before have ended, and Kafka has their changes: they would come behind
-        the rows that are read, and would have the last word although they lack what no event says.
+        A request waits until all older transactions have ended and Kafka has their changes. Otherwise
+        these changes would follow the snapshot's rows and overwrite them, without the values that no
+        event has.
         """
         reader = slot.reader
         if reader == self._replaced:
@@ -242,7 +250,7 @@ class Rereads:
         wanted = {
             name: each
             for name, each in pending.items()
-            if not (each.is_asked and each.reader == reader)
+            if not (each.is_requested and each.reader == reader)
             and not each.open
             and each.after <= slot.confirmed
         }
@@ -252,45 +260,48 @@ class Rereads:
         tables = {name: (captured[name].schema, captured[name].name) for name in wanted}
         ends = self._topics.ends(self._name, tables.values())
         for name, each in wanted.items():
-            why = f"whoever read it has ended ({each.why})" if each.is_asked else each.why
+            why = f"its reader has ended ({each.why})" if each.is_requested else each.why
             log.info("re-snapshotting a table", extra={"source": self._name, "table": name, "reason": why})
         tokens = {name: uuid4() for name in wanted if not captured[name].key}
         end = self._topics.messages_end(self._name) if tokens else 0
         asked = dict(pending)
         for name, each in wanted.items():
             token = str(tokens.get(name, ""))
-            # What was asked for before may have rows and no message yet.
+            # An earlier request may have rows and no message yet.
             messages = each.messages if each.token else end
             asked[name] = replace(
                 each,
-                is_asked=True,
+                is_requested=True,
                 reader=reader,
                 start=ends[tables[name]].offset,
                 token=token,
                 messages=messages,
             )
-        # Before anybody is asked: rows of a snapshot of which nobody knows would be those of a first one.
-        self._kept.keep_asked([Asked(*tables[name], asked[name].start, asked[name].token) for name in tokens])
+        # The requests are stored before the signal is sent: rows of an unknown snapshot count as a first
+        # one's.
+        self._store.save_requests(
+            [RequestedSnapshot(*tables[name], asked[name].start, asked[name].token) for name in tokens]
+        )
         signals = {name: captured[name].condition(tokens.get(name)) for name in wanted}
         self._topics.read_again(self._name, signals)
-        self._kept.keep_tables(now, asked)
+        self._store.save_tables(now, asked)
 
     def _takes_signals(self, reader: str | None, *, is_busy: bool) -> bool:
-        """Whether a signal is heeded now, and nobody could take the end of another snapshot for its own.
+        """Return whether the connector reads signals now, and no other snapshot's end can be mistaken.
 
-        `is_busy`: whether this reader of the slot was asked before.
+        `is_busy`: whether this reader of the slot already has a request.
         """
         offsets = self._offsets()
         lsn = offset_lsn(offsets)
         if self._moved_from is None or self._moved_from[0] != reader:
             self._moved_from = reader, lsn
-        # A connector that starts looks for its place in the log, and may then read the slot by another
-        # process: asked by then it would be asked twice.
+        # A starting connector searches for its position in the log, and another process may read the slot
+        # afterwards: it would receive the request twice.
         if not offsets or lsn == self._moved_from[1]:
             return False
-        # The first snapshot has all rows, and a signal would come to nothing.
+        # The first snapshot reads all rows: a signal would have no effect.
         snapshot = snapshot_of(offsets)
-        return snapshot is None or (snapshot == ASKED_FOR and not is_busy)
+        return snapshot is None or (snapshot == ON_DEMAND and not is_busy)
 
     def _offsets(self) -> list[Any]:
         return self._connect.offsets(names.connector(self._name))

@@ -1,4 +1,4 @@
-"""The agent's settings."""
+"""The agent's settings; the databases come from the writer's variables."""
 
 from pathlib import Path
 
@@ -13,8 +13,8 @@ class AgentSettings(BaseSettings):
 
     connect_url: str = Field(
         "http://127.0.0.1:8083",
-        description="Kafka Connect's REST interface. It takes any configuration from anybody: leave it on "
-        "loopback.",
+        description="Kafka Connect's REST interface. It accepts any configuration without a login: "
+        "leave it on loopback.",
     )
     http_host: str = Field("127.0.0.1", description="Address of /healthz, /readyz and /metrics.")
     http_port: int = Field(8084, ge=0, le=65535, description="Port of /healthz, /readyz and /metrics.")
@@ -26,12 +26,35 @@ class AgentSettings(BaseSettings):
         "(config.providers.directory).",
     )
     poll_seconds: float = Field(
-        1.0, gt=0, description="Seconds between two looks at a source: the most that a new column waits."
+        1.0, gt=0, description="Seconds between two polls of a source: the longest wait of a new column."
     )
     topic_retention_hours: int = Field(
         168,
         ge=1,
-        description="Hours that topics keep changes: how long the writer may be out. A shorter retention is "
-        "raised to it.",
+        description="Hours for which topics retain changes: the longest outage of the writer. A shorter "
+        "retention is raised.",
     )
-    log_level: str = Field("INFO", description="Least level that is logged: DEBUG, INFO, WARNING or ERROR.")
+    log_level: str = Field("INFO", description="Minimum level that is logged: DEBUG, INFO, WARNING or ERROR.")
+
+
+class PublishDatabases(BaseSettings):
+    """The database fields of the writer's settings; the agent ignores the others."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="ONRAMP_WRITER_", frozen=True, hide_input_in_errors=True, extra="ignore"
+    )
+
+    dsn: SecretStr = SecretStr("")
+    database: str = "onramp"
+    databases: dict[str, Any] = {}
+
+    def by_name(self) -> dict[str, str]:
+        """Return the DSNs of the roles that own tables, by public name; the default database is the first."""
+        given = {self.database: self.dsn.get_secret_value()} | self.databases
+        dsns = {name: _dsn(of_one) or self.dsn.get_secret_value() for name, of_one in given.items()}
+        return {name: dsn for name, dsn in dsns.items() if dsn}
+
+
+def _dsn(given: object) -> str:
+    dsn = (given.get("ddl_dsn") or given.get("dsn")) if isinstance(given, dict) else given
+    return dsn if isinstance(dsn, str) else ""

@@ -16,7 +16,7 @@ from psycopg2 import sql
 from psycopg2.extensions import connection, parse_dsn
 
 from services.cdc.agent import names
-from services.cdc.agent.source_state import Column, Seen, Table, left_out
+from services.cdc.agent.source_state import Column, SourceState, Table, left_out
 from services.cdc.change_detection.indicator_sql import INDICATOR
 from services.cdc.change_detection.table_fingerprint import RowsStamp
 from services.cdc.change_detection.tables_sql import TABLES
@@ -29,16 +29,16 @@ from shared.postgres.failures import NO_SUCH_DATABASE, failure
 from shared.registry.sources import Source
 
 _STATEMENT_MS: Final = 10_000
-#: So often the tables are compared though the indicator is the same: a right to see rows is not in it.
+#: Seconds between two full comparisons while the indicator is unchanged: it does not cover row security.
 _COMPARED_SECONDS: Final = 300.0
 _OPTIONS: Final = (
     f"-c search_path=pg_catalog,pg_temp -c statement_timeout={_STATEMENT_MS} -c lock_timeout=2000 "
-    # A table of which the role sees some rows alone is no empty one: it is an error then.
+    # A table whose policies hide rows from the role is an error, not an empty table.
     "-c row_security=off "
-    # A query that is compiled, or has workers, costs more each second than it saves.
+    # JIT compilation and parallel workers cost more each second than they save.
     "-c jit=off -c max_parallel_workers_per_gather=0"
 )
-#: Without a status it is just being made, and has no WAL yet.
+#: A slot without a status is being created, and has no WAL yet.
 _SLOT: Final = """
     SELECT s.active, coalesce(s.wal_status, 'reserved'), coalesce(s.confirmed_flush_lsn, '0/0')::text,
            coalesce(pg_wal_lsn_diff(pg_current_wal_lsn(), s.restart_lsn), 0)::int8,
@@ -69,7 +69,7 @@ _DROP: Final = """
 """
 
 
-#: By attempt: what came of a connection to an address that was found.
+#: The result of a connection attempt, by resolved address.
 _ANSWER: Final = re.compile(r"^connection to server (?:at|on) .*? failed: (.*)", re.MULTILINE)
 
 
@@ -103,22 +103,22 @@ class SourceDatabase:
         with translated(self._source.dsn_env):
             return {key: str(value) for key, value in parse_dsn(self._dsn).items()}
 
-    def look(self) -> Seen:
-        """Return what there is now."""
+    def inspect(self) -> SourceState:
+        """Return the source's tables and slot as they are now."""
         with self._asking() as cursor:
-            # First: what the tables are told by is at least as old as this.
+            # Read first, so that the tables' identities are at least as old as this position.
             cursor.execute("SELECT pg_current_wal_lsn()::text")
             (lsn,) = cursor.fetchone()
             cursor.execute(_SLOT, (names.slot(self._name),))
             slot = cursor.fetchone()
             asked = {"schemas": list(self._source.schemas), "publication": names.publication(self._name)}
             known = self._known = self._compared(cursor, asked)
-            # Last: whatever has changed these tables has ended before it, flushed or not.
+            # Read last: each transaction that changed these tables has ended before it, flushed or not.
             cursor.execute(_MOMENT)
             tables_lsn, ended, begun = cursor.fetchone()
             cursor.execute(_ROLE, asked)
             *role, lacks_schema = cursor.fetchone()
-            return Seen(
+            return SourceState(
                 lsn=lsn,
                 tables_lsn=tables_lsn,
                 ended=ended,
@@ -132,7 +132,7 @@ class SourceDatabase:
 
     def _compared(self, cursor: Any, asked: Mapping[str, Any]) -> "_Known":
         """Return the tables: those of the last poll while the indicator is unchanged."""
-        # First: what changes between the two queries is compared at the next look.
+        # The indicator is read first: the next poll compares changes between the two queries.
         cursor.execute(INDICATOR, asked)
         (indicator,) = cursor.fetchone()
         known = self._known
@@ -248,7 +248,7 @@ def translated(dsn_env: str) -> Iterator[None]:
         if "authentication failed" in str(error):
             refused = f"it refuses the role or the password in {dsn_env}, which the agent has to be given"
             why = f"{refused}: {why}"
-        raise SourceError(f"the source cannot be asked: {why}") from None
+        raise SourceError(f"cannot query the source: {why}") from None
 
 
 def _answer(error: psycopg2.Error) -> str:

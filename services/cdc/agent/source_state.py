@@ -19,34 +19,34 @@ from shared.registry.sources import Source
 
 _AMOUNT: Final = re.compile(r"\d+(\.\d+)? (s|GB)\b")
 _SILENT: Final = (
-    "an update that leaves a large array alone ({}) tells it as NULL, which its NOT NULL forbids, and would "
+    "an update that leaves a large array alone ({}) has NULL for it, which its NOT NULL forbids, and would "
     "fail the whole source: let a CHECK forbid it (ALTER TABLE … {})"
 )
-#: By these a line ends for Java, whose `.*` no such name is.
+#: The line terminators of Java, which `.*` does not match.
 _LINE_ENDS: Final = re.compile("[\n\r\x85\u2028\u2029]")
-#: By why a snapshot, or the log, would not have a table's rows: what is said of it.
+#: Reasons by code: why a snapshot, or the log, would miss rows of a table.
 HIDDEN: Final = {
     "policies": (
         "its policies hide rows from the role, and a snapshot would miss them: ALTER ROLE … BYPASSRLS"
     ),
     "elsewhere": (
-        "it is a partition of a table in another schema of the publication, and its changes are told as that "
-        "table's: list that schema too, or take it out of the publication"
+        "it is a partition of a table in another schema of the publication, and its changes have that "
+        "table's name: list that schema too, or take it out of the publication"
     ),
     "heirs": (
         "other tables inherit from it (INHERITS), and a snapshot would take their rows for its own: exclude "
         "it, or make them its partitions"
     ),
     "foreign": (
-        "one of its partitions is a foreign table, of which a snapshot has the rows and the log no change: "
+        "one of its partitions is a foreign table, whose rows are in a snapshot, but not in the log: "
         "detach it"
     ),
     "identity": (
-        "the rows of one of its partitions are told by other columns than its own, and updates and deletes "
+        "other columns than its own identify the rows of one of its partitions, and updates and deletes "
         "there would find none: ALTER TABLE … REPLICA IDENTITY FULL, of that partition"
     ),
     "unlogged": (
-        "one of its partitions is unlogged, and its changes are nowhere to be read: ALTER TABLE … SET LOGGED"
+        "one of its partitions is unlogged, and the log has no changes of it: ALTER TABLE … SET LOGGED"
     ),
 }
 
@@ -54,19 +54,19 @@ HIDDEN: Final = {
 class State(StrEnum):
     """The status of a source."""
 
-    #: Its changes flow.
-    FLOWING = "flowing"
-    #: The connector was made or restarted and its slot is not active yet, or its first snapshot is read.
+    #: Kafka Connect reads the slot and sends changes.
+    STREAMING = "streaming"
+    #: The connector was created or restarted and its slot is not active yet, or its first snapshot runs.
     STARTING = "starting"
-    #: It cannot be reached, or Kafka Connect cannot.
+    #: The source or Kafka Connect is unreachable.
     UNREACHABLE = "unreachable"
-    #: Its publication, rights or `wal_level` are missing: `onramp sources sql`.
-    UNPREPARED = "unprepared"
-    #: Its connector has failed and is restarted.
+    #: The publication, rights or `wal_level` are missing: `onramp sources sql`.
+    SETUP_REQUIRED = "setup_required"
+    #: The connector has failed and is restarted.
     FAILED = "failed"
-    #: Another program reads its slot.
-    TAKEN = "taken"
-    #: Another agent watches over it; this one does when that has ended.
+    #: Another program reads the slot.
+    SLOT_IN_USE = "slot_in_use"
+    #: Another agent watches the source; this agent takes over when that one has ended.
     STANDBY = "standby"
     #: Changes are missing: `onramp sources resync`.
     OUT_OF_SYNC = "out_of_sync"
@@ -82,20 +82,19 @@ class Column(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reread:
-    """A table that must be read again, and why; once it is asked for also of whom, and where it will begin.
+class Resnapshot:
+    """A pending re-snapshot of a table, its reason and, once requested, its reader and start.
 
-    `open`: transactions with lower ids may still be open that began before that was so: they must have ended.
-    `after`: where the source's WAL ended then; Kafka must have what is in front of it.
-    `reader`: who read the slot then. `start`: the end of the table's topic.
-    `token`: by which the snapshot tells what it has seen, in a message of the source's from the offset
-    `messages` on; empty if it does not.
+    `open`: transactions with lower ids may have begun before the change: they must end first. `after`:
+    the end of the source's WAL at that time; Kafka must have everything before it. `reader`: the slot's
+    reader at the request. `start`: the end of the table's topic. `token`: identifies the snapshot's
+    marker, a logical message of the source from the offset `messages` on; empty when there is no marker.
     """
 
     why: str = ""
     open: int = 0
     after: int = 0
-    is_asked: bool = False
+    is_requested: bool = False
     reader: str | None = None
     start: int = 0
     token: str = ""
@@ -113,7 +112,7 @@ class Table:
     rows_stamp: RowsStamp
     key: tuple[str, ...] | None = None
     is_partition: bool = False
-    #: Why its rows cannot be captured, as `HIDDEN` has it; empty when they can.
+    #: A key of `HIDDEN`: why the rows cannot be captured; empty when they can.
     hidden: str = ""
 
     @property
@@ -132,28 +131,28 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
-    """A source at one moment."""
+class SourceState:
+    """The observed state of a source at one moment."""
 
-    #: Where its WAL ended before the tables were looked at.
+    #: The end of its WAL before the tables were read.
     lsn: str
-    #: Where it ended after that.
+    #: The end of its WAL after the tables were read.
     tables_lsn: str
-    #: All transactions with ids below the first have ended then; none had one from the second on.
+    #: All transactions with ids below `ended` have ended; none had an id of `begun` or higher.
     ended: int = 0
     begun: int = 0
     tables: tuple[Table, ...] = ()
     slot: Slot | None = None
     #: Why the source cannot be captured; empty when it can.
     unprepared: str = ""
-    #: Whether a schema is not there: it may be back later, by another name meanwhile.
+    #: Whether a schema is missing: it may have been renamed, and may return later.
     lacks_schema: bool = False
-    #: Names of tables that stay out and why.
+    #: Excluded tables, each with its reason.
     left_out: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def captured(self) -> dict[str, Table]:
-        """Return the tables of which changes are told by their own names, by full name."""
+        """Return the captured tables whose changes have their own name (not a root's), by full name."""
         return {
             table.full_name: table
             for table in self.tables
@@ -168,10 +167,10 @@ class Shown:
     state: State
     reason: str = ""
     heartbeat_age_s: float | None = None
-    seen: Seen | None = None
+    source_state: SourceState | None = None
     readers: Readers = field(default_factory=Readers)
-    held: int = 0
-    #: For how long landed changes wait for the modeler, in seconds.
+    suspended: int = 0
+    #: Seconds for which landed changes have waited for the merger.
     unmerged_s: float = 0.0
 
     @property
@@ -181,28 +180,29 @@ class Shown:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
-    """What is kept of a source: since when it is out of sync, what is asked, what its tables were."""
+class StoredState:
+    """The stored state of a source: gaps, requests, and its tables at the last poll."""
 
     out_of_sync_lsn: str | None = None
     out_of_sync_at: datetime | None = None
     out_of_sync_why: str | None = None
     resync_wanted_at: datetime | None = None
-    #: By full name: the tables' stamps at the last look; None before the first.
+    #: The tables' fingerprints at the last poll, by full name; None before the first.
     tables: Mapping[str, RowsStamp] | None = None
-    #: Tables that must be read again, and why.
-    rereads: Mapping[str, Reread] = field(default_factory=dict)
-    #: Who read the slot at the last look.
+    #: Tables to re-snapshot, each with its reason.
+    resnapshots: Mapping[str, Resnapshot] = field(default_factory=dict)
+    #: The readers of the slot at the last poll.
     readers: Readers = field(default_factory=Readers)
     #: Whether the source's first snapshot is over, and whether its slot was observed since that began.
     streams: bool = False
     had_slot: bool = False
-    #: How many tables are held, and of others that have changes to merge the next offset, by landing table.
-    held: int = 0
+    #: The number of suspended tables, and the next offset of other tables with changes to merge, by landing
+    #: table.
+    suspended: int = 0
     behind: Mapping[str, int] = field(default_factory=dict)
 
     def is_another(self, table: Table) -> bool:
-        """Whether a table was dropped, and another one has its name since the last look."""
+        """Return whether another table has had the table's name since the last poll."""
         before = (self.tables or {}).get(table.full_name)
         return before is not None and before.oid != table.oid
 
@@ -215,7 +215,7 @@ def left_out(tables: Iterable[Table], source: Source) -> dict[str, str]:
     snapshot. Debezium sends NULL where it cannot mark a value as unchanged.
     """
     found = {
-        name: f"two tables of different schemas are told as {name}: rename one"
+        name: f"two tables of different schemas have the changes' name {name}: rename one"
         for name, count in Counter(t.full_name for t in tables if source.takes(t.schema, t.name)).items()
         if count > 1
     }
@@ -269,17 +269,17 @@ def _why_out(table: Table) -> Iterator[str]:
 def _why_its_name(table: Table) -> Iterator[str]:
     if any('"' in (name[0], name[-1]) for name in (table.schema, table.name)):
         yield (
-            "a name that begins or ends with a double quote is taken for one in quotes, and each snapshot of "
+            "a name that begins or ends with a double quote is parsed as a quoted name, and each snapshot of "
             "the whole source would fail: rename it"
         )
     if _LINE_ENDS.search(table.full_name):
-        yield "a name in which a line ends is passed over by each snapshot: rename it"
+        yield "each snapshot skips a name with a line break: rename it"
     if "%" in table.full_name:
-        yield "a name with a percent sign is taken for a place of a value where it is merged: rename it"
+        yield "a name with a percent sign is parsed as a parameter in the merge: rename it"
     if not (table.key or snapshot_marker.takes(table.full_name)):
         yield (
-            "it has no key, and a name that Debezium may not take for a regular expression, so that it could "
-            "not be read again: give it a key, or rename it"
+            "it has no key, and a name that Debezium may reject as a regular expression, so that it could "
+            "not be re-snapshotted: give it a key, or rename it"
         )
 
 

@@ -14,10 +14,10 @@ import orjson
 import psycopg2
 from psycopg2.extensions import connection, cursor
 
-from services.cdc.agent.source_state import Kept, Reread, Seen, Shown, Table
+from services.cdc.agent.source_state import Resnapshot, Shown, SourceState, StoredState, Table
 from services.cdc.change_detection import resnapshots_sql
-from services.cdc.change_detection.resnapshots_sql import Asked
-from services.cdc.change_detection.snapshot_marker import Told
+from services.cdc.change_detection.resnapshots_sql import RequestedSnapshot
+from services.cdc.change_detection.snapshot_marker import Marker
 from services.cdc.change_detection.table_fingerprint import RowsStamp
 from services.cdc.change_detection.topic_generation_sql import End
 from services.cdc.health.gap import Gap
@@ -29,14 +29,14 @@ from shared.postgres.connect import connect as opened
 from shared.postgres.failures import NO_SUCH_DATABASE, failure
 
 _OPTIONS: Final = "-c search_path=pg_catalog,pg_temp -c statement_timeout=10000 -c lock_timeout=5000"
-#: What messages call it: its DSN is in none.
+#: The database's name in messages, which never have its DSN.
 _NAME: Final = "the database that it is published to"
-_KEPT: Final = """
-    SELECT out_of_sync_lsn::text, out_of_sync_at, out_of_sync_why, resync_wanted_at, tables, rereads,
+_STATE: Final = """
+    SELECT out_of_sync_lsn::text, out_of_sync_at, out_of_sync_why, resync_wanted_at, tables, resnapshots,
            slot_reader, own_lsn::text, streams, coalesce(confirmed_lsn > '0/0', false)
     FROM onramp_agent.sources WHERE source = %s
 """
-#: Of the session: it ends with that.
+#: The lock belongs to the session and ends with it.
 _WATCH: Final = "SELECT pg_try_advisory_lock(hashtextextended('onramp_agent ' || %s, 0))"
 _ADD: Final = """
     INSERT INTO onramp_agent.sources (source, dsn_env, state) VALUES (%s, %s, 'starting')
@@ -55,12 +55,12 @@ _MARK: Final = """
 """
 _HEAL: Final = """
     UPDATE onramp_agent.sources SET out_of_sync_lsn = NULL, out_of_sync_at = NULL, out_of_sync_why = NULL,
-        resync_wanted_at = NULL, rereads = '{}', confirmed_lsn = NULL, slot_reader = NULL, own_lsn = NULL,
+        resync_wanted_at = NULL, resnapshots = '{}', confirmed_lsn = NULL, slot_reader = NULL, own_lsn = NULL,
         streams = false
     WHERE source = %s
 """
-#: Of each table whether it is held, and where its next merge begins if more has landed.  A table that waits
-#: for the rest of a snapshot is not behind.
+#: For each table: whether it is suspended, and the offset of its next merge if more has landed.  A table that
+#: waits for the rest of a snapshot is not behind.
 _MERGED: Final = """
     SELECT m.landing, m.reason IS NOT NULL, m.next_offset, NOT m.awaits_snapshot AND EXISTS (
         SELECT FROM onramp.totals t JOIN onramp.ledger l USING (topic_id, partition)
@@ -78,12 +78,12 @@ _RECORD: Final = """
 """
 
 
-class KeptError(Exception):
-    """The database that the source is published to cannot be used; the text says why, without its DSN."""
+class StateStoreError(Exception):
+    """A request to the published database failed; the text gives the reason, without its DSN."""
 
 
-class KeptDatabase:
-    """The database that a source is published to.  Every method raises `KeptError`."""
+class StateStore:
+    """The database that a source is published to.  Every method raises `StateStoreError`."""
 
     def __init__(self, source: str, dsn_env: str, dsn: str) -> None:
         self._source = source
@@ -91,36 +91,36 @@ class KeptDatabase:
         self._kept = KeptConnection(_NAME, dsn, partial(prepared, dsn))
 
     def watch(self) -> bool:
-        """Whether this agent watches over the source: of several one does, until its session ends."""
+        """Return whether this agent watches the source: one agent at a time does, until its session ends."""
         with self._transaction() as cursor:
             cursor.execute(_WATCH, (self._source,))
             return bool(cursor.fetchone()[0])
 
-    def read(self) -> Kept:
-        """Return what is kept."""
+    def read(self) -> StoredState:
+        """Return the stored state."""
         with self._transaction() as cursor:
             cursor.execute(_ADD, (self._source, self._dsn_env))
-            cursor.execute(_KEPT, (self._source,))
-            lsn, at, why, wanted, tables, rereads, reader, own, streams, had_slot = cursor.fetchone()
+            cursor.execute(_STATE, (self._source,))
+            lsn, at, why, wanted, tables, resnapshots, reader, own, streams, had_slot = cursor.fetchone()
             cursor.execute(_MERGED, (self._source,))
             models = cursor.fetchall()
-        return Kept(
+        return StoredState(
             out_of_sync_lsn=lsn,
             out_of_sync_at=at,
             out_of_sync_why=why,
             resync_wanted_at=wanted,
             tables=None if tables is None else {n: RowsStamp.of(t) for n, t in tables.items()},
-            rereads={name: Reread(**each) for name, each in rereads.items()},
+            resnapshots={name: Resnapshot(**each) for name, each in resnapshots.items()},
             readers=Readers(last=Reader(reader or Reader.NOBODY), own=lsn_number(own or "0/0")),
             streams=streams,
             had_slot=had_slot,
-            held=sum(is_held for _, is_held, _, _ in models),
-            behind={t: at for t, is_held, at, is_behind in models if is_behind and not is_held},
+            suspended=sum(is_suspended for _, is_suspended, _, _ in models),
+            behind={t: at for t, is_suspended, at, is_behind in models if is_behind and not is_suspended},
         )
 
     def show(self, shown: Shown) -> None:
-        """Write how the source is, also of one that was never reached."""
-        slot = shown.seen.slot if shown.seen else None
+        """Store the source's status, also of a source that was never reached."""
+        slot = shown.source_state.slot if shown.source_state else None
         values = (
             shown.state,
             shown.reason,
@@ -128,7 +128,7 @@ class KeptDatabase:
             slot and slot.wal_status,
             slot and slot.retained_bytes,
             shown.heartbeat_age_s,
-            _json(shown.seen.left_out if shown.seen else {}),
+            _json(shown.source_state.left_out if shown.source_state else {}),
             slot and slot.confirmed_lsn,
             shown.readers.last,
             lsn_text(shown.readers.own),
@@ -141,15 +141,15 @@ class KeptDatabase:
                 cursor.execute(_SHOW, values)
 
     def mark_out_of_sync(self, gap: Gap) -> None:
-        """Keep since where changes are missing; the first mark stays until a resync."""
+        """Store the start of the gap; the first mark remains until a resync."""
         with self._transaction() as cursor:
             cursor.execute(_MARK, (gap.lsn, gap.why, gap.starts_again, self._source))
 
     def heal(self, ends: Mapping[tuple[str, str], End]) -> None:
-        """Forget that changes are missing: everything is read again from `ends`, the topics' ends by table.
+        """Clear the gap: everything is re-snapshotted from `ends`, the topics' ends by table.
 
-        There public tables begin empty, once their new rows have landed: of a table that has no rows any more
-        a snapshot says nothing.
+        Public tables are emptied there, once their new rows have landed: a snapshot has no event for
+        a table without rows.
         """
         with self._transaction() as cursor:
             resnapshots_sql.begin_again(cursor, self._source, ends)
@@ -161,29 +161,31 @@ class KeptDatabase:
             cursor.execute(_LATEST, (self._source,))
             return {(row[0], row[1]): tuple(row[2:]) for row in cursor.fetchall()}
 
-    def record(self, seen: Seen, changed: Sequence[Table], dropped: Sequence[tuple[str, str]]) -> None:
-        """Add what changed to the history, dated, with where the source's WAL was."""
+    def record(
+        self, source_state: SourceState, changed: Sequence[Table], dropped: Sequence[tuple[str, str]]
+    ) -> None:
+        """Add catalogue changes to the history, with the time and the LSN."""
         with self._transaction() as cursor:
-            # First: one that was dropped and made again is both.
+            # Dropped first: a table that was dropped and created again is in both lists.
             for schema, name in dropped:
-                cursor.execute(_RECORD, (self._source, schema, name, seen.lsn, "[]", None, True))
+                cursor.execute(_RECORD, (self._source, schema, name, source_state.lsn, "[]", None, True))
             for table in changed:
                 columns = [column._asdict() for column in table.columns]
                 key = list(table.key) if table.key else None
-                entry = (self._source, table.schema, table.name, seen.lsn, _json(columns), key, False)
+                entry = (self._source, table.schema, table.name, source_state.lsn, _json(columns), key, False)
                 cursor.execute(_RECORD, entry)
 
-    def keep_tables(self, tables: Mapping[str, RowsStamp], rereads: Mapping[str, Reread]) -> None:
-        """Keep what the tables' rows are now, and which of them must be read again for it."""
-        documents = {name: asdict(each) for name, each in rereads.items()}
+    def save_tables(self, tables: Mapping[str, RowsStamp], resnapshots: Mapping[str, Resnapshot]) -> None:
+        """Store the tables' fingerprints, and the tables to re-snapshot."""
+        documents = {name: asdict(each) for name, each in resnapshots.items()}
         with self._transaction() as cursor:
             cursor.execute(
-                "UPDATE onramp_agent.sources SET tables = %s, rereads = %s WHERE source = %s",
+                "UPDATE onramp_agent.sources SET tables = %s, resnapshots = %s WHERE source = %s",
                 (_json({n: t.document() for n, t in tables.items()}), _json(documents), self._source),
             )
 
-    def keep_streams(self, *, streams: bool, ends: Mapping[tuple[str, str], End]) -> None:
-        """Keep whether the source's first snapshot is over, and by table the `ends` of the topics by then."""
+    def save_streams(self, *, streams: bool, ends: Mapping[tuple[str, str], End]) -> None:
+        """Store whether the source's first snapshot is over, and the `ends` of the topics then, by table."""
         with self._transaction() as cursor:
             cursor.execute(
                 "UPDATE onramp_agent.sources SET streams = %s WHERE source = %s", (streams, self._source)
@@ -191,35 +193,36 @@ class KeptDatabase:
             resnapshots_sql.note_snapshots_end(cursor, self._source, ends)
 
     def has_snapshots_end(self, table: tuple[str, str], start: int) -> tuple[bool, int]:
-        """Whether a snapshot's last row of `table` landed at `start` or later, and where to look next."""
+        """Return whether a snapshot's last row landed from `start` on, and the next offset to search."""
         with self._transaction() as cursor:
             return resnapshots_sql.has_end(cursor, (self._source, *table), start)
 
-    def keep_asked(self, asked: Sequence[Asked]) -> None:
-        """Keep which snapshots tell what they have seen."""
+    def save_requests(self, asked: Sequence[RequestedSnapshot]) -> None:
+        """Store requests of snapshots that emit a marker."""
         with self._transaction() as cursor:
-            resnapshots_sql.note_asked(cursor, self._source, asked)
+            resnapshots_sql.insert_requests(cursor, self._source, asked)
 
-    def keep_told(self, told: Sequence[Told]) -> None:
-        """Keep what snapshots have seen."""
+    def save_markers(self, told: Sequence[Marker]) -> None:
+        """Store the markers of snapshots."""
         with self._transaction() as cursor:
-            resnapshots_sql.note_told(cursor, self._source, told)
+            resnapshots_sql.save_markers(cursor, self._source, told)
 
     def had_rows(self, token: str) -> bool | None:
-        """Whether the snapshot of a token has seen rows; None while it is not known what it has seen."""
+        """Return whether the snapshot of a token had rows; None until its marker is stored."""
         with self._transaction() as cursor:
             return resnapshots_sql.had_rows(cursor, self._source, token)
 
     def empty(self, table: tuple[str, str], start: int, token: str = "") -> bool:
-        """Have the public table begin empty at `start`, and be made of the changes behind it.
+        """Empty the public table at `start`, and rebuild it from the changes after it.
 
-        Of a token's snapshot: of those that it has not seen.  Returns whether they are there.
+        With a token, changes that its snapshot includes are skipped.  Returns whether the changes are
+        in landing.
         """
         with self._transaction() as cursor:
             return resnapshots_sql.empty(cursor, self._source, table, start, token)
 
     def forget(self) -> None:
-        """Remove what is kept of a source that is no more; its history stays."""
+        """Delete the stored state of a removed source; its history remains."""
         with self._transaction() as cursor:
             cursor.execute("DELETE FROM onramp_agent.sources WHERE source = %s", (self._source,))
             resnapshots_sql.forget(cursor, self._source)
@@ -241,7 +244,7 @@ class KeptDatabase:
 
 @contextmanager
 def asking(dsn: str) -> Iterator[cursor]:
-    """Run the block as a transaction in a database as it is.  Raises `KeptError`."""
+    """Run the block as a transaction, without migrating the database.  Raises `StateStoreError`."""
     with translated(), answering(_NAME, dsn, partial(connect, dsn)) as conn, conn, conn.cursor() as cur:
         yield cur
 
@@ -263,7 +266,7 @@ def prepared(dsn: str) -> connection:
 
 
 def sources_in(dsn: str) -> dict[str, str]:
-    """Return the sources kept in a database, each with the variable of its DSN. Raises `KeptError`."""
+    """Return the sources stored in a database, with the variable of each DSN. Raises `StateStoreError`."""
     with translated(), answering(_NAME, dsn, partial(prepared, dsn)) as conn, conn, conn.cursor() as cursor:
         cursor.execute("SELECT source, dsn_env FROM onramp_agent.sources")
         return dict(cursor.fetchall())
@@ -271,18 +274,18 @@ def sources_in(dsn: str) -> dict[str, str]:
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Raise the driver's errors as `KeptError`, without what could repeat a DSN."""
+    """Raise the driver's errors as `StateStoreError`, without texts that could repeat a DSN."""
     try:
         yield
     except InfrastructureError as error:
-        raise KeptError(error.detail) from None
+        raise StateStoreError(error.detail) from None
     except psycopg2.Error as error:
         if error.pgcode == NO_SUCH_DATABASE:
-            raise KeptError(failure("the database that it is published to", error)) from None
+            raise StateStoreError(failure("the database that it is published to", error)) from None
         missing = error.pgcode == "42P01"
         hint = ": start the writer, which creates its tables there" if missing else ""
         code = f"SQLSTATE {error.pgcode}" if error.pgcode else "no connection"
-        raise KeptError(f"the database that it is published to cannot be used: {code}{hint}") from None
+        raise StateStoreError(f"the database that it is published to cannot be used: {code}{hint}") from None
 
 
 def _json(value: object) -> str:

@@ -9,10 +9,10 @@ from typing import Final
 
 from services.cdc.agent.connect_api import ConnectError
 from services.cdc.agent.metrics import AgentMetrics
-from services.cdc.agent.reconcile import SourceLook
+from services.cdc.agent.reconcile import SourceReconciler
 from services.cdc.agent.source_sql import SourceError
 from services.cdc.agent.source_state import Shown, State
-from services.cdc.agent.source_state_sql import KeptDatabase, KeptError, sources_in
+from services.cdc.agent.source_state_sql import StateStore, StateStoreError, sources_in
 from shared.postgres.source_dsns import SourceDsns
 from shared.registry import Registry
 from shared.registry.sources import Source
@@ -20,33 +20,35 @@ from shared.registry.sources import Source
 log = logging.getLogger(__name__)
 
 _REGISTRY_SECONDS: Final = 1.0
-#: Between two reports of a source that is not followed: `onramp sources list` takes an older one for silence.
+#: Seconds between reports of a source that is not watched: `onramp sources list` treats older ones as stale.
 _REPORT_SECONDS: Final = 10.0
-#: States that are no news for whoever is on call.
-_EXPECTED: Final = (State.FLOWING, State.STARTING, State.STANDBY)
+#: States that are logged without an error.
+_EXPECTED: Final = (State.STREAMING, State.STARTING, State.STANDBY)
 _LOST: Final = (
     "the registry does not name it, and no change removed it: apply the registry's file again, or add the "
     "source and remove it"
 )
 
-#: Constructs the look at a source: of its name, what the registry says of it, and its DSN.
-MakeLook = Callable[[str, Source, str], SourceLook]
+#: Constructs the reconciler of a source from its name, its registry entry and its DSN.
+MakeReconciler = Callable[[str, Source, str], SourceReconciler]
 
 
 class _Watched:
     """A source that a thread of its own polls until it is stopped or removed."""
 
-    def __init__(self, name: str, source: Source, look: SourceLook, show: Callable[[Shown], None]) -> None:
+    def __init__(
+        self, name: str, source: Source, reconciler: SourceReconciler, show: Callable[[Shown], None]
+    ) -> None:
         self.source = source
         self._name = name
-        self._look = look
+        self._reconciler = reconciler
         self._show = show
         self._removing = False
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"source-{name}", daemon=True)
         self.shown: Shown | None = None
         self.poll_seconds = 1.0
-        #: By which it is reached.
+        #: The DSN of the source.
         self.dsn = ""
 
     def start(self, poll_seconds: float) -> None:
@@ -56,7 +58,7 @@ class _Watched:
     def said(self) -> dict[str, str]:
         """Return the state and its reason."""
         if self.shown is None:
-            return {"state": State.STARTING, "reason": "it was not looked at yet"}
+            return {"state": State.STARTING, "reason": "it has not been polled yet"}
         return {"state": self.shown.state, "reason": self.shown.reason}
 
     def remove(self) -> None:
@@ -83,17 +85,17 @@ class _Watched:
                 if self._removing and self._remove():
                     break
                 if not self._removing:
-                    self._note(self._look.look())
+                    self._note(self._reconciler.reconcile())
             except Exception as error:
-                log.exception("a look at a source failed", extra={"source": self._name})
-                self._note(Shown(state=State.UNREACHABLE, reason=f"a look failed: {type(error).__name__}"))
+                log.exception("polling a source failed", extra={"source": self._name})
+                self._note(Shown(state=State.UNREACHABLE, reason=f"the poll failed: {type(error).__name__}"))
             self._stopping.wait(self.poll_seconds)
-        self._look.close()
+        self._reconciler.close()
 
     def _remove(self) -> bool:
         try:
-            is_gone = self._look.remove()
-        except (ConnectError, SourceError, KeptError) as error:
+            is_gone = self._reconciler.remove()
+        except (ConnectError, SourceError, StateStoreError) as error:
             self._note(Shown(state=State.UNREACHABLE, reason=f"it cannot be removed: {error}"))
             return False
         if is_gone:
@@ -106,7 +108,7 @@ class _Watched:
             level = logging.INFO if shown.state in _EXPECTED else logging.ERROR
             log.log(
                 level,
-                "a source is in another state",
+                "the state of a source changed",
                 extra={"source": self._name, "state": shown.state, "reason": shown.reason},
             )
         self._show(shown)
@@ -119,7 +121,7 @@ class Watch:
         self,
         registry: Registry,
         databases: Mapping[str, str],
-        make: MakeLook,
+        make: MakeReconciler,
         metrics: AgentMetrics,
         *,
         poll_seconds: float,
@@ -130,12 +132,12 @@ class Watch:
         self._databases = databases
         self._make = make
         self._metrics = metrics
-        self._look_s = poll_seconds
+        self._poll_seconds = poll_seconds
         self._watched: dict[str, _Watched] = {}
         self._wrong: dict[str, str] = {}
         self._report_at: dict[str, float] = {}
         self._has_followed = False
-        #: Databases that were not yet asked for sources that nobody names any more, and why.
+        #: Databases whose stored sources were not read yet, each with the last error.
         self._unasked = dict.fromkeys(databases, "")
         self._stopping = threading.Event()
 
@@ -166,7 +168,7 @@ class Watch:
         A rollout waits for a standby before it ends the other agent.
         """
         states = [said["state"] for said in self.states().values()]
-        return self._has_followed and all(state in (State.FLOWING, State.STANDBY) for state in states)
+        return self._has_followed and all(state in (State.STREAMING, State.STANDBY) for state in states)
 
     def follow(self) -> None:
         """Watch the sources that the registry names, and remove those that a registry change removed.
@@ -190,7 +192,7 @@ class Watch:
             elif name not in named:
                 self._remove(name, watched)
             elif not watched.is_removing and self._is_another(named[name], watched):
-                watched.stop()  # it begins again, as it is named now, when it has ended
+                watched.stop()  # the source starts again with its new entry once the thread has ended
         for name, source in named.items():
             if name not in self._watched:
                 self._begin(name, source)
@@ -224,12 +226,12 @@ class Watch:
         watched = _Watched(name, source, self._make(name, source, dsn), show)
         watched.dsn = dsn
         self._watched[name] = watched
-        watched.start(self._look_s)
+        watched.start(self._poll_seconds)
 
     def _refuse(self, name: str, source: Source, why: str) -> None:
         is_news = self._wrong.get(name) != why
         if is_news:
-            log.error("a source cannot be followed", extra={"source": name, "reason": why})
+            log.error("cannot watch a source", extra={"source": name, "reason": why})
         self._wrong[name] = why
         if is_news or monotonic() >= self._report_at.get(name, 0):
             self._report(name, source, why)
@@ -240,26 +242,26 @@ class Watch:
         dsns = self._databases
         dsn = dsns.get(source.database or "") or next(iter(dsns.values()), "")
         try:
-            with closing(KeptDatabase(name, source.dsn_env, dsn)) as kept:
-                if kept.watch():
-                    kept.read()
-                    kept.show(Shown(state=State.UNREACHABLE, reason=why))
-        except KeptError as error:
-            log.warning("a source cannot be reported", extra={"source": name, "reason": str(error)})
+            with closing(StateStore(name, source.dsn_env, dsn)) as store:
+                if store.watch():
+                    store.read()
+                    store.show(Shown(state=State.UNREACHABLE, reason=why))
+        except StateStoreError as error:
+            log.warning("cannot report the state of a source", extra={"source": name, "reason": str(error)})
 
     def _remove_unnamed(self, named: Mapping[str, Source]) -> None:
         """Remove sources that were removed while no agent ran; an unreachable database is retried later."""
         for database, said in list(self._unasked.items()):
             try:
-                kept = sources_in(self._databases[database])
-            except KeptError as error:
+                stored_sources = sources_in(self._databases[database])
+            except StateStoreError as error:
                 if str(error) != said:
                     extra = {"database": database, "reason": str(error)}
-                    log.warning("a database is asked later which sources it has", extra=extra)
+                    log.warning("cannot read the stored sources of a database; retrying", extra=extra)
                 self._unasked[database] = str(error)
                 continue
             del self._unasked[database]
-            for name, env in kept.items():
+            for name, env in stored_sources.items():
                 if name in named or name in self._watched:
                     continue
                 gone = Source(dsn_env=env, schemas=("unknown",), publish="unknown", database=database)
@@ -269,4 +271,4 @@ class Watch:
                     watched = _Watched(name, gone, self._make(name, gone, source_dsn), lambda _: None)
                     watched.remove()
                     self._watched[name] = watched
-                    watched.start(self._look_s)
+                    watched.start(self._poll_seconds)

@@ -7,28 +7,28 @@ from psycopg2 import sql
 from psycopg2.extensions import cursor
 from psycopg2.extras import execute_values
 
-from services.cdc.change_detection.snapshot_marker import Told
+from services.cdc.change_detection.snapshot_marker import Marker
 from services.cdc.change_detection.topic_generation_sql import End, follow, has_landed, know
 from shared import change_table
 
-#: Each row is looked at once, and so many at a time: one that waited behind a lock is missed, and its table
-#: is read twice then.
+#: Each row is read once, in pages of this size.  A row that waited behind a lock is missed, and its table is
+#: re-snapshotted twice.
 _END: Final = sql.SQL("""
     SELECT coalesce(bool_or(change ->> 'op' = 'r'
                AND change #>> '{{source,snapshot}}' IN ('last', 'last_in_data_collection')), false),
            max(_offset)
     FROM (SELECT change, _offset FROM {} WHERE _offset >= %s ORDER BY _offset LIMIT 100000) AS changes
 """)
-_ASKED: Final = """
+_INSERT_REQUEST: Final = """
     INSERT INTO onramp.source_resnapshots (source, schema_name, table_name, start, token) VALUES %s
 """
-#: Of a signal that was taken twice the later one's rows have the last word.
+#: When a signal was executed twice, the later snapshot's marker wins.
 _TOLD: Final = """
     UPDATE onramp.source_resnapshots SET seen = %s, lsn = %s, has_rows = %s
     WHERE source = %s AND token = %s AND (lsn IS NULL OR lsn < %s)
 """
 _HAD_ROWS: Final = "SELECT has_rows FROM onramp.source_resnapshots WHERE source = %s AND token = %s"
-#: Whether changes from there on are no more in landing.
+#: Whether changes from `start` on have been trimmed from landing.
 _IS_TRIMMED: Final = """
     SELECT coalesce(trimmed_to, 0) > %(start)s FROM onramp.table_settings
     WHERE source = %(source)s AND schema_name = %(schema)s AND table_name = %(table)s FOR UPDATE
@@ -55,8 +55,8 @@ _SNAPSHOT_ENDED: Final = """
 _FORGET: Final = "DELETE FROM onramp.source_resnapshots WHERE source = %s"
 
 
-class Asked(NamedTuple):
-    """A snapshot of a table that was asked for: from which offset of its topic on rows may be of it."""
+class RequestedSnapshot(NamedTuple):
+    """A requested snapshot of a table; its rows begin at the offset `start` of the table's topic or later."""
 
     schema: str
     table: str
@@ -73,13 +73,13 @@ def has_end(cur: cursor, table: tuple[str, str, str], start: int) -> tuple[bool,
     return bool(is_there), start if last is None else int(last) + 1
 
 
-def note_asked(cur: cursor, source: str, asked: Iterable[Asked]) -> None:
-    """Note which snapshots tell what they have seen."""
-    execute_values(cur, _ASKED, [(source, *each) for each in asked])
+def insert_requests(cur: cursor, source: str, asked: Iterable[RequestedSnapshot]) -> None:
+    """Store requests of snapshots that emit a marker."""
+    execute_values(cur, _INSERT_REQUEST, [(source, *each) for each in asked])
 
 
-def note_told(cur: cursor, source: str, told: Iterable[Told]) -> None:
-    """Note what snapshots have seen."""
+def save_markers(cur: cursor, source: str, told: Iterable[Marker]) -> None:
+    """Store the markers of snapshots."""
     for token, seen, lsn, has_rows in told:
         cur.execute(_TOLD, (seen, lsn, has_rows, source, str(token), lsn))
 

@@ -17,9 +17,9 @@ from shared.postgres.quoting import identifier
 
 log = logging.getLogger(__name__)
 
-#: Of messages that are meant for the agent; heartbeats have another.
+#: The prefix of the agent's messages; heartbeats have another.
 PREFIX: Final = "onramp.snapshot"
-#: Divides by zero where the columns are not those that it reads: the task fails, and it is asked for again.
+#: The division by zero makes the task fail when the columns have changed; the agent requests it again.
 _SELECT: Final = """\
 SELECT {columns} FROM {table} WHERE (SELECT pg_catalog.pg_logical_emit_message(false, '{prefix}', \
 pg_catalog.jsonb_build_object('token', {token}, 'rows', EXISTS (SELECT FROM {table}), \
@@ -29,15 +29,15 @@ AND (SELECT 1 / (pg_catalog.array_agg(attname::text ORDER BY attnum) = {all})::i
 FROM pg_catalog.pg_attribute WHERE attrelid = {oid} AND attnum > 0 AND NOT attisdropped) = 1"""
 
 
-#: Names that are regular expressions of Java for certain; of others some are.
-_TAKEN: Final = re.compile(r"(?:(?:[^\\()\[{*+?|^]|\\\W|\(\w+\)|\[\w+\])[*+?]?|[|^])*")
-#: As Postgres writes them.
+#: Names that are certainly valid Java regular expressions; some other names are valid too.
+_SIMPLE_NAME: Final = re.compile(r"(?:(?:[^\\()\[{*+?|^]|\\\W|\(\w+\)|\[\w+\])[*+?]?|[|^])*")
+#: The text format of Postgres.
 _SEEN: Final = re.compile(r"[0-9]+:[0-9]+:[0-9,]*")
 _LSN: Final = re.compile(r"[0-9A-F]{1,8}/[0-9A-F]{1,8}")
 
 
-class Told(NamedTuple):
-    """What the snapshot of a token has seen, as Postgres writes it, and the log's position behind that."""
+class Marker(NamedTuple):
+    """The marker of a snapshot: its pg_snapshot, and a position in the log behind all of that."""
 
     token: UUID
     seen: str
@@ -51,7 +51,7 @@ def takes(name: str) -> bool:
     Debezium reads the name as a Java regular expression before it compares it as a name. It would skip a
     table whose name is not a valid expression.
     """
-    return _TAKEN.fullmatch(name) is not None
+    return _SIMPLE_NAME.fullmatch(name) is not None
 
 
 def condition(
@@ -61,10 +61,10 @@ def condition(
 
     `columns`: all columns in their order, and whether each is generated.
     """
-    # With the database in front Debezium takes it for no table that it knows, and says nothing.
+    # With the database in front Debezium would not recognise the table, and would report nothing.
     table = f"{identifier(schema)}.{identifier(name)}"
     select = _SELECT.format(
-        # A snapshot would carry generated ones, and the connector does not know them.
+        # A snapshot would include generated columns, which the connector does not know.
         columns=", ".join(identifier(column) for column, generated in columns.items() if not generated),
         table=table,
         prefix=PREFIX,
@@ -75,25 +75,25 @@ def condition(
     return {"data-collection": table, "filter": select}
 
 
-def told(values: Iterable[bytes | None]) -> list[Told]:
+def told(values: Iterable[bytes | None]) -> list[Marker]:
     """Return the markers among a source's logical messages.
 
     Any program may emit messages with that prefix: malformed ones are skipped.
     """
-    found: list[Told] = []
+    found: list[Marker] = []
     for value in values:
         try:
             message = orjson.loads(value or b"{}").get("message") or {}
             if message.get("prefix") == PREFIX:
-                found.append(_told(bytes.fromhex(message["content"])))
+                found.append(_parsed_marker(bytes.fromhex(message["content"])))
         except (ValueError, KeyError, TypeError, AttributeError):
-            log.warning("a message of a source's log is not as the agent's own are, and passed over")
+            log.warning("skipped a malformed message in a source's log")
     return found
 
 
-def _told(content: bytes) -> Told:
+def _parsed_marker(content: bytes) -> Marker:
     document = orjson.loads(content)
-    found = Told(
+    found = Marker(
         UUID(document["token"]), str(document["seen"]), str(document["lsn"]), document["rows"] is True
     )
     if not (_SEEN.fullmatch(found.seen) and _LSN.fullmatch(found.lsn)):

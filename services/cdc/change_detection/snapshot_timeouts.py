@@ -11,31 +11,31 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Final
 
-#: Until a signal is taken for sure, and until one before it has landed; twice as long each time, for what
-#: fails again would fail on.
+#: Seconds until a signal has certainly been read, and until records before it have landed. The wait doubles
+#: with each failure, because the same failure is likely to repeat.
 _SECONDS: Final = 10.0
 _MAX_SECONDS: Final = 600.0
 
 
 @dataclass(slots=True)
-class _Asked:
+class _Wait:
     since: float
-    #: Where the source's log ended so long after the asking.
+    #: The end of the source's log when the wait was over.
     log_end: int | None = None
-    #: Where the table's topic ended when the connector was past that, and when it was.
+    #: The end of the table's topic when the connector had passed `log_end`, and the time of that.
     topic_end: int | None = None
     passed: float = 0.0
 
 
-class Overdue:
-    """What is known of the snapshots that are waited for, by table and by where in its topic they begin."""
+class SnapshotTimeouts:
+    """The waits for pending snapshots, by table and by the offset where they begin."""
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self._clock = clock
-        self._asked: dict[tuple[str, int], _Asked] = {}
+        self._asked: dict[tuple[str, int], _Wait] = {}
         self._failed: Counter[str] = Counter()
 
-    def is_overdue(
+    def has_timed_out(
         self,
         at: tuple[str, int],
         *,
@@ -44,12 +44,12 @@ class Overdue:
         landed: int,
         topic_end: Callable[[], int],
     ) -> bool:
-        """Whether a snapshot will not come any more, and is to be asked for again.
+        """Return whether a snapshot has failed and must be requested again.
 
-        `log_end`, `confirmed`: where the source's log ends, and up to where Kafka has it; `landed`: up to
-        where the table's topic was searched for the last row.
+        `log_end`, `confirmed`: the end of the source's log, and its position that Kafka has.
+        `landed`: the offset up to which the table's topic was searched for the last row.
         """
-        asked = self._asked.setdefault(at, _Asked(self._clock()))
+        asked = self._asked.setdefault(at, _Wait(self._clock()))
         wait = min(_SECONDS * 2 ** self._failed[at[0]], _MAX_SECONDS)
         if asked.log_end is None:
             if self._clock() >= asked.since + wait:
@@ -66,7 +66,7 @@ class Overdue:
         return True
 
     def is_done(self, at: tuple[str, int]) -> None:
-        """Forget a snapshot that has come; the others' turn may only come now."""
+        """Forget a snapshot that has landed, and restart the waits of the others."""
         self._asked.pop(at, None)
         del self._failed[at[0]]
-        self._asked = {other: _Asked(self._clock()) for other in self._asked}
+        self._asked = {other: _Wait(self._clock()) for other in self._asked}

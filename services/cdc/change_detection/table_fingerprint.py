@@ -15,26 +15,26 @@ class RowsStamp:
 
     oid: int
     columns: Mapping[str, Sequence[Any]] = field(default_factory=dict)
-    #: By number: those that are generated, which are not captured.
+    #: Generated columns by number; they are not captured.
     generated: Sequence[int] = ()
-    #: Names of columns that were dropped between two looks, and the numbers of all that were ever dropped.
+    #: Names of columns that were dropped between two polls, and the numbers of all columns ever dropped.
     gone: Sequence[str] = ()
     dropped: Sequence[int] = ()
-    #: Its file, its TOAST table (0: none), and whether the file of that, or of an index, was made right
-    #: behind its own: by these what rewrites it is told from TRUNCATE.
+    #: Its file, its TOAST table (0: none), and whether the file of that, or of an index, was created right
+    #: behind its own: these distinguish a rewrite from TRUNCATE.
     file: int = 0
     toast: int = 0
     is_truncated: bool = False
-    #: The columns, by number, that identify a row; empty without a key.
+    #: The numbers of the columns that identify a row; empty without a key.
     key: str | None = None
-    #: The versions of its publication and of its schema's entry there.
+    #: The versions of its publication and of its schema's entry in that publication.
     published: str | None = None
-    #: By oid: the values of the enumerations that its columns have, and the attributes of composites.
+    #: The values of its enumeration types and the attributes of its composite types, by oid.
     labels: Mapping[str, str] = field(default_factory=dict)
     partitions: Sequence[int] = ()
-    #: By oid: the file of each partition, another one after a TRUNCATE, and who has attached it.
+    #: The file of each partition, which TRUNCATE replaces, and the transaction that attached it, by oid.
     files: Mapping[str, str] = field(default_factory=dict)
-    #: Names of columns that rows of partitions have a default in.
+    #: Names of columns for which rows of partitions have a default.
     filled: Sequence[str] = ()
 
     @classmethod
@@ -69,7 +69,7 @@ def why_again(
     `had_rows`: whether changes of a table of this name were captured before.
     """
     if before is None or before.oid != now.oid:
-        # Renamed, moved into the schema, filled within the moment in which it was made, or excluded before.
+        # Renamed, moved into the schema, filled before its creation was captured, or excluded before.
         if had_rows:
             return "it is new here and may have other rows than the one before"
         return "it is new here and has rows" if has_rows(now.oid) else ""
@@ -93,7 +93,7 @@ def _of_columns(before: RowsStamp, now: RowsStamp) -> Iterator[str]:
             elif has_default or name in now.filled:
                 yield f"the new column {name} has a default"
             elif name in before.gone or name in had:
-                yield f"the column {name} is another than the one that it had"
+                yield f"the column {name} is not the column of before"
         elif old[0] != name:
             yield f"the column {old[0]} is named {name} now"
         elif (old[1], old[2]) != (type_oid, modifier):
@@ -106,7 +106,8 @@ def _of_files(before: RowsStamp, now: RowsStamp) -> Iterator[str]:
     if _is_rewritten(before, now):
         yield "ALTER TABLE has rewritten it"
     elif before.file != now.file and not now.is_truncated and set(now.columns) - set(before.columns):
-        # VACUUM FULL writes a default into the rows, and nothing tells of one that was dropped before it.
+        # VACUUM FULL writes a default into the rows, and the catalogue no longer has a default dropped
+        # before.
         yield "a new column of it may have had a default"
 
 
@@ -128,7 +129,7 @@ def _of_identity(before: RowsStamp, now: RowsStamp) -> Iterator[str]:
     if before.published is not None and before.published != now.published:
         yield "its publication was changed"
     if before.key is not None and before.key != now.key:
-        yield "its key is another"  # what changes before delete by another one, nobody could find
+        yield "its key has changed"  # a delete by another key would find no row
 
 
 def _of_types(before: RowsStamp, now: RowsStamp) -> Iterator[str]:

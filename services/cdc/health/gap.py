@@ -85,4 +85,4 @@ class GapCheck:
             return (
                 f"its slot held {slot.retained_bytes / _GB:.2f} GB of WAL, and wal_budget is {self._budget}"
             )
-        return self._watch.taken_away(slot, self._readings.sent)
+        return self._watch.consumed_by_other(slot, self._readings.sent)

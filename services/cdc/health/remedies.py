@@ -6,20 +6,20 @@ from typing import Final
 from shared.registry.sources import PASSWORD_SUFFIX
 
 _MB: Final = 1 << 20
-#: By what is in the reason; the first that fits.
+#: By a part of the reason; the first match applies.
 _REMEDIES: Final = (
     (
         re.compile(r"password authentication failed|no password was provided"),
         (
-            "the source refuses the password that Kafka Connect has: set {env} in its environment and start "
-            "it again, or beside onramp up run onramp sources add again with the new password"
+            "the source refuses the password that Kafka Connect has: set {env} in its environment and "
+            "restart it, or with onramp up run onramp sources add again with the new password"
         ),
     ),
     (
         re.compile(r"RecordTooLarge|larger than \d+, which is the value of the max.request.size"),
         (
-            "a row is larger than {most} MB with all that is said of it, and the source keeps WAL until it "
-            "is out of the way: name its table in exclude, or make the row smaller and run onramp sources "
+            "a row is larger than {most} MB with its metadata, and the source retains WAL until the row "
+            "is gone: name its table in exclude, or make the row smaller and run onramp sources "
             "resync {name}"
         ),
     ),
@@ -29,8 +29,8 @@ _REMEDIES: Final = (
             r"Conversion error|Invalid (?:value|Java object)|IllegalArgumentException"
         ),
         (
-            "a column was given another type while Kafka Connect was away, and it reads old values by the "
-            "new one: onramp sources resync {name}"
+            "a column's type changed while Kafka Connect was down, and old values are decoded as the new "
+            "type: onramp sources resync {name}"
         ),
     ),
 )

@@ -8,12 +8,13 @@ from typing import Final
 
 from services.cdc.health.slot import Reader, Readers, Slot, lsn_text
 
-#: So long after its last heartbeat a connector looks for its place, and so often it is helped.
+#: Seconds without a heartbeat after which a connector may be searching for its position, and between attempts
+#: to help it.
 _LOST_SECONDS: Final = 3.0
 _HELP_SECONDS: Final = 10.0
-#: Heartbeats come each second: after so long without one somebody should know.
+#: Heartbeats come each second: after this time without one, the status reports it.
 _SILENT_SECONDS: Final = 30.0
-#: How Postgres says to our connector that somebody else is at its slot.
+#: Postgres' message to our connector when another session reads its slot.
 _ACTIVE: Final = re.compile(r"is active for PID (\d+)")
 
 
@@ -23,13 +24,13 @@ class SlotWatch:
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self.readers: Readers | None = None
         self._clock = clock
-        #: Who reads it, since when, and when it was helped last.
+        #: The slot's reader, its start, and the time of the last help.
         self._reader: str | None = None
         self._reads_since = self._helped_at = float("-inf")
         self._confirmed = ""
         self._moved_at: float | None = None
         self._streams_since: float | None = None
-        #: The session that our connector found at the slot.
+        #: The session that blocked our connector at the slot.
         self._other: int | None = None
 
     @property
@@ -80,18 +81,18 @@ class SlotWatch:
         self._helped_at = now
         return True
 
-    def note_reader(self, slot: Slot | None, kept: Readers) -> None:
+    def note_reader(self, slot: Slot | None, stored: Readers) -> None:
         """Note the slot's reader; `stored`: the readers at the last poll of an earlier agent."""
-        before = kept if self.readers is None else self.readers
+        before = stored if self.readers is None else self.readers
         self.readers = Readers() if slot is None else before.after(slot, other=self._other)
 
-    def note_complaint(self, reason: str) -> None:
-        """Note the session that keeps our connector out, if that is why it failed."""
+    def note_failure(self, reason: str) -> None:
+        """Note the session that blocks our connector, if that is why the connector failed."""
         if found := _ACTIVE.search(reason):
             self._other = int(found[1])
 
-    def taken(self, slot: Slot | None) -> str:
-        """Return that another program reads the slot, if one does."""
+    def other_program(self, slot: Slot | None) -> str:
+        """Return a reason when another program reads the slot, else an empty text."""
         if slot is None or self.readers is None or self.readers.last is not Reader.OTHER:
             return ""
         return (
@@ -99,11 +100,11 @@ class SlotWatch:
             "that takes never comes to Kafka: end it there; two Onramps need two names of the source"
         )
 
-    def taken_away(self, slot: Slot, sent: Callable[[], int | None]) -> str:
-        """Return what another program took from the slot, if any: Postgres sends it to nobody again.
+    def consumed_by_other(self, slot: Slot, sent: Callable[[], int | None]) -> str:
+        """Return which changes another program took from the slot, if any: Postgres does not send them again.
 
-        `sent`: up to where our connector says that Kafka has everything; None when it does not answer, and
-        then nothing is known.
+        `sent`: the position that Kafka has, as our connector reports it; None when Kafka Connect is
+        unreachable, and then the result is empty.
         """
         readers = self.readers or Readers()
         if not readers.is_beyond(slot):
@@ -111,7 +112,7 @@ class SlotWatch:
         upto = sent()
         if upto is None:
             return ""
-        if upto >= slot.confirmed:  # our connector did, between two looks
+        if upto >= slot.confirmed:  # our connector did, between two polls
             self.readers = replace(readers, own=slot.confirmed)
             return ""
         who = f" ({slot.program})" if slot.program else ""

@@ -12,20 +12,20 @@ from psycopg2 import sql
 
 #: `j` stands for the JSON value, `t` for its text.
 _PLAIN: Final = "({t})::{type}"
-#: A numeric's infinities have names of the connector's own.
+#: The connector has its own names for a numeric's infinities.
 _NUMBER: Final = (
     "(CASE {t} WHEN 'POSITIVE_INFINITY' THEN 'Infinity' WHEN 'NEGATIVE_INFINITY' THEN '-Infinity'"
     " ELSE {t} END)::{type}"
 )
-#: Days that no date of Postgres has are infinite.  A snapshot has both below the first date: about -622191234
-#: for infinity, -625821272 for the other one.
+#: Days outside the range of Postgres' dates are infinite.  A snapshot encodes both infinities below the first
+#: date: infinity as about -622191234, -infinity as -625821272.
 _DAYS: Final = (
     "(CASE WHEN ({t})::int8 BETWEEN -2440588 AND 2145042905 THEN date '1970-01-01' + ({t})::int4"
     " WHEN ({t})::int8 > 0 OR ({t})::int8 BETWEEN -622191300 AND -622191200 THEN 'infinity'"
     " WHEN ({t})::int8 < 0 THEN '-infinity' END)"
 )
-#: Microseconds end in the year 294247.  Later timestamps arrive as the largest number, which is infinity, or
-#: with a fraction of a second as one that has overflowed by less than a second.
+#: Microseconds end in the year 294247.  Later timestamps arrive as the largest number, which is infinity, or,
+#: with a fraction of a second, as a number that has overflowed by less than a second.
 _SINCE_1970: Final = (
     "(CASE WHEN jsonb_typeof({j}) <> 'number' THEN ({t})::{type}"
     " WHEN ({t})::int8 >= 9223372036825200000"
@@ -34,8 +34,8 @@ _SINCE_1970: Final = (
     " ELSE (date '1970-01-01' + (({t})::int8 / {day})::int4)"
     " + (({t})::int8 % {day}) * interval '1 {unit}' END)::{type}"
 )
-#: Years are those of ISO 8601: with a sign beyond 9999, and 0 is the year 1 BC.  The years that a driver has
-#: for infinity have nine digits.
+#: Years are those of ISO 8601: with a sign beyond 9999, and 0 is the year 1 BC.  A driver encodes infinity as
+#: a year of nine digits.
 _ZONED: Final = (
     "(CASE WHEN left({t}, 1) NOT IN ('+', '-') AND left({t}, 5) <> '0000-' THEN ({t})::{type}"
     " WHEN ({t}) ~ '^[+][0-9]{{9}}' THEN 'infinity' WHEN ({t}) ~ '^-[0-9]{{9}}' THEN '-infinity'"
@@ -55,7 +55,7 @@ _INTERVAL: Final = (
 _POINT: Final = "point(({j} ->> 'x')::float8, ({j} ->> 'y')::float8)"
 _BIT: Final = "(CASE {t} WHEN 'true' THEN B'1' WHEN 'false' THEN B'0' END)::{type}"
 _HEX: Final = "decode({t}, 'hex')"
-#: Of none of these types is a text nothing but pairs of hexadecimal digits.
+#: The text of a value of these types never consists of pairs of hexadecimal digits only.
 _HEX_OF_TEXT: Final = (
     "(CASE WHEN ({t}) ~ '^([0-9a-f]{{2}})+$' THEN convert_from(decode({t}, 'hex'), 'UTF8')"
     " ELSE {t} END)::{type}"
@@ -65,12 +65,12 @@ _ARRAY: Final = (
     " FROM jsonb_array_elements({j}) WITH ORDINALITY a (e, n)), '{{}}') END)::{type}"
 )
 _MAX_MILLISECONDS: Final = 3
-#: Of arrays of these alone an update says that it left a large one alone; of others, and where the column's
-#: type is a domain over an array, it has NULL then.
-_TOLD_IN_ARRAYS: Final = frozenset(
+#: An update marks an unchanged large array only for these element types. For others, and for a column whose
+#: type is a domain over an array, it has NULL.
+_MARKED_IN_ARRAYS: Final = frozenset(
     ["text", "character", "json", "jsonb", "integer", "bigint", "date", "uuid"]
 ) | {"character varying"}
-#: What stands behind the type of an array where the source's column has a domain over it.
+#: The suffix of an array's type where the source's column has a domain over it.
 _OF_A_DOMAIN: Final = " (domain)"
 _PLAIN_TYPES: Final = frozenset(
     [
@@ -104,7 +104,7 @@ _PLAIN_TYPES: Final = frozenset(
         '"char"',
     ]
 ) | {"double precision", "character varying"}
-#: Those whose bytes of text Debezium sends, as types that it does not know.
+#: Types that Debezium does not know, and sends as the bytes of their text.
 _UNKNOWN_TYPES: Final = frozenset(
     [
         "tsquery",
@@ -121,18 +121,18 @@ _UNKNOWN_TYPES: Final = frozenset(
 _TYPE: Final = re.compile(
     r'(?P<base>[a-z0-9_]+(?: [a-z]+)*?|"char")(?:\((?P<mod>[^()]*)\))?(?P<zone> with(?:out)? time zone)?'
 )
-#: A type of the source's own, by its name with its schema; what it is of where it is no enumeration.
+#: A type of the source's own, by its name with its schema; its kind follows unless it is an enumeration.
 _OWN: Final = re.compile(r'(?:"(?:[^"]|"")+"|[^". ]+)\..+?(?: \((?P<kind>composite|range|opaque)\))?')
-#: Shapes come as several kinds of objects, and an open path as a closed one.
+#: A shape decodes to several kinds of objects, and an open path arrives as a closed one.
 _REFUSED: Final = frozenset(["bit varying", "varbit", "line", "lseg", "box", "path", "polygon", "circle"])
-#: Of columns of arrays of the first Debezium says nothing at all; one of times comes in milliseconds, and one
-#: of the others as null if an element is.
+#: Debezium omits columns of arrays of the first type. An array of times comes in milliseconds. The others are
+#: null if an element is null.
 _REFUSED_IN_ARRAYS: Final = frozenset(["bit", "interval", "money", "name", "point", "xml"]) | (
     {"time", "tsvector"} | _UNKNOWN_TYPES
 )
 
 
-#: What stands behind a type that may be taken for another one.
+#: The suffix of a type that may be mistaken for another one.
 AMBIGUOUS: Final = " (ambiguous)"
 
 
@@ -144,7 +144,7 @@ def is_silent(declared: str) -> bool:
     """Return whether an update has NULL for an unchanged large value (TOAST) of this type."""
     of = declared.removesuffix(_OF_A_DOMAIN)
     element = of.removesuffix("[]")
-    return element != of and (of != declared or element.partition("(")[0] not in _TOLD_IN_ARRAYS)
+    return element != of and (of != declared or element.partition("(")[0] not in _MARKED_IN_ARRAYS)
 
 
 class ColumnType(NamedTuple):
@@ -179,7 +179,7 @@ def column_type(declared: str) -> ColumnType:
     if match is None:
         raise UnsupportedTypeError(declared)
     base, modifier = match["base"], match["mod"] or ""
-    loses_its_zone = base == "time" and match["zone"] == " with time zone"  # it comes in UTC
+    loses_its_zone = base == "time" and match["zone"] == " with time zone"  # the value arrives in UTC
     if base in _REFUSED or loses_its_zone or (base == "bit" and modifier not in ("", "1")):
         raise UnsupportedTypeError(declared)
     if (template := _template(base, modifier, match["zone"] or "")) is None:
@@ -190,7 +190,7 @@ def column_type(declared: str) -> ColumnType:
 def _template(base: str, modifier: str, zone: str) -> str | None:
     special = {"date": _DAYS, "bytea": _HEX, "point": _POINT, "bit": _BIT}
     if not modifier:
-        special["numeric"] = _NUMBER  # with a precision there is no infinity
+        special["numeric"] = _NUMBER  # a type with a precision has no infinity
     if base in special:
         return special[base]
     if base == "timestamp":

@@ -13,7 +13,7 @@ from psycopg2.extensions import connection
 
 from services.cdc.merge import placeholders
 from services.cdc.merge.public_table import PublicTable
-from services.cdc.merge.suspended import HeldError
+from services.cdc.merge.suspended import SuspendedError
 
 _NO_KEY: Final = """
     SELECT min(at) FROM pg_temp.onramp_batch
@@ -21,7 +21,7 @@ _NO_KEY: Final = """
 """
 _IS_LEFT_OUT: Final = "SELECT EXISTS (SELECT FROM pg_temp.onramp_batch WHERE toast)"
 _LEFT_OUT: Final = "SELECT EXISTS (SELECT FROM pg_temp.onramp_batch WHERE op = 'c' AND toast)"
-#: Creates that leave out a value: each with the delete before it, of the same record of the log.
+#: Creates that omit a value, each with the delete before it of the same log record.
 _PAIRS: Final = """
     SELECT CASE WHEN op_before = 'd' AND lsn_before = lsn AND ord_before = ord - 1 THEN at_before END,
            at, key_before::text, key::text
@@ -30,7 +30,7 @@ _PAIRS: Final = """
           FROM pg_temp.onramp_batch WINDOW w AS (ORDER BY at)) AS told
     WHERE op = 'c' AND toast ORDER BY at
 """
-#: Where nothing was left out, the last change of a key has it all.
+#: Where no value was omitted, the last change of a key is complete.
 _LAST: Final = sql.SQL("""
     INSERT INTO pg_temp.onramp_fold
     SELECT b.key, b.op = 'd', b.after, false, false, b.lsn, b.ms
@@ -65,7 +65,7 @@ _FOLDED: Final = """
     SELECT count(*) FILTER (WHERE gone), count(*) FILTER (WHERE keeps AND NOT gone),
            count(*) FILTER (WHERE keeps AND based AND NOT gone) FROM pg_temp.onramp_fold
 """
-#: Where the cleaning looks at a value that was left out, it is the old row's, as text.
+#: Where the cleaning condition reads an omitted value, the old row's is used, as text.
 _CLEAN: Final = sql.SQL("""
     UPDATE pg_temp.onramp_fold fold SET gone = true, keeps = false FROM (
         SELECT f.key, f.row || coalesce((
@@ -92,8 +92,8 @@ _REKEY: Final = sql.SQL("""
     ) AS f WHERE {same}
 """)
 _MISSING: Final = (
-    "an update left out a large value that did not change, and the row that has it is not in the public "
-    "table: read the source again (onramp sources resync {source})"
+    "an update omits an unchanged large value, and the public table lacks its row: "
+    "re-snapshot the source (onramp sources resync {source})"
 )
 
 
@@ -115,11 +115,11 @@ class Span(NamedTuple):
 
 
 def merge(conn: connection, table: PublicTable, start: int, stop: int) -> None:
-    """Apply the staged changes of `[start, stop)`.  Raises `HeldError`, or psycopg2's error."""
+    """Apply the staged changes of `[start, stop)`.  Raises `SuspendedError` or psycopg2's error."""
     if (at := _one(conn, _NO_KEY)) is not None:
-        raise HeldError(
+        raise SuspendedError(
             f"the change at offset {at} has no value for the key ({', '.join(table.key)}): the key has "
-            f"changed; read the source again (onramp sources resync {table.source.source})"
+            f"changed; re-snapshot the source (onramp sources resync {table.source.source})"
         )
     is_left_out = bool(_one(conn, _IS_LEFT_OUT))
     pairs = _pairs(conn, table) if is_left_out and _one(conn, _LEFT_OUT) else []
@@ -154,7 +154,7 @@ def _pairs(conn: connection, table: PublicTable) -> list[Pair]:
         cursor.execute(_PAIRS)
         found = cursor.fetchall()
     if any(old is None for old, *_ in found):
-        raise HeldError(_MISSING.format(source=table.source.source))
+        raise SuspendedError(_MISSING.format(source=table.source.source))
     return [Pair(*row) for row in found]
 
 
@@ -173,14 +173,14 @@ def _merge(conn: connection, table: PublicTable, span: Span, fold: sql.SQL) -> N
         cursor.execute(_FOLDED)
         gone, keeping, lost = cursor.fetchone() or (0, 0, 0)
         if lost:
-            raise HeldError(_MISSING.format(source=table.source.source))
+            raise SuspendedError(_MISSING.format(source=table.source.source))
         if gone:
             cursor.execute(_DELETE.format(table=table.identifier, same=same))
         cursor.execute(_upsert(table))
         if keeping:
             cursor.execute(_UPDATE.format(table=table.identifier, sets=_sets(table), same=same))
             if cursor.rowcount != keeping:
-                raise HeldError(_MISSING.format(source=table.source.source))
+                raise SuspendedError(_MISSING.format(source=table.source.source))
 
 
 def _upsert(table: PublicTable) -> sql.Composed:
@@ -217,7 +217,7 @@ def _rekey(conn: connection, table: PublicTable, pairs: Sequence[Pair]) -> None:
     with conn.cursor() as cursor:
         cursor.execute(statement)
         if cursor.rowcount != len(pairs):
-            raise HeldError(_MISSING.format(source=table.source.source))
+            raise SuspendedError(_MISSING.format(source=table.source.source))
 
 
 def _one(conn: connection, statement: str) -> Any:

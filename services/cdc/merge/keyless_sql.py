@@ -9,7 +9,7 @@ from psycopg2 import sql
 from psycopg2.extensions import connection
 
 from services.cdc.merge.public_table import PublicTable
-from services.cdc.merge.suspended import HeldError
+from services.cdc.merge.suspended import SuspendedError
 
 _NO_OLD_ROW: Final = """
     SELECT min(at) FROM pg_temp.onramp_batch
@@ -45,10 +45,10 @@ _INSERT: Final = sql.SQL("""
 
 
 def merge(conn: connection, table: PublicTable) -> None:
-    """Apply the staged changes.  Raises `HeldError`, or psycopg2's error."""
+    """Apply the staged changes.  Raises `SuspendedError` or psycopg2's error."""
     if (at := _one(conn, _NO_OLD_ROW)) is not None:
-        raise HeldError(
-            f"the change at offset {at} does not tell the whole row, and the table has no key: run ALTER "
+        raise SuspendedError(
+            f"the change at offset {at} does not have the whole row, and the table has no key: run ALTER "
             "TABLE … REPLICA IDENTITY FULL at the source, or give it a key, then onramp sources resync "
             f"{table.name}"
         )
@@ -64,9 +64,9 @@ def merge(conn: connection, table: PublicTable) -> None:
         if leaving := _one(conn, _LEAVING):
             cursor.execute(_delete(table))
             if cursor.rowcount != leaving:
-                raise HeldError(
-                    f"{leaving} rows go that the public table should have, and it has {cursor.rowcount}: "
-                    f"somebody changed it; onramp sources rebuild {table.source} makes it again"
+                raise SuspendedError(
+                    f"{leaving} rows are deleted, and the public table has {cursor.rowcount} of them: "
+                    f"a person changed it; onramp sources rebuild {table.source} rebuilds it"
                 )
         cursor.execute(
             _INSERT.format(

@@ -29,11 +29,11 @@ from services.cdc.merge.public_table import PublicTable
 from services.cdc.merge.public_table_drift_sql import Shape
 from services.cdc.merge.replacement_sql import Batch, EndSearch, Landed
 from services.cdc.merge.state_sql import Advance, Position
-from services.cdc.merge.suspended import HeldError
+from services.cdc.merge.suspended import SuspendedError
 from shared import change_table, failpoints
 
-#: Changes of one transaction; a larger source's transaction becomes visible in several.  Rows that replace
-#: others are one transaction, whatever their number.
+#: The maximum of changes in one transaction; a larger transaction of the source becomes visible in several.
+#: Rows that replace others are one transaction, whatever their number.
 MAX_CHANGES: Final = 100_000
 _LAST: Final = """
     SELECT op, lsn, commit::text, ord, key::text, toast, at FROM pg_temp.onramp_batch ORDER BY at {} LIMIT 1
@@ -45,7 +45,7 @@ _PUT_BACK: Final = sql.SQL("""
     VALUES ({at}, 'd', {key}, {lsn}, {commit}, {ord}, false)
 """)
 _DATA: Final = (psycopg2.DataError, psycopg2.IntegrityError)
-#: What one transaction does: how far it moves the table, and whether it is followed by another one.
+#: The result of one transaction: how far it moves the table, and whether another one follows.
 _Step = Callable[[connection, Position], tuple[Advance | None, bool]]
 
 
@@ -65,13 +65,13 @@ class Merge:
         return change_table.name_of(*self.source.name)
 
     def run(self, conn: connection) -> bool:
-        """Merge what landed; returns whether there is more.  Raises `HeldError`, or psycopg2's error.
+        """Merge landed changes; return whether there are more.  Raises `SuspendedError` or psycopg2's error.
 
-        What does not fit is passed over where the table's rows are replaced behind it.
+        A value that does not fit is skipped where the table's rows are replaced behind it.
         """
         try:
             return self._transaction(conn, self._next)
-        except HeldError as e:
+        except SuspendedError as e:
             conn.rollback()
             if isinstance(e, public_table_drift_sql.DamagedError):
                 public_table_drift_sql.note(conn, self.source.name, str(e))
@@ -88,19 +88,19 @@ class Merge:
                     return False
                 to, is_followed = step(conn, position)
                 if to is not None:
-                    failpoints.reach("modeler.before_advance")
+                    failpoints.reach("merger.before_advance")
                     state_sql.advance(conn, self.source.name, to)
-                    failpoints.reach("modeler.before_commit")
+                    failpoints.reach("merger.before_commit")
         except _DATA as e:
-            raise HeldError(self._misfit(conn, e, position)) from None
+            raise SuspendedError(self._misfit(conn, e, position)) from None
         return is_followed
 
     def _next(self, conn: connection, position: Position) -> tuple[Advance | None, bool]:
         start = position.next_offset
         begins_empty = position.clear_at == start and position.is_clear_due(start)
         if not shape_sql.ensure(conn, self.table, position, begins_empty=begins_empty):
-            return None, True  # of a transaction of its own: the table was locked against readers
-        if self.topic_id is None:  # nothing ever landed, or of topics alone that are no more
+            return None, True  # in a transaction of its own, because the table was locked against readers
+        if self.topic_id is None:  # nothing has landed, or only changes of deleted topics
             return self._without_changes(conn, position), False
         landed = self._landed(conn, self.topic_id, position)
         known = landed
@@ -127,7 +127,7 @@ class Merge:
         batch = replacement_sql.last_replacement(conn, landed)
         if batch is None:
             return None, False
-        return self._merge(conn, landed, batch, public_table_drift_sql.seen(conn, self.table)), True
+        return self._merge(conn, landed, batch, public_table_drift_sql.columns_now(conn, self.table)), True
 
     def _landed(self, conn: connection, topic_id: str, position: Position) -> Landed:
         settled, dropped_at = state_sql.settled_to(conn, self.source.name, self.landing, topic_id)
@@ -161,11 +161,11 @@ class Merge:
         start, stop, log = landed.start, batch.stop, position.log_begins_at
         repeats = stage_sql.drop_repeats(conn, landing, start, position.mark, log) if batch.staged else 0
         mark = state_sql.mark(conn, position, stop)
-        # Behind the mark: what is passed over has come, and would come again with the same identity.
-        seen = None
+        # Skipped changes are behind the mark: they have come, and a repeat would have the same identity.
+        visibility = None
         if not self.table.key:
-            seen = snapshot_visibility_sql.pass_over(
-                conn, self.source.name, start, batch.read_from, position.seen
+            visibility = snapshot_visibility_sql.pass_over(
+                conn, self.source.name, start, batch.read_from, position.visibility
             )
         new = [at for at in (batch.begins_at, stage_sql.last_truncate(conn)) if at is not None]
         if new:
@@ -176,10 +176,10 @@ class Merge:
                 public_table_drift_sql.empty(conn, self.table, changed_from)
                 shape_sql.change(conn, self.table, position.made, changed_from)
         if unknown := stage_sql.unknown_columns(conn, self.source.known) if batch.staged else []:
-            raise HeldError(
+            raise SuspendedError(
                 f"changes have a column {', '.join(unknown)} that the schema history does not have: within "
                 "seconds the agent adds it, or has the table re-snapshotted if it is gone already. If not, "
-                f"look whether the agent runs, or onramp sources resync {self.source.name.source}"
+                f"check whether the agent runs, or onramp sources resync {self.source.name.source}"
             )
         carried = self._apply(conn, start, stop, None if new else position.carried)
         return Advance(
@@ -191,7 +191,7 @@ class Merge:
             clear_at=batch.clear_at,
             changes=batch.staged,
             repeats=repeats,
-            seen=seen,
+            visibility=visibility,
             awaits_snapshot=batch.is_waiting,
         )
 
@@ -219,12 +219,12 @@ class Merge:
         """Apply the stage; return the row that its last change deleted, which the next change may restore."""
         stage_sql.fill_from_before(conn)
         if not self.table.key:
-            placeholders.require_told(conn, self.table)
+            placeholders.require_known_values(conn, self.table)
             keyless_sql.merge(conn, self.table)
             return None
         if carried:
             start = min(start, self._put_back(conn, carried, start))
-        placeholders.require_told(conn, self.table)
+        placeholders.require_known_values(conn, self.table)
         last = _one(conn, "DESC")
         if last is None:
             return carried

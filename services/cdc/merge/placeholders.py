@@ -15,7 +15,7 @@ from psycopg2 import sql
 from psycopg2.extensions import connection
 
 from services.cdc.merge.public_table import PublicTable
-from services.cdc.merge.suspended import HeldError
+from services.cdc.merge.suspended import SuspendedError
 
 TEXT: Final = "__debezium_unavailable_value"
 _BYTES: Final = TEXT.encode()
@@ -31,19 +31,19 @@ _KINDS: Final[tuple[Any, ...]] = (
     orjson.dumps({TEXT: TEXT}).decode(),
     [_UUID],
 )
-#: SQL for an array of all of them.
+#: SQL for an array of all placeholders.
 ALL: Final = sql.SQL("ARRAY[{}]::jsonb[]").format(
     sql.SQL(", ").join(sql.Literal(orjson.dumps(kind).decode()) for kind in _KINDS)
 )
-#: Texts of which a change has one that has any of them; what has one may have none.
+#: Texts of which a change with a placeholder has at least one; a change with one may have no placeholder.
 _SIGNS: Final = (TEXT, _BYTES.hex(), b64encode(_BYTES).decode(), _UUID, ", ".join(map(str, _BYTES[:8])))
 SIGNS: Final = sql.SQL("ARRAY[{}]").format(sql.SQL(", ").join(sql.Literal(f"%{sign}%") for sign in _SIGNS))
 _IS_NULL: Final = """
     SELECT EXISTS (SELECT FROM pg_temp.onramp_batch b, unnest(%s::text[]) AS silent (name)
                    WHERE op IN ('u', 'c') AND after -> name = 'null')
 """
-#: The value before: of an earlier change of the key, else the public row's.  A key that changes is a delete
-#: and a create of one record of the log.  What a change does not have was not a column then.
+#: The value before: of an earlier change of the key, else the public row's.  A key change is a delete and a
+#: create of one log record.  A column that a change lacks did not exist then.
 _UNSURE: Final = sql.SQL("""
     WITH told AS (
         SELECT at, op, lsn, ord, key, after, lag(after) OVER (PARTITION BY key ORDER BY at) AS earlier
@@ -69,15 +69,15 @@ _UNSURE_BY_WHOLE_ROW: Final = sql.SQL("""
     WHERE op = 'u' AND after -> name = 'null' AND before -> name <> 'null' ORDER BY 1, 2 LIMIT 1
 """)
 _UNSURE_OF: Final = (
-    "the update at offset {} has NULL in {}, which had a value: it is NULL now, or a large array that the "
-    "update left alone, and changes tell no difference for arrays of its type: read the source again "
-    "(onramp sources resync {}); lest it comes again give the column another type there (text[], jsonb), or "
+    "the update at offset {} has NULL in {}, which had a value: it is NULL now, or an unchanged large "
+    "array, which changes of this type do not distinguish: re-snapshot the source "
+    "(onramp sources resync {}); to prevent this, give the column another type there (text[], jsonb), or "
     'leave it out (models: "{}": null)'
 )
 
 
-def require_told(conn: connection, table: PublicTable) -> None:
-    """Raise `HeldError` where a staged update has NULL for what may be a large value that it left alone."""
+def require_known_values(conn: connection, table: PublicTable) -> None:
+    """Raise `SuspendedError` where an update has NULL for a large value that may be unchanged."""
     with conn.cursor() as cursor:
         if not table.silent:
             return
@@ -95,4 +95,4 @@ def require_told(conn: connection, table: PublicTable) -> None:
         )
         if unsure := cursor.fetchone():
             at, name = unsure
-            raise HeldError(_UNSURE_OF.format(at, name, table.source.source, name))
+            raise SuspendedError(_UNSURE_OF.format(at, name, table.source.source, name))

@@ -14,9 +14,9 @@ from services.cdc.merge.column_types import (
     is_silent,
 )
 from services.cdc.merge.history_sql import SourceTable, TableName
-from services.cdc.merge.suspended import HeldError
+from services.cdc.merge.suspended import SuspendedError
 
-#: For people: where the source's log has the last change of a row, and when it was committed.
+#: For readers: the position of a row's last change in the source's log, and the time of its commit.
 LSN: Final = "_lsn"
 COMMITTED_AT: Final = "_committed_at"
 OWN: Final = ((LSN, "pg_lsn"), (COMMITTED_AT, "timestamptz"))
@@ -38,12 +38,12 @@ class PublicTable:
 
     schema: str
     name: str
-    #: The table at its source, as `onramp sources` takes it.
+    #: The table at its source, as `onramp sources` accepts it.
     source: TableName
     types: dict[str, ColumnType]
     key: tuple[str, ...]
     cleaning: Cleaning = Cleaning()
-    #: Columns of which an update that leaves a large value alone says no more than NULL.
+    #: Columns for which an update has NULL for an unchanged large value.
     silent: tuple[str, ...] = ()
 
     @property
@@ -78,15 +78,15 @@ class PublicTable:
 
 
 def public_table(schema: str, table: SourceTable, cleaning: Cleaning) -> PublicTable:
-    """Return how `table` is published in `schema`.  Raises `HeldError`."""
+    """Return the public table of `table` in `schema`.  Raises `SuspendedError`."""
     names = {c.name for c in table.columns}
     if taken := names & {name for name, _ in OWN}:
-        raise HeldError(
+        raise SuspendedError(
             f"the source's table has a column {_listed(taken)}, which is Onramp's own in a public table: "
             "rename it at the source, or exclude the table"
         )
     if of_key := cleaning.left_out & set(table.key):
-        raise HeldError(
+        raise SuspendedError(
             f"models leaves out {_listed(of_key)}, which is of the key: take it out of its columns"
         )
     types: dict[str, ColumnType] = {}
@@ -96,7 +96,7 @@ def public_table(schema: str, table: SourceTable, cleaning: Cleaning) -> PublicT
         try:
             types[column.name] = column_type(column.type)
         except UnsupportedTypeError as e:
-            raise HeldError(
+            raise SuspendedError(
                 f"column {column.name} is of type {e}, which does not arrive as it is: exclude the table, "
                 "or let the source give the column another type"
             ) from None

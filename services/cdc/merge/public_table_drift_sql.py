@@ -14,9 +14,9 @@ from psycopg2.extensions import connection
 
 from services.cdc.merge.history_sql import TableName
 from services.cdc.merge.public_table import OWN, PublicTable
-from services.cdc.merge.suspended import HeldError
+from services.cdc.merge.suspended import SuspendedError
 
-#: In another database (one that was restored) tables and columns have other numbers.
+#: In another (restored) database, tables and columns have other numbers.
 _SEEN: Final = """
     SELECT place.id, c.oid::int8, a.attname::text, a.attnum, format_type(a.atttypid, a.atttypmod)
     FROM (SELECT s.system_identifier || '/' || d.oid AS id FROM pg_control_system() s, pg_database d
@@ -33,7 +33,7 @@ _NOTE: Final = """
 """
 
 
-class DamagedError(HeldError):
+class DamagedError(SuspendedError):
     """Values of the public table may have been cut, although its shape looks unchanged."""
 
 
@@ -51,7 +51,7 @@ class Shape:
     place: str
     oid: int | None = None
     columns: Mapping[str, Column] = field(default_factory=dict)
-    #: What somebody did to it that only a rebuild or a resync undoes.
+    #: A change of the table that only a rebuild or a resync undoes.
     damage: str = ""
 
     @classmethod
@@ -66,8 +66,8 @@ class Shape:
         )
 
 
-def seen(conn: connection, table: PublicTable) -> Shape:
-    """Return the table as the catalogue has it now."""
+def columns_now(conn: connection, table: PublicTable) -> Shape:
+    """Return the table's shape in the catalogue."""
     with conn.cursor() as cursor:
         cursor.execute(_SEEN, (table.identifier.as_string(conn),))
         rows = cursor.fetchall()
@@ -77,48 +77,48 @@ def seen(conn: connection, table: PublicTable) -> Shape:
 
 
 def require_as_left(table: PublicTable, made: Shape | None, now: Shape) -> None:
-    """Raise `HeldError` where somebody changed the table since the modeler left it as `made`."""
+    """Raise `SuspendedError` where the table was changed since the merger stored `made`."""
     if made is None:
         return
     if made.damage:
         raise DamagedError(made.damage)
     where, again = f"{table.schema}.{table.name}", f"onramp sources rebuild {table.source}"
     if now.oid is None or (made.place == now.place and made.oid != now.oid):
-        raise HeldError(
-            f"somebody dropped or renamed the public table {where}, or it is published in another schema "
-            f"now, and its rows are not there: {again}"
+        raise SuspendedError(
+            f"a person dropped or renamed the public table {where}, or it is now published in another "
+            f"schema without its rows: {again}"
         )
     is_here = made.place == now.place
     for name in (*table.types, *(own for own, _ in OWN)):
         was, found = made.columns.get(name), now.columns.get(name)
         if was is None:
             if found is not None:
-                raise HeldError(
-                    f"{where} has a column {name} that somebody added, and its source has one of that name: "
+                raise SuspendedError(
+                    f"{where} has a column {name} that a person added, and its source has one of that name: "
                     f"drop or rename it, or {again}"
                 )
         elif found is None or (is_here and found.number != was.number):
             if is_here and (others := [n for n, c in now.columns.items() if c.number == was.number]):
-                raise HeldError(
-                    f"somebody renamed the column {name} of {where} to {others[0]}, and {name} would be "
+                raise SuspendedError(
+                    f"a person renamed the column {name} of {where} to {others[0]}, and {name} would be "
                     f"null: rename it back, or {again}"
                 )
-            raise HeldError(f"somebody dropped the column {name} of {where} with its values: {again}")
+            raise SuspendedError(f"a person dropped the column {name} of {where} with its values: {again}")
         elif found.type != was.type:
             raise DamagedError(
-                f"somebody changed the column {name} of {where} from {was.type} to {found.type}, which may "
-                f"have cut values, and no change of it back brings them back: {again}"
+                f"a person changed the column {name} of {where} from {was.type} to {found.type}, which may "
+                f"have cut values irreversibly: {again}"
             )
 
 
-def is_as_kept(table: PublicTable, made: Shape | None, now: Shape) -> bool:
-    """Whether what is kept of the table is how it is now."""
+def is_as_stored(table: PublicTable, made: Shape | None, now: Shape) -> bool:
+    """Return whether the stored shape equals the current one."""
     return made == _kept(table, made, now)
 
 
 def keep(conn: connection, table: PublicTable, made: Shape | None) -> None:
     """Store the table's current shape, within the caller's transaction."""
-    kept = _kept(table, made, seen(conn, table))
+    kept = _kept(table, made, columns_now(conn, table))
     columns = {name: [*column] for name, column in kept.columns.items()}
     document = {"place": kept.place, "oid": kept.oid, "columns": columns}
     with conn.cursor() as cursor:

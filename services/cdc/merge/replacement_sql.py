@@ -53,7 +53,7 @@ class Landed:
 class EndSearch:
     """Searches landing for the last row of a snapshot that a table waits for, each landed change once."""
 
-    #: Where the table waits: its topic and offset.
+    #: The topic and offset where the table waits.
     waits_at: tuple[str, int] | None = None
     _reached: int = 0
 
@@ -63,7 +63,7 @@ class EndSearch:
         if self.waits_at != place:
             self.waits_at, self._reached = place, since
         found = _one(conn, _END.format(landing=landed.landing), max(self._reached, since), landed.stop)
-        # The merge of what was found may fail and be tried again.
+        # The merge of these changes may fail and be tried again.
         self._reached = max(self._reached, landed.stop) if found is None else int(found) - 1
         return None if found is None else int(found)
 
@@ -160,7 +160,7 @@ def _replaced(
         stage_sql.cut_from(conn, until)
     is_replaced = first is not None or clear is not None
     if behind_drop is not None and behind_drop < until and not is_replaced:
-        until = behind_drop  # the agent has the table re-snapshotted: its rows are of the table before
+        until = behind_drop  # the agent requests a re-snapshot: the rows are those of the table before
     return Batch(
         staged=stage_sql.cut_from(conn, until),
         stop=until,
@@ -177,7 +177,7 @@ def _last_whole(conn: connection, landed: Landed, stop: int) -> tuple[int | None
     while (first := stage_sql.last_snapshot(conn, landed.landing, landed.start)) is not None:
         end = _snapshots_end(conn, landed, first)
         if end is not None and (
-            landed.table.key or snapshot_visibility_sql.is_told(conn, landed.table.source, first)
+            landed.table.key or snapshot_visibility_sql.is_visibility_known(conn, landed.table.source, first)
         ):
             return first, end, stop
         stop = first

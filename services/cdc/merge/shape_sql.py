@@ -15,7 +15,7 @@ from services.cdc.merge import public_table_drift_sql
 from services.cdc.merge.public_table import OWN, PublicTable
 from services.cdc.merge.public_table_drift_sql import Shape
 from services.cdc.merge.state_sql import Position
-from services.cdc.merge.suspended import HeldError
+from services.cdc.merge.suspended import SuspendedError
 
 _KEY: Final = """
     SELECT c.conname::text, array(SELECT a.attname::text FROM unnest(c.conkey) WITH ORDINALITY k (n, i)
@@ -23,16 +23,17 @@ _KEY: Final = """
                                   ORDER BY k.i)
     FROM pg_constraint c WHERE c.conrelid = to_regclass(%s) AND c.contype = 'p'
 """
-#: It waits for nobody for long: who reads the table for minutes would make all others wait behind it.
+#: A short lock timeout: a long reader of the table would otherwise make all others wait behind this lock.
 _PATIENCE: Final = "SET LOCAL lock_timeout = '2s'"
 
 
 def ensure(conn: connection, table: PublicTable, position: Position, *, begins_empty: bool) -> bool:
-    """Make `table`, or change it to what the history has; whether it was that already.
+    """Create or alter `table` to match the history; return whether it matched already.
 
-    In the caller's transaction, which has locked its position.  Raises `HeldError`, psycopg2's errors.
+    Runs in the caller's transaction, which has locked its position.  Raises `SuspendedError`, psycopg2's
+    errors.
     """
-    now = public_table_drift_sql.seen(conn, table)
+    now = public_table_drift_sql.columns_now(conn, table)
     if not begins_empty:
         public_table_drift_sql.require_as_left(table, position.made, now)
     if is_whole(conn, table, position.made, now):
@@ -45,7 +46,7 @@ def is_whole(conn: connection, table: PublicTable, made: Shape | None, now: Shap
     """Return whether the table exists with these columns and this key, and its shape is stored."""
     return (
         now.oid is not None
-        and public_table_drift_sql.is_as_kept(table, made, now)
+        and public_table_drift_sql.is_as_stored(table, made, now)
         and not [*_altered(conn, table, now)]
     )
 
@@ -54,7 +55,7 @@ def change(conn: connection, table: PublicTable, made: Shape | None, now: Shape)
     """Create or alter the table, and store its shape."""
     is_ours = made is not None and (made.place, made.oid) == (now.place, now.oid)
     if now.oid is not None and not is_ours and not {name for name, _ in OWN} <= now.columns.keys():
-        raise HeldError(
+        raise SuspendedError(
             f"there is a table {table.schema}.{table.name} already that is not Onramp's: rename it, or "
             "publish the source in another schema (publish)"
         )
@@ -66,7 +67,7 @@ def change(conn: connection, table: PublicTable, made: Shape | None, now: Shape)
             try:
                 cursor.execute(statement)
             except (psycopg2.DataError, psycopg2.IntegrityError, psycopg2.ProgrammingError) as e:
-                raise HeldError(
+                raise SuspendedError(
                     f"the public table cannot be changed as its source was (SQLSTATE {e.pgcode}): it keeps "
                     "its rows until the agent has had the table re-snapshotted; if that does not come, run "
                     f"onramp sources resync {table.source.source}"
@@ -97,7 +98,7 @@ def _altered(conn: connection, table: PublicTable, now: Shape) -> Iterator[sql.C
     if (tuple(found[1]) if found else ()) != table.key:
         if found:
             yield alter + sql.SQL("DROP CONSTRAINT {}").format(sql.Identifier(found[0]))
-            # Postgres leaves it behind, and a column that left the key is null in new rows, or may be.
+            # Postgres keeps NOT NULL, and a column that left the key can be null in new rows.
             for name in set(found[1]) - set(table.key):
                 yield alter + sql.SQL("ALTER COLUMN {} DROP NOT NULL").format(sql.Identifier(name))
         if table.key:

@@ -12,14 +12,14 @@ from psycopg2 import sql
 from psycopg2.extensions import connection
 
 from services.cdc.merge.history_sql import TableName
-from services.cdc.merge.suspended import HeldError
+from services.cdc.merge.suspended import SuspendedError
 
 _TOLD: Final = """
     SELECT seen::text, lsn::text FROM onramp.source_resnapshots
     WHERE source = %s AND schema_name = %s AND table_name = %s AND start <= %s
     ORDER BY start DESC, id DESC LIMIT 1
 """
-#: The first row of a snapshot that has not told yet: rows before the next one that was asked for are of one.
+#: The first row of a snapshot without a marker: rows before the next request belong to one snapshot.
 _UNTOLD: Final = sql.SQL("""
     WITH asked AS (
         SELECT start, lead(start, 1, %(stop)s) OVER (ORDER BY start, id) AS until, seen IS NULL AS is_untold
@@ -31,8 +31,8 @@ _UNTOLD: Final = sql.SQL("""
               AND change ->> 'op' = 'r' ORDER BY _offset LIMIT 1) AS at
     FROM asked a WHERE is_untold ORDER BY at LIMIT 1
 """)
-#: A change has the lower half of its transaction's id: the upper one is that with which it is nearest to the
-#: snapshot's end.
+#: A change has the lower half of its transaction's id: the upper half is the one that brings it nearest to
+#: the snapshot's end.
 _DROP: Final = """
     DELETE FROM pg_temp.onramp_batch b USING (
         SELECT %(seen)s::pg_snapshot AS seen, pg_snapshot_xmax(%(seen)s::pg_snapshot)::text::int8 AS xmax
@@ -48,8 +48,8 @@ _PAST: Final = """
 _IDS: Final = {"all": sql.Literal(1 << 32), "half": sql.Literal(1 << 31)}
 
 
-class Seen(NamedTuple):
-    """What a snapshot has seen, as Postgres writes it, and where the log was behind all of it."""
+class SnapshotVisibility(NamedTuple):
+    """The pg_snapshot of a snapshot, as text, and a position in the log behind all of it."""
 
     snapshot: str
     before: str
@@ -64,44 +64,44 @@ def known_to(conn: connection, name: TableName, landing: sql.Identifier, start: 
     return stop if at is None else int(at)
 
 
-def unknown(name: TableName) -> HeldError:
+def unknown(name: TableName) -> SuspendedError:
     """Return why a table is suspended whose snapshot has landed without its marker."""
-    return HeldError(
+    return SuspendedError(
         "it has no key and was re-snapshotted, and the snapshot's marker has not come yet: the agent reads "
         f"it within seconds of the last row; if not, onramp sources resync {name.source}"
     )
 
 
 def pass_over(
-    conn: connection, name: TableName, start: int, read_from: int | None, last: Seen | None
-) -> Seen | None:
+    conn: connection, name: TableName, start: int, read_from: int | None, last: SnapshotVisibility | None
+) -> SnapshotVisibility | None:
     """Drop staged changes that the snapshot before them includes; return its marker if more may follow.
 
     `read_from`: the start of the last snapshot in the stage, if any; `last`: the marker of earlier
     changes.
     """
-    seen = last if read_from is None else _of(conn, name, read_from)
-    if seen is None:
+    visibility = last if read_from is None else _of(conn, name, read_from)
+    if visibility is None:
         return None
     with conn.cursor() as cursor:
         at = start if read_from is None else read_from
-        bounds = {"seen": seen.snapshot, "before": seen.before, "at": at}
+        bounds = {"seen": visibility.snapshot, "before": visibility.before, "at": at}
         cursor.execute(sql.SQL(_DROP).format(**_IDS), bounds)
-    return None if _one(conn, _PAST, seen.before) else seen
+    return None if _one(conn, _PAST, visibility.before) else visibility
 
 
-def is_told(conn: connection, name: TableName, read_from: int) -> bool:
-    """Whether it is known what the snapshot has seen whose first row is at `read_from`, or need not be."""
-    seen = _of(conn, name, read_from)
-    return seen is None or seen.snapshot is not None
+def is_visibility_known(conn: connection, name: TableName, read_from: int) -> bool:
+    """Return whether the snapshot whose first row is at `read_from` has its marker, or needs none."""
+    visibility = _of(conn, name, read_from)
+    return visibility is None or visibility.snapshot is not None
 
 
-def _of(conn: connection, name: TableName, read_from: int) -> Seen | None:
+def _of(conn: connection, name: TableName, read_from: int) -> SnapshotVisibility | None:
     """Return the snapshot's marker; None for a first snapshot: the stream begins just behind it."""
     with conn.cursor() as cursor:
         cursor.execute(_TOLD, (*name, read_from))
         asked = cursor.fetchone()
-    return None if asked is None else Seen(*asked)
+    return None if asked is None else SnapshotVisibility(*asked)
 
 
 def _one(conn: connection, statement: str, *arguments: Any) -> Any:

@@ -10,7 +10,7 @@ from psycopg2.extras import execute_values
 from services.cdc.merge import stage_sql
 from services.cdc.merge.history_sql import TableName
 from services.cdc.merge.public_table_drift_sql import Shape
-from services.cdc.merge.snapshot_visibility_sql import Seen
+from services.cdc.merge.snapshot_visibility_sql import SnapshotVisibility
 from services.cdc.merge.stage_sql import Identity
 from shared import change_table
 
@@ -19,12 +19,12 @@ _ADD: Final = """
     ON CONFLICT (source, schema_name, table_name) DO UPDATE SET landing = excluded.landing
     WHERE table_settings.landing <> excluded.landing
 """
-_LOOK: Final = """
+_TABLE_SETTINGS: Final = """
     SELECT source, schema_name, table_name, topic_id::text, next_offset,
            clear_at IS NOT NULL AND clear_after IS NOT NULL, parked_known, reason
     FROM onramp.table_settings
 """
-#: What feeds each landing table today, and how many changes of it were parked.
+#: The topics that feed each landing table today, with the number of their parked changes.
 _FEEDS: Final = """
     SELECT t.destination, t.topic_id::text, l.next_offset,
            coalesce(sum(t.events) FILTER (WHERE t.outcome = 'parked'), 0)::int8
@@ -41,7 +41,7 @@ _LOCK: Final = """
     FROM onramp.table_settings
     WHERE source = %s AND schema_name = %s AND table_name = %s FOR UPDATE SKIP LOCKED
 """
-#: Both of one moment: a snapshot that landed was requested after the DROP that is the reason for it.
+#: Both are read at one moment: a landed snapshot was requested after the DROP that is its reason.
 _SETTLED: Final = """
     SELECT (SELECT next_offset FROM onramp.ledger WHERE topic_id = %s AND partition = 0),
            ARRAY(SELECT coalesce(lsn - '0/0', 0)::int8 FROM onramp.source_tables
@@ -69,12 +69,12 @@ _HOLD: Final = """
 """
 
 
-class Model(NamedTuple):
-    """A table as it is looked at: how far it is, and what is known of it."""
+class TableSettings(NamedTuple):
+    """A table's settings at a poll: its position, topic and reason."""
 
     topic_id: str | None
     next_offset: int
-    #: Whether it is known that its rows are to be replaced, and up to where.
+    #: Whether a replacement of its rows is due, and its end is known.
     is_cleared: bool
     parked_known: int
     reason: str | None
@@ -93,17 +93,17 @@ class Position(NamedTuple):
 
     next_offset: int
     mark: Identity | None
-    #: From where on it begins empty, if it does; the offset up to which its replacement reaches, if that is
-    #: known; and where its last log begins, after a resync.
+    #: The offset where the table is emptied, if it is; the end of its replacement, if known; and the start of
+    #: its last log, after a resync.
     clear_at: int | None
     clear_after: int | None
     log_begins_at: int | None
     carried: Mapping[str, Any] | None
     drops: int
-    #: The public table as the modeler left it.
+    #: The public table's shape as the merger stored it.
     made: Shape | None = None
-    #: What the snapshot has seen that the table was made of, while changes that it has seen may follow.
-    seen: Seen | None = None
+    #: The marker of the snapshot that the table consists of, while changes that it includes may follow.
+    visibility: SnapshotVisibility | None = None
 
     @property
     def replaced_until(self) -> int:
@@ -127,7 +127,7 @@ class Advance(NamedTuple):
     clear_at: int | None
     changes: int = 0
     repeats: int = 0
-    seen: Seen | None = None
+    visibility: SnapshotVisibility | None = None
     awaits_snapshot: bool = False
 
 
@@ -139,11 +139,11 @@ def add(conn: connection, names: Iterable[TableName]) -> None:
             execute_values(cursor, _ADD, rows, page_size=len(rows))
 
 
-def look(conn: connection) -> dict[TableName, Model]:
-    """Return all tables."""
+def read_table_settings(conn: connection) -> dict[TableName, TableSettings]:
+    """Return the settings of all tables."""
     with conn.cursor() as cursor:
-        cursor.execute(_LOOK)
-        return {TableName(*row[:3]): Model(*row[3:]) for row in cursor.fetchall()}
+        cursor.execute(_TABLE_SETTINGS)
+        return {TableName(*row[:3]): TableSettings(*row[3:]) for row in cursor.fetchall()}
 
 
 def feeds(conn: connection) -> dict[str, list[Feed]]:
@@ -163,7 +163,7 @@ def lock(conn: connection, name: TableName) -> Position | None:
         row = cursor.fetchone()
     if row is None:
         return None
-    next_offset, commit, order, clear_at, after, log_begins_at, carried, drops, made, seen, before = row
+    next_offset, commit, order, clear_at, after, log_begins_at, carried, drops, made, visibility, before = row
     return Position(
         next_offset,
         None if commit is None else Identity(commit, order),
@@ -173,7 +173,7 @@ def lock(conn: connection, name: TableName) -> Position | None:
         carried,
         drops,
         None if made is None else Shape.of(made),
-        None if seen is None else Seen(seen, before),
+        None if visibility is None else SnapshotVisibility(visibility, before),
     )
 
 
@@ -207,8 +207,8 @@ def advance(conn: connection, name: TableName, to: Advance) -> None:
     """Move the table's locked row, in the merge's own transaction."""
     commit, order = to.mark or (None, None)
     carried = None if to.carried is None else orjson.dumps(to.carried).decode()
-    seen = to.seen or (None, None)
-    moved = (to.topic_id, to.next_offset, commit, order, carried, to.drops, *seen)
+    visibility = to.visibility or (None, None)
+    moved = (to.topic_id, to.next_offset, commit, order, carried, to.drops, *visibility)
     with conn.cursor() as cursor:
         cursor.execute(_ADVANCE, (*moved, to.clear_at, to.awaits_snapshot, to.changes, to.repeats, *name))
 

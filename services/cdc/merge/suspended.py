@@ -1,5 +1,5 @@
 """The error of a suspended table: the failure, its cause, and the remedy."""
 
 
-class HeldError(Exception):
-    """This table cannot go on; others do.  Its text is for the operator and has no value of a row."""
+class SuspendedError(Exception):
+    """This table is suspended; others go on.  The text is for operators and has no value of a row."""

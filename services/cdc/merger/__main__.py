@@ -18,13 +18,13 @@ def main() -> None:
         settings, databases = read_settings(MergerSettings), read_settings(WriterDatabases)
         registry = open_registry(read_settings(RegistrySettings), read_settings(KafkaSettings))
     except WrongSettingsError as e:
-        sys.exit(f"The modeler does not start:\n{e}")
+        sys.exit(f"The merger does not start:\n{e}")
     if not databases.by_name():
         sys.exit(
-            "The modeler does not start: it knows no database. Name the writer's default one in "
+            "The merger does not start: no database is configured. Name the writer's default one in "
             "ONRAMP_WRITER_DSN (docs/settings.md)."
         )
-    set_up("modeler", settings.log_level)
+    set_up("merger", settings.log_level)
     warn_of_unknown(MergerSettings, KafkaSettings, RegistrySettings)
     process = MergerProcess(settings, databases, registry)
     for each in (signal.SIGTERM, signal.SIGINT):

@@ -19,7 +19,7 @@ class MergerProcess:
         self._registry = registry
         self._default = databases.database
         self._stop = threading.Event()
-        self._modelers = [
+        self._mergers = [
             Merger(name, dsn, self._asking(name), settings) for name, dsn in databases.by_name().items()
         ]
 
@@ -29,14 +29,14 @@ class MergerProcess:
 
     def run(self) -> None:
         """Run until stopped."""
-        threads = [threading.Thread(target=modeler.run, name="modeler") for modeler in self._modelers]
+        threads = [threading.Thread(target=merger.run, name="merger") for merger in self._mergers]
         self._registry.refresh()
         for thread in threads:
             thread.start()
         while not self._stop.wait(_REGISTRY_SECONDS):
             self._registry.refresh()
-        for modeler in reversed(self._modelers):
-            modeler.stop()
+        for merger in reversed(self._mergers):
+            merger.stop()
         for thread in threads:
             thread.join()
         self._registry.close()

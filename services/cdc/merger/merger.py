@@ -22,8 +22,8 @@ from services.cdc.merge.history_sql import SourceTable, TableName
 from services.cdc.merge.merge_sql import Merge
 from services.cdc.merge.public_table import public_table
 from services.cdc.merge.replacement_sql import EndSearch
-from services.cdc.merge.state_sql import Feed, Model
-from services.cdc.merge.suspended import HeldError
+from services.cdc.merge.state_sql import Feed, TableSettings
+from services.cdc.merge.suspended import SuspendedError
 from services.cdc.merger import trim_sql
 from services.cdc.merger.published import Published
 from services.cdc.merger.settings import MergerSettings
@@ -36,20 +36,20 @@ from shared.postgres.failures import NO_SUCH_DATABASE, failure
 
 log = logging.getLogger(__name__)
 
-#: Names are pinned, and a session that was cut is noticed. A merge sorts and hashes its stage, in
-#: memory; it is over before compiled code would have paid.
+#: Names are pinned, and a lost session is detected. A merge sorts and hashes its stage in memory; it is over
+#: before JIT compilation would have paid off.
 _OPTIONS: Final = (
     "-c search_path=pg_catalog,pg_temp -c timezone=UTC -c idle_in_transaction_session_timeout=60s "
     "-c work_mem=32MB -c jit=off"
 )
 _NOT_UP_TO_DATE: Final = (psycopg2.errors.UndefinedTable, psycopg2.errors.UndefinedColumn)
 _UNFORESEEN: Final = (
-    "it cannot be merged, for a reason that nobody foresaw ({}): the modeler's log has more; it is a fault "
+    "it cannot be merged: unexpected error ({}); see the merger's log. This is a fault "
     "of Onramp's, please report it"
 )
-#: Seconds between two looks whether a merge has ended.
+#: Seconds between two checks whether a merge has ended.
 _TICK: Final = 0.005
-#: Landing can wait behind a lock, and so can this: the table is tried again.
+#: Landing can wait behind a lock, and so can a merge: the table is retried.
 _PASSES: Final = (psycopg2.errors.LockNotAvailable, psycopg2.errors.DeadlockDetected)
 
 
@@ -72,7 +72,7 @@ class Merger:
         self._following = self._kept(self._listening)
         self._idle: list[KeptConnection] = []
         self._retry_at: dict[TableName, float] = {}
-        #: Where the table and its landing stood when the last merge began: to tell whether there is news.
+        #: The position of the table and its landing at the start of the last merge, to detect news.
         self._began_at: dict[TableName, tuple[int, list[Feed]]] = {}
         self._searches: dict[TableName, EndSearch] = {}
         self._trim_at = 0.0
@@ -87,7 +87,7 @@ class Merger:
             while not self._stop.is_set():
                 try:
                     with self._following.used() as conn:
-                        self._look(conn, pool)
+                        self._reconcile(conn, pool)
                     self._wait(conn)
                 except (psycopg2.Error, InfrastructureError) as e:
                     self._following.close()
@@ -95,15 +95,15 @@ class Merger:
                         "the database does not answer", extra={"database": self._name, "reason": _reason(e)}
                     )
                     self._stop.wait(self._settings.poll_seconds)
-        for kept in (self._following, *self._idle):
-            kept.close()
+        for idle_connection in (self._following, *self._idle):
+            idle_connection.close()
 
     def _kept(self, open_: Callable[[], connection]) -> KeptConnection:
         """Return a connection with timeouts, so that a frozen database blocks no thread."""
         return KeptConnection(f"database {self._name}", self._dsn, open_)
 
     def _connect(self) -> connection:
-        return connect(self._dsn, name="onramp-modeler", options=_OPTIONS)
+        return connect(self._dsn, name="onramp-merger", options=_OPTIONS)
 
     def _listening(self) -> connection:
         conn = self._connect()
@@ -125,7 +125,7 @@ class Merger:
                     conn.notifies.clear()
                     return
 
-    def _look(self, conn: connection, pool: ThreadPoolExecutor) -> None:
+    def _reconcile(self, conn: connection, pool: ThreadPoolExecutor) -> None:
         self._merging = {n: f for n, f in self._merging.items() if not self._is_merged(n, f)}
         published = self._published()
         if not published.sources:
@@ -133,7 +133,7 @@ class Merger:
         try:
             self._migrate()
             tables = self._tables(conn, published)
-            models, feeds = state_sql.look(conn), state_sql.feeds(conn)
+            all_settings, feeds = state_sql.read_table_settings(conn), state_sql.feeds(conn)
         except _NOT_UP_TO_DATE:
             self._is_migrated = False
             log.info("waiting for the writer to create its tables", extra={"database": self._name})
@@ -142,9 +142,9 @@ class Merger:
             if name in self._merging:
                 continue
             fed = feeds.get(change_table.name_of(*name), [])
-            if (model := models.get(name)) and self._is_due(name, model, fed):
-                self._began_at[name] = model.next_offset, fed
-                self._merging[name] = pool.submit(self._merge, table, model, fed, published)
+            if (table_settings := all_settings.get(name)) and self._is_due(name, table_settings, fed):
+                self._began_at[name] = table_settings.next_offset, fed
+                self._merging[name] = pool.submit(self._merge, table, table_settings, fed, published)
         if time.monotonic() >= self._trim_at:
             self._trim_at = time.monotonic() + self._settings.trim_seconds
             pool.submit(self._trim, [*tables], published.keeps_landing())
@@ -152,7 +152,7 @@ class Merger:
     def _migrate(self) -> None:
         """Create the tables of change data capture, unless the agent has."""
         if not self._is_migrated:
-            with closing(self._kept(self._connect)) as kept, kept.used() as conn:
+            with closing(self._kept(self._connect)) as idle_connection, idle_connection.used() as conn:
                 migrate(conn, self._name)
             self._is_migrated = True
 
@@ -163,21 +163,23 @@ class Merger:
             self._added.clear()
             self._retry_at.clear()
         tables = {name: table for name, table in self._history[1].items() if published.takes(name)}
-        # The history can be ahead of the registry as it is known here: a source's tables may come without it.
+        # The history can be ahead of this registry's state: a source's tables may come without the source.
         if new := tables.keys() - self._added:
             state_sql.add(conn, new)
             self._added |= new
         return tables
 
-    def _is_due(self, name: TableName, model: Model, fed: list[Feed]) -> bool:
+    def _is_due(self, name: TableName, table_settings: TableSettings, fed: list[Feed]) -> bool:
         """Return whether a table has news, without a query for a table that has none."""
         if name not in self._retry_at:
             return True
-        is_news = self._began_at[name] != (model.next_offset, fed)
+        is_news = self._began_at[name] != (table_settings.next_offset, fed)
         if time.monotonic() < self._retry_at[name] + (0.0 if is_news else self._settings.poll_seconds):
-            return False  # what waits behind a lock is ahead as well
-        ahead = any(f.next_offset > model.next_offset or f.topic_id != model.topic_id for f in fed)
-        return ahead or model.is_cleared or model.reason is not None
+            return False  # changes that wait behind a lock are ahead as well
+        ahead = any(
+            f.next_offset > table_settings.next_offset or f.topic_id != table_settings.topic_id for f in fed
+        )
+        return ahead or table_settings.is_cleared or table_settings.reason is not None
 
     def _is_merged(self, name: TableName, future: "Future[bool]") -> bool:
         if not future.done():
@@ -185,30 +187,37 @@ class Merger:
         self._retry_at[name] = time.monotonic() + (0.0 if future.result() else self._settings.retry_seconds)
         return True
 
-    def _merge(self, table: SourceTable, model: Model, fed: Sequence[Feed], published: Published) -> bool:
+    def _merge(
+        self, table: SourceTable, table_settings: TableSettings, fed: Sequence[Feed], published: Published
+    ) -> bool:
         """Merge until nothing is left; return whether the table goes on."""
-        kept = self._idle.pop() if self._idle else self._kept(self._connect)
+        idle_connection = self._idle.pop() if self._idle else self._kept(self._connect)
         try:
-            with kept.used() as conn:
-                return self._merge_on(conn, table, model, fed, published)
-        except (psycopg2.Error, InfrastructureError):  # the look says so
+            with idle_connection.used() as conn:
+                return self._merge_on(conn, table, table_settings, fed, published)
+        except (psycopg2.Error, InfrastructureError):  # the next poll reports it
             return True
         except Exception:
-            log.exception("a table cannot be held", extra={"table": str(table.name)})
+            log.exception("cannot suspend a table", extra={"table": str(table.name)})
             return False
         finally:
-            self._idle.append(kept)
+            self._idle.append(idle_connection)
 
     def _merge_on(
-        self, conn: connection, table: SourceTable, model: Model, fed: Sequence[Feed], published: Published
+        self,
+        conn: connection,
+        table: SourceTable,
+        table_settings: TableSettings,
+        fed: Sequence[Feed],
+        published: Published,
     ) -> bool:
         try:
-            self._merge_all(conn, table, model, fed, published)
-        except HeldError as e:
+            self._merge_all(conn, table, table_settings, fed, published)
+        except SuspendedError as e:
             self._hold(conn, table.name, str(e))
             return False
         except _PASSES:
-            log.info("a table is locked and tried again", extra={"table": str(table.name)})
+            log.info("a table is locked; retrying", extra={"table": str(table.name)})
         except psycopg2.Error as e:
             return self._is_database_out(table.name, e)
         except InfrastructureError:
@@ -223,10 +232,15 @@ class Merger:
         return True
 
     def _merge_all(
-        self, conn: connection, table: SourceTable, model: Model, fed: Sequence[Feed], published: Published
+        self,
+        conn: connection,
+        table: SourceTable,
+        table_settings: TableSettings,
+        fed: Sequence[Feed],
+        published: Published,
     ) -> None:
         published.require_own_name(table.name, self._history[1])
-        feed = only_feed(table, model, fed)
+        feed = only_feed(table, table_settings, fed)
         cleaning = published.cleaning_of(table.name)
         merge = Merge(
             source=table,
@@ -243,18 +257,18 @@ class Merger:
         with conn:
             is_news = state_sql.hold(conn, name, reason)
         if is_news:
-            log.error("a table is held, others go on", extra={"table": str(name), "reason": reason})
+            log.error("suspended a table; others go on", extra={"table": str(name), "reason": reason})
 
     def _is_database_out(self, name: TableName, error: psycopg2.Error) -> bool:
         """Suspend the table for an error of its own; return whether it goes on when the database does."""
         if error.pgcode is None:
             return True
         reason = (
-            f"the database refuses the merge (SQLSTATE {error.pgcode}): look into its log, and at what "
-            "differs between the table and its source"
+            f"the database refuses the merge (SQLSTATE {error.pgcode}): see its log, and "
+            "compare the table with its source"
         )
         try:
-            with closing(self._kept(self._connect)) as kept, kept.used() as conn:
+            with closing(self._kept(self._connect)) as idle_connection, idle_connection.used() as conn:
                 self._hold(conn, name, reason)
         except (psycopg2.Error, InfrastructureError):
             return True
@@ -262,7 +276,7 @@ class Merger:
 
     def _trim(self, names: Sequence[TableName], keeps: Mapping[str, int]) -> None:
         try:
-            with closing(self._kept(self._connect)) as kept, kept.used() as conn:
+            with closing(self._kept(self._connect)) as idle_connection, idle_connection.used() as conn:
                 for name in names:
                     trim_sql.trim_alone(conn, name, keeps[name.source])
                 for source, seconds in keeps.items():
@@ -286,18 +300,18 @@ def is_readable(fileno: int, seconds: float) -> bool:
     return bool(waiting.poll(math.ceil(seconds * 1000)))
 
 
-def only_feed(table: SourceTable, model: Model, fed: Sequence[Feed]) -> Feed | None:
-    """Return the one topic that feeds the table.  Raises `HeldError` where that is not certain."""
+def only_feed(table: SourceTable, table_settings: TableSettings, fed: Sequence[Feed]) -> Feed | None:
+    """Return the one topic that feeds the table.  Raises `SuspendedError` where that is not certain."""
     if not fed:
         return None
-    if len(fed) > 1 or model.topic_id not in (None, fed[0].topic_id):
-        raise HeldError(
-            "its changes come from more than one topic, or the topic was made again, and offsets of two do "
-            f"not compare: read the source again (onramp sources resync {table.name.source})"
+    if len(fed) > 1 or table_settings.topic_id not in (None, fed[0].topic_id):
+        raise SuspendedError(
+            "its changes come from more than one topic, or the topic was recreated, and offsets of two "
+            f"topics do not compare: re-snapshot the source (onramp sources resync {table.name.source})"
         )
-    if fed[0].parked > model.parked_known:
-        raise HeldError(
-            f"{fed[0].parked - model.parked_known} of its changes are parked and would be missing: replay "
-            f"them (onramp errors), then onramp sources rebuild {table.name}"
+    if fed[0].parked > table_settings.parked_known:
+        raise SuspendedError(
+            f"{fed[0].parked - table_settings.parked_known} of its changes are parked and would be missing: "
+            f"replay them (onramp errors), then onramp sources rebuild {table.name}"
         )
     return fed[0]

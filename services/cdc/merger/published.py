@@ -7,11 +7,11 @@ from typing import Final
 
 from services.cdc.merge.history_sql import TableName
 from services.cdc.merge.public_table import Cleaning
-from services.cdc.merge.suspended import HeldError
+from services.cdc.merge.suspended import SuspendedError
 from shared.registry.model import Snapshot
 from shared.registry.sources import Model, Source
 
-#: In SQL's quotes anything may stand; outside of them these end the condition or hide its end.
+#: Quoted SQL may have any text; outside of quotes these characters end the condition or hide its end.
 _QUOTED: Final = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"")
 _ENDS: Final = re.compile(r";|--|/\*|\$|\\|'|\"")
 _UNITS: Final = {"h": 3600, "d": 86_400}
@@ -30,10 +30,10 @@ class Published:
         return source is not None and source.takes(name.schema, name.table)
 
     def require_own_name(self, name: TableName, all_names: Iterable[TableName]) -> None:
-        """Raise `HeldError` where a table of another schema is published under the same name already."""
+        """Raise `SuspendedError` where a table of another schema already has the public name."""
         others = [n for n in all_names if (n.source, n.table) == (name.source, name.table) and self.takes(n)]
         if name != min(others):
-            raise HeldError(
+            raise SuspendedError(
                 f"{min(others)} is published under the same name: exclude one of the two, or name their "
                 "schemas in two sources"
             )
@@ -43,12 +43,12 @@ class Published:
         return self.sources[name.source].publish
 
     def cleaning_of(self, name: TableName) -> Cleaning:
-        """Return how the table is cleaned.  Raises `HeldError` for a condition that is more than one."""
+        """Return the table's cleaning.  Raises `SuspendedError` for a `where` that is not one condition."""
         model = self.models.get(str(name))
         if model is None:
             return Cleaning()
         if model.where and not is_one_condition(model.where):
-            raise HeldError(
+            raise SuspendedError(
                 f"models.{name}.where is not one condition: it has a semicolon, a comment or an open "
                 "parenthesis or quote"
             )

@@ -12,24 +12,27 @@ class MergerSettings(BaseSettings):
     poll_seconds: float = Field(
         1.0,
         gt=0,
-        description="Seconds between two looks at what landed; who lands changes says so at once.",
+        description="Seconds between two polls of landing; the writer also sends a notification.",
     )
     retry_seconds: float = Field(
         5.0,
         gt=0,
-        description="Seconds until a table that is held is tried again: it may be fixed.",
+        description="Seconds until a suspended table is retried.",
     )
     max_parallel_tables: int = Field(
-        4, ge=1, le=64, description="Tables of a database that are merged at a time, each on a connection."
+        4,
+        ge=1,
+        le=64,
+        description="Maximum number of tables that are merged at a time in a database, on a connection each.",
     )
     max_changes: int = Field(
         100_000,
         ge=1,
-        description="Most changes of one merge; a larger transaction of a source becomes visible in several.",
+        description="Maximum number of changes in one merge; larger transactions become visible in several.",
     )
     trim_seconds: float = Field(
         600.0,
         gt=0,
-        description="Seconds between two looks for landed changes older than keep_landing.",
+        description="Seconds between two trims of landed changes older than keep_landing.",
     )
     log_level: str = Field("INFO", description="Level of the JSON log.")

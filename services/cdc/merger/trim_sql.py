@@ -13,7 +13,7 @@ from shared import change_table
 
 log = logging.getLogger(__name__)
 
-#: Of what is merged, and never all of it: the next merge looks at the row before it.
+#: Only merged changes, and never all of them: the next merge reads the row before it.
 _TRIM: Final = sql.SQL("""
     WITH old AS (
         SELECT l.ctid FROM {landing} l JOIN onramp.table_settings m
@@ -25,7 +25,7 @@ _TRIM: Final = sql.SQL("""
     WHERE source = %s AND schema_name = %s AND table_name = %s AND EXISTS (SELECT FROM trimmed)
     RETURNING (SELECT count(*) FROM trimmed)
 """)
-#: What transactions said of themselves; nobody merges it.
+#: Transaction records, which are not merged.
 _TRIM_ENDS: Final = sql.SQL("""
     WITH old AS (
         SELECT ctid FROM {landing}
@@ -33,7 +33,7 @@ _TRIM_ENDS: Final = sql.SQL("""
         ORDER BY _offset LIMIT %s
     ) DELETE FROM {landing} l USING old WHERE l.ctid = old.ctid
 """)
-#: Rows of one transaction.
+#: The maximum of rows in one transaction.
 _AT_ONCE: Final = 50_000
 _EXISTS: Final = "SELECT to_regclass(%s) IS NOT NULL"
 
@@ -54,12 +54,12 @@ def trim_alone(conn: connection, name: TableName, seconds: int) -> None:
     """Trim a table's landing; an unexpected error of one table stops no other.  Raises psycopg2's error."""
     try:
         if n := trim(conn, name, seconds):
-            log.info("landed changes are trimmed", extra={"table": str(name), "changes": n})
+            log.info("trimming landed changes", extra={"table": str(name), "changes": n})
     except psycopg2.Error:
         raise
     except Exception:
         conn.rollback()
-        log.exception("what landed of a table cannot be trimmed", extra={"table": str(name)})
+        log.exception("cannot trim the landed changes of a table", extra={"table": str(name)})
 
 
 def trim_transactions(conn: connection, source: str, seconds: int) -> int:

@@ -10,7 +10,7 @@ from psycopg2 import sql
 from psycopg2.extensions import connection, parse_dsn
 
 from services.cdc.agent.source_sql import SourceDatabase, translated
-from services.cdc.agent.source_state import Seen, Table
+from services.cdc.agent.source_state import SourceState, Table
 from services.cdc.change_detection import identity_sql
 from services.cdc.change_detection.table_fingerprint_sql import TREE
 from services.cdc.merge.column_types import UnsupportedTypeError, column_type, is_silent
@@ -19,7 +19,7 @@ from shared.postgres.quoting import identifier
 from shared.registry.sources import Source, pattern_of
 
 _STATEMENT_MS: Final = 600_000
-#: By table: whether it may be read, and who has no identity, it or partitions of it.
+#: For each table: whether the role may read it, and which relations, it or its partitions, lack an identity.
 _IDENTITY: Final = f"""
     SELECT c.oid::int8, c.relreplident, has_table_privilege(c.oid, 'SELECT'), (
         WITH RECURSIVE tree AS ({TREE})
@@ -32,10 +32,10 @@ _UNLOGGED: Final = """
     SELECT n.nspname || '.' || c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
     WHERE n.nspname = ANY(%s) AND c.relkind IN ('r', 'p') AND c.relpersistence = 'u'
 """
-#: The first version that does so: "Replica identity must not contain unpublished generated columns".
+#: The first version that reports "Replica identity must not contain unpublished generated columns".
 _REFUSES_GENERATED: Final = 180_000
 _LEAVE_OUT: Final = 'models: leave the column out ("{}": null), or exclude the table'
-#: Microseconds since 1970 reach no further: a later one lands as infinity.
+#: The range of microseconds since 1970: a later value lands as infinity.
 _LAST_TIMESTAMP: Final = "294247-01-10 04:00:54.775807"
 _FLOATS_IN_ARRAYS: Final = ("real[]", "double precision[]")
 _TIMES: Final = ("date", "timestamp without time zone", "timestamp with time zone")
@@ -56,17 +56,19 @@ def facts(name: str, source: Source, dsn: str, *, rows: bool) -> Iterator[Fact]:
     """
     database = SourceDatabase(name, source, dsn)
     try:
-        seen = database.look()
+        source_state = database.inspect()
     finally:
         database.close()
-    if seen.unprepared:
-        yield from (Fact("wrong", each, f"onramp sources sql {name}") for each in seen.unprepared.split("; "))
+    if source_state.unprepared:
+        yield from (
+            Fact("wrong", each, f"onramp sources sql {name}") for each in source_state.unprepared.split("; ")
+        )
     else:
-        yield Fact("ok", "wal_level, the role and the publication are as they must be")
-    for table, why in seen.left_out.items():
+        yield Fact("ok", "wal_level, the role and the publication are correct")
+    for table, why in source_state.left_out.items():
         yield Fact(
             "wrong",
-            f"{table} stays out: {why}",
+            f"{table} is excluded: {why}",
             f"exclude: [{orjson.dumps(pattern_of(table)).decode()}]",
         )
     options = f"-c search_path=pg_catalog -c statement_timeout={_STATEMENT_MS}"
@@ -75,7 +77,7 @@ def facts(name: str, source: Source, dsn: str, *, rows: bool) -> Iterator[Fact]:
         closing(connect(dsn, name="onramp-check", options=options)) as conn,
         conn,
     ):
-        yield from _of_tables(conn, source, seen, rows=rows)
+        yield from _of_tables(conn, source, source_state, rows=rows)
 
 
 def role_of(dsn: str) -> str:
@@ -94,8 +96,8 @@ def of_types(table: Table) -> Iterator[Fact]:
         except UnsupportedTypeError:
             yield Fact(
                 "wrong",
-                f"{table.full_name}.{column.name} is of the type {column.type}, of which changes tell too"
-                " little: it would hold the table",
+                f"{table.full_name}.{column.name} is of the type {column.type}, which changes do not carry"
+                " completely: it would suspend the table",
                 _LEAVE_OUT.format(column.name),
             )
             continue
@@ -103,19 +105,19 @@ def of_types(table: Table) -> Iterator[Fact]:
             yield Fact(
                 "warn",
                 f"{table.full_name}.{column.name} is of the type {column.type}: an update that sets it to"
-                " NULL, or leaves a large one alone, would hold the table until it is read again",
+                " NULL, or leaves a large one alone, would suspend the table until it is re-snapshotted",
                 f"{_LEAVE_OUT.format(column.name)}, or give it another type (text[], jsonb)",
             )
 
 
-def _of_tables(conn: connection, source: Source, seen: Seen, *, rows: bool) -> Iterator[Fact]:
-    tables = [table for _, table in sorted(seen.captured.items())]
+def _of_tables(conn: connection, source: Source, source_state: SourceState, *, rows: bool) -> Iterator[Fact]:
+    tables = [table for _, table in sorted(source_state.captured.items())]
     with conn.cursor() as cursor:
         cursor.execute(_IDENTITY, ([table.oid for table in tables],))
         told = {oid: rest for oid, *rest in cursor.fetchall()}
         for table in tables:
             if table.oid not in told:
-                continue  # it was dropped just now
+                continue  # the table was dropped just now
             identity, may_read, lacking = told[table.oid]
             yield from _of_one(table, lacking or [], may_read=may_read)
             if conn.server_version >= _REFUSES_GENERATED:
@@ -135,8 +137,8 @@ def _of_database(cursor: Any) -> Iterator[Fact]:
     if standbys:
         yield Fact(
             "warn",
-            "synchronous_standby_names is set: a change that waits for its standby while its table is"
-            " read again may be missing until the row changes again",
+            "synchronous_standby_names is set: a change that waits for its standby during a re-snapshot of"
+            " its table may be missing until the row changes again",
             "docs/sources-limits.md",
         )
     if encoding == "SQL_ASCII":
@@ -207,7 +209,7 @@ def _doubtful(type_: str) -> Iterator[tuple[str, str]]:
         if "." in type_ and ".citext" not in type_:
             yield "EXISTS (SELECT FROM unnest({column}) AS each WHERE each IS NULL)", "NULL in an array"
         if (of := base.removesuffix("[]")) in _TIMES:
-            # In an array the calendar is another one before.
+            # Arrays use a different calendar for early dates.
             since = "1582-10-15" if of == "timestamp without time zone" else "0001-01-01"
             yield f"'{since}' > ANY({{column}})", f"dates before {since} in an array"
             yield "'infinity' = ANY({column})", "infinite dates in an array"

@@ -39,7 +39,7 @@ def schemas_of(variable: str, dsn: str) -> list[str]:
 def _session(variable: str, dsn: str) -> Iterator[Any]:
     try:
         parameters = parse_dsn(dsn)
-    except psycopg2.ProgrammingError:  # its text may repeat parts of the password
+    except psycopg2.ProgrammingError:  # libpq's text may repeat parts of the password
         raise SourceError(_MALFORMED.format(variable)) from None
     if "@" in parameters.get("host", ""):  # the end of a password that has an @
         raise SourceError(_MALFORMED.format(variable))

@@ -6,7 +6,7 @@ from services.cdc.agent.source_state_sql import asking
 
 _SOURCES: Final = "onramp_agent.sources"
 _MODELS: Final = "onramp.table_settings"
-#: An agent polls each source every second: one whose last report is older has ended, or hangs.
+#: The agent polls each source every second: an older report means that the agent has ended or hangs.
 SILENT_SECONDS: Final = 60.0
 _LIST: Final = """
     SELECT source, state, reason, slot_active, wal_status, retained_bytes, heartbeat_age_s,
@@ -22,7 +22,7 @@ _LIST: Final = """
 #: A table is behind while changes that have landed are not merged.
 _PROGRESS: Final = """
     SELECT s.state, s.reason, extract(epoch FROM clock_timestamp() - s.looked_at)::float8,
-        s.resync_wanted_at IS NOT NULL OR s.out_of_sync_at IS NOT NULL OR s.state <> 'flowing'
+        s.resync_wanted_at IS NOT NULL OR s.out_of_sync_at IS NOT NULL OR s.state <> 'streaming'
             OR NOT s.streams, m.*
     FROM onramp_agent.sources s CROSS JOIN LATERAL (
         SELECT count(*), count(*) FILTER (WHERE m.reason IS NULL AND EXISTS (
@@ -37,11 +37,11 @@ _PROGRESS: Final = """
 _RESYNC: Final = """
     UPDATE onramp_agent.sources SET resync_wanted_at = clock_timestamp(),
         out_of_sync_at = coalesce(out_of_sync_at, clock_timestamp()),
-        out_of_sync_why = coalesce(out_of_sync_why, 'somebody asked for a resync')
+        out_of_sync_why = coalesce(out_of_sync_why, 'an operator requested a resync')
     WHERE source = %s RETURNING 1
 """
-#: What landed before `trimmed_to` is gone; what was parked and replayed meanwhile is among the rest.  Where a
-#: table begins amid its log changes of before may come again, and its snapshot may have seen some behind it.
+#: Changes before `trimmed_to` are gone; parked changes that were replayed are among the rest.  Where a table
+#: begins within its log, earlier changes may be repeated, and its snapshot may include later ones.
 _REBUILD: Final = """
     UPDATE onramp.table_settings m
     SET next_offset = begins_at, clear_at = begins_at, clear_after = next_offset,
@@ -71,7 +71,7 @@ class Progress(NamedTuple):
     state: str
     reason: str
     polled_s_ago: float
-    #: Whether the agent has not begun or the source does not flow again.
+    #: Whether the agent has not begun, or the source is not streaming again.
     is_pending: bool
     tables: int
     behind: int
@@ -89,7 +89,7 @@ class Progress(NamedTuple):
 
 
 def progress(dsn: str, source: str) -> Progress | None:
-    """Return how far a resync is; None when the source is not published here. Raises `KeptError`."""
+    """Return the progress of a resync; None for a source not published here. Raises `StateStoreError`."""
     with asking(dsn) as cursor:
         cursor.execute(_PROGRESS, (source,))
         row = cursor.fetchone()
@@ -97,17 +97,17 @@ def progress(dsn: str, source: str) -> Progress | None:
 
 
 def listed(dsn: str) -> list[dict[str, Any]]:
-    """Return the sources published to a database, each as the agent saw it last. Raises `KeptError`."""
+    """Return the sources published to a database, as the agent last stored them. Raises `StateStoreError`."""
     return _rows(dsn, _SOURCES, _LIST)
 
 
 def ask_for_resync(dsn: str, source: str) -> bool:
-    """Ask the agent to read a source again; whether it is published to this database. Raises `KeptError`."""
+    """Request a resync; return whether the source is published here. Raises `StateStoreError`."""
     return bool(_rows(dsn, _SOURCES, _RESYNC, source))
 
 
 def rebuild(dsn: str, source: str, schema: str, table: str) -> str:
-    """Have the modeler merge a table again from the beginning of what landed. Raises `KeptError`.
+    """Have the merger rebuild a table from the beginning of its landing. Raises `StateStoreError`.
 
     Returns why that cannot be; empty when it is done.
     """
@@ -116,7 +116,7 @@ def rebuild(dsn: str, source: str, schema: str, table: str) -> str:
     if _rows(dsn, _MODELS, _TRIMMED, source, schema, table):
         return (
             "the beginning of what landed is trimmed (keep_landing), so it cannot be merged again: "
-            f"read the source again by `onramp sources resync {source}`"
+            f"re-snapshot the source by `onramp sources resync {source}`"
         )
     return "it is not published here: `onramp sources list` shows what is"
 

@@ -15,11 +15,11 @@ _POLL_SECONDS: Final = 0.5
 #: Polls in a row without anything to merge: the last rows may be between Kafka and the database.
 _QUIET_POLLS: Final = 4
 #: States that a resync goes through.
-_EXPECTED: Final = ("starting", "flowing", "out_of_sync")
+_EXPECTED: Final = ("starting", "streaming", "out_of_sync")
 
 
 def request(where: "Where", source: str) -> list[str]:
-    """Ask the agent for a resync; return the databases that have the source. Raises `KeptError`."""
+    """Ask the agent for a resync; return the databases that have the source. Raises `StateStoreError`."""
     from services.cdc.setup.source_requests_sql import ask_for_resync
 
     return [name for name, dsn in where.databases.items() if ask_for_resync(dsn, source)]
@@ -28,7 +28,7 @@ def request(where: "Where", source: str) -> list[str]:
 def follow(where: "Where", databases: "Sequence[str]", source: str) -> bool:
     """Show the progress in each database until the end; return False if the agent does not poll.
 
-    Raises `KeptError`.
+    Raises `StateStoreError`.
     """
     return all(_is_followed(where.databases[each], source) for each in databases)
 

@@ -16,7 +16,7 @@ def read(where: "Where") -> tuple[list[dict[str, Any]], bool]:
 
     Raises `typer.Exit` (3) when no database is known.
     """
-    from services.cdc.agent.source_state_sql import KeptError
+    from services.cdc.agent.source_state_sql import StateStoreError
     from services.cdc.setup.source_requests_sql import listed
 
     if not where.databases:
@@ -30,7 +30,7 @@ def read(where: "Where") -> tuple[list[dict[str, Any]], bool]:
     for name, dsn in where.databases.items():
         try:
             found += [{"database": name, **row} for row in listed(dsn)]
-        except KeptError as error:
+        except StateStoreError as error:
             complain(f"cannot read the sources published to {name}: {error}")
             is_whole = False
     return found, is_whole

@@ -20,7 +20,7 @@ def rebuild(where: Where, table: TableArgument, *, as_json: JsonOption = False) 
 
     onramp sources rebuild shop.app.orders
     """
-    from services.cdc.agent.source_state_sql import KeptError
+    from services.cdc.agent.source_state_sql import StateStoreError
     from services.cdc.setup import source_requests_sql
 
     where.require_database()
@@ -29,7 +29,7 @@ def rebuild(where: Where, table: TableArgument, *, as_json: JsonOption = False) 
     source, schema, name = table.split(".", 2)
     try:
         answers = [source_requests_sql.rebuild(dsn, source, schema, name) for dsn in where.databases.values()]
-    except KeptError as error:
+    except StateStoreError as error:
         complain(str(error))
         raise typer.Exit(Exit.UNAVAILABLE) from None
     finish(

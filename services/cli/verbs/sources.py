@@ -65,7 +65,7 @@ def sources() -> None:
 def list_(where: Where, *, as_json: JsonOption = False) -> None:
     """Print each source as the agent reported it last: its state, its WAL, and its suspended tables.
 
-    Each state that is not `flowing` and each suspended table comes with its reason and what to do. Exits
+    Each state that is not `streaming` and each suspended table comes with its reason and what to do. Exits
     with 1 when there is one, when the agent's last report is older than 60 s, or when the registry names a
     source that no agent has reported; with 3 when nothing can be read. Example:
 

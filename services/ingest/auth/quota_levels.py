@@ -14,14 +14,14 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Final
 
-#: The environment variable by which `__main__` passes the file's path to the workers.
+#: The environment variable in which `__main__` passes the file's path to the workers.
 FILE: Final = "GATEWAY_QUOTAS_FILE"
 _SLOT: Final = struct.Struct("<16sd")
 _SLOTS: Final = 1 << 16
 SIZE: Final = _SLOT.size * _SLOTS
-#: In so many slots from its hash on a bucket may be stored (linear probing).
+#: Number of slots from its hash in which a bucket may be stored (linear probing).
 _PROBES: Final = 8
-#: Attempts to get the lock; its holder keeps it for microseconds, unless it is stopped just then.
+#: Attempts to get the lock, which is held for microseconds unless its holder is stopped.
 _LOCK_ATTEMPTS: Final = 50
 
 
@@ -70,11 +70,11 @@ class Levels:
 
         In that case two workers may consume at once and one count is lost, which is cheaper than waiting.
         """
-        held = self._lock is not None and _try_lock(self._lock)
+        locked = self._lock is not None and _try_lock(self._lock)
         try:
             yield
         finally:
-            if held and self._lock is not None:
+            if locked and self._lock is not None:
                 fcntl.flock(self._lock, fcntl.LOCK_UN)
 
 

@@ -63,9 +63,9 @@ class Checker:
         snapshot = self._snapshot()
         if snapshot is not self._schemas.snapshot:
             self._schemas = self._schemas_of(snapshot)
-        # What holds for a name holds for all its events in this request.
+        # The result for a name applies to all its events in this request.
         admitted: dict[str, EventType | None] = {}
-        #: Names whose type says something of each event.
+        #: Names whose type has rules for each event.
         demanding: set[str] = set()
         reported = ReportedFaults()
         for item in items:
@@ -80,7 +80,7 @@ class Checker:
                     if item.event_type is not None and name in demanding:
                         self._check_type(item, name, item.event_type, reported)
                 except OnrampError as error:
-                    item.verdict = error.at(Step.CHECK).kept()
+                    item.verdict = error.at(Step.CHECK).without_frames()
 
     def _read(self, item: BatchItem, key: ApiKey | None) -> str:
         size = len(item.value)
@@ -94,12 +94,12 @@ class Checker:
 
     def _admit(self, name: str, sender: Sender, snapshot: Snapshot) -> EventType | None:
         if wire.is_reserved(name):
-            raise UserError(RESERVED_EVENT_NAME, "this name is Onramp's own", "/event_name")
+            raise UserError(RESERVED_EVENT_NAME, "this event name is reserved for Onramp", "/event_name")
         if sender.key is not None and not sender.key.may_send(name):
             raise UserError(NOT_GRANTED, "the key may not send this event name", "/event_name")
         event_type = snapshot.event_types.get(name)
         if event_type is None and snapshot.unknown_names == "refuse":
-            raise UserError(UNKNOWN_EVENT_NAME, "nobody has registered this event name", "/event_name")
+            raise UserError(UNKNOWN_EVENT_NAME, "this event name is not registered", "/event_name")
         if event_type is None:
             self._new_names.admit(sender, name)
         return event_type

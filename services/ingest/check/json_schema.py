@@ -19,7 +19,7 @@ from shared.registry import Snapshot
 
 logger = logging.getLogger(__name__)
 
-#: So many faults of all events of a request together are reported.
+#: Maximum number of faults reported for all events of a request together.
 MAX_REPORTED: Final = 100
 _PAYLOAD: Final = "/payload"
 
@@ -46,7 +46,7 @@ class Schemas:
         """Compile every event type's schema (0.1 to 1 ms each), except those compiled in `before`."""
         self.snapshot = snapshot
         self._schemas: dict[str, CompiledSchema | ValueError] = {}
-        #: By the schema as text: of two that Python calls equal, one may have `true` where the other has 1.
+        #: Keyed by the schema's text: Python treats `true` and 1 as equal.
         self._by_text: dict[bytes, CompiledSchema | ValueError] = {}
         known = before._by_text if before else self._by_text  # noqa: SLF001 - its own class
         for name, event_type in snapshot.event_types.items():
@@ -91,24 +91,24 @@ class Compiler:
     """Compiles a registry's schemas in the reading thread, before the registry takes effect."""
 
     def __init__(self) -> None:
-        #: The last one first, and the one before: it is in force until the last one is.
-        self._kept: tuple[Schemas, ...] = ()
+        #: The latest first, then the previous one, which is in effect until the latest is.
+        self._compiled: tuple[Schemas, ...] = ()
 
     def __call__(self, snapshot: Snapshot) -> None:
         """Compile the schemas that changed."""
-        last = self._kept[:1]
-        self._kept = (Schemas(snapshot, *last), *last)
+        last = self._compiled[:1]
+        self._compiled = (Schemas(snapshot, *last), *last)
 
     def for_snapshot(self, snapshot: Snapshot) -> Schemas:
         """Return the schemas of `snapshot`, compiled now unless the registry was read here."""
-        kept = self._kept
-        return next((each for each in kept if each.snapshot is snapshot), None) or Schemas(snapshot)
+        recent = self._compiled
+        return next((each for each in recent if each.snapshot is snapshot), None) or Schemas(snapshot)
 
 
 def _compiled(name: str, schema: Mapping[str, Any]) -> CompiledSchema | ValueError:
     try:
         return compile_schema(schema)
     except ValueError as error:
-        said = {"event_type": name, "reason": str(error)}
-        logger.error("schema cannot be used; events of its type are refused", extra=said)  # noqa: TRY400 - no bug
+        fields = {"event_type": name, "reason": str(error)}
+        logger.error("schema cannot be used; events of its type are refused", extra=fields)  # noqa: TRY400 - no bug
         return error

@@ -25,11 +25,11 @@ from shared.errors import BAD_CLOUDEVENT, UserError
 _SPECVERSION: Final = "1.0"
 _NOT_ALPHANUMERIC: Final = re.compile(r"[^a-z0-9]+")
 _ID_BYTES: Final = 20
-#: Of a name that a pointer shows.
-_LONGEST: Final = 80
+#: Maximum length of a name in a pointer.
+_MAX_NAME: Final = 80
 _JSON_TYPE: Final = re.compile(r"[^/]+/(?:[^/]+\+)?json", re.IGNORECASE)
 _ATTRIBUTE: Final = re.compile(r"[a-z0-9]+")
-#: No text of CloudEvents has one, and a NUL is between the two that an id is made of.
+#: CloudEvents text has no control characters; a NUL separates source and id in the hash.
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _QUOTED: Final = re.compile(r'"((?:[^"\\]|\\.)*)"')
 #: Charsets of a text that is UTF-8.
@@ -64,7 +64,7 @@ def to_envelope(event: bytes, received_at: str) -> bytes:
     for name, value in attributes.items():
         if isinstance(value, str) and name not in _DATA_NAMES and _CONTROL.search(value):
             raise UserError(BAD_CLOUDEVENT, "an attribute has no control characters", f"/{_pointed(name)}")
-    # The data is copied as bytes: a number written as 1.10 stays 1.10.
+    # The data is copied as bytes, so that the number 1.10 stays 1.10.
     payload = _payload(attributes, bytes(_DATA.decode(event).data))
     metadata = orjson.dumps(_metadata(attributes, received_at))
     name_json = orjson.dumps(event_name(attributes["type"]))
@@ -121,13 +121,13 @@ def _binary_data(content_type: bytes, body: bytes) -> bytes:
     essence, _, parameters = content_type.partition(b";")
     kind = essence.strip().lower().decode("latin-1")
     if _JSON_TYPE.fullmatch(kind):
-        strict_json.loads(body)  # by itself: it must not close the object that it is put into
+        strict_json.loads(body)  # parsed alone: it must not close the object that it is inserted into
         return b'"data":' + body
     if kind.startswith("text/") and charsets(parameters) <= _UTF8:
         try:
             return b'"data":' + orjson.dumps(body.decode())
         except UnicodeDecodeError:
-            pass  # no text after all: kept as bytes
+            pass  # not text: stored as bytes
     return b'"data_base64":' + orjson.dumps(base64.b64encode(body).decode())
 
 
@@ -148,12 +148,12 @@ def _base64_of(attributes: dict[str, Any]) -> str:
             base64.b64decode(given, validate=True)
             return given
     except (binascii.Error, ValueError):
-        pass  # refused below
+        pass  # rejected below
     raise UserError(BAD_CLOUDEVENT, "data_base64 is a text in base64", "/data_base64")
 
 
 def _pointed(name: str) -> str:
-    return name.replace("~", "~0").replace("/", "~1")[:_LONGEST]
+    return name.replace("~", "~0").replace("/", "~1")[:_MAX_NAME]
 
 
 def _metadata(attributes: dict[str, Any], received_at: str) -> dict[str, Any]:

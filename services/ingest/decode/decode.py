@@ -25,7 +25,7 @@ _SLICES: Final = msgspec.json.Decoder(list[msgspec.Raw])
 _ARRAY: Final = b"["
 _WHITESPACE: Final = b" \t\r\n"
 _LINE: Final = re.compile(rb"[^ \t\r\n][^\n]*")
-#: Most bytes for one call of a parser: no other thread runs for some 15 ms.
+#: Maximum bytes per parser call: no other thread runs for about 15 ms.
 _PIECE_BYTES: Final = 512 * 1024
 
 
@@ -52,7 +52,7 @@ def decode(body: bytes, request: RequestContext, limits: Limits) -> list[BatchIt
     if request.form is Form.LINES:
         request.single = False
         return _lines(body, limits)
-    # An event is the same bytes alone, in an array and on a line: blanks around it are none of its own.
+    # An event has the same bytes alone, in an array and on a line: blanks around it are not part of it.
     body = body.strip(_WHITESPACE)
     request.single = body[:1] != _ARRAY
     if request.form in {Form.CLOUDEVENT, Form.CLOUDEVENTS}:
@@ -108,8 +108,8 @@ def _pieces(values: list[bytes]) -> Iterator[list[bytes]]:
 
 
 def _parse_together(values: list[bytes], limits: Limits) -> list[BatchItem]:
-    # One call for all.  A separator that no sender can guess stands between them, so that a
-    # value that is two documents, or half of one, cannot pass as something else.
+    # One call for all. An unguessable separator is between them, so that a
+    # value that holds two documents, or half of one, cannot pass as another value.
     if len(values[0]) <= limits.max_event_bytes:
         separator = secrets.token_hex(8)
         try:
@@ -142,7 +142,7 @@ def _from_cloudevent(value: bytes, request: RequestContext) -> BatchItem:
         envelope = cloudevents.to_envelope(value, request.received_at)
         return BatchItem(envelope, strict_json.loads(envelope))
     except UserError as error:
-        return BatchItem(value, None, error.kept())
+        return BatchItem(value, None, error.without_frames())
 
 
 def _split(body: bytes, limits: Limits, error: UserError) -> list[bytes]:
@@ -183,4 +183,4 @@ def _parse_one(value: bytes, limits: Limits, parse: Callable[[bytes], BatchItem]
         _check_size(value, limits)
         return parse(value)
     except UserError as error:
-        return BatchItem(value, None, error.kept())
+        return BatchItem(value, None, error.without_frames())

@@ -28,7 +28,7 @@ ADMIN: Final = "onramp.admin"
 def reject_hidden(scope: Scope, settings: IngestSettings) -> None:
     """Raise `UserError` NOT_FOUND for a route for operators at the gateway's own port."""
     if settings.admin_port and ADMIN not in scope and scope["path"].rstrip("/") in PRIVATE:
-        raise UserError(NOT_FOUND, "this page is on the port for operators")
+        raise UserError(NOT_FOUND, "this page is only on the port for operators")
 
 
 class AdminPort:
@@ -36,7 +36,7 @@ class AdminPort:
 
     def __init__(self, settings: IngestSettings, state: Mapping[str, Any]) -> None:
         self._settings = settings
-        # Places of its own: who asks how the gateway is need not wait for its clients.
+        # Separate places: a health check does not wait for the gateway's clients.
         self._state = {**state, "connections": Connections(ADMIN_CONNECTIONS, is_public=False)}
         self._connections = ServerState()
         self._server: asyncio.Server | None = None

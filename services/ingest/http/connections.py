@@ -12,7 +12,7 @@ from typing import Final, Protocol
 
 from services.ingest.observe.metrics import CONNECTIONS_CLOSED_TALLY
 
-#: What a customer of a provider has of IPv6, and may take any address of.
+#: The IPv6 prefix of one customer, who may use any address in it.
 _IPV6_PREFIX: Final = 64
 
 
@@ -31,7 +31,7 @@ class _Address:
     def __init__(self, name: str) -> None:
         self.name = name
         self.open = 0
-        #: Those that wait for their clients, the longest first, and when they began to.
+        #: Connections that wait for their clients, longest first, with the start of the wait.
         self.waiting: dict[Connection, int] = {}
 
 
@@ -42,7 +42,7 @@ class Connections:
         """Count closed connections if `is_public`; the port for operators is not."""
         self.limit = limit
         self._is_public = is_public
-        # All but a tenth: whatever one address does, others find a place.
+        # All but a tenth: other addresses always find a place.
         self._address_limit = min(address_limit, limit) or limit - limit // 10
         self._addresses: dict[str, _Address] = {}
         self._of: dict[Connection, _Address] = {}
@@ -93,7 +93,7 @@ class Connections:
         if mine.open >= self._address_limit:
             loser: _Address | None = mine
         elif self.open >= self.limit:
-            loser = self._most_crowded(mine)
+            loser = self._fullest_address(mine)
         else:
             return True
         if loser is None or not loser.waiting:
@@ -108,11 +108,11 @@ class Connections:
         if self._is_public:
             CONNECTIONS_CLOSED_TALLY.add(reason)
 
-    def _most_crowded(self, newcomers: _Address) -> _Address | None:
-        """Return the address with most connections of those with one that waits; None if all have fewer."""
+    def _fullest_address(self, newcomers: _Address) -> _Address | None:
+        """Return the address with most connections among those with a waiting one; None if all have fewer."""
 
         def crowd(address: _Address) -> tuple[int, int]:
-            # The newcomer counts with its own, or two addresses would only replace each other by turns.
+            # The new connection counts, or two addresses would only replace each other in turn.
             return address.open + (address is newcomers), -next(iter(address.waiting.values()))
 
         waiting = [each for each in self._addresses.values() if each.waiting]

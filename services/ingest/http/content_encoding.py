@@ -23,16 +23,16 @@ from shared.errors import BAD_COMPRESSION, BODY_TOO_LARGE, UNSUPPORTED_MEDIA_TYP
 
 _GZIP_WINDOW: Final = 31
 _ZLIB_WINDOW: Final = 15
-#: Each member costs a decompressor, some ten microseconds, however few bytes it has.
+#: Each member costs a decompressor (about ten microseconds), however few bytes it has.
 _MAX_MEMBERS: Final = 1_000
-#: What follows a member is copied from the data that it ends in, so the others get theirs in slices.
+#: Data after a member is copied from the data that it ends in, so the next members get slices.
 _SLICE: Final = 16 * 1024
 
 
 class Codec(Protocol):
     """The decompressor of one member of a content encoding."""
 
-    #: Makes the decompressor of the next member; None if the encoding has one only.
+    #: Creates the decompressor of the next member; None if the encoding has only one.
     next: "Callable[[], Codec] | None"
 
     @property
@@ -46,7 +46,7 @@ class Codec(Protocol):
 
     @property
     def unused_data(self) -> bytes:
-        """Return what follows the end of the member."""
+        """Return the data after the end of the member."""
         ...
 
 
@@ -142,7 +142,7 @@ class Inflater:
                 yield from self._inflate(piece)
                 left = left[len(piece) - len(self._codec.unused_data) :]
         except (zlib.error, zstd.ZstdError):
-            raise UserError(BAD_COMPRESSION, "the body is not what its Content-Encoding says") from None
+            raise UserError(BAD_COMPRESSION, "the body does not match its Content-Encoding") from None
 
     def _inflate(self, data: bytes | memoryview) -> Iterator[int]:
         more = True
@@ -153,7 +153,7 @@ class Inflater:
             self._add(piece)
             if self.size > self._max_bytes:
                 raise UserError(
-                    BODY_TOO_LARGE, f"decompressed it exceeds the limit of {self._max_bytes} bytes"
+                    BODY_TOO_LARGE, f"the decompressed body exceeds the limit of {self._max_bytes} bytes"
                 )
             yield self.size
 

@@ -83,7 +83,7 @@ class Events:
         try:
             items = await accept(self._flow, request, receive)
         except OnrampError as error:
-            error.at(request.step).kept()
+            error.at(request.step).without_frames()
             self._log.log_request(request, error)
             self._metrics.count_request(request, error)
             return problems.answer(error, request.request_id, retry_after)

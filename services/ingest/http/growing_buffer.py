@@ -11,10 +11,10 @@ import mmap
 class Growing:
     """A buffer of at most `max_bytes` bytes."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, max_bytes: int) -> None:
         self.size = 0
-        self._pages = mmap.mmap(-1, max(most, 1))
-        if hasattr(mmap, "MADV_NOHUGEPAGE"):  # of those a single byte takes 2 MB
+        self._pages = mmap.mmap(-1, max(max_bytes, 1))
+        if hasattr(mmap, "MADV_NOHUGEPAGE"):  # with huge pages a single byte uses 2 MB
             self._pages.madvise(mmap.MADV_NOHUGEPAGE)
 
     def add(self, piece: bytes) -> None:

@@ -32,7 +32,8 @@ _CLOUDEVENTS: Final[dict[str, Any]] = {
     "type": "array",
     "minItems": 1,
     "items": {"type": "object"},
-    "description": "CloudEvents allows an empty batch: the gateway refuses it with 400, `[null]` with 422.",
+    "description": "CloudEvents allows an empty batch: the gateway rejects it with 400, and `[null]` with "
+    "422.",
 }
 
 _PROBLEM: Final[dict[str, Any]] = {
@@ -47,7 +48,7 @@ _PROBLEM: Final[dict[str, Any]] = {
         "fix": {"type": "string"},
         "accepted": {
             "type": ["boolean", "null"],
-            "description": "false: not on Kafka. null: nobody can tell, send it again with the same id.",
+            "description": "false: not on Kafka. null: unknown, send it again with the same id.",
         },
         "step": {"type": "string"},
         "request_id": {"type": "string"},
@@ -93,7 +94,7 @@ def _operation() -> dict[str, Any]:
         "summary": "Send one event or a batch",
         "description": "202 means that Kafka has acknowledged the event from all in-sync replicas.",
         "operationId": "send_events",
-        # Without keys the dev profile takes events from everybody.
+        # Without keys the dev profile accepts events from every sender.
         "security": [{"key": []}, {}],
         "requestBody": {
             "required": True,

@@ -33,7 +33,7 @@ def routes(
     app = FastAPI(
         title="Onramp gateway",
         version="1",
-        summary="POST an event; the answer comes when Kafka holds it.",
+        summary="POST an event; the answer is sent when the event is on Kafka.",
         lifespan=lifespan,
     )
     _add_health(app, sink, registry, retry_after, drain=drain)
@@ -46,14 +46,14 @@ def routes(
 def _add_health(app: FastAPI, sink: Sink, registry: Registry, retry_after: int, *, drain: Drain) -> None:
     @app.get("/healthz", tags=["health"])
     async def healthz() -> dict[str, str]:
-        """Whether this process answers; says nothing of Kafka."""
+        """Return whether this process answers; says nothing of Kafka."""
         return {"status": "ok"}
 
     unready = "Kafka cannot be reached, the registry is unread, or the gateway is about to stop."
 
     @app.get("/readyz", tags=["health"], responses={503: {"description": unready}})
     async def readyz() -> Response:
-        """Whether events can be accepted now, and how many replicas an acceptance stands on."""
+        """Return whether events can be accepted now, and how many replicas an acceptance stands on."""
         health = await sink.health()
         ready = health.ready and registry.is_read
         body = {
@@ -81,7 +81,7 @@ def _add_metrics(app: FastAPI, new_counter_seconds: float) -> None:
 def _add_errors(app: FastAPI, retry_after: int) -> None:
     problem: dict[str, Any] = {problems.MEDIA_TYPE.decode(): {}}
     unknown: dict[int | str, dict[str, Any]] = {
-        404: {"description": "There is no such error.", "content": problem}
+        404: {"description": "The error code does not exist.", "content": problem}
     }
 
     @app.get("/errors/{code}", tags=["errors"], responses=unknown)
@@ -103,7 +103,9 @@ def _add_errors(app: FastAPI, retry_after: int) -> None:
     @app.exception_handler(HTTPException)
     async def rejected(_: Request, raised: HTTPException) -> Response:
         fault = _FAULTS.get(raised.status_code, BAD_REQUEST)
-        error = UserError(fault, "there is nothing here" if fault is NOT_FOUND else str(raised.detail))
+        error = UserError(
+            fault, "there is no resource at this path" if fault is NOT_FOUND else str(raised.detail)
+        )
         answer = problems.answer(error, new_request_id(), retry_after)
         headers = {"content-type": answer.media_type.decode(), **(raised.headers or {})}
         return Response(answer.body, answer.status, headers)

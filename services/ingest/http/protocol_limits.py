@@ -37,10 +37,10 @@ from shared.http11 import Http11Protocol
 
 #: Pipelined requests behind the one that is answered: one read may bring thousands, 60 times their size.
 _MAX_WAITING: Final = 100
-#: What one of them takes beside its body.
+#: Bytes of one of them in addition to its body.
 _WAITING_BYTES: Final = 4096
 _HOST: Final = re.compile(rb"[A-Za-z0-9._~%\[\]:-]*")
-_NO_PLACE: Final = "its place is needed for another connection"
+_NO_PLACE: Final = "the connection was closed to make room for another"
 
 # uvicorn has no setting for the class of its cycles.
 httptools_impl.RequestResponseCycle = Cycle  # type: ignore[assignment, misc]
@@ -60,7 +60,7 @@ class LimitedProtocol(Http11Protocol):
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
-        # uvicorn constructs protocols itself; the lifespan's state is all that it passes to them.
+        # uvicorn constructs protocols itself and passes them only the lifespan's state.
         self.settings: IngestSettings = app_state["settings"]
         self._max_headers = self.settings.max_headers
         self._max_header_bytes = self.settings.max_header_bytes
@@ -70,7 +70,7 @@ class LimitedProtocol(Http11Protocol):
         self._answering: RequestResponseCycle | None = None
         #: The request whose body is being read.
         self._reading: RequestResponseCycle | None = None
-        #: The answer to a rejected request, sent once those before it are answered; it is the last.
+        #: The last answer: of a rejected request, sent once those before it are answered.
         self._rejection: bytes | None = None
         self._read_timer: asyncio.TimerHandle | None = None
         self._write_timer: asyncio.TimerHandle | None = None
@@ -122,7 +122,7 @@ class LimitedProtocol(Http11Protocol):
 
     def eof_received(self) -> bool:  # type: ignore[override]
         """Keep the connection open for the answer that is under way: the client may still read it."""
-        # Over TLS no half of a connection stays open (asyncio warns when it is asked to).
+        # TLS connections cannot be half closed (asyncio warns about the attempt).
         complete = self.scheme == "http" and (not self._incomplete or self._rejection is not None)
         self._half_closed = complete and self._answering is not None and not self._answering.response_complete
         return self._half_closed
@@ -137,18 +137,18 @@ class LimitedProtocol(Http11Protocol):
             self.transport.close()
         if self.transport.is_closing():
             self._start_write_timer()
-        self._note_who_waits()
+        self._update_waiting()
 
     def pause_writing(self) -> None:
         """Start the write timer: the client does not read, which is normal for a short time."""
         super().pause_writing()
         self._start_write_timer()
-        self._note_who_waits()
+        self._update_waiting()
 
     def resume_writing(self) -> None:
         """Stop the write timer: the client has read."""
         super().resume_writing()
-        self._note_who_waits()
+        self._update_waiting()
         if not self.transport.is_closing():
             self._stop_write_timer()
 
@@ -164,7 +164,7 @@ class LimitedProtocol(Http11Protocol):
         self._incomplete = True
         self._header_bytes = 0
         self._hosts = 0
-        self._note_who_waits()
+        self._update_waiting()
 
     def on_url(self, url: bytes) -> None:
         """Count the request line like a header."""
@@ -182,7 +182,7 @@ class LimitedProtocol(Http11Protocol):
             self._check_host(value)
         elif name == b"expect":
             self.expect_100_continue |= value.lower() == b"100-continue"
-        self.headers.append((name, value))  # in uvicorn's place: it would write the name small again
+        self.headers.append((name, value))  # instead of uvicorn, which would lower the name again
 
     def on_headers_complete(self) -> None:
         """Stop the read timer: the body has its own time."""
@@ -211,7 +211,7 @@ class LimitedProtocol(Http11Protocol):
         if not self._is_closing:
             super().on_message_complete()
             self._reading = None
-            self._note_who_waits()
+            self._update_waiting()
 
     def send_400_response(self, msg: str) -> None:
         """Reject non-HTTP or ambiguous HTTP with a problem, and close the connection."""
@@ -223,8 +223,8 @@ class LimitedProtocol(Http11Protocol):
             self.close_after_answer()
         super()._start_asgi_task(cycle, app)
 
-    def _note_who_waits(self) -> None:
-        """Tell who keeps the connection now: we, from a whole request to its answer, or the client."""
+    def _update_waiting(self) -> None:
+        """Record which side must act: the gateway from a whole request to its answer, else the client."""
         answering = self._answering
         if answering is None or answering.response_complete or answering.more_body or self.flow.write_paused:
             self._places.wait(self)
@@ -256,7 +256,7 @@ class LimitedProtocol(Http11Protocol):
         self._reject(REQUEST_TIMEOUT, f"the limit is {self.settings.read_seconds:g} s")
 
     def _start_write_timer(self) -> None:
-        # Closing waits until the client has read what is buffered: without a timer forever.
+        # Closing waits until the client has read the buffer: without a timer, forever.
         if self._write_timer is None:
             self._write_timer = self.loop.call_later(self.settings.read_seconds, self.transport.abort)
 
@@ -274,7 +274,7 @@ class LimitedProtocol(Http11Protocol):
             return
         self._stop_read_timer()
         reading = self._reading
-        # What is answered already is not rejected as well: the client would count two answers.
+        # An answered request is not rejected as well: the client would count two answers.
         answered = reading is not None and reading.response_started
         self._rejection = b"" if answered else self._problem(fault, detail)
         for waiting in [each for each in self.pipeline if each[0] is reading]:

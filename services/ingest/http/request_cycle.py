@@ -38,7 +38,7 @@ class Cycle(RequestResponseCycle):
         try:
             self._budget.reserve(size)
         except InfrastructureError as error:
-            self._no_room = error.kept()
+            self._no_room = error.without_frames()
             self.forget()
             self.flow.pause_reading()
             self.message_event.set()

@@ -31,19 +31,19 @@ EVENTS: Final = Counter(
 )
 REQUEST_SECONDS: Final = Histogram(
     "onramp_ingest_request_seconds",
-    "From a request's headers to its answer.",
+    "Seconds from a request's headers to its answer.",
     buckets=_SECONDS,
     registry=REGISTRY,
 )
 SEND_SECONDS: Final = Histogram(
     "onramp_ingest_kafka_send_seconds",
-    "From a batch's produce request to its acknowledgement.",
+    "Seconds from a batch's produce request to its acknowledgement.",
     buckets=_SECONDS,
     registry=REGISTRY,
 )
 KAFKA_REQUESTS: Final = Counter(
     "onramp_ingest_kafka_requests",
-    "Produce requests to Kafka; each takes along what waits for its broker.",
+    "Produce requests to Kafka; each carries all batches that wait for its broker.",
     registry=REGISTRY,
 )
 BATCH_EVENTS: Final = Histogram(
@@ -51,30 +51,30 @@ BATCH_EVENTS: Final = Histogram(
 )
 INFLIGHT_BYTES: Final = Gauge(
     "onramp_ingest_inflight_bytes",
-    "Bytes that requests and batches hold now.",
+    "Bytes held by requests and batches.",
     registry=REGISTRY,
     multiprocess_mode="livesum",
 )
 INFLIGHT_BYTES_LIMIT: Final = Gauge(
     "onramp_ingest_inflight_bytes_limit",
-    "The most bytes that requests and batches may hold; above it requests are 503.",
+    "Maximum bytes held by requests and batches; above it requests are answered 503.",
     registry=REGISTRY,
     multiprocess_mode="livesum",
 )
 KAFKA_REACHABLE: Final = Gauge(
     "onramp_ingest_kafka_reachable",
-    "1 while Kafka answers all workers; asked every ten seconds.",
+    "1 while Kafka answers all workers; checked every ten seconds.",
     registry=REGISTRY,
     multiprocess_mode="livemin",
 )
 PRODUCERS_REPLACED: Final = Counter(
     "onramp_ingest_producers_replaced",
-    "Producers that a new one replaced, after a failed or overdue batch.",
+    "Kafka producers replaced after a failed or overdue batch.",
     registry=REGISTRY,
 )
 KEY_EXPIRY: Final = Gauge(
     "onramp_ingest_key_expiry_timestamp_seconds",
-    "When the last secret of a key stops working (Unix seconds); 0 for one that does not expire any more.",
+    "Expiry time of a key's last secret (Unix seconds); 0 for a key that no longer expires.",
     ["key"],
     registry=REGISTRY,
     multiprocess_mode="livemax",
@@ -83,7 +83,7 @@ KEY_EXPIRY: Final = Gauge(
 TYPE_LIMITS: Final = {
     limit: Gauge(
         f"onramp_ingest_event_type_{limit}",
-        f"What onramp.yaml says under alerts, {limit}; 0 for a type of which it says so no more.",
+        f"Value of alerts.{limit} in onramp.yaml; 0 for a type that no longer has it.",
         ["event_type"],
         registry=REGISTRY,
         multiprocess_mode="livemax",
@@ -92,19 +92,19 @@ TYPE_LIMITS: Final = {
 }
 REGISTRY_REFUSED: Final = Gauge(
     "onramp_registry_refused",
-    "Workers that use the previous registry because the present one is wrong.",
+    "Workers that use the previous registry because the current one is invalid.",
     registry=REGISTRY,
     multiprocess_mode="livesum",
 )
 CONNECTIONS: Final = Gauge(
     "onramp_ingest_connections",
-    "HTTP connections that are open now, without the port for operators.",
+    "Open HTTP connections, without the port for operators.",
     registry=REGISTRY,
     multiprocess_mode="livesum",
 )
 CONNECTIONS_LIMIT: Final = Gauge(
     "onramp_ingest_connections_limit",
-    "Most HTTP connections at once: the settings, or what the limit of open files leaves.",
+    "Maximum number of HTTP connections: from the settings, or from the limit of open files.",
     registry=REGISTRY,
     multiprocess_mode="livesum",
 )
@@ -116,7 +116,7 @@ CONNECTIONS_CLOSED: Final = Counter(
 )
 REGISTRY_INFO: Final = Gauge(
     "onramp_registry_info",
-    "Workers that have the registry with this digest; 0 for one that they had before.",
+    "Workers that have the registry with this digest; 0 for a previous one.",
     ["digest"],
     registry=REGISTRY,
     multiprocess_mode="livesum",
@@ -136,9 +136,9 @@ REQUEST_SECONDS_TALLY: Final = HistogramTally(REQUEST_SECONDS, _SECONDS)
 SEND_SECONDS_TALLY: Final = HistogramTally(SEND_SECONDS, _SECONDS)
 BATCH_EVENTS_TALLY: Final = HistogramTally(BATCH_EVENTS, _SIZES)
 
-#: So many event types get a label of their own: they come from clients, who may make up any number.
+#: Maximum number of event types with their own label: clients may invent any number.
 _MAX_TYPES: Final = 500
-#: In parentheses, which no name of an event type has.
+#: In parentheses, which no event type's name has.
 _OTHER: Final = "(other)"
 _UNKNOWN: Final = "(unknown)"
 ACCEPTED: Final = "accepted"
@@ -178,7 +178,7 @@ class RegistryInfo:
         found = {
             (limit, name): value
             for name, event_type in types.items()
-            if event_type.alerts.model_fields_set  # this is the event loop, and most have none
+            if event_type.alerts.model_fields_set  # this runs on the event loop, and most types have none
             for limit, value in event_type.alerts
             if value is not None
         }

@@ -9,7 +9,7 @@ from typing import Final
 
 from services.ingest.settings import IngestSettings
 
-#: Two producers with a connection to each broker, twice while they are replaced; clients that make topics;
+#: Two producers with a connection to each broker, twice while they are replaced; clients that create topics;
 #: listeners, logs, the registry, metrics of several workers.
 _OWN: Final = 128
 #: Connections to the port for operators.
@@ -18,16 +18,16 @@ ADMIN_CONNECTIONS: Final = 32
 
 def connection_limit(settings: IngestSettings) -> int:
     """Return the maximum number of HTTP connections of this process; below 1 it cannot work."""
-    return min(settings.max_connections, _limit() - _beside(settings))
+    return min(settings.max_connections, _limit() - _other_files(settings))
 
 
 def raise_limit(settings: IngestSettings) -> None:
     """Raise the limit of open files to what the settings need, as far as the system allows."""
-    wanted = settings.max_connections + _beside(settings)
-    if _limit() < wanted:
-        hard = _known(resource.getrlimit(resource.RLIMIT_NOFILE)[1], wanted)
+    needed = settings.max_connections + _other_files(settings)
+    if _limit() < needed:
+        hard = _known(resource.getrlimit(resource.RLIMIT_NOFILE)[1], needed)
         resource.setrlimit(
-            resource.RLIMIT_NOFILE, (min(wanted, hard), resource.getrlimit(resource.RLIMIT_NOFILE)[1])
+            resource.RLIMIT_NOFILE, (min(needed, hard), resource.getrlimit(resource.RLIMIT_NOFILE)[1])
         )
 
 
@@ -35,10 +35,10 @@ def require_files(settings: IngestSettings) -> None:
     """Raise `OSError` if the limit of open files leaves no HTTP connection."""
     raise_limit(settings)
     if connection_limit(settings) < 1:
-        beside = _beside(settings)
+        others = _other_files(settings)
         raise OSError(
-            f"at most {_limit()} files may be open (ulimit -n) and {beside} are for Kafka, syslog and the "
-            f"like: allow {beside + settings.max_connections}{_or_less(settings)}"
+            f"at most {_limit()} files may be open (ulimit -n) and {others} are for Kafka, syslog and the "
+            f"like: allow {others + settings.max_connections}{_or_less(settings)}"
         )
 
 
@@ -50,7 +50,7 @@ def _takes_streams(settings: IngestSettings) -> bool:
     return bool(settings.syslog_tcp_port or settings.syslog_tls_port)
 
 
-def _beside(settings: IngestSettings) -> int:
+def _other_files(settings: IngestSettings) -> int:
     return (
         _OWN
         + (ADMIN_CONNECTIONS if settings.admin_port else 0)

@@ -18,7 +18,7 @@ from uvicorn.supervisors.multiprocess import Multiprocess, Process
 
 logger = logging.getLogger(__name__)
 
-#: Seconds that a worker which is starting has to answer; it is asked again after that.
+#: Seconds that a starting worker has to answer before it is checked again.
 _ASK_SECONDS: Final = 0.2
 _MAX_PAUSE_SECONDS: Final = 30.0
 
@@ -30,11 +30,11 @@ class Workers(Multiprocess):
         """Replace a worker that does not serve within `start_seconds`."""
         super().__init__(config, list(sockets))
         self._start_seconds = start_seconds
-        #: When each worker was started (monotonic seconds), until it serves.
+        #: Start time of each worker (monotonic seconds), until it serves.
         self._starting: dict[Process, float] = {}
-        #: When a worker that ended is started again, by its place.
+        #: Time of the next start of an ended worker, by its slot.
         self._due: dict[int, float] = {}
-        #: How often in a row a worker ended, by its place.
+        #: Consecutive ends of a worker, by its slot.
         self._failures: dict[int, int] = {}
 
     def init_processes(self) -> None:
@@ -55,17 +55,17 @@ class Workers(Multiprocess):
     def _fault(self, index: int, process: Process) -> str:
         """Return why a worker must be replaced; empty if it is healthy."""
         if not process.process.is_alive():
-            return f"it ended with exit code {process.exitcode}"
+            return f"ended with exit code {process.exitcode}"
         started = self._starting.get(process)
         if started is None:
             limit = self.config.timeout_worker_healthcheck
-            return "" if process.ping(limit) else f"it did not answer for {limit} s"
+            return "" if process.ping(limit) else f"no answer for {limit} s"
         if _serves(process):
             del self._starting[process]
             self._failures.pop(index, None)
             return ""
         late = time.monotonic() - started > self._start_seconds
-        return f"it was not ready after {self._start_seconds:g} s" if late else ""
+        return f"not ready after {self._start_seconds:g} s" if late else ""
 
     def _end(self, index: int, process: Process, fault: str) -> None:
         process.kill()
@@ -93,6 +93,6 @@ def _serves(process: Process) -> bool:
     """Return whether a worker has finished its start, by its latest answer."""
     serves = process.is_ready(_ASK_SECONDS)
     with suppress(OSError, EOFError):
-        while process.parent_conn.poll(0):  # answers to earlier questions, which it was too busy for
+        while process.parent_conn.poll(0):  # late answers to earlier checks
             serves = bool(process.parent_conn.recv())
     return serves

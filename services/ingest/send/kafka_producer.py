@@ -33,11 +33,11 @@ from shared.errors import KAFKA_UNAVAILABLE, KAFKA_UNREACHABLE, InfrastructureEr
 logger = logging.getLogger(__name__)
 
 _START_SECONDS = 10.0
-#: Longest pause before it is tried again: events are rejected meanwhile.
+#: Maximum pause before a retry: events are rejected meanwhile.
 _MAX_PAUSE_SECONDS = 1.0
 _CLOSE_SECONDS = 1.5
 
-# Its metadata requests ask the broker to create topics that are missing.  Topics are made
+# Its metadata requests ask the broker to create missing topics. Topics are created
 # by kafka_topics.py with explicit settings, never by a broker's defaults.
 aiokafka.client.MetadataRequest = partial(aiokafka.client.MetadataRequest, allow_auto_topic_creation=False)
 
@@ -55,7 +55,7 @@ class ProducerInstance:
         self.in_flight = 0
         self.idle = asyncio.Event()
         self.idle.set()
-        self._wedged_seconds = stuck_producer_seconds
+        self._stuck_seconds = stuck_producer_seconds
         self._refreshed_at = -math.inf
 
     def leaderless(self, topic: str, partition: int) -> bool:
@@ -86,10 +86,10 @@ class ProducerInstance:
         self.in_flight += 1
         self.idle.clear()
         try:
-            async with asyncio.timeout(self._wedged_seconds):
+            async with asyncio.timeout(self._stuck_seconds):
                 try:
                     acknowledged = await self.producer.send_batch(batch, topic, partition=partition)
-                except (KafkaError, AssertionError) as e:  # a partition that is gone is an assertion
+                except (KafkaError, AssertionError) as e:  # a deleted partition raises an assertion
                     raise InfrastructureError(KAFKA_UNREACHABLE, type(e).__name__) from e
             return int((await self._acknowledgement(acknowledged, topic, partition)).offset)
         finally:
@@ -101,14 +101,14 @@ class ProducerInstance:
         """Wait at most `stuck_producer_seconds`, or without limit while the second producer has the batch."""
         try:
             while True:
-                done, _ = await asyncio.wait([acknowledged], timeout=self._wedged_seconds)
+                done, _ = await asyncio.wait([acknowledged], timeout=self._stuck_seconds)
                 if done:
                     return acknowledged.result()
                 if self._second is None or not self._second.holds(topic, partition):
                     raise TimeoutError
                 self._second.on_slow_batch(topic)
         finally:
-            acknowledged.cancel()  # not the batch; or asyncio warns of an exception that nobody retrieved
+            acknowledged.cancel()  # not the batch; otherwise asyncio warns of an unretrieved exception
 
 
 class ProducerManager:
@@ -118,17 +118,17 @@ class ProducerManager:
         self, build: Build, stuck_producer_seconds: float, second: SecondProducer | None = None
     ) -> None:
         self._build = build
-        self._wedged_seconds = stuck_producer_seconds
+        self._stuck_seconds = stuck_producer_seconds
         self._second = second
         self._current: ProducerInstance | None = None
         self._ready = asyncio.Event()
-        self._wanted = asyncio.Event()
+        self._needed = asyncio.Event()
         self._maintainer: asyncio.Task[None] | None = None
         self._retiring: set[asyncio.Task[None]] = set()
 
     def start(self) -> None:
         """Start building a producer and return at once, because Kafka may be down."""
-        self._wanted.set()
+        self._needed.set()
         self._maintainer = asyncio.create_task(self._maintain(), name="producer-maintainer")
 
     @property
@@ -150,7 +150,7 @@ class ProducerManager:
     def live_producer(self) -> AIOKafkaProducer | None:
         """Return aiokafka's producer, or None if there is none; replace one whose sender task died."""
         if self._current is not None and self._current.producer._sender.sender_task.done():  # noqa: SLF001
-            self.replace(self._current, "its sender died")
+            self.replace(self._current, "the sender task ended")
         return None if self._current is None else self._current.producer
 
     def partitions(self, topic: str) -> int | None:
@@ -176,12 +176,12 @@ class ProducerManager:
         """Use a new producer from now on; the old one may finish its batches in flight."""
         if self._current is not failed:
             return
-        logger.warning("producer is replaced", extra={"reason": reason})
+        logger.warning("replacing the producer", extra={"reason": reason})
         PRODUCERS_REPLACED.inc()
         self._current = None
         self._ready.clear()
         self._retire(failed)
-        self._wanted.set()
+        self._needed.set()
 
     async def stop(self) -> None:
         """Close all producers, each within `stuck_producer_seconds` and the time of closing by force."""
@@ -201,18 +201,18 @@ class ProducerManager:
 
     async def _close_when_idle(self, instance: ProducerInstance) -> None:
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self._wedged_seconds):
+            async with asyncio.timeout(self._stuck_seconds):
                 await instance.idle.wait()
         await close(instance.producer)
 
     async def _maintain(self) -> None:
         backoff = Backoff(_MAX_PAUSE_SECONDS)
         while True:
-            await self._wanted.wait()
+            await self._needed.wait()
             producer = await self._build_started()
             if producer is not None:
-                self._wanted.clear()
-                self._current = ProducerInstance(producer, self._wedged_seconds, self._second)
+                self._needed.clear()
+                self._current = ProducerInstance(producer, self._stuck_seconds, self._second)
                 self._ready.set()
                 backoff.succeed()
             else:
@@ -226,8 +226,8 @@ class ProducerManager:
         except asyncio.CancelledError:
             await close(producer)
             raise
-        except Exception as e:  # noqa: BLE001 - the task must go on, whatever aiokafka raises
-            logger.warning("Kafka cannot be reached", extra={"reason": repr(e)})
+        except Exception as e:  # noqa: BLE001 - the task must continue, whatever aiokafka raises
+            logger.warning("Kafka is unreachable", extra={"reason": repr(e)})
             await close(producer)
             return None
         if self._second is not None:
@@ -240,7 +240,7 @@ async def close(producer: AIOKafkaProducer) -> None:
     stopping = asyncio.ensure_future(producer.stop())
     done, _ = await asyncio.wait([stopping], timeout=_CLOSE_SECONDS)
     if not done:
-        # Failing what stop() waits for lets it return by itself.
+        # Failing the futures that stop() waits for lets it return by itself.
         _fail_all(producer)
         producer._sender.sender_task.cancel()  # noqa: SLF001
         await producer.client.close()
@@ -260,7 +260,7 @@ def _fail_all(producer: AIOKafkaProducer) -> None:
     accumulator.fail_all(ProducerClosed())
     for batch in held:
         if not batch.future.cancelled():
-            batch.future.exception()  # retrieved, or asyncio would warn: the request has left
+            batch.future.exception()  # retrieved, or asyncio would warn: the request has ended
 
 
 def unknown_outcome(reason: str) -> InfrastructureError:

@@ -8,7 +8,7 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import for_code
 
 MIN_ISR: Final = "min.insync.replicas"
-#: Kafka's own defaults: what a topic has whose settings may not be read.
+#: Kafka's defaults, used for a topic whose settings may not be read.
 KAFKA_DEFAULTS: Final = {"max.message.bytes": "1048588", "cleanup.policy": "delete"}
 
 
@@ -37,7 +37,7 @@ def state(config: Mapping[str, str]) -> TopicState:
 def unsafe(topic: str, config: Mapping[str, str], min_insync: int) -> str | None:
     """Return why the topic may lose accepted events; None if it is safe."""
     if int(config[MIN_ISR]) < min_insync:
-        return f"{MIN_ISR} of {topic} is {config[MIN_ISR]}, promised are {min_insync}"
+        return f"{MIN_ISR} of {topic} is {config[MIN_ISR]}, at least {min_insync} is required"
     if "compact" in config["cleanup.policy"]:
         return f"{topic} is compacted: events with equal keys would be removed"
     return None

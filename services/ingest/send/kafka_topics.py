@@ -34,16 +34,16 @@ logger = logging.getLogger(__name__)
 
 _TIMEOUT_SECONDS: Final = 5.0
 _HEALTH_SECONDS: Final = 2.0
-#: Rounds under way: a topic that Kafka is slow with holds those of its own round, not all.
+#: Concurrent rounds: a slow topic delays only those of its round.
 _MAX_ROUNDS: Final = 4
 _POLL_SECONDS: Final = 0.02
-#: After this time at most a changed setting is known, and a deleted topic made again.
+#: Maximum time until a changed setting is known, and a deleted topic is recreated.
 _REREAD_SECONDS: Final = 30.0
 #: Topics in one request.
 _AT_A_TIME: Final = 100
 
 
-#: Returns what the registry says of a new topic.
+#: Returns the registry's specification of a new topic.
 SpecOf = Callable[[str], TopicSpec]
 
 
@@ -54,7 +54,7 @@ class TopicManager:
         self._settings = settings
         self._spec_of = spec_of
         self._known: dict[str, TopicState] = {}
-        self._wanted: dict[str, asyncio.Future[TopicState]] = {}
+        self._requested: dict[str, asyncio.Future[TopicState]] = {}
         self._ensuring: dict[str, asyncio.Future[TopicState]] = {}
         self._rounds: set[asyncio.Task[None]] = set()
         self._rereading: asyncio.Task[None] | None = None
@@ -82,17 +82,17 @@ class TopicManager:
             return known
         future = self._ensuring.get(topic)
         if future is None:
-            future = self._want(topic)
+            future = self._request(topic)
         return await asyncio.shield(future)
 
-    def _want(self, topic: str) -> "asyncio.Future[TopicState]":
-        future = self._wanted.get(topic)
+    def _request(self, topic: str) -> "asyncio.Future[TopicState]":
+        future = self._requested.get(topic)
         if future is None:
-            future = self._wanted[topic] = asyncio.get_running_loop().create_future()
+            future = self._requested[topic] = asyncio.get_running_loop().create_future()
             future.add_done_callback(_retrieve)
         if len(self._rounds) < _MAX_ROUNDS:
-            # It begins after the requests that are here now, and so takes all that they want.
-            rounds = asyncio.create_task(self._ensure_wanted(), name="topics")
+            # The round begins after the current requests and includes all their topics.
+            rounds = asyncio.create_task(self._ensure_requested(), name="topics")
             self._rounds.add(rounds)
             rounds.add_done_callback(self._rounds.discard)
         return future
@@ -114,7 +114,7 @@ class TopicManager:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
-        for future in [*self._wanted.values(), *self._ensuring.values()]:
+        for future in [*self._requested.values(), *self._ensuring.values()]:
             future.cancel()
 
     async def _reread_always(self) -> None:
@@ -123,7 +123,7 @@ class TopicManager:
             try:
                 await self._reread()
             except (KafkaError, OSError, TimeoutError) as e:
-                logger.info("topics' settings could not be read again", extra={"reason": type(e).__name__})
+                logger.info("rereading topic settings failed", extra={"reason": type(e).__name__})
 
     async def _reread(self) -> None:
         """Reread the cached settings; a deleted or unsafe topic is ensured at its next use."""
@@ -133,10 +133,10 @@ class TopicManager:
         async with self._admin() as admin:
             for first in range(0, len(topics), _AT_A_TIME):
                 async with asyncio.timeout(_TIMEOUT_SECONDS):
-                    asked = [
+                    resources = [
                         kafka_topic_settings.question(topic) for topic in topics[first : first + _AT_A_TIME]
                     ]
-                    (response,) = await admin.describe_configs(asked)
+                    (response,) = await admin.describe_configs(resources)
                 for resource in response.resources:
                     self._remember(resource)
 
@@ -149,11 +149,11 @@ class TopicManager:
         else:
             self.forget(topic)
 
-    async def _ensure_wanted(self) -> None:
-        """Ensure what is wanted, a round at a time, until nothing is."""
-        while self._wanted:
-            topics = [*islice(self._wanted, _AT_A_TIME)]
-            futures = {topic: self._wanted.pop(topic) for topic in topics}
+    async def _ensure_requested(self) -> None:
+        """Ensure requested topics, a round at a time, until none is left."""
+        while self._requested:
+            topics = [*islice(self._requested, _AT_A_TIME)]
+            futures = {topic: self._requested.pop(topic) for topic in topics}
             self._ensuring |= futures
             reason = "no answer"
             try:
@@ -161,7 +161,7 @@ class TopicManager:
             except (KafkaError, OSError, TimeoutError) as e:
                 reason = type(e).__name__
             finally:
-                for topic in topics:  # what the round has decided by now stands
+                for topic in topics:  # results of the round so far remain valid
                     self._fail(topic, _unreachable(reason))
                     self._ensuring.pop(topic, None)
 
@@ -224,15 +224,15 @@ class TopicManager:
     async def _check(self, admin: AIOKafkaAdminClient, topics: list[str]) -> None:
         """Read the topics' settings; wait until the round's timeout for topics unknown to brokers."""
         while topics:
-            asked = [kafka_topic_settings.question(topic) for topic in topics]
-            (response,) = await admin.describe_configs(asked)
+            resources = [kafka_topic_settings.question(topic) for topic in topics]
+            (response,) = await admin.describe_configs(resources)
             answers = [kafka_topic_settings.answer(resource) for resource in response.resources]
             topics = [topic for topic, error, _ in answers if error is UnknownTopicOrPartitionError]
             for topic, error, config in answers:
                 if error is not UnknownTopicOrPartitionError:
                     self._decide(topic, error, config)
             if topics:
-                # Created, but this broker does not know of them yet.
+                # Created, but this broker does not know them yet.
                 await asyncio.sleep(_POLL_SECONDS)
 
     def _decide(self, topic: str, error: Any, config: dict[str, str]) -> None:
@@ -260,7 +260,7 @@ class TopicManager:
 
     @asynccontextmanager
     async def _admin(self) -> AsyncIterator[AIOKafkaAdminClient]:
-        # A client per use: uses are rare, and a new one knows no dead broker.
+        # A client per use: uses are rare, and a new client has no dead broker in its metadata.
         admin = AIOKafkaAdminClient(
             **self._settings.brokers.aiokafka(),
             request_timeout_ms=int(_TIMEOUT_SECONDS * 1000),

@@ -27,11 +27,11 @@ logger = logging.getLogger(__name__)
 
 #: The attribute of a first producer's sender that holds its second producer.
 _SECOND: Final = "onramp_second"
-#: A topic that was just created again is not known to every broker.
+#: A recreated topic is not known to every broker at once.
 _GONE_SECONDS: Final = 30.0
-#: aiokafka requests metadata again as soon as the last answer is there.
+#: aiokafka repeats metadata requests as soon as the last answer arrives.
 METADATA_PAUSE_SECONDS: Final = 0.1
-#: The leader of a partition that has none; of one that does not exist it is None.
+#: The leader of a partition without one; for a missing partition it is None.
 NO_LEADER: Final = -1
 
 
@@ -49,7 +49,7 @@ class TopicGone:
 
     def __call__(self) -> bool:
         """Return whether to fail the batch; aiokafka calls it while the partition has no leader."""
-        if self._leader() == NO_LEADER:  # it may be elected hours later; giving up leaves a hole
+        if self._leader() == NO_LEADER:  # a leader may be elected hours later; giving up leaves a hole
             self._since = None
             return False
         if self._since is None:
@@ -92,7 +92,9 @@ class SecondProducer:
         producer = self._producer()
         if producer is None:
             return False
-        logger.info("a partition rejects batches for now", extra={"topic": batch.tp.topic})
+        logger.info(
+            "partition rejected a batch; retrying by another producer", extra={"topic": batch.tp.topic}
+        )
         self._moved.add(batch.tp)
         batch.future.add_done_callback(partial(self._done, producer, batch))
         # Called while there is no leader: a batch that fails leaves a hole in its sequence.
@@ -109,7 +111,7 @@ class SecondProducer:
         for tp in [*accumulator._batches]:  # noqa: SLF001
             if tp in muted or accumulator._cluster.leader_for_partition(tp) not in (None, NO_LEADER):  # noqa: SLF001
                 continue
-            # As if it were sent now: it gets the first producer's next sequence number.
+            # Treated as sent now: it gets the first producer's next sequence number.
             batch = accumulator._pop_batch(tp)  # noqa: SLF001
             if self.resend(batch):
                 accumulator._pending_batches.remove(batch)  # noqa: SLF001
@@ -137,7 +139,7 @@ class _MovingHandler(SendProduceReqHandler):  # type: ignore[misc]
     def _can_retry(self, error: Exception, batch: Any) -> bool:
         can_retry: bool = super()._can_retry(error, batch)
         if not can_retry and batch.retry_count > 1:
-            # Kafka looks at a batch's size before it looks whether it has the batch already.
+            # Kafka checks a batch's size before it checks whether it has the batch already.
             batch.failure(MayBeAppendedError(type(error).__name__))
         return can_retry
 

@@ -62,12 +62,12 @@ class Connections:
 
     def _make_room(self, peer: str) -> bool:
         per_peer = Counter(connection.peer for connection in self._open.values())
-        # With as many as the other address has, the two would only replace one another by turns.
-        most = max(per_peer.values())
-        if per_peer[peer] + 1 >= most:
+        # With equal counts the two addresses would only replace each other in turn.
+        maximum = max(per_peer.values())
+        if per_peer[peer] + 1 >= maximum:
             return False
         for task, connection in self._open.items():
-            if per_peer[connection.peer] == most and not connection.delivering:
+            if per_peer[connection.peer] == maximum and not connection.delivering:
                 self.remove(task)
                 task.cancel()
                 return True

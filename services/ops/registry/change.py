@@ -19,7 +19,7 @@ from shared.registry.editor import Editor
 from shared.registry.factory import open_log
 from shared.registry.file import RegistryFileError, line_in, load, placed
 from shared.registry.known_databases import unknown_places
-from shared.registry.merge import merged
+from shared.registry.merge import merge_file
 from shared.registry.model import Snapshot
 from shared.registry.sources import require_no_clash
 from shared.settings import KafkaSettings, RegistrySettings
@@ -99,7 +99,7 @@ def apply_file(editor: Editor, file: Path, wish: Wish, where: Places | None = No
         return Result(State.REFUSED, str(error))
     kept: list[str] = []
     if not wish.overwrite:
-        wanted, kept, clashes = merged(editor.chain, wanted)
+        wanted, kept, clashes = merge_file(editor.chain, wanted)
         if clashes:
             return Result(State.REFUSED, _both_changed(clashes), kept=kept)
     result = change_to(editor, wanted, wish, where, of_file=True)

@@ -13,11 +13,11 @@ from services.writer.model.offsets import Partition
 from services.writer.settle.work_order import TaskReport
 
 Span = tuple[int, int]
-#: Seconds of a batch that one partition may take.
+#: Maximum seconds of a batch for one partition.
 MAX_SECONDS: Final = 0.5
-#: Fewer events tell nothing: a table costs some milliseconds however few its rows are.
+#: Minimum events for an estimate: every table costs some milliseconds, even with few rows.
 _FEW: Final = 100
-#: Every partition may bring as many, so that it goes on when its database is slow.
+#: Events that every partition may have in a batch, so that it progresses when its database is slow.
 _MIN_EVENTS: Final = 100
 _DECAY: Final = 0.5
 
@@ -43,12 +43,12 @@ class EventSeconds:
 
     def bound(self, spans: Mapping[Partition, Span]) -> dict[Partition, Span]:
         """Return `spans` (partition to start and end), each cut to the events of a partition's time share."""
-        return {p: (start, min(end, start + self._most(p))) for p, (start, end) in spans.items()}
+        return {p: (start, min(end, start + self._max_events(p))) for p, (start, end) in spans.items()}
 
     def forget(self, p: Partition) -> None:
         """Remove a partition that is no longer read."""
         self._seconds_per_event.pop(p, None)
 
-    def _most(self, p: Partition) -> int:
+    def _max_events(self, p: Partition) -> int:
         each = self._seconds_per_event.get(p, 0.0)
         return max(int(self._max_seconds / each), _MIN_EVENTS) if each else 1 << 62

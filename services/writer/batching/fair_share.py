@@ -6,13 +6,13 @@ from typing import Final
 from services.writer.model.offsets import Partition
 
 Backlog = Mapping[Partition, tuple[int, int]]
-#: Each partition costs time in a batch: its plan, its ledger rows, its part of each COPY.
+#: Maximum partitions of a batch.  Each one costs time: its plan, its ledger rows, its part of each COPY.
 MAX_PARTITIONS: Final = 300
-#: Reading so many events of a partition at once is worth what it costs.
+#: Events of a large backlog that are worth the cost of a partition.
 MIN_EVENTS: Final = 5_000
-#: Up to so many events in all, a batch is of every partition that has any.
+#: Maximum total events with which a batch includes every partition with a backlog.
 FEW_EVENTS: Final = 5_000
-#: A partition with no more events than this is not behind: it is read at once, beside those that are.
+#: Maximum events of a partition that is not behind: it is read at once, in addition to large backlogs.
 SMALL: Final = 100
 
 
@@ -33,10 +33,10 @@ class FairShare:
         self._turn = 0
         self._last: dict[Partition, int] = {}
 
-    def next(self, backlog: Backlog, limit: int, most: int = MAX_PARTITIONS) -> Backlog:
+    def next(self, backlog: Backlog, limit: int, max_partitions: int = MAX_PARTITIONS) -> Backlog:
         """Return those of `backlog` (partition to start and end) to read in a batch of `limit` events.
 
-        They are more than `most` only when they have few events in all.  Costs a sort of the backlog.
+        Return more than `max_partitions` only if they have few events in total.  Costs a sort of the backlog.
         """
         waiting = {p: span for p, span in backlog.items() if span[1] > span[0]}
         sizes = {p: end - start for p, (start, end) in waiting.items()}
@@ -49,12 +49,12 @@ class FairShare:
         events = 0
         for p in small:
             are_few = not large and events + sizes[p] <= self._few_events
-            if len(chosen) >= most - min(len(large), most // 2) and not are_few:
+            if len(chosen) >= max_partitions - min(len(large), max_partitions // 2) and not are_few:
                 break
             chosen.append(p)
             events += sizes[p]
         for already, p in enumerate(large):
-            if len(chosen) >= most or (already and events >= limit):
+            if len(chosen) >= max_partitions or (already and events >= limit):
                 break
             chosen.append(p)
             events += min(sizes[p], self._min_events)

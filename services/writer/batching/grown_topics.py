@@ -21,7 +21,7 @@ class GrownTopics:
         self._known = existing
         for topic in sorted(grown):
             log.warning(
-                "a topic has more partitions than before: keys may have moved, and between an event "
-                "before the change and one after it their order is not kept",
+                "a topic gained partitions: keys may have moved, so events before and after the change "
+                "are not ordered",
                 extra={"topic": topic, "new": sorted(p.number for p in new if p.topic == topic)},
             )

@@ -28,11 +28,11 @@ class RateLimiter:
         """`limits`: rows per second by database."""
         self._limits = dict(limits)
         self._clock = clock
-        #: The loop plans and counts while a thread redelivers held events.
+        #: The loop plans and counts while a thread redelivers waiting events.
         self._lock = threading.Lock()
         self._rows = dict(limits)
         self._updated_at = dict.fromkeys(limits, clock())
-        #: Rows in the database for each event of the partition, learned from its last ranges.
+        #: Rows in the database per event of the partition, estimated from its last ranges.
         self._rows_per_event: dict[tuple[str, Partition], float] = {}
 
     def share(
@@ -56,7 +56,7 @@ class RateLimiter:
         slow_shares: dict[Partition, Span] = {}
         if slow and budget:
             slowed = {p: s for p, s in backlog.items() if p in slow}
-            # As many partitions as allowed: how many rows one brings is known only after its first range.
+            # As many partitions as allowed: a partition's rows per event are known after its first range.
             slow_shares = share(fair_share.next(slowed, sys.maxsize, MAX_PARTITIONS // 2), budget)
         left = limit - sum(end - start for start, end in slow_shares.values())
         fast = {p: s for p, s in backlog.items() if p not in slow}
@@ -67,13 +67,13 @@ class RateLimiter:
 
         The plan of `ranges` did not count on these databases: they were unreachable, or the limit is new.
         """
-        return frozenset(name for name in self._limits if self._rows_of(name, ranges) > self._most(name))
+        return frozenset(name for name in self._limits if self._rows_of(name, ranges) > self._capacity(name))
 
     def _rows_of(self, name: str, ranges: Iterable[Range]) -> int:
         """Return the expected rows of `ranges` for the database, rounded down."""
         return int(sum(len(r) * self._rows_per_event.get((name, r.partition), 1.0) for r in ranges))
 
-    def _most(self, name: str) -> float:
+    def _capacity(self, name: str) -> float:
         return max(self._limits[name], 1.0)
 
     def count(self, reports: Iterable[TaskReport]) -> None:
@@ -115,7 +115,7 @@ class RateLimiter:
     def _available(self, database: str) -> float:
         limit, now = self._limits[database], self._clock()
         self._rows[database] = min(
-            self._rows[database] + (now - self._updated_at[database]) * limit, self._most(database)
+            self._rows[database] + (now - self._updated_at[database]) * limit, self._capacity(database)
         )
         self._updated_at[database] = now
         return self._rows[database]

@@ -21,14 +21,14 @@ from services.writer.partitions.plan_log import PlanLog
 
 Planned = tuple[list[Range], Routes]
 
-#: Two processes may die of a batch's size, after which its half comes next, and one of anything.
+#: Crashes before isolation: two may be due to a batch's size, which is then halved, and one to any cause.
 _CRASHES_BEFORE_ISOLATION: Final = 3
-#: Pauses before a range that killed a process alone is halved, and before its one record is tried again:
-#: each try may kill the process, and nothing lands until the next one has started.
+#: Pauses before an isolated range that killed a process is halved, and before a single record is retried.
+#: Each try may kill the process, and no event lands until the next process has started.
 _HALVING_PAUSE_SECONDS: Final = 60.0
 _RECORD_PAUSES_SECONDS: Final = (600.0, 3600.0)
-#: Within a pause an operator's decision is looked for as often.
-_LOOK_SECONDS: Final = 60.0
+#: Seconds between polls for an operator's decision during a pause.
+_POLL_SECONDS: Final = 60.0
 
 
 class Pause(NamedTuple):
@@ -46,7 +46,7 @@ class UnfinishedRanges:
         self._plan_log = plan_log
         self._sizes = sizes
         self._planned: dict[Partition, list[tuple[Range, Routes]]] = {}
-        #: The offset up to which each partition is isolated, and partitions that killed a process alone.
+        #: The offset up to which each partition is isolated, and partitions that killed an isolated process.
         self._isolated_to: dict[Partition, int] = {}
         self._lethal: set[Partition] = set()
         self._others_had_a_turn = False
@@ -79,7 +79,7 @@ class UnfinishedRanges:
             return None
         reason = halt_reasons.lethal(position.next_offset, last.end, len(crashed))
         fix = halt_reasons.lethal_fix(p, position.next_offset, last.end)
-        return Pause(reason, fix, time.monotonic() + min(left, _LOOK_SECONDS))
+        return Pause(reason, fix, time.monotonic() + min(left, _POLL_SECONDS))
 
     def is_isolated(self, p: Partition, next_offset: int) -> bool:
         """Return whether the range of `p` at `next_offset` must be the only one of its batch."""
@@ -88,7 +88,7 @@ class UnfinishedRanges:
     def plan(self, positions: Mapping[Partition, Position], ends: Mapping[Partition, int]) -> Planned | None:
         """Return planned ranges that are not settled, all with the same routes; large ranges are cut."""
         shared = [p for p in self._planned if not self.is_isolated(p, positions[p].next_offset)]
-        unfinished = [found for p in shared if (found := self._unfinished(p, positions, ends))]
+        unfinished = [each for p in shared if (each := self._unfinished(p, positions, ends))]
         return self._of_one_snapshot(unfinished) if unfinished else None
 
     def isolated_plan(
@@ -103,9 +103,9 @@ class UnfinishedRanges:
             return None
         for p in sorted(self._isolated_to, key=lambda p: p in self._lethal):
             isolated = self.is_isolated(p, positions[p].next_offset)
-            if isolated and (found := self._unfinished(p, positions, ends)):
+            if isolated and (unfinished := self._unfinished(p, positions, ends)):
                 self._others_had_a_turn = False
-                return self._of_one_snapshot([found])
+                return self._of_one_snapshot([unfinished])
         return None
 
     def until_next_plan(self, p: Partition, start: int, end: int) -> tuple[int, int]:

@@ -61,13 +61,13 @@ def _read_one(value: bytes | None) -> SourceTable | UserError:
         value.decode()
         change = _decode(value)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as e:
-        return UserError(NOT_A_CHANGE, "it is no JSON of a change" if _is_of_values(e) else str(e))
+        return UserError(NOT_A_CHANGE, "the value is not a JSON change" if _is_of_values(e) else str(e))
     if change.source is not None and change.op is not None:
         return _named(change.source)
     if change.status is not None and change.id is not None:
         return _TRANSACTION
     return UserError(
-        NOT_A_CHANGE, "it has neither op and source (a change) nor status and id (a transaction)"
+        NOT_A_CHANGE, "the value has neither op and source (a change) nor status and id (a transaction)"
     )
 
 

@@ -24,11 +24,11 @@ def read_changes(
 
 
 def _by_target(tables: Sequence[SourceTable | None], source: SourceRoute) -> dict[Target, RowIndices]:
-    places: dict[SourceTable, list[int]] = defaultdict(list)
+    indices: dict[SourceTable, list[int]] = defaultdict(list)
     for i, table in enumerate(tables):
         if table is not None:
-            places[table].append(i)
-    return {_target(table, source): np.array(rows, dtype=np.int64) for table, rows in places.items()}
+            indices[table].append(i)
+    return {_target(table, source): np.array(rows, dtype=np.int64) for table, rows in indices.items()}
 
 
 def _target(table: SourceTable, source: SourceRoute) -> Target:

@@ -33,9 +33,9 @@ from services.writer.columns.range_bounds import bounds_of
 _NUMBER: Final = re.compile(
     r"-?(?P<whole>0|[1-9]\d*)(\.(?P<fraction>\d+))?([eE](?P<sign>[+-]?)(?P<exponent>\d+))?", re.ASCII
 )
-#: An exponent of more digits is beyond the range of every column.
+#: An exponent with more digits is beyond the range of every column.
 _EXPONENT_DIGITS: Final = 9
-#: No integer type has a number of more digits.
+#: Maximum digits of a number of any integer type.
 _INTEGER_DIGITS: Final = 20
 _FRACTION: Final = r"(?:\.(?P<fraction>\d+))?"
 _CLOCK: Final = rf"([01]\d|2[0-3]):[0-5]\d:[0-5]\d{_FRACTION}"
@@ -52,7 +52,7 @@ _TIMES: Final = {
 _YEAR_DIGITS: Final = 4
 #: Years that are within 1 to 9999 in UTC, whatever the offset.
 _INNER_YEAR: Final = r"(?:[1-8]\d{3}|9[0-8]\d{2})"
-#: A time with an offset of hours alone, as Postgres writes it in a range.
+#: A time with an offset of hours only, as Postgres writes times in a range.
 _HOURS: Final = re.compile(r":\d\d(\.\d+)?[+-]\d\d\Z", re.ASCII)
 _INFINITE: Final = re.compile("inf", re.IGNORECASE)
 _NAMES: Final = {str: "a string", bool: "a boolean", dict: "an object", list: "an array"}
@@ -108,9 +108,7 @@ def _as_text(of: Type, value: Any, raw: msgspec.Raw | bytes) -> str:
         return _number(of, value if isinstance(value, str) else _text(raw))
     if isinstance(value, str) and kind not in (Kind.ARRAY, Kind.BOOL, Kind.NONE):
         return _STRINGS.get(kind, _unchanged)(of, value)
-    raise MisfitError(
-        _MISMATCH, f"{_NAMES.get(type(value), 'a number')} does not go into a column of this type"
-    )
+    raise MisfitError(_MISMATCH, f"the column's type does not accept {_NAMES.get(type(value), 'a number')}")
 
 
 def _text(raw: msgspec.Raw | bytes) -> str:
@@ -129,10 +127,10 @@ def _number(of: Type, text: str) -> str:
         return _integer(of, match)
     if of.scale is not None and _loses_digits(match, of.scale):
         raise MisfitError(
-            "22003", f"the column keeps {of.scale} digits after the point, and more would be lost"
+            "22003", f"the column stores {of.scale} digits after the point; further digits would be lost"
         )
     if not value_changes.keeps_number(of, text):
-        raise MisfitError("22003", "the column keeps fewer digits: declare it double precision or numeric")
+        raise MisfitError("22003", "the column stores fewer digits: declare it double precision or numeric")
     return text
 
 
@@ -148,7 +146,7 @@ def _integer(of: Type, number: re.Match[str]) -> str:
     elif shift >= 0:
         digits += "0" * shift
     elif digits[shift:].strip("0") or -shift >= len(digits):
-        raise MisfitError(_BAD_TEXT, "the column takes whole numbers")
+        raise MisfitError(_BAD_TEXT, "the column accepts integers only")
     else:
         digits = digits[:shift]
     digits = digits.lstrip("0") or "0"
@@ -156,7 +154,7 @@ def _integer(of: Type, number: re.Match[str]) -> str:
     if bits is not None and (
         (sign and digits != "0") or len(digits) > _INTEGER_DIGITS or int(digits) >> bits
     ):
-        raise MisfitError("22003", f"the column takes numbers from 0 to {2**bits - 1}")
+        raise MisfitError("22003", f"the column accepts numbers from 0 to {2**bits - 1}")
     return sign + digits
 
 
@@ -172,16 +170,16 @@ def _loses_digits(number: re.Match[str], scale: int) -> bool:
     `Decimal` cannot decide this, because it rejects some numbers that JSON can write.
     """
     whole, fraction = number["whole"], number["fraction"] or ""
-    kept = (whole + fraction).rstrip("0")
-    after = len(kept) - len(whole) - _exponent(number)
-    return bool(kept.strip("0")) and after > scale
+    digits = (whole + fraction).rstrip("0")
+    after = len(digits) - len(whole) - _exponent(number)
+    return bool(digits.strip("0")) and after > scale
 
 
 def _short_enough(of: Type, value: str) -> str:
     if of.longest is not None and len(value) > of.longest:
-        raise MisfitError("22001", f"the column takes {of.longest} characters")
+        raise MisfitError("22001", f"the column accepts at most {of.longest} characters")
     if of.longest_bytes is not None and len(value.encode()) > of.longest_bytes:
-        raise MisfitError("22001", f"the column takes {of.longest_bytes} bytes")
+        raise MisfitError("22001", f"the column accepts at most {of.longest_bytes} bytes")
     return value
 
 
@@ -192,12 +190,13 @@ def _time(of: Type, value: str) -> str:
     parts = match.groupdict()
     year = parts.get("year") or ""
     if len(year) > _YEAR_DIGITS:
-        raise MisfitError("22008", "years end at 9999")
+        raise MisfitError("22008", "the year is after 9999")
     if of.kind is Kind.TIMESTAMPTZ and int(year) in (MINYEAR, MAXYEAR) and not _has_utc(value):
         raise MisfitError("22008", "the time in UTC is not within the years 1 to 9999")
     if len((parts.get("fraction") or "").rstrip("0")) > of.second_digits:
         raise MisfitError(
-            "22008", f"the column keeps {of.second_digits} digits of a second, and more would be lost"
+            "22008",
+            f"the column stores {of.second_digits} digits of a second; further digits would be lost",
         )
     return value
 
@@ -225,7 +224,7 @@ def plain_time(of: Type) -> str | None:
 
 def _interval(of: Type, value: str) -> str:
     if _INFINITE.search(value):
-        raise MisfitError("22007", "an interval has an end")
+        raise MisfitError("22007", "an infinite interval is not supported")
     if lost := value_changes.interval_loss(of, value):
         raise MisfitError("22008", lost)
     return value
@@ -253,7 +252,7 @@ def _check_bound(of: Type | None, text: str) -> None:
 
 def _bytes(_: Type, value: str) -> str:
     if not value.startswith("\\x"):
-        raise MisfitError(_BAD_TEXT, "bytes are given as hex digits after \\x")
+        raise MisfitError(_BAD_TEXT, "bytea needs hex digits after \\x")
     return value
 
 

@@ -16,6 +16,6 @@ def warn_once(database: Database, target: Target) -> None:
     if (database.dsn, target) not in _reported:
         _reported.add((database.dsn, target))
         log.warning(
-            "no key of the table tells the repeat of an event: it lands twice",
+            "the table has no key that identifies repeats of an event: repeats land twice",
             extra={"database": database.name, "table": str(target)},
         )

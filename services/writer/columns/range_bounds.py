@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-#: A bound: texts in quotes, escapes and plain characters.  Atomic, so that a bad text takes no time.
+#: A bound: quoted texts, escapes and plain characters.  Atomic groups prevent backtracking on a bad text.
 _BOUND: Final = r'(?>"(?:[^"\\]|\\.|"")*+"|\\.|[^"\\,()\[\]{}])*+'
 _RANGE: Final = re.compile(
     rf"\s*(?:[Ee][Mm][Pp][Tt][Yy]|[\[(](?P<lower>{_BOUND}),(?P<upper>{_BOUND})[\])])\s*", re.DOTALL
@@ -18,22 +18,22 @@ def bounds_of(text: str) -> Iterator[str]:
     Raise `ValueError` if `text` is neither.
     """
     text = text.strip()
-    is_many = text.startswith("{") and text.endswith("}")
-    place, end = (1, len(text) - 1) if is_many else (0, len(text))
-    if is_many and not text[place:end].strip():
+    is_multirange = text.startswith("{") and text.endswith("}")
+    position, end = (1, len(text) - 1) if is_multirange else (0, len(text))
+    if is_multirange and not text[position:end].strip():
         return
     while True:
-        match = _RANGE.match(text, place, end)
+        match = _RANGE.match(text, position, end)
         if match is None:
             raise ValueError
         for bound in filter(None, match.group("lower", "upper")):
             yield _QUOTED.sub(_unquoted, bound)
-        place = match.end()
-        if place == end:
+        position = match.end()
+        if position == end:
             return
-        if not is_many or text[place] != ",":
+        if not is_multirange or text[position] != ",":
             raise ValueError
-        place += 1
+        position += 1
 
 
 def _unquoted(match: re.Match[str]) -> str:

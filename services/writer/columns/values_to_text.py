@@ -24,11 +24,11 @@ _POINT: Final = ord(".")
 _EXPONENT: Final = ord("E")
 #: The bit in which small and capital letters differ.
 _LETTER_CASE: Final = np.uint8(0x20)
-#: Numbers of so many digits are within the smallest type without a sign.
+#: Numbers with at most this many digits are within the smallest unsigned type.
 _UNSIGNED_DIGITS: Final = 9
 _BOOLEANS: Final = pa.array([b"true", b"false"])
-#: Strings of these kinds are not what the column's text is, or are looked at one by one.
-_CLOSELY: Final = frozenset(
+#: Kinds whose strings differ from the column's text, or are checked one by one.
+_ONE_BY_ONE: Final = frozenset(
     {Kind.NUMBER, Kind.BOOL, Kind.BYTES, Kind.INTERVAL, Kind.RANGE, Kind.ARRAY, Kind.NONE}
 )
 
@@ -57,7 +57,7 @@ def texts_of(
 
 def _strings(of: Type, values: pa.BinaryArray) -> _Mask:
     """Return which strings the column certainly accepts unchanged."""
-    if of.kind in _CLOSELY:
+    if of.kind in _ONE_BY_ONE:
         return np.zeros(len(values), dtype=bool)
     if pattern := plain_time(of):
         return _mask(pc.match_substring_regex(values.view(pa.string()), pattern))

@@ -32,7 +32,7 @@ class Claims:
         A missing row is created at its recorded baseline (the model's rule `baseline_kept`).  Raises
         `InfrastructureError`: FENCED, or LEDGER_GAP when a ledger is behind and markers do not cover it.
         """
-        # Markers of a topic that was deleted since are claimed too: their events land all the same.
+        # Markers of a deleted topic are claimed too: their events still land.
         starts = self._starts(
             database.name, by_incarnation(positions).keys() | self._index.incarnations(database.name)
         )
@@ -69,6 +69,6 @@ class Claims:
                 raise InfrastructureError(
                     LEDGER_GAP,
                     f"{incarnation.partition}: the ledger of {name} stands at "
-                    f"{next_offsets.get(incarnation)}, the writer at {next_offset}, "
-                    "and what waits does not lead there: was it restored from a dump?",
+                    f"{next_offsets.get(incarnation)}, the writer at {next_offset}, and no waiting events "
+                    "cover the difference: was the database restored from a dump?",
                 )

@@ -24,10 +24,10 @@ class _PartitionRanges:
     """The undrained ranges of a partition in one topic generation, sorted by their starts."""
 
     waiting: list[DivertedRange] = field(default_factory=list)
-    #: Ranges without events, whose order on the topic does not matter: adjacent ones are joined.
+    #: Ranges without events.  Their order on the topic does not matter: adjacent ranges are joined.
     empty: list[DivertedRange] = field(default_factory=list)
     events: int = 0
-    #: Since when the oldest event waits (Unix seconds); None: there is none, or it must be computed.
+    #: The time from which the oldest event waits (Unix seconds); None: no event, or not computed yet.
     since: float | None = None
 
     def add(self, new: DivertedRange) -> None:
@@ -35,9 +35,9 @@ class _PartitionRanges:
         i = bisect_left(self.waiting, new.marker.range.start, key=_start)
         end = bisect_left(self.waiting, new.marker.range.end, lo=i, key=_start)
         inside = self.waiting[i:end]
-        kept = [w for w in inside if not _covers(new.marker.range, w.marker.range)]
-        self.waiting[i:end] = [new, *kept] if kept else [new]
-        self._subtract(inside, kept)
+        retained = [w for w in inside if not _covers(new.marker.range, w.marker.range)]
+        self.waiting[i:end] = [new, *retained] if retained else [new]
+        self._subtract(inside, retained)
         self.events += new.marker.count
 
     def add_empty(self, new: DivertedRange) -> None:
@@ -68,8 +68,8 @@ class _PartitionRanges:
         self._subtract(_remove_settled(self.waiting, end))
         _remove_settled(self.empty, end)
 
-    def _subtract(self, before: Sequence[DivertedRange], kept: Sequence[DivertedRange] = ()) -> None:
-        self.events -= sum(w.marker.count for w in before) - sum(w.marker.count for w in kept)
+    def _subtract(self, before: Sequence[DivertedRange], retained: Sequence[DivertedRange] = ()) -> None:
+        self.events -= sum(w.marker.count for w in before) - sum(w.marker.count for w in retained)
         self.since = None
 
     def oldest(self) -> float | None:
@@ -90,7 +90,7 @@ class DivertedIndex:
 
     def __init__(self) -> None:
         self._partitions: dict[str, dict[Incarnation, _PartitionRanges]] = {}
-        #: The highest next offset seen in any ledger, and how often one was higher than all before.
+        #: The highest next offset read from any ledger, and the number of times that it rose.
         self._ledgers: dict[Incarnation, int] = {}
         self.version = 0
         self._lock = threading.Lock()
@@ -268,9 +268,9 @@ def _remove_settled(waiting: list[DivertedRange], end: int) -> list[DivertedRang
     settled = 0
     while settled < len(waiting) and waiting[settled].marker.range.end <= end:
         settled += 1
-    gone = waiting[:settled]
+    removed = waiting[:settled]
     del waiting[:settled]
-    return gone
+    return removed
 
 
 def _are_adjacent(first: DivertedRange, second: DivertedRange) -> bool:

@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 
 #: Header, value, gateway's received-at.
 Event = tuple[EventHeader, bytes | None, bytes | None]
-#: By offset of the event in its own topic.
+#: Events by offset in their own topic.
 Events = dict[int, Event]
 
 
@@ -87,7 +87,7 @@ class Drainer:
         for w in waiting:
             if incomplete_one := incomplete.get(w.marker.range):
                 log.error(
-                    "what waits cannot drain; what Kafka still has of it is to land",
+                    "a diverted range has lost events; the remaining events will land",
                     extra={
                         "database": database.name,
                         "range": str(incomplete_one.range),
@@ -104,7 +104,7 @@ class Drainer:
         drained = 0
         async for marker, events in self.ranges(database.name, waiting):
             known = _routes_of(database, marker, events, routes)
-            # Empty ranges that were added meanwhile too: batches go on beside this.
+            # Includes empty ranges that were added meanwhile: batches are written during a drain.
             await self._advance_empty(database, [marker.range.incarnation])
             for piece, its_events in pieces(marker.range, events, self._rate_limiter.burst(database.name)):
                 await self._rate_limiter.wait(database.name)
@@ -116,7 +116,7 @@ class Drainer:
             drained += 1
         if drained < len(waiting):
             raise InfrastructureError(
-                LEDGER_GAP, f"{database.name}: markers that were on {wire.SYSTEM_ERRORS} are there no more"
+                LEDGER_GAP, f"{database.name}: markers are missing that were on {wire.SYSTEM_ERRORS}"
             )
         return drained
 
@@ -143,7 +143,7 @@ class Drainer:
         """Read the topic and yield each marker of `waiting` with its events, in the order of the topic."""
         if not waiting:
             return
-        wanted = {w.metadata: w.marker for w in waiting}
+        pending = {w.metadata: w.marker for w in waiting}
         events: dict[Partition, dict[int, tuple[int, Event]]] = defaultdict(dict)
         async for record in self._cluster.log(wire.SYSTEM_ERRORS, lowest(waiting)):
             headers = dict(record.headers)
@@ -156,14 +156,14 @@ class Drainer:
                 source = Partition(head.topic, head.partition)
                 event = (head, record.value, headers.get(wire.HEADER_RECEIVED_AT))
                 events[source][head.offset] = record.offset, event
-            elif marker := wanted.pop(RecordMetadata(record.partition, record.offset), None):
-                mark_held = events[marker.range.partition]
+            elif marker := pending.pop(RecordMetadata(record.partition, record.offset), None):
+                arrived = events[marker.range.partition]
                 yield (
                     marker,
-                    {o: e for o, (position, e) in mark_held.items() if _is_counted_by(marker, o, position)},
+                    {o: e for o, (position, e) in arrived.items() if _is_counted_by(marker, o, position)},
                 )
-                events[marker.range.partition] = {o: e for o, e in mark_held.items() if o >= marker.range.end}
-            if not wanted:
+                events[marker.range.partition] = {o: e for o, e in arrived.items() if o >= marker.range.end}
+            if not pending:
                 return
 
     def _land_or_wait(
@@ -175,7 +175,7 @@ class Drainer:
         except (OnrampError, MemoryError):
             raise
         except Exception as e:
-            log.exception("what waits cannot drain for a reason that the writer does not know")
+            log.exception("a diverted range cannot drain because of an unexpected error")
             raise InfrastructureError(INTERNAL_WRITER, f"{piece} cannot drain: {type(e).__name__}") from None
 
     def _land(self, database: Database, piece: Range, events: Events, routes: Routes) -> list[TaskReport]:
@@ -192,7 +192,7 @@ class Drainer:
         task, records = Task(order), as_slice(piece.partition, events)
         failpoints.meet("writer.drain", values_of([records]))
         task.filter_and_sort([records])
-        task.collect_strays(database)
+        task.collect_no_longer_routed(database)
         task.land(database)
         reports = task.report()
         for report in reports:
@@ -246,7 +246,7 @@ def _routes_of(
 def _problem(marker: RangeMarker, events: Events, routes: Mapping[str, Routes]) -> str:
     """Return why the events of `marker` cannot drain; empty when they can (`count_distinct`)."""
     if marker.digest not in routes:
-        return f"its routes {marker.digest} are not in {wire.SETTLED}, so nobody knows where its events go"
+        return f"its routes {marker.digest} are missing in {wire.SETTLED}: its destinations are unknown"
     if len(events) != marker.count:
         return f"its marker counts {marker.count} events, {wire.SYSTEM_ERRORS} holds {len(events)}"
     return ""

@@ -18,12 +18,12 @@ log = logging.getLogger(__name__)
 
 #: The right data were restored: compare again.
 RECHECK: Final = "recheck"
-#: Land what is missing again, from Kafka.
+#: Land the missing events again, from Kafka.
 REFILL: Final = "refill"
-#: Give up what is missing.
+#: Give up the missing events.
 SKIP: Final = "skip"
 
-_KEEP_RECORD: Final = """
+_RESTORE_RECORD: Final = """
     INSERT INTO onramp.halts (reason) VALUES (%s)
     ON CONFLICT (one) DO UPDATE SET reason = excluded.reason RETURNING resolution
 """
@@ -71,7 +71,7 @@ def record(database: Database, reason: str) -> None:
 def resolution(database: Database, reason: str) -> str | None:
     """Return the operator's resolution, or None; write the record of the halt again if it was lost."""
     with transaction(database, "driver") as conn, conn.cursor() as cursor:
-        cursor.execute(_KEEP_RECORD, (reason,))
+        cursor.execute(_RESTORE_RECORD, (reason,))
         row = cursor.fetchone()
         return row[0] if row else None
 
@@ -117,6 +117,6 @@ def skip(database: Database, missing: Sequence[Gap], epoch: int) -> None:
         next_offsets = ledger.lock(conn, ranges, epoch)
         ledger.skip(conn, [r for r in ranges if next_offsets[r.partition] < r.end], epoch)
     log.error(
-        "what is missing in a database is given up",
+        "skipped the events that are missing in a database",
         extra={"database": database.name, "ranges": [str(r) for r in ranges]},
     )

@@ -16,7 +16,7 @@ from shared.errors import DATABASE_OWNED, InfrastructureError
 _IS_THERE: Final = "SELECT to_regclass('onramp.owner')"
 _TAKE: Final = "INSERT INTO onramp.owner (cluster_id, name) VALUES (%s, %s) ON CONFLICT (one) DO NOTHING"
 _READ: Final = "SELECT cluster_id, name FROM onramp.owner"
-#: What an operator runs to hand the database over.
+#: The statement that an operator runs to hand the database over.
 _HAND_OVER: Final = "UPDATE onramp.owner SET cluster_id = %s, name = %s, since = now()"
 
 
@@ -54,7 +54,7 @@ def _compare(conn: connection, database: Database, owner: Owner) -> None:
         known = Owner(*row)
         raise InfrastructureError(
             DATABASE_OWNED,
-            f"database {database.name} is {known.name} of Kafka cluster {known.cluster_id}, and here it is "
+            f"database {database.name} belongs to {known.name} of Kafka cluster {known.cluster_id}, not to "
             f"{owner.name} of {owner.cluster_id}: two owners would lose each other's events. If the other "
-            f"is gone: {cursor.mogrify(_HAND_OVER, owner).decode()}",
+            f"no longer exists, run: {cursor.mogrify(_HAND_OVER, owner).decode()}",
         )

@@ -6,8 +6,9 @@ claimed, compared with the events that wait for it, and drained before it takes 
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Collection, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from services.writer.batching.row_rates import RateLimiter
@@ -17,8 +18,7 @@ from services.writer.databases.diverted_index import DivertedIndex
 from services.writer.databases.drain import Drainer
 from services.writer.databases.halts import Gap
 from services.writer.databases.owner import Owner
-from services.writer.databases.states import DatabaseStates, Health
-from services.writer.kafka.producer import is_foreseen
+from services.writer.kafka.producer import is_expected
 from services.writer.model.exits import ends
 from services.writer.model.next_offsets import Position
 from services.writer.model.offsets import Partition
@@ -33,8 +33,10 @@ from services.writer.postgres.migrations import migrate
 from services.writer.replay.scheduler import ReplayScheduler
 from services.writer.settle.holds import Hold
 from services.writer.waiting.release_scheduler import ReleaseScheduler
+from shared.backoff import Backoff
 from shared.errors import (
     DATABASE_OWNED,
+    DATABASE_UNAVAILABLE,
     FENCED,
     INTERNAL_WRITER,
     KAFKA_UNAVAILABLE,
@@ -45,8 +47,122 @@ from shared.kafka_security import Brokers
 
 log = logging.getLogger(__name__)
 
-#: How often the operator's decision is read from a halted database.
-_ASK_SECONDS: Final = 1.0
+#: Seconds between two readings of the operator's decision from a halted database.
+_POLL_SECONDS: Final = 1.0
+
+
+@dataclass(slots=True, kw_only=True)
+class Health:
+    """The driver's knowledge of one database."""
+
+    up: bool = False
+    halted: str | None = None
+    #: Whether the halt is recorded in the database, in which an operator resolves it.
+    recorded: bool = False
+    #: The operator's decision about the missing events: refill or skip.
+    resolution: str | None = None
+    #: The reason of an outage.
+    reason: str | None = None
+    #: Waiting does not help: an operator must act.
+    needs_operator: bool = False
+    #: The time of the next attempt, or of the next reading of its halt.
+    backoff: Backoff = field(default_factory=Backoff)
+
+    def mark_up(self) -> None:
+        """Mark the database as answering and claimed."""
+        self.up, self.reason, self.needs_operator = True, None, False
+        self.backoff.succeed()
+
+    def mark_out(self, reason: str, *, needs_operator: bool = False) -> None:
+        """Mark the database as failed; it is tried again after a growing backoff."""
+        self.reason, self.needs_operator = reason, needs_operator
+        self.up = False
+        self.backoff.fail()
+
+
+class DatabaseStates:
+    """Answers from each database's health and the diverted-range index, without any request."""
+
+    def __init__(self, configured: Sequence[Database], index: DivertedIndex) -> None:
+        self._databases = {d.name: d for d in configured}
+        self._health = {d.name: Health() for d in configured}
+        self._index = index
+        #: Databases that the registry names and the settings do not: their events are diverted.
+        self.unconfigured: frozenset[str] = frozenset()
+
+    @property
+    def names(self) -> list[str]:
+        """Return the names of all configured databases."""
+        return list(self._databases)
+
+    def landing(self) -> tuple[Database, ...]:
+        """Return the databases that take the next batch: up, not halted, and without older waiting events.
+
+        The model's rules `divert_behind` and `halt_diverts`.
+        """
+        return tuple(d for n, d in self._databases.items() if self.is_landing(n))
+
+    def is_landing(self, name: str) -> bool:
+        """Return whether the database takes the next batch."""
+        return self._is_available(name) and not self._index.has_waiting(name)
+
+    def up(self) -> list[Database]:
+        """Return the databases that answer."""
+        return [d for n, d in self._databases.items() if self._health[n].up]
+
+    def untried(self) -> list[str]:
+        """Return the databases without a known state: neither up, nor unreachable, nor halted."""
+        return [n for n, h in self._health.items() if not (h.up or h.reason or h.halted)]
+
+    def any_available(self) -> bool:
+        """Return whether any database is up and not halted."""
+        return any(self._is_available(n) for n in self._databases)
+
+    def split(
+        self, overrun: Collection[str] = (), planned: Collection[str] = ()
+    ) -> tuple[tuple[Database, ...], tuple[str, ...]]:
+        """Return the databases that take the next batch, and the names of those whose events are diverted.
+
+        The databases in `overrun` are diverted although they are up: they take the batch in pieces, as
+        they drain.  `planned`: the unconfigured databases of the routes that the batch was planned under.
+        """
+        landing = tuple(d for d in self.landing() if d.name not in overrun)
+        others = self.with_unconfigured(planned)
+        return landing, tuple(n for n in others if n not in {d.name for d in landing})
+
+    def with_unconfigured(self, planned: Collection[str] = ()) -> list[str]:
+        """Return the names of all configured databases, and of the others that routes name."""
+        return list(dict.fromkeys([*self._databases, *sorted(self.unconfigured), *sorted(planned)]))
+
+    def require_available(self) -> None:
+        """Raise `InfrastructureError` when no database is up; then Kafka is the buffer."""
+        if not self.any_available():
+            reasons = "; ".join(h.halted or h.reason or f"{n} is out" for n, h in self._health.items())
+            raise InfrastructureError(DATABASE_UNAVAILABLE, f"no database is up: {reasons}")
+
+    def states(self) -> dict[str, str]:
+        """Return the state of each database: landing, draining, out or halted."""
+        return {n: self._state(n) for n in self._databases}
+
+    def reasons(self) -> dict[str, str]:
+        """Return the reason for each database that is unreachable or halted."""
+        return {n: reason for n, h in self._health.items() if (reason := h.halted or h.reason)}
+
+    def _state(self, name: str) -> str:
+        health = self._health[name]
+        if health.halted or health.needs_operator:
+            return "halted"
+        if not health.up:
+            return "out"
+        return "draining" if self._index.has_waiting(name) else "landing"
+
+    def unknown(self) -> dict[str, int]:
+        """Return the number of events that wait on Kafka for each database that is not configured."""
+        names = sorted(self._index.databases() - self._databases.keys())
+        return {n: events for n in names if (events := self._index.events(n))}
+
+    def _is_available(self, name: str) -> bool:
+        return self._health[name].up and not self._health[name].halted
 
 
 class Databases(DatabaseStates):
@@ -77,8 +193,8 @@ class Databases(DatabaseStates):
         self.replays = ReplayScheduler(configured, rate_limiter, self.is_landing, event_lines=event_lines)
         # Without it a returning database and an adopted partition could miss each other's claim.
         self._claiming = asyncio.Lock()
-        #: Set whenever a database is found up or out.
-        self._found = asyncio.Event()
+        #: Set whenever a database turns out to be up or unreachable.
+        self._state_known = asyncio.Event()
         #: Every adopted partition and the next offset to plan of it.
         self.positions: dict[Partition, Position] = {}
         self._doubted: set[str] = set()
@@ -97,9 +213,9 @@ class Databases(DatabaseStates):
         """
         if ends(error):
             raise error
-        self._found.set()
+        self._state_known.set()
         if error.fault is KAFKA_UNAVAILABLE:
-            log.warning("Kafka is out: what a database has for it waits", extra=_fields(name, error))
+            log.warning("Kafka is unreachable: a database's outbox waits", extra=_fields(name, error))
             return
         health = self._health[name]
         if error.fault is LEDGER_GAP:
@@ -109,11 +225,11 @@ class Databases(DatabaseStates):
             log.error("a database is halted until an operator resolves it", extra=_fields(name, error))
             return
         health.mark_out(error.detail, needs_operator=error.fault is DATABASE_OWNED)
-        log.warning("a database is out, its events wait", extra=_fields(name, error))
+        log.warning("a database is unreachable, its events wait", extra=_fields(name, error))
 
-    def mark_held(self, name: str) -> None:
-        """Note that events wait in the database itself, behind a hold."""
-        self._releases.mark_held(name)
+    def mark_waiting(self, name: str) -> None:
+        """Record that events wait in the database itself, behind a hold."""
+        self._releases.mark_waiting(name)
 
     def holds(self) -> dict[str, tuple[Hold, ...]]:
         """Return the holds of every database, as last read."""
@@ -147,9 +263,9 @@ class Databases(DatabaseStates):
         """Handle the end of a return; after an unexpected exception the return is tried again."""
         if error is None:
             return
-        if is_foreseen(error) or not isinstance(error, Exception):
+        if is_expected(error) or not isinstance(error, Exception):
             raise error
-        log.error("a database cannot return for a reason that the writer does not know", exc_info=error)
+        log.error("a database cannot return because of an unexpected error", exc_info=error)
         self.resolution_failed(
             name, InfrastructureError(INTERNAL_WRITER, f"it cannot return: {describe(error)}")
         )
@@ -177,8 +293,8 @@ class Databases(DatabaseStates):
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 while self.untried():
-                    self._found.clear()
-                    await self._found.wait()
+                    self._state_known.clear()
+                    await self._state_known.wait()
 
     async def wait_for_return(self, seconds: float) -> None:
         """Wait until a running return ends, for `seconds` at most."""
@@ -198,18 +314,18 @@ class Databases(DatabaseStates):
                     await in_own_thread(self._claims.claim, database, dict(self.positions))
                     await in_own_thread(halts.clear, database)
                     health.mark_up()
-                    self._found.set()
+                    self._state_known.set()
                 await in_own_thread(outbox.relay, database, self._brokers)
                 log.info("a database is up", extra={"database": name, "waiting": self._index.events(name)})
             await self._drainer.drain(database, self._plan_log.routes)
-            self._releases.mark_held(name)
+            self._releases.mark_waiting(name)
         except InfrastructureError as e:
             self.failed(name, e)
 
     async def _read_resolution(self, name: str, reason: str) -> None:
         """Read the operator's decision about the halt of `name`, and recheck if that is the decision."""
         database, health = self._databases[name], self._health[name]
-        health.backoff.pause(_ASK_SECONDS)
+        health.backoff.pause(_POLL_SECONDS)
         try:
             if not health.recorded:
                 await in_own_thread(halts.record, database, reason)
@@ -218,7 +334,7 @@ class Databases(DatabaseStates):
         except InfrastructureError as e:
             if e.fault is FENCED:
                 raise
-            log.warning("a halted database cannot be asked", extra=_fields(name, e))
+            log.warning("the resolution of a halted database could not be read", extra=_fields(name, e))
             return
         if resolution == halts.RECHECK:
             await self.resolved(name, resolution)
@@ -263,12 +379,12 @@ class Databases(DatabaseStates):
         """Record that a database did not answer a reading of its metrics."""
         self._doubted.add(name)
 
-    async def look_again(self) -> None:
-        """Ask those that did not answer a reading for their ledgers: an idle writer sees that one is out."""
+    async def compare_doubted(self) -> None:
+        """Compare the ledgers of doubted databases, so that an idle writer notices an outage."""
         doubted, self._doubted = self._doubted, set()
         positions = dict(self.positions)
-        named = [d for d in self.landing() if d.name in doubted]
-        self._fail_all(await failures(named, lambda d: self._claims.compare(d, positions)))
+        landing = [d for d in self.landing() if d.name in doubted]
+        self._fail_all(await failures(landing, lambda d: self._claims.compare(d, positions)))
 
     async def relay(self, databases: Iterable[Database]) -> None:
         """Publish the remaining rows in the outboxes of `databases`."""

@@ -23,11 +23,11 @@ from services.writer.park.diverted_topic import EmptyRanges, RangeMarker, as_sli
 from services.writer.park.parked_topic import ParkedRecord
 from services.writer.partitions.partition_halts import Entry
 from services.writer.partitions.plan_log import PlanLog
-from services.writer.partitions.retirements import WORD, Word, names_in
+from services.writer.partitions.retirements import REQUEST, RetireRequest, names_in
 from services.writer.persist.row_results import all_parked
 from services.writer.postgres.database_threads import in_own_thread
 from services.writer.settle import event_log
-from services.writer.settle.no_longer_routed import strays
+from services.writer.settle.no_longer_routed import find_no_longer_routed
 from services.writer.settle.parked_rows import by_partition, parked_records
 from services.writer.sort.route_lookup import lookup_for
 from services.writer.sort.sort import sort
@@ -73,33 +73,31 @@ class Retire:
         """
         known = {*names_in(self._plan_log.baselines), *self._index.databases()}
         if known - set(self._databases.names):
-            await self._read_words()
+            await self._read_requests()
         pending = self._plan_log.retirements.pending()
-        for name, word in pending.items():
-            await self._carry_out(name, word)
+        for name, request in pending.items():
+            await self._carry_out(name, request)
         return bool(pending)
 
-    async def _read_words(self) -> None:
+    async def _read_requests(self) -> None:
         async for record in self._cluster.log(wire.SETTLED, {_ONLY: self._read_to}):
             self._read_to = record.offset + 1
-            if (record.key or b"").startswith(f"{WORD}/".encode()):
+            if (record.key or b"").startswith(f"{REQUEST}/".encode()):
                 self._plan_log.read(record.key, record.value)
 
-    async def _carry_out(self, name: str, word: Word) -> None:
-        extra = {"database": name, "by": word.by}
+    async def _carry_out(self, name: str, request: RetireRequest) -> None:
+        extra = {"database": name, "by": request.by}
         if name in self._databases.names:
-            await self._record(self._plan_log.retirements.done_entries(name, word, None))
-            log.error(
-                "a database that is configured is not retired: take it out of the settings", extra=extra
-            )
+            await self._record(self._plan_log.retirements.done_entries(name, request, None))
+            log.error("cannot retire a configured database: remove it from the settings", extra=extra)
             return
         waiting, upto = await self._waiting(name)
         ends = {i: waiting.highest_known(i) for i in waiting.incarnations(name)}
-        parked = await self._park_all(name, word, waiting)
+        parked = await self._park_all(name, request, waiting)
         failpoints.reach("writer.before_retired")
-        await self._record(self._plan_log.retirements.done_entries(name, word, upto))
+        await self._record(self._plan_log.retirements.done_entries(name, request, upto))
         self._index.remove_settled(name, ends)
-        log.warning("a database is retired, what waited for it is parked", extra=extra | {"parked": parked})
+        log.warning("retired a database and parked its waiting events", extra=extra | {"parked": parked})
 
     async def _waiting(self, name: str) -> tuple[DivertedIndex, dict[int, int]]:
         """Return the markers for `name`, and the offsets read up to: a zombie may divert more later."""
@@ -114,9 +112,9 @@ class Retire:
                 upto[record.partition] = record.offset + 1
         return waiting, upto
 
-    async def _park_all(self, name: str, word: Word, waiting: DivertedIndex) -> int:
+    async def _park_all(self, name: str, request: RetireRequest, waiting: DivertedIndex) -> int:
         """Park the events of `waiting`; return the number of (event, table) pairs."""
-        error = UserError(DATABASE_RETIRED, f"retired by {word.by}: {word.reason}")
+        error = UserError(DATABASE_RETIRED, f"retired by {request.by}: {request.reason}")
         parked = 0
         while waiting.has_waiting(name):
             for empty in [marker for of_one in waiting.leading_empty(name) for marker in of_one]:
@@ -125,13 +123,13 @@ class Retire:
             async for marker, events in self._drainer.ranges(name, left):
                 if len(events) != marker.count:
                     extra = {"database": name, "range": str(marker.range), "left": len(events)}
-                    log.error("not all that waited is there; what Kafka still has is parked", extra=extra)
+                    log.error("a diverted range has lost events; parking the remaining ones", extra=extra)
                 parked += await in_own_thread(self._park, marker, events, error)
                 waiting.remove_settled(name, {marker.range.incarnation: marker.range.end})
                 left = [w for w in left if w.marker != marker]
             if left:
                 raise InfrastructureError(
-                    LEDGER_GAP, f"{name}: markers that were on {wire.SYSTEM_ERRORS} are there no more"
+                    LEDGER_GAP, f"{name}: markers are missing that were on {wire.SYSTEM_ERRORS}"
                 )
         return parked
 
@@ -142,8 +140,8 @@ class Retire:
         for target, rows in _rows(marker, events, routes):
             result = all_parked(rows, error)
             ids = rows.column("_id").to_pylist() if "_id" in rows.column_names else [None] * rows.num_rows
-            told = [(p.partition, p.offset, ids[p.row_index], p.error) for p in result.parked]
-            pieces.append(event_log.Parked(told, step=error.step, target=target))
+            logged = [(p.partition, p.offset, ids[p.row_index], p.error) for p in result.parked]
+            pieces.append(event_log.Parked(logged, step=error.step, target=target))
             for partition, parked in by_partition(result, ()).items():
                 arrived = as_slice(partition, {p.offset: events[p.offset] for p in parked}).rows
                 table = pa.Table.from_batches([arrived])
@@ -163,5 +161,5 @@ def _rows(marker: RangeMarker, events: Events, routes: Routes) -> Iterator[tuple
         if target.database == name:
             offsets.update(rows.column("_offset").to_pylist())
             yield target, pa.Table.from_batches([rows])
-    for stray in strays(records, offsets, sorted_events.unroutable, name, lookup_for(routes)):
-        yield stray.target, pa.Table.from_batches([stray.origin])
+    for event in find_no_longer_routed(records, offsets, sorted_events.unroutable, name, lookup_for(routes)):
+        yield event.target, pa.Table.from_batches([event.origin])

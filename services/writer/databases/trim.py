@@ -25,7 +25,7 @@ _EVERY_SECONDS: Final = 600.0
 class Log(Protocol):
     """The requests to Kafka."""
 
-    async def made_before(self, topic: str, when: float) -> dict[int, int]:
+    async def offsets_before(self, topic: str, when: float) -> dict[int, int]:
         """Return by partition the offset below which every record is older than `when` (Unix seconds)."""
 
     async def delete_below(self, topic: str, offsets: Mapping[int, int]) -> None:
@@ -51,7 +51,7 @@ class RetentionCleanup:
 
     async def trim(self) -> None:
         """Delete drained records that are older than `keep_s`.  Two requests for each leader."""
-        old = await self._log.made_before(wire.SYSTEM_ERRORS, time.time() - self._keep)
+        old = await self._log.offsets_before(wire.SYSTEM_ERRORS, time.time() - self._keep)
         needed = self._index.lowest_needed()
         await self._log.delete_below(
             wire.SYSTEM_ERRORS, {p: min(upto, needed.get(p, upto)) for p, upto in old.items()}

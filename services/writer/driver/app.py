@@ -14,7 +14,7 @@ from aiokafka.errors import KafkaError
 
 from services.writer.driver.collector import StatsCollector
 from services.writer.driver.loop import Loop, wait
-from services.writer.driver.routes_from_registry import RegistryLooks
+from services.writer.driver.routes_from_registry import RegistryRefresher
 from services.writer.driver.spark import PYSPARK, Spark
 from services.writer.driver.spark_watch import SparkWatch
 from services.writer.driver.standby import stand_by
@@ -44,7 +44,7 @@ class WriterProcess:
         self._kafka = kafka
         self._configured = configured(settings)
         self._registry = open_registry(registry, kafka)
-        self._looks = RegistryLooks(self._registry)
+        self._refresher = RegistryRefresher(self._registry)
         self._status = Status(settings.new_counter_seconds)
         self._successor = Successor(settings, kafka, self._configured, self._status)
         self._stop = asyncio.Event()
@@ -62,13 +62,13 @@ class WriterProcess:
             self._status.metrics.process.show_build(PYSPARK)
             measuring = asyncio.create_task(self._status.metrics.process.watch("driver"))
             stack.callback(measuring.cancel)
-            # Spark is stopped first: a job that still runs must not outlive the driver.
+            # Spark stops first: a running job must not outlive the driver.
             spark = await asyncio.to_thread(Spark, self._settings)
             stack.push_async_callback(asyncio.to_thread, spark.stop)
             watch = SparkWatch(spark, self._status.metrics, self._settings.metrics_seconds)
             watch.start()
             stack.callback(watch.stop)
-            # While Kafka and the databases are asked what is there.
+            # Spark warms up while Kafka and the databases are read.
             warming = asyncio.create_task(_warm_up(spark))
             stack.callback(warming.cancel)
             work = asyncio.create_task(self._work(spark))
@@ -95,7 +95,7 @@ class WriterProcess:
         if not work.done():
             await asyncio.wait({work}, timeout=self._settings.stop_margin_seconds)
         if not work.done():
-            log.warning("the batch did not end in time and is cancelled: it rolls back")
+            log.warning("cancelling the batch, which did not end in time and rolls back")
             spark.cancel()
             work.cancel()
 
@@ -114,11 +114,9 @@ class WriterProcess:
                 if self._stop.is_set():
                     return EXIT_STOPPED
                 if not await asyncio.to_thread(spark.is_alive):
-                    log.exception(
-                        "Spark's JVM is gone: the writer ends, whoever supervises it starts another"
-                    )
+                    log.exception("Spark's JVM has ended: the writer exits, and its supervisor restarts it")
                     return EXIT_FAILED
-                log.exception("the batch failed for a reason that the writer does not know")
+                log.exception("the batch failed with an unexpected error")
                 await self._back_off("internal", type(e).__name__)
         return EXIT_STOPPED
 
@@ -129,7 +127,7 @@ class WriterProcess:
             self._status.update_kafka(reachable=False)
         seconds = self._backoff.fail()
         log.warning(
-            "the writer waits", extra={"code": code, "reason": detail, "again_in_s": round(seconds, 1)}
+            "the writer waits", extra={"code": code, "reason": detail, "retry_in_s": round(seconds, 1)}
         )
         await wait(self._stop, seconds)
 
@@ -161,7 +159,7 @@ class WriterProcess:
                 parts,
                 settings=self._settings,
                 configured=self._configured,
-                looks=self._looks,
+                refresher=self._refresher,
                 collector=collector,
                 stop=self._stop,
                 on_turn=self._backoff.succeed,
@@ -170,7 +168,7 @@ class WriterProcess:
     async def _registry_read(self) -> bool:
         """Return True when the registry is read, or False when the writer was stopped before."""
         while not self._stop.is_set():
-            await self._looks.look(_REGISTRY_SECONDS)
+            await self._refresher.refresh(_REGISTRY_SECONDS)
             if self._registry.is_read:
                 return True
             self._status.update_trouble(REGISTRY_UNREAD.code, REGISTRY_UNREAD.title)

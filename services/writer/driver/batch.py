@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from services.writer.driver.context import Parts, check_fenced, mark, phase, undecided
-from services.writer.kafka.producer import is_foreseen
+from services.writer.kafka.producer import is_expected
 from services.writer.model.offsets import Range
 from services.writer.model.routes import Routes
 from services.writer.partitions.plan_log import Totals
@@ -27,7 +27,7 @@ from shared.errors import InfrastructureError
 
 log = logging.getLogger(__name__)
 
-#: Kafka answers within these seconds, or the parts of a failed batch are not tried.
+#: Seconds for Kafka to answer; after that the parts of a failed batch are not tried.
 _KAFKA_SECONDS: Final = 8.0
 
 
@@ -45,10 +45,10 @@ async def write_batch(parts: Parts, ranges: Sequence[Range], routes: Routes) -> 
     try:
         await _write(parts, ranges, routes)
     except Exception as e:
-        if is_foreseen(e) or not await asyncio.to_thread(parts.spark.is_alive):
+        if is_expected(e) or not await asyncio.to_thread(parts.spark.is_alive):
             raise
-        log.error(  # noqa: TRY400 - its text may have values of events
-            "a batch failed for one of its records, as it seems, and is done again in halves",
+        log.error(  # noqa: TRY400 - the error's text may contain values of events
+            "a batch failed, probably for one of its records; repeating it in halves",
             extra={"reason": describe(e)},
         )
         await _write_apart(parts, ranges, routes)
@@ -74,7 +74,7 @@ async def _write_apart(parts: Parts, ranges: Sequence[Range], routes: Routes) ->
 
     async def settle_piece(part: Sequence[Range]) -> None:
         async with asyncio.timeout(_KAFKA_SECONDS):
-            await _plan(parts, part, routes)  # a successor must repeat this very piece
+            await _plan(parts, part, routes)  # a successor must repeat exactly this piece
         await _write(parts, part, routes)
 
     faults = await in_halves(ranges, settle_again)
@@ -130,11 +130,11 @@ async def _land(parts: Parts, ranges: Sequence[Range], routes: Routes) -> tuple[
         parts.partitions.seconds.count(reports)
         parts.status.update_steps(reports)
         for name in {report.database for report in reports if report.waiting}:
-            parts.databases.mark_held(name)
+            parts.databases.mark_waiting(name)
         await _relay_parked(parts, order, reports)
         failed = {report.database: report.error for report in reports if report.error}
         if not failed:
-            failed = await _settle_unseen(parts, order, reports)
+            failed = await _settle_empty(parts, order, reports)
         for name, error in failed.items():
             if not name:
                 raise error
@@ -144,13 +144,13 @@ async def _land(parts: Parts, ranges: Sequence[Range], routes: Routes) -> tuple[
 
 
 @phase("advance")
-async def _settle_unseen(
+async def _settle_empty(
     _: Parts, order: WorkOrder, reports: Sequence[TaskReport]
 ) -> dict[str, InfrastructureError]:
-    """Advance ranges without any record (transaction markers, compaction); returns errors by database."""
-    seen = {report.range_of for report in reports}
-    unseen = [r for p, r in order.ranges.items() if p not in seen]
-    return await failures(order.landing if unseen else (), lambda d: _advance(order, d, unseen))
+    """Advance ranges without any record (transaction markers, compaction); return errors by database."""
+    with_records = {report.range_of for report in reports}
+    empty = [r for p, r in order.ranges.items() if p not in with_records]
+    return await failures(order.landing if empty else (), lambda d: _advance(order, d, empty))
 
 
 def _advance(order: WorkOrder, database: Database, ranges: Sequence[Range]) -> None:
@@ -174,7 +174,7 @@ async def _settle(parts: Parts, order: WorkOrder, reports: Sequence[TaskReport])
         )
     ]
     topics = {report.topic for report in reports if report.filtered or report.unroutable or report.refused}
-    parts.status.update_undecided(undecided(parts, topics))  # else what begins now would seem to be old
+    parts.status.update_undecided(undecided(parts, topics))  # else new totals would count as old ones
     await parts.partitions.record(entries)
     parts.status.update_undecided(undecided(parts, topics))
 

@@ -24,12 +24,12 @@ from shared.errors import InfrastructureError, OnrampError
 
 log = logging.getLogger(__name__)
 
-#: Somebody may change a topic's retention; an alert compares it with hours.
+#: Seconds between two readings of topics' retention, which an alert compares with hours.
 _RETENTION_SECONDS: Final = 60.0
 _KAFKA_SECONDS: Final = 8.0
-#: Somebody waits for what is staged.
+#: Seconds between two checks for staged replays, because an operator waits for them.
 _STAGED_SECONDS: Final = 1.0
-#: From one beginning to the next a reading of sizes takes so many times as long as itself, at least.
+#: Minimum time between the starts of two size readings, as a multiple of the reading's duration.
 _SIZING_PAUSE: Final = 20.0
 
 
@@ -41,17 +41,17 @@ class StatsCollector:
         self._seconds = seconds
         self._lag = LagReader(parts)
         self._tasks: list[asyncio.Task[None]] = []
-        #: The last reading of each database; one that hangs is waited for by nobody.
+        #: The last reading of each database; a reading that hangs delays nothing else.
         self._readings: dict[str, asyncio.Task[None]] = {}
-        #: The last reading of how much there is in each, which takes its time, and when the next is due.
+        #: The last reading of each database's sizes, which is slow, and when the next one is due.
         self._sizings: dict[str, asyncio.Task[None]] = {}
         self._next_sizing: dict[str, float] = {}
-        #: The last look at what is staged in each.
-        self._looks: dict[str, asyncio.Task[None]] = {}
+        #: The last check of each database for staged replays.
+        self._staged_checks: dict[str, asyncio.Task[None]] = {}
         self._sessions: dict[str, Mapping[str, int]] = {}
         self._retentions = Every(_RETENTION_SECONDS)
         #: The topics whose retention is shown.
-        self._kept_topics: set[str] = set()
+        self._retention_topics: set[str] = set()
 
     def start(self) -> None:
         """Start to collect.  A database that hangs delays no figure of Kafka or of another database."""
@@ -59,7 +59,7 @@ class StatsCollector:
             asyncio.create_task(_repeat(read, seconds))
             for read, seconds in (
                 (self._read_databases, self._seconds),
-                (self._look_for_staged, min(self._seconds, _STAGED_SECONDS)),
+                (self._check_staged, min(self._seconds, _STAGED_SECONDS)),
                 (self._read_lag, self._seconds),
                 (self._read_retentions, self._seconds),
             )
@@ -67,7 +67,7 @@ class StatsCollector:
 
     async def stop(self) -> None:
         """Stop to collect."""
-        of_databases = (self._readings, self._sizings, self._looks)
+        of_databases = (self._readings, self._sizings, self._staged_checks)
         tasks = [*self._tasks, *(task for of in of_databases for task in of.values())]
         for task in tasks:
             task.cancel()
@@ -77,11 +77,11 @@ class StatsCollector:
         """Begin to read each database whose last reading has ended."""
         self._parts.status.update_undecided(undecided(self._parts))
         up = {d.name: d for d in self._parts.databases.up()}
-        silent = {name for name, reading in self._readings.items() if not reading.done()}
-        for name in up.keys() - silent:
+        unanswered = {name for name, reading in self._readings.items() if not reading.done()}
+        for name in up.keys() - unanswered:
             read = partial(self._read_database, up[name])
             self._readings[name] = asyncio.create_task(_attempt(read))
-        self._sessions = {n: of for n, of in self._sessions.items() if n in up.keys() - silent}
+        self._sessions = {n: of for n, of in self._sessions.items() if n in up.keys() - unanswered}
         self._parts.status.update_connections(self._sessions)
         for name, database in up.items():
             is_due = monotonic() >= self._next_sizing.get(name, 0.0)
@@ -96,7 +96,7 @@ class StatsCollector:
             self._parts.status.update_sizes(database.name, sizes)
         except OnrampError as e:
             log.warning(
-                "how much there is in a database could not be read",
+                "the sizes of a database could not be read",
                 extra={"database": database.name, "reason": e.detail},
             )
         finally:
@@ -117,17 +117,18 @@ class StatsCollector:
             self._sessions[database.name] = stats_of.sessions
         status.update_connections(self._sessions)
 
-    async def _look_for_staged(self) -> None:
-        """Begin to look into each database whose last look has ended."""
+    async def _check_staged(self) -> None:
+        """Begin to check each database whose last check has ended."""
         for database in self._parts.databases.up():
-            if _has_ended(self._looks, database.name):
-                self._looks[database.name] = asyncio.create_task(_attempt(partial(self._look, database)))
+            if _has_ended(self._staged_checks, database.name):
+                check = partial(self._check_database, database)
+                self._staged_checks[database.name] = asyncio.create_task(_attempt(check))
 
-    async def _look(self, database: Database) -> None:
+    async def _check_database(self, database: Database) -> None:
         try:
             is_staged = await in_own_thread(database_stats.is_staged, database)
-        except OnrampError as e:  # whether it is out the reading of its figures says
-            log.debug("what is staged could not be read", extra={"reason": e.detail})
+        except OnrampError as e:  # the reading of its figures decides whether it is unreachable
+            log.debug("staged replays could not be read", extra={"reason": e.detail})
             return
         if is_staged:
             self._parts.databases.replays.mark_staged(database.name)
@@ -141,14 +142,14 @@ class StatsCollector:
 
     async def _read_retentions(self) -> None:
         topics = {p.topic for p in self._parts.partitions.next_offsets()}
-        if topics == self._kept_topics and not self._retentions.is_due():
+        if topics == self._retention_topics and not self._retentions.is_due():
             return
         try:
             self._parts.status.update_retentions(await self._parts.cluster.retentions(topics))
-            self._kept_topics = topics
+            self._retention_topics = topics
             self._retentions.restart()
         except (KafkaError, TimeoutError) as e:
-            log.debug("how long topics keep records could not be read", extra={"reason": type(e).__name__})
+            log.debug("the retention of topics could not be read", extra={"reason": type(e).__name__})
 
 
 async def watch_kafka(cluster: Cluster, status: Status, seconds: float) -> None:
@@ -161,7 +162,7 @@ async def watch_kafka(cluster: Cluster, status: Status, seconds: float) -> None:
         except (KafkaError, TimeoutError):
             status.update_kafka(reachable=False)
         except Exception:
-            log.exception("Kafka could not be asked for a reason that the writer does not know")
+            log.exception("Kafka could not be reached because of an unexpected error")
         else:
             status.update_kafka(reachable=True)
 
@@ -181,4 +182,4 @@ async def _attempt(read: Callable[[], Awaitable[None]]) -> None:
     try:
         await read()
     except Exception:
-        log.exception("metrics could not be read for a reason that the writer does not know")
+        log.exception("metrics could not be read because of an unexpected error")

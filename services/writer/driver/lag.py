@@ -19,9 +19,9 @@ from shared import wire
 log = logging.getLogger(__name__)
 
 _KAFKA_SECONDS: Final = 8.0
-#: Asked as well, so that a writer without any topic knows whether Kafka answers.
+#: Always requested too, so that a writer without any topic knows whether Kafka answers.
 _ALWAYS: Final = Partition(wire.WRITERS, 0)
-#: The oldest event is looked up of so many partitions at a time, those with the longest lag.
+#: Maximum partitions whose oldest event is looked up in one reading; the longest lags come first.
 _MAX_PARTITIONS: Final = 100
 
 
@@ -30,9 +30,9 @@ class LagReader:
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
-        #: The last known end, which is the least that is there while the leader is silent.
+        #: The last known end: a lower bound while the leader does not answer.
         self._ends: dict[Partition, int] = {}
-        #: The offset that was looked up last, and the timestamp of the record there (Unix seconds).
+        #: The last offset that was looked up, and the timestamp of its record (Unix seconds).
         self._oldest: dict[Partition, tuple[int, float]] = {}
         self._open: dict[Partition, OpenTransaction] = {}
         self._logged: set[Partition] = set()
@@ -40,17 +40,17 @@ class LagReader:
     async def read(self) -> None:
         """Show the lag of every partition whose next offset and end are known.  Raises `TimeoutError`."""
         async with asyncio.timeout(_KAFKA_SECONDS):
-            asked = [*self._parts.partitions.next_offsets(), _ALWAYS]
-            answers = await self._parts.cluster.end_offsets(asked)
-        self._parts.status.update_kafka(reachable=bool(answers))
-        self._ends |= answers
-        settled = self._parts.partitions.next_offsets()  # behind the ends: events that land are no lag
+            requested = [*self._parts.partitions.next_offsets(), _ALWAYS]
+            ends = await self._parts.cluster.end_offsets(requested)
+        self._parts.status.update_kafka(reachable=bool(ends))
+        self._ends |= ends
+        settled = self._parts.partitions.next_offsets()  # after the ends: events that land are no lag
         self._ends = {p: end for p, end in self._ends.items() if p in settled}
         events = {p: max(end - settled[p], 0) for p, end in self._ends.items()}
         behind = {p: settled[p] for p in sorted(events, key=lambda p: -events[p]) if events[p]}
         async with asyncio.timeout(_KAFKA_SECONDS):
             await self._find_open_transactions(behind)
-        with suppress(TimeoutError):  # that shows no age, and hides no event
+        with suppress(TimeoutError):  # then no age is shown, and no event is hidden
             await self._look_up_oldest(behind)
         oldest = {p: timestamp for p, (offset, timestamp) in self._oldest.items() if behind.get(p) == offset}
         self._parts.status.update_lag({p: Lag(n, oldest.get(p)) for p, n in events.items()})
@@ -59,10 +59,10 @@ class LagReader:
         """Find the partitions whose last stable offset is below an end that was read before it."""
         tips = await self._parts.cluster.tips(behind, patient=False)
         now = monotonic()
-        found = {p: OpenTransaction(t.offset, now) for p, t in tips.items() if t.offset < self._ends[p]}
-        silent = {p: each for p, each in self._open.items() if p in behind and p not in tips}
-        known = {p: each for p, each in self._open.items() if p in found and each.offset == found[p].offset}
-        self._open = found | silent | known
+        current = {p: OpenTransaction(t.offset, now) for p, t in tips.items() if t.offset < self._ends[p]}
+        unanswered = {p: t for p, t in self._open.items() if p in behind and p not in tips}
+        known = {p: t for p, t in self._open.items() if p in current and t.offset == current[p].offset}
+        self._open = current | unanswered | known
         self._parts.status.update_open_transactions(self._open)
         self._log_long()
 
@@ -80,6 +80,6 @@ class LagReader:
         self._oldest = {p: known for p, known in self._oldest.items() if behind.get(p) == known[0]}
         unknown = [p for p in behind if p not in self._oldest][:_MAX_PARTITIONS]
         async with asyncio.timeout(_KAFKA_SECONDS):
-            found = await self._parts.cluster.times({p: behind[p] for p in unknown})
-        now = time()  # what claims to be of the future is late since it was seen
-        self._oldest |= {p: (behind[p], min(timestamp, now)) for p, timestamp in found.items()}
+            timestamps = await self._parts.cluster.times({p: behind[p] for p in unknown})
+        now = time()  # a timestamp in the future counts as the time of its first reading
+        self._oldest |= {p: (behind[p], min(timestamp, now)) for p, timestamp in timestamps.items()}

@@ -14,19 +14,19 @@ from services.writer.driver.collector import StatsCollector
 from services.writer.driver.context import Parts, check_fenced
 from services.writer.driver.reconcile import Reconciler
 from services.writer.driver.resolve_halt import resolve
-from services.writer.driver.routes_from_registry import CurrentRoutes, RegistryLooks, topics_of, unusable
+from services.writer.driver.routes_from_registry import CurrentRoutes, RegistryRefresher, topics_of, unusable
 from services.writer.model.interval_timer import Every
 from services.writer.model.offsets import total
 from services.writer.model.routes import Routes
 from services.writer.postgres.database import Database
 from services.writer.settings import WriterSettings
 
-#: aiokafka retries for longer than somebody who watches /readyz wants to wait.
+#: Shorter than aiokafka's own retries, so that /readyz shows an outage soon.
 _KAFKA_SECONDS: Final = 8.0
-#: A large registry takes a second; one whose leader is out holds up no event for longer.
+#: A large registry takes a second; a registry whose leader is down delays no event for longer than this.
 _REGISTRY_SECONDS: Final = 2.0
 _NO_DATABASE_SECONDS: Final = 0.5
-#: A silent database delays a writer's start by this; one that answers is asked and migrated sooner.
+#: A database that does not answer delays a writer's start by this; one that answers is migrated sooner.
 _FIRST_TRIES_SECONDS: Final = 2.0
 
 
@@ -39,7 +39,7 @@ class Loop:
         *,
         settings: WriterSettings,
         configured: Sequence[Database],
-        looks: RegistryLooks,
+        refresher: RegistryRefresher,
         collector: StatsCollector,
         stop: asyncio.Event,
         on_turn: Callable[[], None],
@@ -47,7 +47,7 @@ class Loop:
         """`on_turn` is called after each turn without an error."""
         self._parts = parts
         self._settings = settings
-        self._looks = looks
+        self._refresher = refresher
         self._collector = collector
         self._stop = stop
         self._on_turn = on_turn
@@ -61,11 +61,11 @@ class Loop:
     async def run(self) -> None:
         """Write batches while any database is available.  Raises the error that ends the session."""
         routes = await self._refresh()
-        self._collector.start()  # not before: without partitions there is no lag to tell
+        self._collector.start()  # not before: without partitions there is no lag
         try:
             await self._turns(routes)
         finally:
-            self._update_status()  # what ends a session may have put a database out
+            self._update_status()  # the error that ends a session may concern a database
 
     async def _turns(self, routes: Routes) -> None:
         await self._parts.databases.reconcile(routes)
@@ -92,8 +92,8 @@ class Loop:
 
     async def _refresh(self) -> Routes:
         """Refresh registry and topics and return the routes.  Raises `InfrastructureError` (FENCED)."""
-        await self._looks.look(_REGISTRY_SECONDS)
-        registry = self._looks.registry
+        await self._refresher.refresh(_REGISTRY_SECONDS)
+        registry = self._refresher.registry
         snapshot = registry.snapshot()
         status, databases = self._parts.status, self._parts.databases
         status.update_registry(snapshot.digest, is_valid=registry.is_valid)
@@ -123,7 +123,7 @@ class Loop:
     async def _resolve_halts(self, routes: Routes) -> None:
         for name, resolution in self._parts.databases.pending_resolutions().items():
             work = resolve(self._parts, name, resolution, routes, self._settings.batch_events)
-            if resolution == halts.REFILL:  # it needs Spark, so it takes a batch's place
+            if resolution == halts.REFILL:  # it needs Spark, so it runs in place of a batch
                 await work
             else:
                 self._parts.databases.run_in_background(name, work)
@@ -144,7 +144,7 @@ class Loop:
             async with asyncio.timeout(_KAFKA_SECONDS):
                 return await partitions.plan(self._batch_sizer.events, routes)
         except TimeoutError:
-            # aiokafka goes on asking about a deleted topic: a timeout alone does not mean that Kafka is out.
+            # aiokafka keeps requesting a deleted topic: a timeout alone does not mean that Kafka is down.
             async with asyncio.timeout(_KAFKA_SECONDS):
                 before = len(partitions.positions)
                 await partitions.drop_recreated_topics()
@@ -156,5 +156,5 @@ class Loop:
 async def wait(stop: asyncio.Event, seconds: float) -> None:
     """Wait for `seconds`, or until `stop` is set."""
     with suppress(TimeoutError):
-        async with asyncio.timeout(seconds):  # `wait_for` of Python 3.11 loses a cancellation at its end
+        async with asyncio.timeout(seconds):  # Python 3.11's `wait_for` can lose a cancellation at its end
             await stop.wait()

@@ -62,14 +62,14 @@ class PartitionTracker:
         self.positions = databases.positions
         self.halted: dict[Partition, str] = {}
         self._cuts = LogCuts(cluster, plan_log, self._highest_known)
-        #: Positions of halted partitions that an operator may let go on, and those of them that were cut.
+        #: Positions of halted partitions that an operator may resume, and of those whose log was cut.
         self._resumable: dict[Partition, Position] = {}
         self._cut: dict[Partition, Position] = {}
         self._decisions = PartitionDecisions(cluster, plan_log, self.record)
         self._retry_at: dict[Partition, float] = {}
         self._grown = GrownTopics()
         self.seconds = EventSeconds()
-        #: New partitions of which no leader told the first offset.
+        #: New partitions whose leader has not answered with a first offset.
         self._leaderless: set[Partition] = set()
         self._index_version = 0
 
@@ -83,15 +83,15 @@ class PartitionTracker:
         await self._resume_accepted(ids)
         self._grown.update(existing)
         new = existing - self.positions.keys() - self.halted.keys()
-        if self._databases.unconfigured:  # before anything is diverted for one that the registry names now
+        if self._databases.unconfigured:  # before any event is diverted for a database new in the registry
             await self._record_baselines(self.positions)
         if not new:
             return
         if new != self._leaderless:
-            # Added to the client's metadata first: leaders are known of those topics only.
+            # Added to the client's metadata first: the client knows the leaders of those topics only.
             await self._cluster.assign(self.positions.keys() | self._resumable.keys() | new)
         begins = await self._cluster.beginning_offsets(new)
-        self._leaderless = new - begins.keys()  # asked again: without a first offset there is no start
+        self._leaderless = new - begins.keys()  # their first offsets are requested again
         starts = {p: self._start(p, ids[p.topic], begin) for p, begin in begins.items() if p.topic in ids}
         positions = {p: start for p, start in starts.items() if self._is_adoptable(p, start, begins[p])}
         await self._record_baselines(positions)
@@ -202,7 +202,7 @@ class PartitionTracker:
             return [], routes
         tips = await self._cluster.tips(self.positions.keys())
         if any(p not in tips or tips[p].offset != s.next_offset for p, s in self.positions.items()):
-            await self.drop_recreated_topics()  # after reading the ends: they are of incarnations we know
+            await self.drop_recreated_topics()  # after the ends: they belong to known topic generations
         ends = await self._ends(tips)
         backlog = {p: (s.next_offset, ends[p]) for p, s in self.positions.items() if p in ends}
         if unfinished := self._unfinished.plan(self.positions, ends):
@@ -249,7 +249,7 @@ class PartitionTracker:
             await self.record(self._plan_log.halts.end_entries(p))
             del self._cut[p], self._resumable[p], self.halted[p]
             log.warning(
-                "a halted partition's log is again what was settled: it goes on",
+                "resuming a halted partition, whose log has all settled offsets again",
                 extra={"topic": p.topic, "partition": p.number},
             )
 
@@ -261,8 +261,8 @@ class PartitionTracker:
             tips = await self._cluster.tips([p], patient=False)
             cuts = await self._cuts.find_cuts({p: position}, tips)
             if p not in begins or p not in tips or (p in self._cut and p not in cuts):
-                continue  # where to go on is not known now
-            # A better replica may lead now: what it has above our position is not settled yet.
+                continue  # the offset at which to resume is unknown now
+            # A more complete replica may lead now: its records above the position are not settled yet.
             intact_to = min(cuts.get(p, position.next_offset), position.next_offset)
             accepted = accepted_incarnation(self._epoch, max(intact_to, begins[p]))
             halts, first_offsets = self._plan_log.halts, {(accepted.incarnation, p.number): accepted.start}
@@ -274,7 +274,7 @@ class PartitionTracker:
             self._cut.pop(p, None)
             del self._resumable[p], self.halted[p]
             log.error(
-                "a halted partition goes on with what Kafka has, because an operator accepted it",
+                "resuming a halted partition with the records that Kafka has, as an operator decided",
                 extra={"topic": p.topic, "partition": p.number, "from": accepted.start},
             )
 

@@ -34,7 +34,7 @@ class Reconciler:
 
         The model's rules `recommit` and `idle_compare`.  Raises `InfrastructureError` (FENCED).
         """
-        await self._parts.databases.look_again()
+        await self._parts.databases.compare_doubted()
         if not self._every.is_due():
             return
         await check_fenced(self._parts)
@@ -48,13 +48,13 @@ class Reconciler:
 
     async def _check_own_topics(self) -> None:
         """Show and log unsafe settings and continue: stopping would not save a record that expires."""
-        warnings = await self._parts.cluster.own_topics.look()
+        warnings = await self._parts.cluster.own_topics.check()
         if warnings is None:
             return
         self._parts.status.warning = "; ".join(warnings)
         for warning in warnings:
             log.error(
-                "a topic of Onramp's own loses what it keeps",
+                "a topic of Onramp's own may lose records",
                 extra={"code": OWN_TOPIC_UNSAFE.code, "reason": warning},
             )
 

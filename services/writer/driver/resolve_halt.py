@@ -50,12 +50,13 @@ async def _check_not_deleted(parts: Parts, gaps: list[Gap]) -> None:
         if p not in begins:
             raise InfrastructureError(
                 LEDGER_GAP,
-                f"{p}: no leader says whether Kafka still has {start}: say it again when its broker is back",
+                f"{p}: cannot check whether Kafka still has offset {start}: no leader answers; repeat the "
+                "decision when the broker is back",
             )
         if start < begins[p]:
             raise InfrastructureError(
                 LEDGER_GAP,
-                f"{p}: Kafka has deleted [{start}, {begins[p]}): bring the data back, or do without",
+                f"{p}: Kafka has deleted offsets [{start}, {begins[p]}): restore the data, or skip them",
             )
 
 

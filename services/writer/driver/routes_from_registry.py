@@ -27,7 +27,7 @@ def routes_of(snapshot: Snapshot, databases: Sequence[Database]) -> Routes:
         places=tuple(RoutedDatabase(d.name, d.dbname, d.schemas) for d in databases),
         grants=tuple(_grant(grant, snapshot) for grant in snapshot.grants),
         event_routes=tuple(_route(name, destination, default) for name, _, destination in routed),
-        # The first that covers a table wins: an event type's own, then the file's in its order.
+        # The first contract that covers a table wins: an event type's own, then those of the file in order.
         contracts=(
             *_contracts(routed, default),
             *(Contract(c.unknown_fields, c.database, c.db_schema, c.table) for c in snapshot.contracts),
@@ -50,25 +50,25 @@ class CurrentRoutes:
         return self._cached[1]
 
 
-class RegistryLooks:
-    """Looks at the registry in a thread, one look after the other.
+class RegistryRefresher:
+    """Refreshes the registry in a thread, one refresh after the other.
 
-    A look takes as long as Kafka lets it wait for the leader of `onramp.registry`; events go on meanwhile,
-    under the last snapshot.
+    A refresh takes as long as Kafka waits for the leader of `onramp.registry`; meanwhile events are
+    settled under the last snapshot.
     """
 
     def __init__(self, registry: Registry) -> None:
         self.registry = registry
-        self._looking: asyncio.Task[bool] | None = None
+        self._refreshing: asyncio.Task[bool] | None = None
 
-    async def look(self, seconds: float) -> None:
-        """Begin a look and wait for it, `seconds` at most; one that is late already is not waited for."""
-        if self._looking is None:
-            self._looking = asyncio.create_task(asyncio.to_thread(self.registry.refresh))
-            await asyncio.wait({self._looking}, timeout=seconds)
-        if self._looking.done():
-            looked, self._looking = self._looking, None
-            if error := looked.exception():
+    async def refresh(self, seconds: float) -> None:
+        """Start a refresh and wait for it, `seconds` at most.  Return at once while one is overdue."""
+        if self._refreshing is None:
+            self._refreshing = asyncio.create_task(asyncio.to_thread(self.registry.refresh))
+            await asyncio.wait({self._refreshing}, timeout=seconds)
+        if self._refreshing.done():
+            ended, self._refreshing = self._refreshing, None
+            if error := ended.exception():
                 log.error("the registry could not be read; the previous one stays in use", exc_info=error)
 
 

@@ -29,11 +29,11 @@ from services.writer.settle.work_order import TaskReport, WorkOrder
 
 #: Spark's release.
 PYSPARK: Final[str] = pyspark.__version__
-#: Set by spark-submit, whose JVM is there before us.
+#: Set by spark-submit, whose JVM starts before this process.
 _SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
-#: A task's share is of at least so many topics, if their ranges are to stay together: it stays even.
+#: Minimum number of topics of a task's share if the ranges of each stay together, so that shares stay even.
 _SMALL_TOPICS: Final = 8
-#: Where workers find `services` and `shared`, whatever folder they are started in.
+#: The folder in which workers find `services` and `shared`, independent of their working folder.
 _ROOT: Final = Path(writer.__path__[0]).resolve().parents[1]
 
 T = TypeVar("T")
@@ -46,7 +46,7 @@ class Spark:
         """Start the context: a JVM, which takes seconds."""
         self._context = _context(settings)
         self._context.setLogLevel("ERROR")
-        #: By number of tasks, a task's number for each of them.
+        #: For each number of tasks, an RDD with one task number for each task.
         self._numbers: dict[int, RDD[int]] = {}
 
     def warm_up(self) -> None:
@@ -56,7 +56,7 @@ class Spark:
     def run(self, order: WorkOrder) -> list[TaskReport]:
         """Settle `order` in one job and return its tasks' reports.  Blocks; raises Spark's errors."""
         slots = self.slots
-        # Workers of other slots may hold what they had: where not all fit, none is kept.
+        # Workers of other slots may still have connections: if not all fit, no worker keeps its own.
         needed = connection_budget.most_connections(slots)
         landing = tuple(replace(d, keep=(d.max_connections or needed) >= needed) for d in order.landing)
         order = replace(order, landing=landing)
@@ -83,7 +83,7 @@ class Spark:
     def is_alive(self) -> bool:
         """Return whether the JVM still answers."""
         try:
-            return not self._context._jsc.sc().isStopped()  # noqa: SLF001 - no public door
+            return not self._context._jsc.sc().isStopped()  # noqa: SLF001 - there is no public method
         except (Py4JError, OSError):
             return False
 
@@ -97,7 +97,7 @@ class Spark:
                 pid=int(beans.getRuntimeMXBean().getPid()),
                 slots=self.slots,
                 heap_bytes=int(heap.getUsed()),
-                most_heap_bytes=int(heap.getMax()),
+                max_heap_bytes=int(heap.getMax()),
                 collections={
                     str(each.getName()): (int(each.getCollectionCount()), each.getCollectionTime() / 1000)
                     for each in beans.getGarbageCollectorMXBeans()
@@ -172,15 +172,15 @@ def _local(settings: WriterSettings) -> dict[str, str]:
     }
 
 
-#: Nothing runs in the JVM but schedules: a compiler that takes its time and a collector with threads cost
-#: more than they bring (docs/adr, tasks read Kafka).
+#: The JVM only schedules: an optimising compiler and a multi-threaded collector cost more than they save
+#: (docs/adr, tasks read Kafka).
 _JVM_OPTIONS: Final = (
     "-XX:+UseSerialGC",
     "-XX:TieredStopAtLevel=1",
     f"-Dlog4j2.configurationFile={Path(__file__).with_name('spark_log4j2.properties').as_uri()}",
 )
-#: A batch's columns are given back by the megabyte: a sixth of a worker's CPU was the kernel's, which took
-#: their pages and cleared others.  One allocator, Arrow's too, and it keeps so many bytes.
+#: A batch frees its columns by the megabyte.  A sixth of a worker's CPU was kernel time, to unmap their pages
+#: and to clear new ones.  With one allocator, also for Arrow, this much memory is retained instead.
 _WORKER_MEMORY: Final = {
     "ARROW_DEFAULT_MEMORY_POOL": "system",
     "MALLOC_TRIM_THRESHOLD_": str(64 << 20),
@@ -193,7 +193,7 @@ _CONFIGURATION: Final = {
     # Small writes on loopback TCP run into delayed acknowledgements: 40 ms each way.
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.python.worker.reuse": "true",
-    # An order travels with the function; up to here it needs no broadcast.
+    # An order is sent with the function; up to this size it needs no broadcast.
     "spark.broadcast.UDFCompressionThreshold": str(16 << 20),
     **{f"spark.executorEnv.{name}": value for name, value in _WORKER_MEMORY.items()},
 }

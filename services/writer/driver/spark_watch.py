@@ -19,7 +19,7 @@ class SparkWatch:
         self._metrics = metrics
         self._seconds = seconds
         self._stopped = threading.Event()
-        # A daemon: who waits for a JVM that hangs must not keep the writer.
+        # A daemon thread: waiting for a JVM that hangs must not keep the writer alive.
         self._thread = threading.Thread(target=self._run, name="spark-watch", daemon=True)
 
     def start(self) -> None:
@@ -33,17 +33,17 @@ class SparkWatch:
     def _run(self) -> None:
         while not self._stopped.is_set():
             try:
-                self._look()
+                self._poll()
             except Exception:
                 if self._stopped.is_set():
-                    return  # Spark was stopped while it was asked
-                log.exception("what Spark uses could not be read for a reason that the writer does not know")
+                    return  # Spark was stopped during the request
+                log.exception("the usage of Spark could not be read because of an unexpected error")
             self._stopped.wait(self._seconds)
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         used = self._spark.usage()
         if used is None or self._stopped.is_set():
-            return  # it is gone, and the writer ends for that elsewhere
+            return  # the JVM has ended; the writer process handles that
         self._metrics.spark.show(used)
         self._metrics.process.show("jvm", {used.pid})
         # Under spark-submit the driver is a child of the JVM.

@@ -23,18 +23,18 @@ from services.writer.kafka.cluster import Cluster
 from services.writer.observe.status import Status
 from services.writer.postgres.database import Database
 from services.writer.postgres.database_threads import in_own_thread
-from services.writer.postgres.pool import discard, kept
+from services.writer.postgres.pool import discard, watched
 from shared.errors import OnrampError
 
 log = logging.getLogger(__name__)
 
-_ASK_SECONDS: Final = 0.5
+_POLL_SECONDS: Final = 0.5
 _NOT_IN_RECOVERY: Final = "SELECT NOT pg_is_in_recovery()"
-#: After a database's restart its lock is free: the writer that had it may take it first.
+#: After a database's restart its lock is free: a standby waits so long, so that its last owner may take it.
 _COURTESY_SECONDS: Final = 4.0
-#: A database that is silent for so long is out.
-_SILENT_SECONDS: Final = 5.0
-#: Our session is idle for as long as all goes well.  Postgres 13 has no such setting.
+#: A database that does not answer for so long counts as unreachable.
+_LIVENESS_SECONDS: Final = 5.0
+#: The lock's session is normally idle.  Postgres 13 has no such setting.
 _NO_SESSION_TIMEOUT: Final = (
     "SELECT set_config(name, '0', false) FROM pg_settings WHERE name = 'idle_session_timeout'"
 )
@@ -57,11 +57,11 @@ async def stand_by(
         return False
     lock = Lock(databases, await cluster.cluster_id())
     stack.push_async_callback(in_own_thread, lock.close)
-    looking = asyncio.create_task(watch_kafka(cluster, status, poll_seconds))
+    watching = asyncio.create_task(watch_kafka(cluster, status, poll_seconds))
     try:
         waited = await _until_free(lock, status, stop)
     finally:
-        looking.cancel()
+        watching.cancel()
     keeping = asyncio.create_task(_keep_lock(lock), name="leadership")
     stack.callback(keeping.cancel)
     return waited
@@ -72,16 +72,16 @@ async def _until_free(lock: "Lock", status: Status, stop: asyncio.Event) -> bool
     stopped = asyncio.create_task(stop.wait())
     try:
         while not stopped.done():
-            asking = asyncio.create_task(in_own_thread(lock.ask))
-            await asyncio.wait({asking, stopped}, return_when=asyncio.FIRST_COMPLETED)
-            if not asking.done() or asking.result():
-                asking.cancel()  # a database that hangs must not delay a stop
+            request = asyncio.create_task(in_own_thread(lock.ask))
+            await asyncio.wait({request, stopped}, return_when=asyncio.FIRST_COMPLETED)
+            if not request.done() or request.result():
+                request.cancel()  # a database that hangs must not delay a stop
                 break
             if not waited:
                 log.info("another writer lands: this one stands by", extra={"database": lock.database_name})
             waited = True
             status.update_standby(lock.database_name)
-            await asyncio.wait({stopped}, timeout=_ASK_SECONDS)
+            await asyncio.wait({stopped}, timeout=_POLL_SECONDS)
     finally:
         stopped.cancel()
         status.update_standby("")
@@ -90,7 +90,7 @@ async def _until_free(lock: "Lock", status: Status, stop: asyncio.Event) -> bool
 
 async def _keep_lock(lock: "Lock") -> None:
     while True:
-        await asyncio.sleep(_ASK_SECONDS)
+        await asyncio.sleep(_POLL_SECONDS)
         await in_own_thread(lock.keep)
 
 
@@ -103,7 +103,7 @@ class Lock:
     def __init__(self, databases: Sequence[Database], cluster_id: str) -> None:
         # With longer timeouts: a session that ends loses its lock.
         self._databases = [
-            replace(d, liveness_timeout_seconds=max(d.liveness_timeout_seconds, _SILENT_SECONDS))
+            replace(d, liveness_timeout_seconds=max(d.liveness_timeout_seconds, _LIVENESS_SECONDS))
             for d in databases
         ]
         self._key = int.from_bytes(
@@ -113,9 +113,9 @@ class Lock:
         self._held: set[str] = set()
         self._is_taken = False
         self._closed = False
-        #: Since when each database answers without a break (monotonic seconds).
+        #: The start of each database's uninterrupted answers (monotonic seconds).
         self._answers_since: dict[str, float] = {}
-        #: The database that was asked last, and since when it is that one.
+        #: The last database in which the lock was requested, and the time of the first such request.
         self.database_name = ""
         self._asked_since = monotonic()
 
@@ -155,7 +155,7 @@ class Lock:
 
     def _answers(self, database: Database) -> bool:
         """Return whether a session to `database` works: the existing one, or a new one without the lock."""
-        # A session to a server in recovery has the lock there, and not where other writers ask for it.
+        # A session to a server in recovery has its lock there, and not on the primary that others query.
         if database.name in self._sessions and self._query(database, _NOT_IN_RECOVERY) == (True,):
             return True
         self._answers_since[database.name] = monotonic()
@@ -165,7 +165,7 @@ class Lock:
     def _query(self, database: Database, question: str, *parameters: object) -> tuple[object, ...] | None:
         """Return the answer of the session to `database`; None when it failed and was closed."""
         try:
-            with kept(database, "standby", self._sessions.get(database.name)) as conn:
+            with watched(database, "standby", self._sessions.get(database.name)) as conn:
                 self._sessions[database.name] = conn
                 if self._closed:
                     discard(conn)

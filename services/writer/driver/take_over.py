@@ -46,7 +46,7 @@ class Successor:
             settings.pause_share, settings.pause_window, settings.pause_min_events
         )
         self._strikes = Strikes()
-        #: However often a session begins again, it is one process: plans say which.
+        #: The id of this process, which plans record; all its sessions share it.
         self._process = uuid4().hex
 
     async def take_over(
@@ -71,7 +71,7 @@ class Successor:
             epoch=epoch,
             brokers=self._brokers,
             cluster_id=await cluster.cluster_id(),
-            event_lines=self._settings.wanted_event_lines,
+            event_lines=self._settings.event_lines_at_level,
         )
         self._status.update_unknown_databases(databases.unknown())
         for database in self._configured:
@@ -99,7 +99,7 @@ class Successor:
             status=self._status,
             rate_limiter=rate_limiter,
             pause_policy=self._pause_policy,
-            event_lines=self._settings.wanted_event_lines,
+            event_lines=self._settings.event_lines_at_level,
             retire=Retire(
                 cluster,
                 databases,
@@ -108,7 +108,7 @@ class Successor:
                 drainer=drainer,
                 brokers=self._brokers,
                 record=partitions.record,
-                event_lines=self._settings.wanted_event_lines,
+                event_lines=self._settings.event_lines_at_level,
             ),
             strikes=self._strikes,
         )
@@ -124,7 +124,7 @@ class Successor:
             brokers=self._brokers,
             pause_policy=self._pause_policy,
             on_reports=self._status.update_steps,
-            event_lines=self._settings.wanted_event_lines,
+            event_lines=self._settings.event_lines_at_level,
         )
 
 

@@ -21,12 +21,12 @@ from aiokafka.errors import (
 from shared.kafka_group_offsets import GroupOffsetsClient
 from shared.kafka_security import Brokers
 
-#: A broker that takes longer is skipped while there is another; each round waits twice as long.
+#: Seconds before a slow broker is skipped in favor of another; each round waits twice as long.
 _BROKER_SECONDS: Final = 1.5
 _ROUNDS: Final = 4
 _AGAIN_SECONDS: Final = 0.2
 _RETENTION: Final = "retention.ms"
-#: Timeout of requests that only one certain broker can answer.
+#: Timeout of requests that only one specific broker can answer.
 _REQUEST_MS: Final = 8_000
 _UNANSWERED: Final = (
     KafkaConnectionError,
@@ -50,11 +50,11 @@ class AnyBroker(GroupOffsetsClient):
 
         Raise aiokafka's errors.
         """
-        asked = [ConfigResource(ConfigResourceType.TOPIC, topic, {_RETENTION: ""}) for topic in topics]
-        answers = await self.describe_configs(asked) if asked else []
+        requested = [ConfigResource(ConfigResourceType.TOPIC, topic, {_RETENTION: ""}) for topic in topics]
+        answers = await self.describe_configs(requested) if requested else []
         described = [each for answer in answers for each in answer.resources]
-        kept = {name: int(settings[0][1]) for error, _, _, name, settings in described if not error}
-        return {name: milliseconds / 1000 for name, milliseconds in kept.items() if milliseconds >= 0}
+        retentions = {name: int(settings[0][1]) for error, _, _, name, settings in described if not error}
+        return {name: milliseconds / 1000 for name, milliseconds in retentions.items() if milliseconds >= 0}
 
     async def _send_request(self, request: Any, node_id: int | None = None) -> Any:
         if node_id is not None:

@@ -36,14 +36,14 @@ from shared.topics import OWN_TOPICS
 
 log = logging.getLogger(__name__)
 
-#: Every writer adds a record to it when it starts.
+#: The partition to which each writer appends a record when it starts.
 _ENTRIES: Final = TopicPartition(wire.WRITERS, 0)
 _WRITER: Final = b"writer"
 _OWN: Final = tuple(spec.name for spec in OWN_TOPICS)
-#: An election is over by then; less than the loop's timeout, so that the error can name the partitions.
+#: Longer than an election, and shorter than the loop's timeout, so that the error can name the partitions.
 _LEADERS_SECONDS: Final = 6.0
 _AGAIN_SECONDS: Final = 0.1
-#: A new Kafka creates the groups' topic when it is first asked for a coordinator.
+#: A new Kafka creates the groups' topic at the first request for a coordinator.
 _COORDINATOR_SECONDS: Final = 15.0
 
 _Ask = Callable[[Iterable[Partition]], Awaitable[dict[Partition, int]]]
@@ -66,17 +66,19 @@ class Cluster:
             auto_offset_reset="earliest",
         )
         self.foreign = ForeignRecords()
-        #: Records of `onramp.writers` below this offset were read.
+        #: The offset below which records of `onramp.writers` were read.
         self._read_upto = 0
         self._leaders = Leaders(settings.brokers)
         self._follows_own = False
-        #: Incarnations that are not their topic's own; committed with the group's offsets as metadata.
+        #: Topic generations other than the current one; committed with the group's offsets as metadata.
         self.incarnations: dict[Partition, str] = {}
         self._producer = AIOKafkaProducer(
             **common, acks="all", enable_idempotence=True, max_request_size=MAX_REQUEST_BYTES
         )
-        # For single records: the least that Kafka sends is one batch of the log.
-        self._looker = AIOKafkaConsumer(**common, enable_auto_commit=False, max_partition_fetch_bytes=1)
+        # For single records: the minimum that Kafka sends is one batch of the log.
+        self._record_consumer = AIOKafkaConsumer(
+            **common, enable_auto_commit=False, max_partition_fetch_bytes=1
+        )
 
     async def start(self) -> Self:
         """Connect.  Raise aiokafka's errors."""
@@ -84,12 +86,12 @@ class Cluster:
         await self._producer.start()
         await self._consumer.start()
         await self._leaders.start()
-        await self._looker.start()
+        await self._record_consumer.start()
         return self
 
     async def stop(self) -> None:
         """Disconnect, in reverse order."""
-        await self._looker.stop()
+        await self._record_consumer.stop()
         await self._leaders.stop()
         await self._consumer.stop()
         await self._producer.stop()
@@ -193,7 +195,7 @@ class Cluster:
 
     async def assign(self, partitions: Collection[Partition]) -> None:
         """Follow `partitions`, replacing earlier ones.  They are paused here: other clients read them."""
-        # With the writers' entries: aiokafka forgets an unassigned topic, and takes 0.1 s to ask again.
+        # With the writers' entries: aiokafka drops an unassigned topic and needs 0.1 s to request it again.
         assigned = [_ENTRIES, *(TopicPartition(*p) for p in sorted(partitions))]
         self._consumer.assign(assigned)
         self._consumer.pause(*assigned)
@@ -214,7 +216,8 @@ class Cluster:
         try:
             return await self.group_offsets(0)
         except (KafkaError, TimeoutError) as e:
-            log.warning("the group's offsets are looked at another time", extra={"reason": type(e).__name__})
+            reason = type(e).__name__
+            log.warning("could not read the group's offsets; retrying later", extra={"reason": reason})
             return None
 
     async def beginning_offsets(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
@@ -241,21 +244,21 @@ class Cluster:
         timestamps: dict[Partition, float] = {}
         left = {TopicPartition(*p): o for p, o in offsets.items()}
         if left:
-            self._looker.assign(list(left))
+            self._record_consumer.assign(list(left))
             for p, offset in left.items():
-                self._looker.seek(p, offset)
-        with suppress(KafkaError):  # what is not found is missing
-            while left and (records := await poll(self._looker, _ignore, *left, timeout_ms=1000)):
+                self._record_consumer.seek(p, offset)
+        with suppress(KafkaError):  # a record that is not found is missing in the result
+            while left and (records := await poll(self._record_consumer, _ignore, *left, timeout_ms=1000)):
                 for p, batch in records.items():
                     if batch:
                         timestamps[Partition(p.topic, p.partition)] = batch[0].timestamp / 1000
                     left.pop(p, None)
-        # It would fetch ahead, again and again: what nobody reads is not asked for.
-        self._looker.pause(*self._looker.assignment())
+        # Paused, because the consumer would otherwise keep fetching records that are never read.
+        self._record_consumer.pause(*self._record_consumer.assignment())
         return timestamps
 
-    async def made_before(self, topic: str, when: float) -> dict[int, int]:
-        """Return the offset below which all records of a partition are older than `when` (epoch seconds).
+    async def offsets_before(self, topic: str, when: float) -> dict[int, int]:
+        """Return the offset of each partition below which all records are older than `when` (epoch seconds).
 
         A partition whose leader does not answer is missing.
         """

@@ -9,7 +9,7 @@ from typing import Final
 
 log = logging.getLogger(__name__)
 
-#: Most records that are logged.
+#: Maximum records that are logged.
 _MAX_LOGGED: Final = 20
 
 
@@ -26,6 +26,6 @@ class ForeignRecords:
             return
         self.logged.add(record)
         log.warning(
-            "a record on a topic of Onramp's own is not Onramp's and is passed over: who else writes there?",
+            "skipped a foreign record on one of Onramp's own topics: find the client that writes there",
             extra={"topic": topic, "partition": partition, "offset": offset},
         )

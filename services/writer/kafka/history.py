@@ -16,7 +16,7 @@ from services.writer.model.offsets import Partition, Range, share
 from shared.errors import KAFKA_UNAVAILABLE, InfrastructureError
 from shared.kafka_security import Brokers
 
-#: Metadata of a topic that was made just now, and elections, take their time.
+#: Maximum wait for the metadata of a new topic, and for elections.
 _SECONDS: Final = 10.0
 _AGAIN_SECONDS: Final = 0.1
 
@@ -29,19 +29,19 @@ class Window(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
-    """The ranges of a window, and those partitions of which Kafka does not hold all that was asked for."""
+class WindowRanges:
+    """The ranges of a window, and the partitions for which Kafka holds only a part of the window."""
 
     ranges: list[Range] = field(default_factory=list)
-    #: The beginning of the log is in the window, and not the beginning of the topic.
+    #: Partitions whose log begins in the window after a deletion by retention.
     cut: list[Partition] = field(default_factory=list)
     leaderless: list[Partition] = field(default_factory=list)
 
 
-async def held(brokers: Brokers, is_read: Callable[[str], bool], window: Window) -> Held:
-    """Return what Kafka holds of `window` on the topics that are read.
+async def ranges_in(brokers: Brokers, is_read: Callable[[str], bool], window: Window) -> WindowRanges:
+    """Return the ranges of `window` that Kafka holds of the topics for which `is_read` is true.
 
-    Raises `InfrastructureError` when Kafka cannot be reached.
+    Raise `InfrastructureError` if Kafka cannot be reached.
     """
     try:
         async with AsyncExitStack() as stack:
@@ -57,18 +57,18 @@ async def held(brokers: Brokers, is_read: Callable[[str], bool], window: Window)
                 if not t["is_internal"] and is_read(t["topic"])
                 for p in t["partitions"]
             }
-            return await _held(leaders, await admin.topic_ids(), partitions, window)
+            return await _ranges_in(leaders, await admin.topic_ids(), partitions, window)
     except (KafkaError, OSError, TimeoutError) as e:
         raise InfrastructureError(
             KAFKA_UNAVAILABLE, f"Kafka at {brokers} cannot be read: {type(e).__name__}"
         ) from None
 
 
-async def _held(
+async def _ranges_in(
     leaders: Leaders, topic_ids: Mapping[str, str], partitions: Collection[Partition], window: Window
-) -> Held:
+) -> WindowRanges:
     if not partitions:
-        return Held()
+        return WindowRanges()
     await leaders.follow({p.topic for p in partitions})
     spans = await _spans(leaders, partitions)
     if window.since is None:
@@ -88,7 +88,7 @@ async def _held(
         for r in ranges
         if 0 < r.start == spans[r.partition][0] and (window.since is not None or r.partition.topic in few)
     ]
-    return Held(ranges=ranges, cut=cut, leaderless=sorted(set(partitions) - starts.keys()))
+    return WindowRanges(ranges=ranges, cut=cut, leaderless=sorted(set(partitions) - starts.keys()))
 
 
 async def _spans(leaders: Leaders, partitions: Collection[Partition]) -> dict[Partition, tuple[int, int]]:
@@ -116,7 +116,7 @@ def _last(spans: Mapping[Partition, tuple[int, int]], count: int) -> dict[Partit
 
 
 def _events(spans: Mapping[Partition, tuple[int, int]]) -> dict[str, int]:
-    held_by: dict[str, int] = defaultdict(int)
+    counts: dict[str, int] = defaultdict(int)
     for p, (first, end) in spans.items():
-        held_by[p.topic] += end - first
-    return held_by
+        counts[p.topic] += end - first
+    return counts

@@ -26,16 +26,16 @@ from shared.kafka_security import Brokers
 
 log = logging.getLogger(__name__)
 
-#: "None" and "unknown" in every field below, in Kafka's protocol.
+#: Value for "none" and "unknown" in Kafka's protocol, in every field below.
 _NONE: Final = -1
 _READ_UNCOMMITTED: Final = 0
 _READ_COMMITTED: Final = 1
 _LATEST: Final = -1
 _EARLIEST: Final = -2
 _AGAIN_SECONDS: Final = 0.1
-#: The answers of a broker that takes longer are missing: a frozen one must not delay the others.
+#: Timeout of a broker, after which its answers are missing: a frozen broker must not delay the others.
 _BROKER_MS: Final = 1500
-#: The topic is gone, the broker that was asked does not lead the partition (yet), or its disk is away.
+#: Retriable error codes: the topic is missing, the broker does not lead the partition, or its disk failed.
 ASK_ANOTHER_TIME: Final = frozenset({3, 5, 6, 9, 56, 74, 75, 78})
 
 
@@ -125,7 +125,7 @@ class Leaders:
 
     def __init__(self, brokers: Brokers) -> None:
         self._client = AIOKafkaClient(**brokers.aiokafka(), request_timeout_ms=_BROKER_MS)
-        #: The last error code of each partition; logged once until it is over.
+        #: The last error code of each partition; an error is logged once until it ends.
         self._logged: dict[Partition, int] = {}
 
     async def start(self) -> Self:
@@ -225,7 +225,7 @@ class Leaders:
             return
         self._logged[p] = code
         log.error(
-            "Kafka does not say where a partition begins or ends: it waits, the others go on",
+            "Kafka does not return a partition's offsets: the partition waits, the others continue",
             extra={"topic": p.topic, "partition": p.number, "reason": for_code(code).__name__},
         )
 

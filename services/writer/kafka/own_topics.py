@@ -27,11 +27,11 @@ from shared.topics import OWN_TOPICS, TopicSpec
 log = logging.getLogger(__name__)
 
 _MIN_INSYNC: Final = "min.insync.replicas"
-#: Settings for which a larger value is as good.
+#: Settings for which a larger value is acceptable.
 _MIN: Final = frozenset({_MIN_INSYNC, "max.message.bytes"})
 _SECONDS: Final = 8.0
 _RETRY_SECONDS: Final = 0.02
-#: Fields of an entry of Kafka's answer; the source DYNAMIC_TOPIC_CONFIG.
+#: Fields of an entry in Kafka's response, and the value of the source DYNAMIC_TOPIC_CONFIG.
 _NAME, _VALUE, _SOURCE = 0, 1, 3
 _OF_THE_TOPIC: Final = 1
 
@@ -74,12 +74,13 @@ class OwnTopics:
             for name, is_, must in differences(self._wanted(spec), actual[spec.name])
         ]
 
-    async def look(self) -> list[str] | None:
-        """Return what `wrong` does; None when a broker that was asked did not answer."""
+    async def check(self) -> list[str] | None:
+        """Return the result of `wrong`, or None if a broker did not answer."""
         try:
             return await self.wrong()
         except (KafkaError, TimeoutError) as e:
-            log.warning("Onramp's own topics are looked at another time", extra={"reason": type(e).__name__})
+            reason = type(e).__name__
+            log.warning("could not check Onramp's own topics; retrying later", extra={"reason": reason})
             return None
 
     async def _set_unset(self) -> None:
@@ -93,13 +94,11 @@ class OwnTopics:
                 if name not in own[spec.name]
             }
             if lacking:
-                log.warning("a topic of Onramp's own gets settings", extra={"topic": spec.name, **lacking})
-                # Kafka unsets what is not named.
+                log.warning("setting unset values of an own topic", extra={"topic": spec.name, **lacking})
+                # Kafka unsets all settings that are not named.
                 settings = own[spec.name] | lacking
                 topic = ConfigResource(ConfigResourceType.TOPIC, spec.name, configs=settings)
-                await self._admin.alter_configs(
-                    [topic]
-                )  # a setting that Kafka rejects is seen by the next check
+                await self._admin.alter_configs([topic])  # the next check reports rejected settings
 
     def _wanted(self, spec: TopicSpec) -> dict[str, str]:
         return {**spec.config, _MIN_INSYNC: str(self._settings.min_insync)}
@@ -133,21 +132,21 @@ class OwnTopics:
                 }
             if errors != {UnknownTopicOrPartitionError}:
                 raise errors.pop()("the settings of Onramp's own topics cannot be read")
-            await asyncio.sleep(_RETRY_SECONDS)  # created, but not known to this broker yet
+            await asyncio.sleep(_RETRY_SECONDS)  # created, but not yet known to this broker
 
     def _creation_advice(self, spec: TopicSpec) -> str:
         configs = " ".join(f"--config {name}={must}" for name, must in self._wanted(spec).items())
         return (
-            f"{spec.name} does not exist, or we may not describe it; make it with kafka-topics "
+            f"{spec.name} does not exist, or this user may not describe it; create it with kafka-topics "
             f"--bootstrap-server {self._settings.bootstrap} --create --topic {spec.name} --partitions "
             f"{spec.partitions or self._settings.partitions} --replication-factor "
             f"{self._settings.replication} {configs}"
         )
 
     def _setting_advice(self, topic: str, name: str, is_: str | None, must: str) -> str:
-        least = "at least " if name in _MIN else ""
+        bound = "at least " if name in _MIN else ""
         return (
-            f"{topic}: {name} is {is_} and must be {least}{must}; fix it with kafka-configs "
+            f"{topic}: {name} is {is_} and must be {bound}{must}; fix it with kafka-configs "
             f"--bootstrap-server {self._settings.bootstrap} --alter --entity-type topics "
             f"--entity-name {topic} --add-config {name}={must}"
         )

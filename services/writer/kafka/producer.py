@@ -16,8 +16,8 @@ from shared.errors import KAFKA_UNAVAILABLE, RECORD_TOO_LARGE, InfrastructureErr
 from shared.kafka_security import Brokers
 from shared.wire import partition_of
 
-#: Well above what Onramp's own topics take, so that their limit is the one that counts; a broker closes
-#: the connection on requests of 100 MiB (`socket.request.max.bytes`), which would look like an outage.
+#: Well above the limits of Onramp's own topics, so that these limits apply.  A broker closes the connection
+#: on requests of 100 MiB (`socket.request.max.bytes`), which would look like an outage.
 MAX_REQUEST_BYTES: Final = 96 << 20
 
 _DEADLINE_SECONDS: Final = 60.0
@@ -25,7 +25,7 @@ _STOP_SECONDS: Final = 2.0
 #: Larger records are sent alone, because a request carries the records of all partitions.
 ALONE_BYTES: Final = 1 << 20
 _TOO_LARGE: Final = (MessageSizeTooLargeError, RecordListTooLargeError)
-_FORESEEN: Final = (OnrampError, KafkaError, TimeoutError, MemoryError)
+_EXPECTED: Final = (OnrampError, KafkaError, TimeoutError, MemoryError)
 
 
 class TooLargeError(InfrastructureError):
@@ -34,9 +34,9 @@ class TooLargeError(InfrastructureError):
     size = 0
 
 
-def is_foreseen(error: BaseException) -> bool:
-    """Whether the writer expects such errors and waits: neither a bug, nor one record's fault."""
-    return isinstance(error, _FORESEEN) and not is_too_large(error)
+def is_expected(error: BaseException) -> bool:
+    """Return whether the writer waits after such an error, which is neither a bug nor one record's fault."""
+    return isinstance(error, _EXPECTED) and not is_too_large(error)
 
 
 def is_too_large(error: BaseException) -> TypeGuard[OnrampError]:
@@ -90,7 +90,7 @@ async def _publish(brokers: Brokers, records: Sequence[Record]) -> list[RecordMe
     except (KafkaError, TimeoutError) as e:
         topics = ", ".join(sorted({r.topic for r in records}))
         raise InfrastructureError(
-            KAFKA_UNAVAILABLE, f"{len(records)} records could not be put on {topics}: {type(e).__name__}"
+            KAFKA_UNAVAILABLE, f"cannot send {len(records)} records to {topics}: {type(e).__name__}"
         ) from None
     finally:
         await _stop(producer)
@@ -115,7 +115,7 @@ async def send_all(producer: AIOKafkaProducer, records: Sequence[Record]) -> lis
 def _too_large(records: Sequence[Record], sent: Sequence["asyncio.Future[RecordMetadata]"]) -> TooLargeError:
     """Build the error of the smallest rejected record; all larger records would be rejected too."""
     rejected = [r for r, a in zip(records, sent, strict=False) if _is_rejected(a)]
-    smallest = min(rejected or [records[len(sent)]], key=lambda r: r.size)  # else aiokafka rejected it
+    smallest = min(rejected or [records[len(sent)]], key=lambda r: r.size)  # or aiokafka rejected it
     error = TooLargeError(
         RECORD_TOO_LARGE,
         f"with what Onramp says of it it has {smallest.size:,} bytes, more than {smallest.topic} takes "

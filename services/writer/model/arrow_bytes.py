@@ -45,7 +45,7 @@ class Pieces:
 
     def equal(self, i: int, text: bytes) -> np.ndarray[Any, np.dtype[np.bool_]]:
         """Return which values have `text` as piece number `i`."""
-        found: np.ndarray[Any, np.dtype[np.bool_]] = pc.equal(
+        matches: np.ndarray[Any, np.dtype[np.bool_]] = pc.equal(
             self.column(i), pa.scalar(text, pa.binary())
         ).to_numpy(zero_copy_only=False)
-        return found
+        return matches

@@ -9,13 +9,13 @@ from collections.abc import Callable, Collection, Hashable, Mapping
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
-#: Most failures of one topic (or table): a constant, and one in so many that passed.
+#: Maximum failures of one topic (or table): a constant, plus one per `_ONE_IN` events that passed.
 _MIN: Final = 5
 _ONE_IN: Final = 10
-#: The same of all together.
+#: Maximum failures of all topics together, in the same form.
 _MIN_OF_ALL: Final = 20
 _ONE_IN_OF_ALL: Final = 100
-#: Events after which the counts are halved, so that they are of recent events.
+#: Events after which the counts are halved, so that recent events dominate.
 _WINDOW: Final = 10_000
 
 
@@ -50,12 +50,12 @@ class Odds:
     def are_at_fault(self, failed: Collection[Failed], passed: Mapping[Any, int]) -> bool:
         """Return whether the `failed` events, not the step, are at fault; only then count both."""
         together = self._failed | dict.fromkeys(failed)
-        seen = self._passed + Counter(passed)
-        of_all = min(seen.total(), _WINDOW)
+        totals = self._passed + Counter(passed)
+        of_all = min(totals.total(), _WINDOW)
         if not of_all or len(together) > _MIN_OF_ALL + of_all // _ONE_IN_OF_ALL:
-            return False  # not counted: the same events are tried again, and would count again
+            return False  # not counted: the same events are retried, and would count twice
         known = Counter(f.of for f in together)
-        if any(known[of] > _MIN + seen[of] // _ONE_IN for of in {f.of for f in failed}):
+        if any(known[of] > _MIN + totals[of] // _ONE_IN for of in {f.of for f in failed}):
             return False
         self._failed = together
         self.passed(passed)

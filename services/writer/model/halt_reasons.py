@@ -7,8 +7,10 @@ from services.writer.model.next_offsets import Position
 from services.writer.model.offsets import Partition
 from shared import wire
 
-RECREATED: Final = "the topic was deleted and recreated: its offsets start again"
-FROM_ITS_START: Final = "to read it from its start, delete the group's offset of it and restart"
+RECREATED: Final = "the topic was deleted and recreated: its offsets start at 0 again"
+FROM_ITS_START: Final = (
+    "to read the topic from its start, delete the group's offset of it and restart the writer"
+)
 RESTART: Final = "restart: a topic that has this name then is read from its start"
 CONFIGURE: Final = "configure the database again under that name, at its new address, and restart"
 
@@ -23,8 +25,9 @@ def cut(start: int, furthest: int) -> str:
 def no_such_epoch(epoch: int, next_offset: int) -> str:
     """Return the reason for a log whose settled part cannot be identified."""
     return (
-        f"the leader knows no leader epoch as late as {epoch}, which {wire.SETTLED} names: what Kafka's log "
-        f"lost cannot be told, or somebody else wrote that epoch; what is kept goes on at {next_offset}"
+        f"the leader knows no leader epoch as late as {epoch}, which {wire.SETTLED} names: the lost part of "
+        "Kafka's log is unknown, or another client wrote that epoch; the remaining log continues at "
+        f"{next_offset}"
     )
 
 
@@ -50,31 +53,31 @@ def unforeseen(offset: int, kind: str) -> str:
 
 def accept(p: Partition) -> str:
     """Return the fix: an operator decides to continue."""
-    return f"to go on with what Kafka has: onramp partitions resolve {p} accept"
+    return f"to continue with the events that Kafka has: onramp partitions resolve {p} accept"
 
 
 def try_again(p: Partition, offset: int) -> str:
     """Return the fix: another release of the writer, or skipping the record."""
     return (
-        "report the exception; the partition is tried again by itself, also after a restart with a release "
-        f"that fixes it. {_do_without(p, offset)}"
+        "report the exception; the partition is retried automatically, also after a restart with a release "
+        f"that fixes it. {_skip(p, offset)}"
     )
 
 
 def lethal(start: int, end: int, crashes: int) -> str:
     """Return the reason for a record that probably crashes writers; the last one read only these offsets."""
     if end - start == 1:
-        return f"{crashes} writers were killed at offset {start}, the last one while it read nothing else"
-    return f"{crashes} writers were killed at one of the offsets {start} to {end - 1}: it is looked for"
+        return f"{crashes} writers were killed at offset {start}, and the last one read only this offset"
+    return f"{crashes} writers were killed at one of the offsets {start} to {end - 1}: bisecting the range"
 
 
 def lethal_fix(p: Partition, start: int, end: int) -> str:
     """Return the fix: a fixed writer, more memory, or skipping the record."""
     if end - start > 1:
-        return "none yet: half of them is tried alone within a minute, and the others go on until then"
+        return "none yet: half of these offsets is retried alone within a minute; other partitions continue"
     return (
-        "look in the supervisor's log for what kills the writer (its memory limit, a crash in a library) and "
-        f"mend that; the partition is tried again by itself within the hour. {_do_without(p, start)}"
+        "find the cause of the kill in the supervisor's log (a memory limit, a crash in a library) and "
+        f"fix it; the partition is retried automatically within the hour. {_skip(p, start)}"
     )
 
 
@@ -86,15 +89,16 @@ def too_large(offset: int, detail: str) -> str:
 def make_room(p: Partition, offset: int) -> str:
     """Return the fix: the topic must accept larger records."""
     return (
-        "raise max.message.bytes of that topic with kafka-configs; the partition goes on by itself within a "
-        f"minute, also when the database is back that the event waits for. {_do_without(p, offset)}"
+        "raise max.message.bytes of that topic with kafka-configs; the partition continues automatically "
+        "within a minute, also when the database that the event waits for is reachable again. "
+        f"{_skip(p, offset)}"
     )
 
 
-def _do_without(p: Partition, offset: int) -> str:
+def _skip(p: Partition, offset: int) -> str:
     return (
-        f"To do without the record, keep a copy, delete what is below {offset + 1} with "
-        f"kafka-delete-records, then: onramp partitions resolve {p} accept"
+        f"To skip the record, save a copy, delete the records below {offset + 1} with "
+        f"kafka-delete-records, then run: onramp partitions resolve {p} accept"
     )
 
 
@@ -102,6 +106,6 @@ def no_leader(of: Iterable[Partition]) -> str:
     """Return the reason for one of Onramp's own topics that cannot be read completely."""
     names = ", ".join(sorted(f"{p.topic}/{p.number}" for p in of))
     return (
-        f"{names} has no leader that answers, and what is there must be known before anything is settled: "
-        "start the broker that holds it, or move it to another"
+        f"{names} has no leader that answers, and its records must be read before events are settled: "
+        "start the broker that holds the partition, or move the partition to another broker"
     )

@@ -13,10 +13,10 @@ from services.writer.model import arrow_bytes
 from services.writer.model.offsets import Partition
 from shared import wire
 
-#: What a task receives, a row for each record of its ranges, in offset order per partition.
-#: `context`: the bytes of the context header, or `USUAL` for the usual ones, or `LARGE` where the
-#: record's headers are not carried; without that header nobody asks for a record, and its value is
-#: not carried.
+#: Columns of a task's input: a row for each record of its ranges, in offset order per partition.
+#: `context`: the bytes of the context header, or `USUAL` for the usual bytes, or `LARGE` if the record's
+#: headers are not carried.  A record without that header is not for this writer, so its value is not
+#: carried.
 ARRIVALS: Final = pa.schema(
     [
         ("topic", pa.string()),
@@ -28,22 +28,22 @@ ARRIVALS: Final = pa.schema(
         ("context", pa.binary()),
     ]
 )
-#: Columns whose length is a client's affair; the others have about so many bytes a record.
+#: Columns whose length a client decides, and the approximate bytes per record of the other columns.
 _BYTES: Final = ("value", "received_at", "context")
 _FIXED_BYTES: Final = 64
 _TIME: Final = pa.timestamp("us", "UTC")
 #: Microseconds since 1970: the years 1 to 9999 in UTC.
 _FIRST_TIME: Final = -62_135_596_800_000_000
 _LAST_TIME: Final = 253_402_300_799_999_999
-#: Headers that are cast by themselves when one of them is no time.
+#: Number of headers in one cast after a cast of all has failed.
 _TIMES_TOGETHER: Final = 64
-#: A record's `timestamp` is its client's word, any 64 bits of milliseconds: one outside of these,
-#: which Python and Postgres can tell, is taken for the nearer of them.
+#: Bounds of a record's `timestamp`, which a client sets to any 64 bits of milliseconds.  A time outside the
+#: bounds, which Python and Postgres can represent, is clamped to the nearer bound.
 FIRST_MS: Final = 0
 LAST_MS: Final = 253_402_300_799_999
-#: No JSON is empty: it stands for the bytes that nearly every context header has.
+#: Stands for the bytes of nearly every context header; no JSON is empty.
 USUAL: Final = b""
-#: No JSON either; a header that has these very bytes says nothing, and arrives as none.
+#: Stands for headers that are too large; not JSON.  A header with exactly these bytes arrives as absent.
 LARGE: Final = b"\0"
 
 
@@ -113,10 +113,10 @@ def wanted_of(parts: Sequence[PartitionSlice]) -> list[PartitionSlice]:
 
 def rows_by_topic(read: Iterable[PartitionSlice]) -> Counter[str]:
     """Return the number of records of each topic in `read`."""
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for run in read:
-        found[run.partition.topic] += len(run)
-    return found
+        counts[run.partition.topic] += len(run)
+    return counts
 
 
 def values_of(read: Iterable[PartitionSlice]) -> Iterator[pa.Array]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final, TextIO
 
-#: Seconds between two lines; on a terminal one line is written again and again.
+#: Seconds between two lines; on a terminal one line is overwritten.
 _EVERY: Final = 10.0
 _EVERY_ON_TERMINAL: Final = 1.0
 _ERASE: Final = "\r\x1b[2K"
@@ -64,15 +64,15 @@ class Progress:
         ended = threading.Event()
         with TemporaryDirectory(prefix="onramp-plan-") as name:
             folder = Path(name)
-            teller = threading.Thread(target=self._tell, args=(folder, offsets, ended), daemon=True)
-            teller.start()
+            reporter = threading.Thread(target=self._report, args=(folder, offsets, ended), daemon=True)
+            reporter.start()
             try:
                 yield folder
             finally:
                 ended.set()
-                teller.join()
+                reporter.join()
 
-    def _tell(self, folder: Path, offsets: int, ended: threading.Event) -> None:
+    def _report(self, folder: Path, offsets: int, ended: threading.Event) -> None:
         began = time.monotonic()
         while not ended.wait(self._every):
             text = describe(read_counts(folder), offsets, time.monotonic() - began)

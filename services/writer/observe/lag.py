@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 
 from services.writer.model.offsets import Partition
 
-#: Most producers commit within seconds; Kafka ends a transaction after a minute unless told otherwise.
+#: Most producers commit within seconds; by default Kafka ends a transaction after a minute.
 TOO_LONG_SECONDS: Final = 30.0
 #: Readings are five seconds apart: after three of them one is overdue.
 _OVERDUE_SECONDS: Final = 15.0
@@ -51,8 +51,8 @@ class OpenTransaction(NamedTuple):
     def describe(self, p: Partition) -> str:
         """Return a sentence for operators: the effect of the transaction, and the command that ends it."""
         return (
-            f"a transaction that another producer left open at offset {self.offset} keeps what is behind it "
-            "from being read: wait until the producer's transaction.timeout.ms is over, or end it by "
+            f"a transaction that another producer left open at offset {self.offset} blocks reading the later "
+            "records: wait until the producer's transaction.timeout.ms is over, or end it by "
             f"kafka-transactions.sh --bootstrap-server BROKER abort --topic {p.topic} --partition {p.number} "
             f"--start-offset {self.offset}"
         )

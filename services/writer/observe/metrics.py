@@ -17,8 +17,8 @@ from shared.process_metrics import ProcessMetrics
 # They double the page and no panel reads them.
 disable_created_metrics()  # type: ignore[no-untyped-call]
 
-#: Series of one metric.  Prometheus takes a few thousand of one target without complaint: all seven metrics
-#: that may have so many, and what is beside them, are below 6,000.
+#: Maximum series of one metric.  Prometheus supports a few thousand series of one target: the seven metrics
+#: with this bound and all others together are below 6,000.
 MAX_SERIES: Final = 700
 _SECONDS: Final = (0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60)
 _TABLE: Final = ("step", "topic", "event_type", "database", "table")
@@ -27,14 +27,14 @@ _TABLE: Final = ("step", "topic", "event_type", "database", "table")
 class Metrics:
     """Every metric of one writer."""
 
-    def __init__(self, most_series: int = MAX_SERIES, new_counter_seconds: float = 0.0) -> None:
+    def __init__(self, max_series: int = MAX_SERIES, new_counter_seconds: float = 0.0) -> None:
         self.registry = CollectorRegistry()
-        self.series = Series(self.registry, most_series, new_counter_seconds)
+        self.series = Series(self.registry, max_series, new_counter_seconds)
         self.process = ProcessMetrics(self.registry)
         self.spark = SparkMetrics(self.registry)
         self.records = Counter(
             "onramp_writer_records",
-            "Records, by what the writer did with them.",
+            "Records, by result.",
             ["result"],
             registry=self.registry,
         )
@@ -60,14 +60,14 @@ class Metrics:
         )
         self.events = Counter(
             "onramp_writer_events",
-            "What became of every event and destination, ever: the ledgers' totals, and of FILTER and SORT "
-            "what onramp.settled counts.",
+            "Events and destinations by outcome, since the beginning: the ledgers' totals, and for FILTER "
+            "and SORT the totals on onramp.settled.",
             [*_TABLE, "outcome"],
             registry=self.registry,
         )
         self.warning_counts = Counter(
             "onramp_writer_warnings",
-            "What is no outcome and worth a look, ever: rows without a key that tells a repeat (unkeyed), "
+            "Warnings, since the beginning: rows without a key that identifies a repeat (unkeyed), and "
             "fields that a contract dropped (discarded_fields).",
             ["database", "table", "remark"],
             registry=self.registry,
@@ -86,49 +86,49 @@ class Metrics:
         )
         self.commit_delays = Histogram(
             "onramp_writer_received_to_committed_seconds",
-            "From an event's receipt to the commit of its row, if it landed without having waited.",
+            "Time from an event's receipt to the commit of its row, for events that landed without waiting.",
             ["database", "event_type"],
             buckets=commit_delays.BOUNDS,
             registry=self.registry,
         )
         self.lag = Gauge(
             "onramp_writer_lag_events",
-            "Offsets from what is settled to Kafka's end, open transactions included. While a leader is "
-            "silent its last known end counts; a partition of which nothing is known is absent.",
+            "Offsets between the settled offset and Kafka's end, open transactions included. While a leader "
+            "does not answer, its last known end counts; a partition without a known end is absent.",
             ["topic", "partition"],
             registry=self.registry,
         )
         self.lag_seconds = Gauge(
             "onramp_writer_lag_seconds",
-            "Age of the oldest event that is not settled, by its record's timestamp; 0 when all are. Absent "
-            "where that event was not looked up. As of the last reading, until the next is overdue.",
+            "Age of the oldest event that is not settled, by its record's timestamp; 0 when all are settled, "
+            "absent when it is unknown. As of the last reading, until the next is overdue.",
             ["topic", "partition"],
             registry=self.registry,
         )
         self.open_transaction_seconds = Gauge(
             "onramp_writer_open_transaction_seconds",
-            "For how long an open transaction of another producer has been seen to keep a partition from "
-            "being read to its end; absent when none does.",
+            "Time for which an open transaction of another producer has prevented reading a partition to its "
+            "end; absent when there is none.",
             ["topic", "partition"],
             registry=self.registry,
         )
         self.replays = Counter(
             "onramp_writer_replays",
-            "Attempts to land a parked event again, by what became of them: landed, duplicate, parked "
-            "because it fails again, or sorted: it was refused, and belongs to another database today.",
+            "Attempts to replay a parked event, by outcome: landed, duplicate, parked (it failed again), or "
+            "sorted (a refused event belongs to another database now).",
             ["database", "outcome"],
             registry=self.registry,
         )
         self.waiting = Gauge(
             "onramp_writer_waiting_events",
-            "Events that wait: on onramp.system_errors for a database that is out (kafka), or in it for a "
-            "table or an event type (database). What no database that is up has taken from its topic is lag.",
+            "Waiting events: on onramp.system_errors for an unreachable database (kafka), or in a database "
+            "for a table or an event type (database). Unsettled events on their own topics are lag.",
             ["database", "where"],
             registry=self.registry,
         )
         self.oldest_waiting = Gauge(
             "onramp_writer_oldest_waiting_seconds",
-            "How long the oldest of them have waited; 0 when none waits.",
+            "Waiting time of the oldest waiting event; 0 when no event waits.",
             ["database", "where"],
             registry=self.registry,
         )
@@ -140,61 +140,60 @@ class Metrics:
         )
         self.too_large = Gauge(
             "onramp_writer_too_large_events",
-            "Parked events that onramp.user_errors does not take: they stay in the outbox of their database.",
+            "Parked events too large for onramp.user_errors, which stay in the outbox of their database.",
             ["database"],
             registry=self.registry,
         )
         self.outbox = Gauge(
             "onramp_writer_outbox_events",
-            "Parked events that are in the outbox of their database, on their way to onramp.user_errors.",
+            "Parked events in the outbox of their database, not yet on onramp.user_errors.",
             ["database"],
             registry=self.registry,
         )
         self.database_size = Gauge(
             "onramp_writer_database_size_bytes",
-            "Size of a whole database, others' tables included, when it was last read.",
+            "Size of a whole database, other tables included, at the last reading.",
             ["database"],
             registry=self.registry,
         )
         self.database_read = Gauge(
             "onramp_writer_database_read_timestamp_seconds",
-            "When a database last said what /metrics shows of it (Unix seconds).",
+            "Time of the last reading of a database's figures (Unix seconds).",
             ["database"],
             registry=self.registry,
         )
         self.kafka_answered = Gauge(
             "onramp_writer_kafka_answered_timestamp_seconds",
-            "When Kafka last told the ends of its logs, or answered a writer that begins or stands by (Unix "
+            "Time of Kafka's last answer with log ends, or to a writer that starts or stands by (Unix "
             "seconds); 0 before.",
             registry=self.registry,
         )
         self.retention = Gauge(
             "onramp_writer_topic_retention_seconds",
-            "For how long Kafka keeps a record of the topic; absent where it keeps them for ever.",
+            "Retention time of the topic's records in Kafka; absent when it is unlimited.",
             ["topic"],
             registry=self.registry,
         )
         self.kafka_reachable = Gauge(
             "onramp_writer_kafka_reachable",
-            "1 while Kafka answers the writer; 0 before it first did.",
+            "1 while Kafka answers the writer; 0 before its first answer.",
             registry=self.registry,
         )
         self.database_state = Gauge(
             "onramp_writer_database_state",
-            "1 for the state that a database is in: its breaker.",
+            "1 for the current state of a database.",
             ["database", "state"],
             registry=self.registry,
         )
         self.connections = Gauge(
             "onramp_writer_connections",
-            "The writer's sessions in a database, of all its processes, by their state; absent while it does "
-            "not answer.",
+            "Sessions of the writer's processes in a database, by state; absent while it does not answer.",
             ["database", "state"],
             registry=self.registry,
         )
-        self.most_connections = Gauge(
+        self.max_connections = Gauge(
             "onramp_writer_connections_limit",
-            "The most that a database is asked for.",
+            "Maximum connections of the writer to a database.",
             ["database"],
             registry=self.registry,
         )
@@ -206,23 +205,23 @@ class Metrics:
         )
         self.registry_refused = Gauge(
             "onramp_registry_refused",
-            "1 while the writer uses the previous registry because the present one is wrong.",
+            "1 while the writer uses the previous registry because the current one is invalid.",
             registry=self.registry,
         )
         self.unusable = Gauge(
             "onramp_writer_registry_not_configured",
-            "1 for each place of the registry that names a database or schema which the settings lack.",
+            "1 for each place in the registry that names a database or schema missing in the settings.",
             ["place"],
             registry=self.registry,
         )
         self.loop_turned = Gauge(
             "onramp_writer_loop_timestamp_seconds",
-            "When the loop last turned, or failed to (Unix seconds); 0 before, and on standby.",
+            "Time of the loop's last turn or failure (Unix seconds); 0 before, and on standby.",
             registry=self.registry,
         )
         self.lag_read = Gauge(
             "onramp_writer_lag_timestamp_seconds",
-            "When the lag was last read from Kafka (Unix seconds); 0 before, and on standby.",
+            "Time of the last reading of the lag from Kafka (Unix seconds); 0 before, and on standby.",
             registry=self.registry,
         )
         self.standby = Gauge(
@@ -232,6 +231,6 @@ class Metrics:
         )
         self.halted_partitions = Gauge(
             "onramp_writer_halted_partitions",
-            "Partitions that are not read until a person resolves them.",
+            "Partitions that are not read until an operator resolves them.",
             registry=self.registry,
         )

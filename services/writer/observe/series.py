@@ -13,8 +13,8 @@ from typing import Any, Final
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 OTHER: Final = "other"
-#: What topics, tables and packets name.  The other labels have few values, and alerts need them.
-_MADE_BY_ANYBODY: Final = {"topic", "partition", "event_type", "table", "name", "place"}
+#: Labels with names from topics, tables and packets.  The other labels have few values, and alerts need them.
+_CLIENT_LABELS: Final = {"topic", "partition", "event_type", "table", "name", "place"}
 
 Labels = tuple[str, ...]
 
@@ -22,22 +22,22 @@ Labels = tuple[str, ...]
 class Series:
     """Sets the series of a registry's metrics.
 
-    A metric has at most `most` series, and those in which all names that anybody may make are `other`: step,
-    database and outcome are always themselves.
+    A metric has at most `max_series` series, and in addition series in which all client labels are `other`:
+    step, database and outcome always have their own values.
     """
 
-    def __init__(self, registry: CollectorRegistry, most: int, new_s: float = 0.0) -> None:
+    def __init__(self, registry: CollectorRegistry, max_series: int, new_s: float = 0.0) -> None:
         """`new_s`: seconds that a new counter is shown at 0."""
         self._registry = registry
         self._new_s = new_s
-        self._most = most
+        self._max_series = max_series
         self._shown: dict[str, set[Labels]] = {}
         self._joined: dict[Gauge, set[Labels]] = {}
         self._totals: dict[tuple[str, Labels], float] = {}
         self._sources: set[tuple[str, str]] = set()
-        #: The loop counts while an HTTP thread makes the page.
+        #: The loop counts while an HTTP thread builds the page.
         self._lock = Lock()
-        #: Of each new counter: when it counts (monotonic seconds), and how much.
+        #: For each new counter, the time at which it starts to count (monotonic seconds), and its value.
         self._not_yet: dict[tuple[Counter, Labels], tuple[float, float]] = {}
 
     def page(self) -> bytes:
@@ -57,9 +57,9 @@ class Series:
 
         The totals of a source's first reading were counted before this process: they are shown at once.
         """
-        asked = (metric._name, source)  # noqa: SLF001 - its name is not public
-        is_first = asked not in self._sources
-        self._sources.add(asked)
+        source_key = (metric._name, source)  # noqa: SLF001 - its name is not public
+        is_first = source_key not in self._sources
+        self._sources.add(source_key)
         for labels, total in totals.items():
             key = (metric._name, labels)  # noqa: SLF001 - as above
             is_new = key not in self._totals and not is_first
@@ -70,7 +70,7 @@ class Series:
 
     def observe(self, metric: Histogram, labels: Labels, counts: Sequence[int], total: float) -> None:
         """Add values to a histogram: the number in each of its buckets, and their sum."""
-        child = metric.labels(*self._bounded(metric, labels, self._most // len(counts)))
+        child = metric.labels(*self._bounded(metric, labels, self._max_series // len(counts)))
         # prometheus_client has no public method for many values.
         for bucket, count in zip(child._buckets, counts, strict=True):  # noqa: SLF001
             bucket.inc(count)
@@ -102,20 +102,20 @@ class Series:
             else:
                 metric.labels(*labels).inc(n)
 
-    def _bounded(self, metric: Any, labels: Labels, most: int | None = None) -> Labels:
+    def _bounded(self, metric: Any, labels: Labels, max_series: int | None = None) -> Labels:
         """Return `labels`, or above the bound the labels of the series that combines several."""
         shown = self._shown.setdefault(metric._name, set())  # noqa: SLF001 - as above
         if labels in shown:
             return labels
-        if len(shown) < (self._most if most is None else most):
+        if len(shown) < (self._max_series if max_series is None else max_series):
             shown.add(labels)
             return labels
         return _joined(metric, labels)
 
 
 def _joined(metric: Any, labels: Labels) -> Labels:
-    names = metric._labelnames  # noqa: SLF001 - they are not public
+    names = metric._labelnames  # noqa: SLF001 - the names are not public
     return tuple(
-        OTHER if name in _MADE_BY_ANYBODY and label else label
+        OTHER if name in _CLIENT_LABELS and label else label
         for name, label in zip(names, labels, strict=True)
     )

@@ -13,8 +13,8 @@ class JvmUsage:
     pid: int
     slots: int
     heap_bytes: int
-    most_heap_bytes: int
-    #: By garbage collector: how often it ran, and for how many seconds, since the JVM started.
+    max_heap_bytes: int
+    #: Runs and seconds since the JVM started, by garbage collector.
     collections: Mapping[str, tuple[int, float]]
 
 
@@ -22,32 +22,30 @@ class SparkMetrics:
     """The metrics of one writer's Spark."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self.heap = Gauge(
-            "onramp_writer_jvm_heap_bytes", "Heap that the driver's JVM uses.", registry=registry
-        )
-        self.most_heap = Gauge(
-            "onramp_writer_jvm_heap_limit_bytes", "The most heap that it may use.", registry=registry
+        self.heap = Gauge("onramp_writer_jvm_heap_bytes", "Heap used by the driver's JVM.", registry=registry)
+        self.max_heap = Gauge(
+            "onramp_writer_jvm_heap_limit_bytes", "Maximum heap of the driver's JVM.", registry=registry
         )
         self.collections = Counter(
             "onramp_writer_jvm_collections",
-            "Runs of its garbage collectors.",
+            "Runs of the JVM's garbage collectors.",
             ["collector"],
             registry=registry,
         )
         self.collection_seconds = Counter(
             "onramp_writer_jvm_collection_seconds",
-            "Time that its garbage collectors took.",
+            "Time spent in the JVM's garbage collectors.",
             ["collector"],
             registry=registry,
         )
         self.slots = Gauge(
             "onramp_writer_slots",
-            "Tasks that Spark runs at a time; in a cluster it changes.",
+            "Tasks that Spark runs at a time; variable in a cluster.",
             registry=registry,
         )
         self.slot_seconds = Counter(
             "onramp_writer_slot_seconds",
-            "Time for which tasks of batches had a slot, summed over tasks.",
+            "Time for which tasks of batches occupied a slot, summed over tasks.",
             registry=registry,
         )
         self._counted: dict[str, tuple[int, float]] = {}
@@ -55,7 +53,7 @@ class SparkMetrics:
     def show(self, used: JvmUsage) -> None:
         """Show the JVM's usage."""
         self.heap.set(used.heap_bytes)
-        self.most_heap.set(used.most_heap_bytes)
+        self.max_heap.set(used.max_heap_bytes)
         self.slots.set(used.slots)
         for name, (runs, seconds) in used.collections.items():
             runs_before, seconds_before = self._counted.get(name, (0, 0.0))

@@ -1,23 +1,24 @@
 """The writer's visible state: the data behind /healthz, /readyz and /metrics."""
 
+import asyncio
 import logging
 import operator
 import threading
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from time import monotonic, time
 from typing import Any, Final
 
 from services.writer.model import commit_delays, connection_budget, timings
 from services.writer.model.offsets import Partition
-from services.writer.observe.committed import Committed, Moment
 from services.writer.observe.database_stats import DatabaseSizes, DatabaseStats
 from services.writer.observe.labels import event_type_of, labels_of
 from services.writer.observe.lag import Lag, OpenTransaction, ages_at
 from services.writer.observe.metrics import Metrics
 from services.writer.observe.series import Labels
-from services.writer.observe.state_times import StateTimes
 from services.writer.postgres.database import Database
 from services.writer.settle import outcome_counts
 from services.writer.settle.holds import Hold, described
@@ -28,13 +29,97 @@ from shared.steps import Step
 
 log = logging.getLogger(__name__)
 
+#: Topic, table and outcome.
+TotalKey = tuple[str, str, str]
+
 _STATES: Final = ("landing", "draining", "out", "halted")
 _RESULTS: Final = ("read", "filtered", "unroutable", "refused", "waiting", "diverted")
 _TOO_LARGE: Final = (
-    f"parked events are larger than {wire.USER_ERRORS} takes and stay in onramp.outbox: "
+    f"parked events are too large for {wire.USER_ERRORS} and stay in onramp.outbox: "
     "raise max.message.bytes of that topic (docs/operating.md, An event is too large)"
 )
 _SESSIONS: Final = ("active", "idle", "idle in transaction", "idle in transaction (aborted)")
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """The start of a reading, as the number of times that tasks had started or stopped landing."""
+
+    turns: int
+
+    def is_quiet(self) -> bool:
+        """Return whether no task was landing at the time."""
+        return self.turns % 2 == 0
+
+
+class Committed:
+    """Combines the databases' totals with reports of later commits, so that counters are current.
+
+    Totals are read every few seconds: counters from totals alone would stand still and jump, and so would
+    every rate.  A total that is read while tasks land may contain events that the tasks report later.  So
+    reports are added only to totals that were read while no task landed: a counter may be late, but is
+    never too high.
+    """
+
+    def __init__(self) -> None:
+        self._turns = 0
+        self._quiet = asyncio.Event()
+        self._quiet.set()
+        self._reported: dict[str, Counter[TotalKey]] = defaultdict(Counter)
+        #: By database, the totals less the events reported until they were read.
+        self._before: dict[str, dict[TotalKey, int]] = {}
+
+    @contextmanager
+    def landing(self) -> Iterator[None]:
+        """Mark a block in which tasks land, and in which their reports are added."""
+        self._turns += 1
+        self._quiet.clear()
+        try:
+            yield
+        finally:
+            self._turns += 1
+            self._quiet.set()
+
+    async def quiet(self, seconds: float) -> Moment:
+        """Wait until no task lands, for `seconds` at most, and return the moment."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):  # wait_for may swallow its task's cancellation
+                await self._quiet.wait()
+        return self.moment()
+
+    def moment(self) -> Moment:
+        """Return the current moment."""
+        return Moment(self._turns)
+
+    def correct(self, database: str, totals: Mapping[TotalKey, int], began: Moment) -> None:
+        """Correct the counts by totals whose reading began at `began`."""
+        if began.is_quiet() and began == self.moment():
+            reported = self._reported[database]
+            self._before[database] = {k: totals.get(k, 0) - reported[k] for k in {*totals, *reported}}
+
+    def add(self, database: str, events: Mapping[TotalKey, int]) -> dict[TotalKey, int]:
+        """Add reported events; return their new totals, or none before the first quiet reading."""
+        reported = self._reported[database]
+        reported.update(events)
+        before = self._before.get(database)
+        return {} if before is None else {key: before.get(key, 0) + reported[key] for key in events}
+
+
+class StateTimes:
+    """The time at which each database entered its current state, as observed by this writer."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[str, datetime]] = {}
+
+    def update(self, states: Mapping[str, str]) -> None:
+        """Update the current state of each database."""
+        for name, state in states.items():
+            if name not in self._known or self._known[name][0] != state:
+                self._known[name] = state, datetime.now(UTC)
+
+    def since(self) -> dict[str, str]:
+        """Return, by database, the start of its current state (ISO 8601, UTC)."""
+        return {name: at.isoformat() for name, (_, at) in self._known.items()}
 
 
 class Status:
@@ -48,17 +133,17 @@ class Status:
         self.databases: dict[str, str] = {}
         self.state_times = StateTimes()
         self.holds: Sequence[Mapping[str, str]] = []
-        #: Why, by halted partition.
+        #: Reasons by halted partition.
         self.halted_partitions: dict[Partition, str] = {}
-        #: Events that wait on Kafka, by database that is not configured.
+        #: The number of events that wait on Kafka, by database that is not configured.
         self.unknown_databases: Mapping[str, int] = {}
-        #: Places of the registry that the settings do not allow, with the reasons.
+        #: Places in the registry that the settings do not allow, with the reasons.
         self.unusable: dict[str, str] = {}
-        #: What an operator should fix although events land.
+        #: A fault that an operator should fix, although events land.
         self.warning = ""
-        #: Why databases do not land.
+        #: Reasons by database that does not land.
         self.reasons: Mapping[str, str] = {}
-        #: By database, what an operator should fix although nothing waits for it (/readyz: `remarks`).
+        #: By database, a fault that an operator should fix, although no event waits for it.
         self.warnings: dict[str, str] = {}
         self._lag: Mapping[Partition, Lag] = {}
         self._lag_read = 0.0
@@ -142,8 +227,8 @@ class Status:
         ages = {labels_of(p): age for p, each in lag.items() if (age := each.seconds(at)) is not None}
         metrics.series.show(metrics.lag, {labels_of(p): each.events for p, each in lag.items()}, operator.add)
         metrics.series.show(metrics.lag_seconds, ages, max)
-        held = {labels_of(p): each.seconds() for p, each in self._open.items()}
-        metrics.series.show(metrics.open_transaction_seconds, held, max)
+        open_for = {labels_of(p): each.seconds() for p, each in self._open.items()}
+        metrics.series.show(metrics.open_transaction_seconds, open_for, max)
 
     def _show_waiting(self, database: str, where: str, events: int, since: float | None) -> None:
         self.metrics.waiting.labels(database, where).set(events)
@@ -153,17 +238,17 @@ class Status:
     def update_connection_limit(self, database: Database, slots: int) -> None:
         """Set the maximum connections to `database` of a writer with `slots` Spark slots."""
         limit = connection_budget.most_connections(slots)
-        self.metrics.most_connections.labels(database.name).set(min(database.max_connections or limit, limit))
+        self.metrics.max_connections.labels(database.name).set(min(database.max_connections or limit, limit))
 
     def update_standby(self, database: str) -> None:
         """Set the database in which another writer has the lock; an empty name ends the standby."""
         self._is_standby = bool(database)
         self.metrics.standby.set(self._is_standby)
         if database:
-            self.update_lag({})  # it is the other's now
+            self.update_lag({})  # the other writer shows it now
             self.metrics.lag_read.set(0)
             self.update_open_transactions({})
-            self._reason = f"another writer lands and has the lock in database {database}: this one stands by"
+            self._reason = f"another writer has the lock in database {database}: this one stands by"
 
     def update_trouble(self, code: str, detail: str) -> None:
         """Show the error that stopped the loop, until the next `update`."""
@@ -268,9 +353,9 @@ class Status:
         self._lag, self._lag_read = dict(lag), time()
         self.metrics.lag_read.set(self._lag_read)
 
-    def update_open_transactions(self, found: Mapping[Partition, OpenTransaction]) -> None:
+    def update_open_transactions(self, current: Mapping[Partition, OpenTransaction]) -> None:
         """Set the transactions of other producers that prevent reading partitions to their ends."""
-        self._open = dict(found)
+        self._open = dict(current)
 
     def update_retentions(self, seconds: Mapping[str, float]) -> None:
         """Set the retention times of topics."""

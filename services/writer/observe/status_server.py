@@ -21,7 +21,7 @@ from services.writer.observe.status import Status
 
 log = logging.getLogger(__name__)
 
-#: A client that is silent for so long is gone.
+#: Seconds without data after which a client's connection is closed.
 SILENT_SECONDS = 10.0
 #: Each has a thread; probes and a Prometheus need a few.
 MAX_CONNECTIONS: Final = 32
@@ -54,7 +54,7 @@ class StatusServer:
 class _Server(ThreadingHTTPServer):
     """Keeps the newest connections, so that a probe is answered, however many others are open."""
 
-    #: With five, which is usual, a probe behind others waits for seconds.
+    #: With the default of five, a probe behind others waits for seconds.
     request_queue_size = 128
 
     def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
@@ -83,7 +83,7 @@ class _Server(ThreadingHTTPServer):
     def handle_error(self, *_: object) -> None:
         """Log an error of the server; a client that disconnects is not an error."""
         if not isinstance(error := sys.exception(), OSError):
-            log.error("a page could not be made", exc_info=error)
+            log.error("a page could not be built", exc_info=error)
 
 
 Answer = tuple[HTTPStatus, str, bytes]

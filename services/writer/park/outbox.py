@@ -24,20 +24,20 @@ from shared.kafka_security import Brokers
 
 log = logging.getLogger(__name__)
 
-#: Most rows, and most bytes of values, of one INSERT.
+#: Maximum rows, and maximum bytes of values, of one INSERT.
 _BUFFER_ROWS: Final = 500
 _BUFFER_BYTES: Final = 4 << 20
-#: Most rows, and most bytes of values, of one transaction that relays them.
+#: Maximum rows, and maximum bytes of values, of one transaction that relays them.
 _PAGE_ROWS: Final = 500
 _PAGE_BYTES: Final = 16 << 20
-#: Time until rows that were too large are tried again: an operator may raise the topic's limit.
-_AGAIN_SECONDS: Final = 60.0
+#: Seconds until rows that were too large are tried again: an operator may raise the topic's limit.
+_RETRY_SECONDS: Final = 60.0
 _ANY_SIZE: Final = 1 << 31
 _ADD: Final = """
     INSERT INTO onramp.outbox (topic_id, topic, partition, "offset", destination, value, error)
     VALUES %s ON CONFLICT DO NOTHING
 """
-#: Paged by key: deleted rows are dead until a vacuum, and each page would read over all of them again.
+#: Paged by key: deleted rows are dead until a vacuum, and else each page would scan all of them again.
 _TAKE: Final = rows_by_bytes.bytes_of(
     """
     SELECT ctid, topic_id, topic, partition, "offset", destination, value, error::text
@@ -89,14 +89,14 @@ class Buffer:
 class _Stuck:
     """Rows of a database that are too large: the minimum size, the time of the next try, the logged keys."""
 
-    least: int = _ANY_SIZE
+    min_size: int = _ANY_SIZE
     until: float = 0.0
     logged: set[bytes] = field(default_factory=set)
 
     def note(self, left: NotPublished) -> None:
         """Skip events of that size for `_RETRY_SECONDS`, and log each once."""
-        self.least = min(len(r.value or b"") for r in left.records)
-        self.until = time.monotonic() + _AGAIN_SECONDS
+        self.min_size = min(len(r.value or b"") for r in left.records)
+        self.until = time.monotonic() + _RETRY_SECONDS
         for record in left.records:
             if record.key not in self.logged:
                 self.logged.add(record.key)
@@ -116,11 +116,11 @@ _stuck: Final[dict[str, _Stuck]] = defaultdict(_Stuck)
 
 def too_large(conn: connection, name: str) -> int:
     """Return the number of events of database `name` that the topic rejected.  One query at most."""
-    least = _stuck[name].least
-    if least == _ANY_SIZE:
+    min_size = _stuck[name].min_size
+    if min_size == _ANY_SIZE:
         return 0
     with conn.cursor() as cursor:
-        cursor.execute(_TOO_LARGE, (least,))
+        cursor.execute(_TOO_LARGE, (min_size,))
         ((events,),) = cursor.fetchall()
         return int(events)
 
@@ -140,7 +140,7 @@ def relay(database: Database, brokers: Brokers) -> int:
             after = page.next
         elif after == _START or not in_pass:
             return moved
-        else:  # once more from the start, for rows that were added behind us
+        else:  # once more from the start, for rows that were added behind the current key
             in_pass, after = 0, _START
 
 
@@ -154,15 +154,15 @@ class _Page(NamedTuple):
 def _relay(database: Database, brokers: Brokers, after: _Key) -> _Page:
     """Move one page of rows behind `after`, in one transaction."""
     stuck = _stuck[database.name]
-    least = stuck.least if time.monotonic() < stuck.until else _ANY_SIZE
+    max_size = stuck.min_size if time.monotonic() < stuck.until else _ANY_SIZE
     with transaction(database, "driver") as conn, conn.cursor() as cursor:
-        cursor.execute(_TAKE, (*after, least, _PAGE_ROWS, _PAGE_BYTES))
+        cursor.execute(_TAKE, (*after, max_size, _PAGE_ROWS, _PAGE_BYTES))
         rows = cursor.fetchall()
         records = {row[0]: _record(*row[2:8]) for row in rows}
         left = parked_topic.publish(brokers, list(records.values()))
         failpoints.reach("writer.after_outbox_publish")
-        kept = {r.key for r in left.records} if left else set()
-        moved = [ctid for ctid, record in records.items() if record.key not in kept]
+        too_large_keys = {r.key for r in left.records} if left else set()
+        moved = [ctid for ctid, record in records.items() if record.key not in too_large_keys]
         cursor.execute(_REMOVE, (moved,))
     if left:
         stuck.note(left)

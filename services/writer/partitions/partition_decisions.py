@@ -14,8 +14,8 @@ from services.writer.partitions.partition_halts import ACCEPT, DECISION, Entry
 from services.writer.partitions.plan_log import PlanLog
 from shared import wire
 
-#: How often decisions are read.
-_ASK_SECONDS: Final = 2.0
+#: Seconds between two readings of decisions.
+_POLL_SECONDS: Final = 2.0
 _ONLY: Final = 0
 
 
@@ -29,7 +29,7 @@ class PartitionDecisions:
         self._halts = plan_log.halts
         self._record = record
         self._read_to = plan_log.read_to
-        self._ask = Every(_ASK_SECONDS, at_once=True)
+        self._poll = Every(_POLL_SECONDS, at_once=True)
 
     async def accepted(self, halted: Mapping[Partition, str]) -> list[Partition]:
         """Return the `halted` partitions (with reasons) that an operator resumes; record each halt once."""
@@ -37,9 +37,9 @@ class PartitionDecisions:
             return []
         if new := [entry for p, reason in halted.items() for entry in self._halts.halt_entries(p, reason)]:
             await self._record(new)
-        if self._ask.is_due():
+        if self._poll.is_due():
             await self._read_decisions()
-            self._ask.restart()
+            self._poll.restart()
         return [p for p in halted if self._halts.decision(p) == ACCEPT]
 
     async def _read_decisions(self) -> None:

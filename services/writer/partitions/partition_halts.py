@@ -19,14 +19,14 @@ from services.writer.model.offsets import Partition
 from shared.parse_errors import UNREADABLE
 
 IncarnationKey = tuple[str, int]
-"""An incarnation of a partition as the keys name it: its id (the topic's UUID, or its own) and the number."""
+"""A topic generation's id (the topic's UUID, or its own) and the partition's number, as in the keys."""
 Entry = tuple[str, bytes]
 """Key and value of a record of `onramp.settled`."""
 
-#: Go on with what Kafka has.
+#: Resume with the records that Kafka has.
 ACCEPT: Final = "accept"
 
-# The first words of the keys on `onramp.settled`: a format, which other releases have written too.
+# The first parts of the keys on `onramp.settled`: a format that other releases have written too.
 _HALT: Final = "halt"
 DECISION: Final = "word"
 _ACCEPTED: Final = "line"

@@ -12,7 +12,7 @@ from dataclasses import replace
 from traceback import extract_tb
 from typing import Final, NamedTuple
 
-from services.writer.kafka.producer import is_foreseen, is_too_large
+from services.writer.kafka.producer import is_expected, is_too_large
 from services.writer.model import halt_reasons
 from services.writer.model.offsets import Partition, Range
 from shared.errors import OnrampError
@@ -21,7 +21,7 @@ from shared.tracebacks import FOREIGN, NAMED
 log = logging.getLogger(__name__)
 
 Settle = Callable[[Sequence[Range]], Awaitable[None]]
-#: Until a partition is tried again: a release, an operator or time may have fixed it.
+#: Seconds until a partition is tried again, after the first, second and further failures.
 _RETRY_SECONDS: Final = (5.0, 15.0, 60.0)
 
 
@@ -83,7 +83,7 @@ async def up_to_fault(fault: Fault, settle: Settle, *, known: bool) -> Fault | N
                 start = middle
         if error := await _attempt([replace(whole, start=start, end=end)], settle):
             return Fault(replace(whole, start=start), error)
-        start, end = end, whole.end  # what failed together does not fail alone
+        start, end = end, whole.end  # offsets that failed together do not fail alone
     return None
 
 
@@ -92,7 +92,7 @@ async def _attempt(ranges: Sequence[Range], settle: Settle) -> Exception | None:
     try:
         await settle(ranges)
     except Exception as e:
-        if is_foreseen(e):
+        if is_expected(e):
             raise
         return e
     return None
@@ -109,7 +109,7 @@ def halt_reason(fault: Fault) -> tuple[str, str]:
 def describe(error: Exception) -> str:
     """Return an exception's type and location, without its text, which may contain values of events."""
     if isinstance(error, OnrampError):
-        return str(error)  # its text is ours
+        return str(error)  # Onramp's own text has no values
     if type(error).__module__.startswith(FOREIGN):
         return next(reversed([m[1] for m in NAMED.finditer(str(error))]), type(error).__name__)
     last = extract_tb(error.__traceback__)[-1:]

@@ -12,13 +12,13 @@ import msgspec
 
 from services.writer.partitions.partition_halts import Entry, IncarnationKey
 
-# The first words of the keys on `onramp.settled`: a format, which the admin service writes and reads too.
-WORD: Final = "retire"
+# The first parts of the keys on `onramp.settled`: a format that the admin service writes and reads too.
+REQUEST: Final = "retire"
 _DONE: Final = "retired"
 
 
-class Word(msgspec.Struct, frozen=True):
-    """An operator has retired a database."""
+class RetireRequest(msgspec.Struct, frozen=True):
+    """An operator's request to retire a database."""
 
     id: str
     by: str
@@ -36,7 +36,7 @@ class Retired(msgspec.Struct, frozen=True):
     upto: Mapping[int, int] | None = None
 
 
-_decode_word: Final = msgspec.json.Decoder(Word).decode
+_decode_request: Final = msgspec.json.Decoder(RetireRequest).decode
 _decode_retired: Final = msgspec.json.Decoder(Retired).decode
 
 
@@ -44,7 +44,7 @@ _decode_retired: Final = msgspec.json.Decoder(Retired).decode
 class Retirements:
     """Requests and their results, as stored on `onramp.settled`."""
 
-    words: dict[str, Word] = field(default_factory=dict)
+    requests: dict[str, RetireRequest] = field(default_factory=dict)
     retired: dict[str, Retired] = field(default_factory=dict)
 
     def apply(
@@ -58,8 +58,8 @@ class Retirements:
 
         The baselines of a retired database end: if the database returns, it gets new ones.
         """
-        if kind == WORD:
-            self.words[of[0]] = _decode_word(value)
+        if kind == REQUEST:
+            self.requests[of[0]] = _decode_request(value)
         elif kind == _DONE:
             self.retired[of[0]] = retired = _decode_retired(value)
             for names in baselines.values() if retired.upto is not None else ():
@@ -68,9 +68,9 @@ class Retirements:
             return False
         return True
 
-    def pending(self) -> dict[str, Word]:
+    def pending(self) -> dict[str, RetireRequest]:
         """Return the requests without a result, by database."""
-        return {n: w for n, w in self.words.items() if n not in self.retired or self.retired[n].id != w.id}
+        return {n: r for n, r in self.requests.items() if n not in self.retired or self.retired[n].id != r.id}
 
     def is_over(self, database: str, partition: int, offset: int) -> bool:
         """Return whether the event at `offset` of that partition of `onramp.system_errors` waits no more."""
@@ -78,9 +78,9 @@ class Retirements:
         return retired is not None and offset < (retired.upto or {}).get(partition, 0)
 
     @staticmethod
-    def done_entries(database: str, word: Word, upto: Mapping[int, int] | None) -> list[Entry]:
+    def done_entries(database: str, request: RetireRequest, upto: Mapping[int, int] | None) -> list[Entry]:
         """Return the entry that records the result of `request`."""
-        return [(f"{_DONE}/{database}", msgspec.json.encode(Retired(word.id, upto)))]
+        return [(f"{_DONE}/{database}", msgspec.json.encode(Retired(request.id, upto)))]
 
 
 def names_in(baselines: Mapping[IncarnationKey, Mapping[str, int]]) -> Collection[str]:

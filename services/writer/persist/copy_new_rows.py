@@ -16,7 +16,7 @@ import pyarrow as pa
 from psycopg2 import sql
 from psycopg2.extensions import connection
 
-from services.writer.model.recent_values import RecentlySeen
+from services.writer.model.recent_keys import RecentKeys
 from services.writer.persist.copy import all_or_none, savepoint
 from services.writer.persist.insert import fill_stage
 from services.writer.persist.insert_spec import InsertResult, InsertSpec
@@ -24,10 +24,10 @@ from services.writer.postgres.database import Database
 from services.writer.postgres.sqlstates import UNIQUE_VIOLATION, Verdict, verdict
 from shared.errors import ID_REUSE
 
-#: By (address, table): this process met repeats, or rows that the table rejects, not long ago.
-_repeats: Final = RecentlySeen()
-_rejections: Final = RecentlySeen()
-#: OFFSET 0 keeps the planner from a join that reads the whole table: each key is looked up by itself.
+#: By (address, table): this process recently met repeats, or rows that the table rejects.
+_repeats: Final = RecentKeys()
+_rejections: Final = RecentKeys()
+#: OFFSET 0 prevents a join that reads the whole table: each key is looked up separately.
 _EXISTING: Final = "SELECT s.n FROM {stage} s WHERE EXISTS (SELECT FROM {table} new WHERE {same} OFFSET 0)"
 
 _Mask: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
@@ -56,8 +56,8 @@ def copy_first(
         inserted = insert(rows if left.size == rows.num_rows else rows.filter(pa.array(~out.landed)))
         out.landed[left[inserted.landed]] = True
         out.errors |= {int(left[i]): error for i, error in inserted.errors.items()}
-        # An id with another body is a repeat to COPY, which needs no reason to be avoided next time.
-        _rejections.update(table, seen=any(e.fault is not ID_REUSE for e in inserted.errors.values()))
+        # COPY treats an id with another body like a repeat, which is no reason to avoid COPY next time.
+        _rejections.update(table, occurred=any(e.fault is not ID_REUSE for e in inserted.errors.values()))
     return out
 
 
@@ -70,13 +70,13 @@ def _copied(
     conn: connection, table: Hashable, spec: InsertSpec, rows: pa.Table, copy: Callable[[pa.Table], int]
 ) -> _Mask:
     """Return which of `rows` COPY wrote; at most two attempts."""
-    asked = _repeats.contains(table)
-    new = _new(conn, spec, rows) if asked else np.ones(rows.num_rows, dtype=bool)
+    has_queried = _repeats.contains(table)
+    new = _new(conn, spec, rows) if has_queried else np.ones(rows.num_rows, dtype=bool)
     sqlstate = _copy(conn, rows, new, copy)
-    if sqlstate == UNIQUE_VIOLATION and not asked:
+    if sqlstate == UNIQUE_VIOLATION and not has_queried:
         new = _new(conn, spec, rows)
         sqlstate = sqlstate if new.all() else _copy(conn, rows, new, copy)
-    _repeats.update(table, seen=not new.all())
+    _repeats.update(table, occurred=not new.all())
     return new if sqlstate is None else np.zeros(rows.num_rows, dtype=bool)
 
 
@@ -92,8 +92,8 @@ def _copy(conn: connection, rows: pa.Table, new: _Mask, copy: Callable[[pa.Table
 def _new(conn: connection, spec: InsertSpec, rows: pa.Table) -> _Mask:
     """Return which of `rows` are probably new: the first of their key, which the table does not have."""
     keys = replace(spec, fields=tuple(f for f in spec.fields if f.name in spec.key))
-    # The pinned search_path does not find the `=` of a type of another schema, and the operator that
-    # it finds instead may not be the index's.
+    # The pinned search_path does not resolve the `=` of a type in another schema, and may resolve to an
+    # operator that is not the index's.
     if not spec.key or any(schema != "pg_catalog" for schema, _ in (f.type for f in keys.fields)):
         return np.ones(rows.num_rows, dtype=bool)
     new = _first_of_their_key(rows.select(list(spec.key)))

@@ -24,7 +24,7 @@ from services.writer.persist.row_results import row_error
 from services.writer.postgres.database import Database
 from services.writer.postgres.sqlstates import Verdict, verdict
 
-#: The indices of the rows that are new; null for one that a trigger gave another key.
+#: The indices of the new rows; null for a row to which a trigger gave another key.
 _INSERT_NEW: Final = """
     WITH new AS ({insert} RETURNING {key})
     SELECT min(s.n) FROM new LEFT JOIN {stage} s ON {same} GROUP BY {new_key}
@@ -32,7 +32,7 @@ _INSERT_NEW: Final = """
 _IS_MISSING: Final = """
     SELECT EXISTS (SELECT FROM {stage} s WHERE NOT EXISTS (SELECT FROM {table} new WHERE {same}))
 """
-#: SQLSTATE classes of staging errors that a row's values alone can cause: their format, their size.
+#: SQLSTATE classes of staging errors that a row's values can cause: by their format or size.
 _VALUE_CLASSES: Final = frozenset({"22", "54"})
 
 
@@ -87,7 +87,8 @@ def _without_nul(database: Database, spec: InsertSpec, rows: pa.Table, out: Inse
         column = rows.column(f"c{i}")
         has_nul = pc.fill_null(pc.match_substring(column, "\0"), False)
         if pc.any(has_nul).as_py():
-            error = row_error(database, spec.target, "22021", "text holds no NUL character", column=f.name)
+            reason = "text cannot contain a NUL character"
+            error = row_error(database, spec.target, "22021", reason, column=f.name)
             for row_index in rows.column(stage.ROW_INDEX).filter(has_nul).to_pylist():
                 out.errors[row_index] = error
             rows = rows.filter(pc.invert(has_nul))
@@ -100,7 +101,7 @@ def _without_unstorable(
     """Return `rows` without those that contain a character missing from the database's encoding."""
     unstorable = encodings.unstorable(conn, rows.columns[1:], rows.column(stage.ROW_INDEX))
     for row_index, field_index in unstorable.items():
-        reason = "the database's encoding does not have one of its characters"
+        reason = "the text contains a character that the database's encoding does not have"
         column = spec.fields[field_index].name
         out.errors[row_index] = row_error(database, spec.target, "22P05", reason, column=column)
     if not unstorable:
@@ -124,7 +125,7 @@ def _find_missing(
                 stage.fill(conn, rows)
                 new = _insert_new(conn, spec)
         except MissingRowsError:
-            pass  # swallowed, or landed under another key than it was given
+            pass  # suppressed, or landed under another key
         except psycopg2.Error as e:
             if verdict(e.pgcode) is not Verdict.PARK:
                 raise

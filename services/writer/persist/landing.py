@@ -33,8 +33,8 @@ COLUMNS: Final = pa.schema([(c.name, _TYPES[c.type]) for c in landing_table.COLU
 _DEFINITIONS: Final = sql.SQL(", ").join(sql.SQL(c.definition) for c in landing_table.COLUMNS)
 _CREATE: Final = "CREATE TABLE IF NOT EXISTS {table} ({definitions})"
 _LATER: Final = tuple(c for c in landing_table.COLUMNS if c.is_later)
-#: Of existing tables: whether each has the unique key that tells a repeat (its owner may have dropped it),
-#: whether it has rules, and its columns.
+#: Describes existing tables: whether each has the unique key that identifies repeats (its owner may have
+#: dropped the key), whether it has rules, and its columns.
 _DESCRIBE: Final = """
     SELECT c.relname, EXISTS (
         SELECT FROM pg_index i JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = i.indkey[0]
@@ -46,11 +46,11 @@ _DESCRIBE: Final = """
     FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
     WHERE n.nspname = %s AND c.relname = ANY (%s)
 """
-#: Two sessions that create one table at a time can fail on a catalogue's unique index.
+#: Advisory lock of DDL: two sessions that create one table concurrently can fail on a catalog's unique index.
 _LOCK: Final = 7_203_155_002
 _UNDER_LOCK: Final = sql.SQL("SELECT pg_advisory_xact_lock({lock}); {statement}")
 
-#: Tables that one statement makes: others who make tables wait for it.
+#: Maximum tables of one statement, for which other creators of tables wait.
 _AT_ONCE: Final = 50
 
 
@@ -65,9 +65,9 @@ class _Description(NamedTuple):
         return [c for c in _LATER if c.name not in self.columns]
 
 
-#: What a table is like that was just made.
+#: The description of a table that was just created.
 _NEW: Final = _Description(has_key=True, has_rules=False, columns=[])
-#: By address and table name: the tables that exist.
+#: Descriptions of existing tables, by address and table name.
 _known: Final[AnswerCache[tuple[str, str], _Description]] = AnswerCache()
 
 
@@ -77,13 +77,13 @@ def ensure_tables(conn: connection, database: Database, names: Sequence[str]) ->
     Tables that cannot be created together are left to `ensure_table`, which reports the reason.
     """
     unknown = [name for name in names if _known.get((database.dsn, name)) is None]
-    if len(unknown) < 2:  # noqa: PLR2004 - one is as quick by itself
+    if len(unknown) < 2:  # noqa: PLR2004 - a single table is as fast in `ensure_table`
         return
-    found = _describe(conn, unknown)
-    for name, table in found.items():
+    existing = _describe(conn, unknown)
+    for name, table in existing.items():
         if not table.missing:
             _known.put((database.dsn, name), table)
-    absent = [name for name in unknown if name not in found]
+    absent = [name for name in unknown if name not in existing]
     for start in range(0, len(absent), _AT_ONCE):
         some = absent[start : start + _AT_ONCE]
         try:
@@ -118,7 +118,7 @@ def takes_inserts(database: Database, name: str) -> bool:
 def confirm_table(conn: connection, database: Database, name: str) -> None:
     """Describe the table again; create it, or add missing columns."""
     table = _describe(conn, [name]).get(name)
-    if table is None:  # only now: where the table exists, a role that may only insert is enough
+    if table is None:  # only now: if the table exists, a role with the right to insert is sufficient
         change(database, _creation(name))
     elif missing := table.missing:
         _extend(database, name, missing)
@@ -152,13 +152,13 @@ def _extend(database: Database, name: str, missing: Sequence[Column]) -> None:
         change(database, statement)
     except OnrampError as e:
         raise _logged(database, statement, e) from None
-    log.info("a landing table has new columns", extra={"database": database.name, "table": name})
+    log.info("added new columns to a landing table", extra={"database": database.name, "table": name})
 
 
 def _logged(database: Database, statement: sql.Composed, error: OnrampError) -> InfrastructureError:
     """Log the SQL to run; return the error that makes the table's events wait."""
     log.error(
-        "a landing table lacks columns of this release and its events wait: let its owner run the SQL",
+        "a landing table lacks columns of this release, so its events wait: run the SQL as its owner",
         extra={"database": database.name, "reason": error.detail, "sql": _as_text(database, statement)},
     )
     return InfrastructureError(DATABASE_UNAVAILABLE, error.detail)
@@ -180,7 +180,7 @@ def change(database: Database, statement: sql.Composed) -> None:
             raise translate(e, database) from None
 
 
-#: How each column is built of Kafka's records and their parsed events.
+#: Functions that build each column from Kafka's records and their parsed events.
 SOURCES: Final[dict[str, Callable[[pa.RecordBatch, pa.RecordBatch], pa.Array]]] = {
     "_id": lambda _, events: events.column("id"),
     "_event_name": lambda _, events: events.column("event_name"),

@@ -30,11 +30,11 @@ from shared.errors import INTERNAL_PERSIST, NOT_CONFIGURED, InfrastructureError,
 
 __all__ = ["Parked", "PersistResult", "all_parked", "make_constraints_immediate", "persist", "persist_apart"]
 
-#: Writes rows to one table, as `persist` does.
+#: A function that writes rows to one table, as `persist` does.
 Write = Callable[[connection, Database, Target, pa.Table], PersistResult]
-#: What this process wrote and what it failed at of late, by table.
+#: Recent successes and failures of this process, by table.
 _odds = Odds()
-#: The catalogue's names of types, which a cast needs.
+#: The catalog's names of types, which a cast needs.
 _CAST_TO: Final = {"integer": "int4", "bigint": "int8"}
 #: The columns of a landing table that hold JSON.
 JSONB: Final = frozenset(c.name for c in landing_table.COLUMNS if c.type == "jsonb")
@@ -89,7 +89,7 @@ def persist_apart(
     if failed and not _odds.are_at_fault(events, {target: rows.num_rows - len(failed)}):
         raise next(iter(failed.values()))
     for i, e in failed.items():
-        error = UserError(INTERNAL_PERSIST, f"{type(e).__name__}, where others passed")
+        error = UserError(INTERNAL_PERSIST, f"{type(e).__name__}; other rows of the table passed")
         pieces[i] = all_parked(rows.slice(i, 1), error)
     return concatenated(pieces)
 
@@ -101,10 +101,10 @@ def _receipt(rows: pa.Table, row_index: int) -> tuple[str, ...]:
 def _persist(
     conn: connection, database: Database, target: Target, rows: pa.Table, write: Write | None
 ) -> PersistResult:
-    # A registry opens no schema that the settings close.
+    # A registry cannot open a schema that the settings close.
     if target.typed and target.schema not in database.schemas:
-        opened = f"database {database.name} opens the schemas {', '.join(database.schemas)} alone"
-        raise InfrastructureError(NOT_CONFIGURED, opened)
+        reason = f"database {database.name} opens only the schemas {', '.join(database.schemas)}"
+        raise InfrastructureError(NOT_CONFIGURED, reason)
     write = write or (typed_table.persist if target.typed else _land)
     result = write(conn, database, target, rows)
     failpoints.meet("writer.persist", [rows.column("_id")])  # also for rows that waited for a lock

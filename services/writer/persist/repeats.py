@@ -23,8 +23,8 @@ from services.writer.postgres.database import Database
 from shared.errors import ID_REUSE, UserError
 
 _OTHERS: Final = "SELECT s.n FROM {stage} s JOIN {table} new ON {same} WHERE {differs}"
-#: Types of which one value has several texts, as 1.0 and 1.00.  All others are compared as texts: not every
-#: type has an `=`, and a collation's may take two texts for one.
+#: Types whose values have several texts, such as 1.0 and 1.00.  All others are compared as texts: not every
+#: type has an `=`, and a collation's `=` may treat two texts as equal.
 _BY_VALUE: Final = frozenset({("pg_catalog", "numeric"), ("pg_catalog", "jsonb")})
 
 
@@ -72,11 +72,11 @@ def _errors(
                 cursor.execute(statement)
                 others = [int(row_indices[n]) for (n,) in cursor.fetchall()]
     except psycopg2.errors.InsufficientPrivilege as e:
-        reason = "a row has this key, and the writer may not SELECT all columns to compare the two"
+        reason = "a row with this key exists, and the writer may not SELECT all columns to compare the two"
         return dict.fromkeys(
             row_indices.tolist(), row_error(database, spec.target, e.pgcode, reason, constraint=spec.index)
         )
-    reason = "another body is there under this id"
+    reason = "a row with this id and another body exists"
     error = row_error(database, spec.target, reason=reason, column=spec.key[0], fault=ID_REUSE)
     return dict.fromkeys(others, error)
 

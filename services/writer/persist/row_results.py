@@ -20,8 +20,8 @@ from shared.errors import DATA_REJECTED, NO_PERMISSION, UNKNOWN_TABLE, Fault, Us
 _RECEIPT: Final = ("_topic", "_partition", "_offset")
 #: SQLSTATEs that have an error code of their own; all others are DATA_REJECTED.
 _FAULTS: Final = {"42501": NO_PERMISSION, "42P01": UNKNOWN_TABLE, "3F000": UNKNOWN_TABLE}
-#: Field names come from the event: at most so many characters are shown.
-_LONGEST_FIELD: Final = 80
+#: Maximum characters of a field name in an error; field names come from the event.
+_MAX_FIELD_LENGTH: Final = 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +42,11 @@ class PersistResult:
     landed: Counter[Partition] = field(default_factory=Counter)
     parked: list[Parked] = field(default_factory=list)
     _: KW_ONLY
-    #: Rows that landed without a key that tells a repeat: a producer's repeats land twice.
+    #: Rows that landed without a key that identifies repeats, so that a producer's repeats land twice.
     unkeyed: int = 0
     #: Fields that the table's contract dropped.
     discarded_fields: int = 0
-    #: By row index: which rows landed.
+    #: By row index: whether the row landed.
     mask: "np.ndarray[Any, np.dtype[np.bool_]]" = field(default_factory=lambda: np.zeros(0, dtype=bool))
 
     @property
@@ -80,10 +80,10 @@ def assemble(
 
 def _parked(rows: pa.Table, errors: Mapping[int, UserError]) -> list[Parked]:
     bad = sorted(errors)
-    found = rows.select(list(_RECEIPT)).take(pa.array(bad, pa.int64())).to_pylist()
+    receipts = rows.select(list(_RECEIPT)).take(pa.array(bad, pa.int64())).to_pylist()
     return [
         Parked(Partition(r["_topic"], r["_partition"]), r["_offset"], errors[row_index], row_index)
-        for row_index, r in zip(bad, found, strict=True)
+        for row_index, r in zip(bad, receipts, strict=True)
     ]
 
 
@@ -123,4 +123,4 @@ def row_error(
 def shown(field: str) -> str:
     """Return a field's or column's name, escaped and truncated so that any log and database can store it."""
     plain = field.isascii() and field.isidentifier()  # the outbox's database may not be UTF8
-    return field if plain and len(field) <= _LONGEST_FIELD else f"{field[:_LONGEST_FIELD]!a}"
+    return field if plain and len(field) <= _MAX_FIELD_LENGTH else f"{field[:_MAX_FIELD_LENGTH]!a}"

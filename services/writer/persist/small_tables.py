@@ -15,7 +15,7 @@ import pyarrow as pa
 from psycopg2 import sql
 from psycopg2.extensions import connection
 
-from services.writer.model.recent_values import RecentlySeen
+from services.writer.model.recent_keys import RecentKeys
 from services.writer.model.targets import Target
 from services.writer.model.timings import StepTimings
 from services.writer.persist import copy_new_rows, landing
@@ -26,11 +26,11 @@ from services.writer.postgres.sqlstates import UNIQUE_VIOLATION
 from shared import landing_table
 from shared.steps import Step
 
-#: A row goes through the stage in a few microseconds, a table by itself costs a millisecond.
+#: Maximum rows of a small table.  A row costs microseconds in the stage, a separate table a millisecond.
 _MAX_ROWS: Final = 100
-#: Longer values would be stored out of line, twice.
+#: Maximum bytes of a small table.  Longer values would be stored out of line, twice.
 _MAX_BYTES: Final = 64 << 10
-_FEWEST_TABLES: Final = 3
+_MIN_TABLES: Final = 3
 _NUMBER: Final = "n"
 _COLUMNS: Final = ", ".join(c.name for c in landing_table.COLUMNS)
 _TYPES: Final = ", ".join(f"{c.name} {c.type}" for c in landing_table.COLUMNS)
@@ -43,7 +43,7 @@ _INSERT: Final = sql.SQL(f"""
     SELECT {_COLUMNS} FROM pg_temp.onramp_small WHERE {_NUMBER} = {{number}};
     GET DIAGNOSTICS onramp_taken = ROW_COUNT;
     onramp_landed := onramp_landed + onramp_taken;""")  # noqa: S608 - names of our own definition
-#: A table takes no more rows than it is given, so the sum tells whether any took fewer.
+#: A table accepts no more rows than it is sent, so the sum shows whether any table accepted fewer.
 _ALL: Final = sql.SQL("""
 DECLARE
     onramp_taken int8;
@@ -53,8 +53,8 @@ BEGIN{inserts}
         RAISE cardinality_violation USING MESSAGE = 'a table took fewer rows than it was given';
     END IF;
 END""")
-#: By address: the server did not take the statement, for no row's fault.
-_refusals: Final = RecentlySeen()
+#: By address: the server rejected the statement, not because of a row.
+_refusals: Final = RecentKeys()
 
 
 def land(
@@ -70,10 +70,10 @@ def land(
     """
     landing.ensure_tables(conn, database, [t.table for t in tables if not (t.typed or t.holds_changes)])
     if _refusals.contains(database.dsn):
-        _refusals.update(database.dsn, seen=False)
+        _refusals.update(database.dsn, occurred=False)
         return frozenset()
     small = {t: pieces for t, pieces in tables.items() if _is_small(pieces) and _is_plain(database, t)}
-    if len(small) < _FEWEST_TABLES:
+    if len(small) < _MIN_TABLES:
         return frozenset()
     try:
         with savepoint(conn), timings.timed_together(Step.PERSIST, database.name, _rows_by_origin(small)):
@@ -81,7 +81,7 @@ def land(
     except psycopg2.Error as e:
         if conn.closed:
             raise
-        _refusals.update(database.dsn, seen=e.pgcode != UNIQUE_VIOLATION)
+        _refusals.update(database.dsn, occurred=e.pgcode != UNIQUE_VIOLATION)
         return frozenset()
     return frozenset(small)
 

@@ -36,7 +36,7 @@ from shared.contracts.tables import FieldColumn, add_column, create_table
 
 _SECONDS: Final = 1.0
 _SCHEMA: Final = "pg_temp"
-#: Live events and whoever changes tables go first.
+#: Short timeouts: live events and DDL have priority.
 _LIMITS: Final = "SET LOCAL lock_timeout = '200ms'; SET LOCAL statement_timeout = '20s'"
 _COPY: Final = "CREATE TEMPORARY TABLE {copy} (LIKE {table} INCLUDING ALL)"
 _NEW_LANDING: Final = "CREATE TEMPORARY TABLE {copy} ({definitions})"
@@ -64,7 +64,7 @@ class Copies:
     def __init__(self, conn: connection, database: Database) -> None:
         self._conn = conn
         self._database = database
-        self._made: dict[Variant, Target] = {}
+        self._copies: dict[Variant, Target] = {}
         self._until = 0.0
 
     def persist(self, variant: Variant, rows: pa.Table) -> PersistResult:
@@ -75,17 +75,17 @@ class Copies:
         if time.monotonic() > self._until:
             self.drop()
             self._begin()
-        if variant not in self._made:
-            self._made[variant] = self._make(variant)
-        with self._undone():
-            result = self._persist(variant.target, self._made[variant], rows)
+        if variant not in self._copies:
+            self._copies[variant] = self._create(variant)
+        with self._rolled_back():
+            result = self._persist(variant.target, self._copies[variant], rows)
         for each in result.parked:
             each.error.detail = self._shown(variant, each.error.detail)
         return result
 
     def drop(self) -> None:
         """Roll back, which removes all copies and locks."""
-        self._made.clear()
+        self._copies.clear()
         self._until = 0.0
         try:
             if not self._conn.closed:
@@ -95,7 +95,7 @@ class Copies:
 
     def _shown(self, variant: Variant, detail: str) -> str:
         """Return an error's `detail` with the copy's name replaced by the table's."""
-        copy = self._made[variant]
+        copy = self._copies[variant]
         return detail.replace(str(copy), str(variant.target)).replace(copy.table, variant.target.table)
 
     def is_lost(self, error: psycopg2.Error) -> bool:
@@ -109,7 +109,7 @@ class Copies:
         self._until = time.monotonic() + _SECONDS
 
     @contextmanager
-    def _undone(self) -> Iterator[None]:
+    def _rolled_back(self) -> Iterator[None]:
         with self._conn.cursor() as cursor:
             cursor.execute("SAVEPOINT onramp_trial")
             yield
@@ -128,15 +128,15 @@ class Copies:
         inserted = land_by(self._conn, self._database, spec, rows, insert)
         return assemble(rows, inserted.landed, inserted.errors)
 
-    def _make(self, variant: Variant) -> Target:
-        """Make a copy and return it; of what is no table, the target itself, which takes no row."""
+    def _create(self, variant: Variant) -> Target:
+        """Create a copy and return it; return a target that is not a table itself, which accepts no row."""
         target = variant.target
         table = catalog.describe(self._conn, self._database, target)
         absent = table is None and target.typed and not variant.adds
         if absent or (table is not None and not table.is_table):
             return target
         require_rights(self._conn, self._database, target, copied=table is not None)
-        name = f"onramp_trial_{len(self._made)}"
+        name = f"onramp_trial_{len(self._copies)}"
         self._execute(self._statements(variant, name, there=None if table is None else set(table.columns)))
         with self._conn.cursor() as cursor:
             cursor.execute(_OWN_SCHEMA)
@@ -146,7 +146,7 @@ class Copies:
         if defaults:
             self._execute(_own_sequence(name, defaults))
         copy = Target(self._database.name, schema, name, target.typed, target.unknown_fields)
-        catalog.describe(self._conn, self._database, copy)  # the copy before had the same name
+        catalog.describe(self._conn, self._database, copy)  # an earlier copy had the same name
         return copy
 
     def _statements(self, variant: Variant, name: str, there: set[str] | None) -> list[sql.Composable]:

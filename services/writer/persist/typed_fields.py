@@ -17,13 +17,13 @@ from services.writer.columns.values_to_text import texts_of
 
 _Mask = np.ndarray[Any, np.dtype[np.bool_]]
 RowIndices = np.ndarray[Any, np.dtype[np.int64]]
-#: What a column makes of the values of some rows: texts, and errors by the value's place among them.
+#: The converted values of a column: texts, and errors by the value's index among them.
 Texts = tuple[pa.Array, dict[int, MisfitError]]
-#: Rows that are cut at a time, so that they stay in the processor's cache.
+#: Rows cut at a time, so that they remain in the processor's cache.
 _ROWS: Final = 8_192
-#: Fewer rows than this are cheaper to parse one by one.
+#: Minimum rows to cut together; fewer rows are cheaper to parse one by one.
 _FEW: Final = 64
-#: Layouts tried on so many rows; what has none of them is parsed row by row.
+#: Maximum layouts tried on `_ROWS` rows; rows without one of them are parsed one by one.
 _MAX_LAYOUTS: Final = 4
 
 
@@ -101,12 +101,12 @@ def parts_of(payloads: pa.ChunkedArray) -> Iterator[SameFields]:
 
 def _parsed(bodies: pa.BinaryArray, row_indices: RowIndices) -> Iterator[Parsed]:
     spellings: dict[tuple[str, ...], frozenset[str]] = {}
-    places: dict[frozenset[str], list[int]] = defaultdict(list)
+    indices: dict[frozenset[str], list[int]] = defaultdict(list)
     data = [raw_fields(body) for body in bodies.to_pylist()]
     for i, fields in enumerate(data):
         spelling = tuple(fields)
         if spelling not in spellings:
             spellings[spelling] = frozenset(spelling)
-        places[spellings[spelling]].append(i)
-    for names, of_names in places.items():
+        indices[spellings[spelling]].append(i)
+    for names, of_names in indices.items():
         yield Parsed(row_indices[of_names], names, [data[i] for i in of_names])

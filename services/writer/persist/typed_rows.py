@@ -26,7 +26,7 @@ from services.writer.persist.typed_fields import RowIndices, SameFields, parts_o
 from shared.errors import DATA_REJECTED, UNKNOWN_FIELD, UNSUITABLE_TABLE, Fault
 from shared.landing_table import COLUMNS, PAYLOAD, Part, changes_silently, named
 
-#: Most fields of an event: Postgres allows a table 1,600 columns, and a statement 1,664 targets.
+#: Maximum fields of an event: Postgres allows 1,600 columns per table and 1,664 targets per statement.
 MAX_FIELDS: Final = 1_600
 _METADATA: Final = tuple(n for n in named(Part.KEY, Part.CONTENT) if n != PAYLOAD)
 _ORIGIN: Final = named(Part.ORIGIN, Part.RECEIPT)
@@ -106,14 +106,14 @@ class _Plan:
         if len(self.names) > MAX_FIELDS:
             return Rejected("54011", f"{len(self.names)} fields, at most {MAX_FIELDS} are allowed")
         for name in sorted(self.names & {*_ORIGIN, *(_METADATA if self.enveloped else ())}):
-            return Rejected("42703", "Onramp fills it itself", name, UNKNOWN_FIELD)
+            return Rejected("42703", "Onramp fills this column", name, UNKNOWN_FIELD)
         if self.unknown() and self.target.unknown_fields != DISCARD:
             return Rejected("42703", "the table has no such column", self.unknown()[0], UNKNOWN_FIELD)
         for name in sorted(self.names & self.table.columns.keys()):
             if self.table.columns[name].is_generated:
-                return Rejected("428C9", "the table computes it itself", name, UNKNOWN_FIELD)
+                return Rejected("428C9", "the table generates this column", name, UNKNOWN_FIELD)
         if not self.given():
-            return Rejected("42703", "the data name no column of the table", None, UNKNOWN_FIELD)
+            return Rejected("42703", "the data contain no column of the table", None, UNKNOWN_FIELD)
         return self._coarse() or self._without_key()
 
     def _coarse(self) -> Rejected | None:
@@ -145,7 +145,7 @@ class _Plan:
         given = {c.name for c in self.given()}
         for column in self.table.keys[0].columns if self.table.keys else ():
             if column not in given and not self.table.columns[column].has_default:
-                return Rejected("23502", "the table's key is not given", column)
+                return Rejected("23502", "the data do not contain the table's key", column)
         return None
 
     def insert_spec(self) -> InsertSpec:
@@ -208,4 +208,4 @@ def _require_key(
     for column, values in zip(plan.given(), texts, strict=True):
         if key is not None and column.name in key.columns and values.null_count:
             for i in values.is_null().to_numpy(zero_copy_only=False).nonzero()[0]:
-                rejected.setdefault(int(indices[i]), Rejected("23502", "a key is never null", column.name))
+                rejected.setdefault(int(indices[i]), Rejected("23502", "a key cannot be null", column.name))

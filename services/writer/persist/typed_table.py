@@ -22,7 +22,7 @@ from services.writer.postgres.answer_cache import DISCARD_SECONDS, StaleAnswerEr
 from services.writer.postgres.database import Database
 from shared.errors import UNSUITABLE_TABLE, UserError
 
-#: A table whose columns change again while its rows are written is written again, so often at most.
+#: Maximum attempts to write to a table whose columns change while its rows are written.
 _TRIES: Final = 5
 _ABSENT: Final = """
     SELECT given.schema, given.name FROM unnest(%s::text[], %s::text[]) given (schema, name)
@@ -39,13 +39,13 @@ def absent(conn: connection, database: Database, targets: Iterable[Target]) -> f
     events wait), known tables, and names that are not ASCII.
     """
     typed = (t for t in targets if t.typed and t.schema in database.schemas)
-    asked = [t for t in typed if str(t).isascii() and catalog.known(database, t) is None]
-    if len(asked) < 2:  # noqa: PLR2004 - one is as quick by itself
+    unknown = [t for t in typed if str(t).isascii() and catalog.known(database, t) is None]
+    if len(unknown) < 2:  # noqa: PLR2004 - a single table is as fast in `persist`
         return frozenset()
     with conn.cursor() as cursor:
-        cursor.execute(_ABSENT, ([t.schema for t in asked], [t.table for t in asked]))
+        cursor.execute(_ABSENT, ([t.schema for t in unknown], [t.table for t in unknown]))
         names = set(cursor.fetchall())
-    return frozenset(t for t in asked if (t.schema, t.table) in names)
+    return frozenset(t for t in unknown if (t.schema, t.table) in names)
 
 
 def all_absent(database: Database, target: Target, rows: pa.Table) -> PersistResult:
@@ -54,7 +54,7 @@ def all_absent(database: Database, target: Target, rows: pa.Table) -> PersistRes
 
 
 def _absent_error(database: Database, target: Target) -> UserError:
-    return row_error(database, target, "42P01", "there is none of this name")
+    return row_error(database, target, "42P01", "no table has this name")
 
 
 def persist(conn: connection, database: Database, target: Target, rows: pa.Table) -> PersistResult:
@@ -144,9 +144,9 @@ def _unsuitable(database: Database, target: Target, table: Table | None) -> User
     if table is None:
         return None
     if not table.is_table:
-        return row_error(database, target, "42809", "it is no table", fault=UNSUITABLE_TABLE)
+        return row_error(database, target, "42809", "the target is not a table", fault=UNSUITABLE_TABLE)
     for key in table.keys:
         if not key.immediate:
-            reason = "a deferrable key cannot tell an event from its repeat"
+            reason = "a deferrable key cannot identify repeats of an event"
             return row_error(database, target, "55000", reason, constraint=key.index, fault=UNSUITABLE_TABLE)
     return None

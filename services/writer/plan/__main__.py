@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from services.writer.kafka.history import Window
-from services.writer.plan.plan import Wish, WrongFileError, try_change
+from services.writer.plan.plan import PlanRequest, WrongFileError, try_change
 from services.writer.plan.priority import give_way
 from services.writer.plan.report import Exit, Report
 from services.writer.plan.time_window import moment
@@ -30,7 +30,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = _parser().parse_args(arguments)
     logs.set_up("plan", "ERROR")
     try:
-        wish = Wish(file=given.file, window=_window(given.since, given.last), events=tuple(given.event))
+        window = _window(given.since, given.last)
+        request = PlanRequest(file=given.file, window=window, events=tuple(given.event))
         settings = (
             read_settings(WriterSettings),
             read_settings(KafkaSettings),
@@ -38,16 +39,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
     except (ValueError, WrongSettingsError) as e:
         return _complain(str(e), Exit.USAGE)
-    # Whoever lands live events on this machine goes first.
+    # Processes that land live events on this machine have priority.
     give_way()
     try:
-        report = try_change(wish, *settings)
+        report = try_change(request, *settings)
     except WrongFileError as e:
         return _complain(str(e), Exit.FAILED)
     except InfrastructureError as e:
         return _complain(e.detail, Exit.UNAVAILABLE)
     except Exception:
-        log.exception("the trial failed for a reason that nobody foresaw, Spark's perhaps")
+        log.exception("the plan failed with an unexpected error, perhaps of Spark")
         return Exit.UNAVAILABLE
     _print(report, as_json=given.json)
     return report.exit
@@ -69,7 +70,7 @@ def _window(since: str | None, last: int | None) -> Window:
     if last is None:
         return Window(since=moment(since or _SINCE, time.time()))
     if last < 1:
-        raise ValueError(f"--last {last}: at least one event is looked at")
+        raise ValueError(f"--last {last}: the window needs at least one event")
     return Window(last=last)
 
 

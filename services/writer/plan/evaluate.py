@@ -13,15 +13,15 @@ from services.writer.persist.row_results import PersistResult
 from services.writer.persist.table_copies import Variant
 from services.writer.persist.table_rights import UntriedError
 from services.writer.plan import gateway_checks
-from services.writer.plan.outcome_diff import Judged
+from services.writer.plan.outcome_diff import EventOutcomes
 from services.writer.plan.reasons import Reason, parked, refusal
 from services.writer.plan.rules import Rules, TableName
 from services.writer.sort.sort import Parsed, parse, sort_parsed
 
-#: Writes rows into a copy of a table of theirs and undoes it.  Raises `UntriedError`.
+#: A function that writes rows into a copy of their table and rolls back; it raises `UntriedError`.
 Persist = Callable[[Variant, pa.Table], PersistResult]
-_Places = np.ndarray[Any, np.dtype[np.int64]]
-#: Of packets, which have no event name.
+_Indices = np.ndarray[Any, np.dtype[np.int64]]
+#: Event type of packets, which have no event name.
 PACKETS: Final = "packets on {}"
 NO_EVENT: Final = "(no event) on {}"
 
@@ -51,77 +51,79 @@ class Chunk:
             for i, name in enumerate(named)
         ]
 
-    def receipt(self, place: int) -> str:
+    def receipt(self, index: int) -> str:
         """Return the receipt of an event: topic, partition and offset."""
-        row = self.parsed.rows.slice(place, 1).select(["_topic", "_partition", "_offset"]).to_pylist()[0]
+        row = self.parsed.rows.slice(index, 1).select(["_topic", "_partition", "_offset"]).to_pylist()[0]
         return f"{row['_topic']}/{row['_partition']}@{row['_offset']}"
 
-    def value(self, place: int) -> bytes | None:
+    def value(self, index: int) -> bytes | None:
         """Return an event's bytes."""
-        at = int(np.searchsorted(self._starts, place, side="right")) - 1
+        at = int(np.searchsorted(self._starts, index, side="right")) - 1
         column = self.parsed.slices[at].rows.column("value")
-        value: bytes | None = column[place - int(self._starts[at])].as_py()
+        value: bytes | None = column[index - int(self._starts[at])].as_py()
         return value
 
-    def judge(self, sides: Sequence[Rules], persist: Persist) -> list[Judged]:
-        """Return what each of `sides` makes of the events; equal rows go into equal tables once."""
+    def evaluate(self, sides: Sequence[Rules], persist: Persist) -> list[EventOutcomes]:
+        """Return the outcomes of the events under each of `sides`; shared rows and tables are tried once."""
         values = pa.concat_arrays([each.rows.column("value") for each in self.parsed.slices])
         refused = gateway_checks.refused(self.parsed.events.columns, pc.binary_length(values), sides)
-        sorted_by: dict[str, tuple[Judged, dict[Target, _Places]]] = {}
-        judged: list[Judged] = []
-        wanted: dict[Variant, list[tuple[Judged, _Places]]] = {}
+        sorted_by: dict[str, tuple[EventOutcomes, dict[Target, _Indices]]] = {}
+        outcomes: list[EventOutcomes] = []
+        wanted: dict[Variant, list[tuple[EventOutcomes, _Indices]]] = {}
         for side, of_side in zip(sides, refused, strict=True):
             if side.routes.digest not in sorted_by:
                 sorted_by[side.routes.digest] = self._sorted(side)
             routed, tables = sorted_by[side.routes.digest]
-            rejected = {place: dict(reasons) for place, reasons in routed.parked.items()}
-            one = Judged(destinations=routed.destinations, refused=of_side, parked=rejected)
-            judged.append(one)
-            for target, places in tables.items():
+            rejected = {index: dict(reasons) for index, reasons in routed.parked.items()}
+            one = EventOutcomes(destinations=routed.destinations, refused=of_side, parked=rejected)
+            outcomes.append(one)
+            for target, indices in tables.items():
                 variant = Variant(target, side.adds.get(TableName(*target[:3]), ()) if target.typed else ())
-                left = places[~np.isin(places, list(of_side))] if of_side else places
+                left = indices[~np.isin(indices, list(of_side))] if of_side else indices
                 wanted.setdefault(variant, []).append((one, left))
-        for variant, asked in wanted.items():
-            self._try(variant, asked, persist)
-        return judged
+        for variant, of_sides in wanted.items():
+            self._try(variant, of_sides, persist)
+        return outcomes
 
-    def _sorted(self, side: Rules) -> tuple[Judged, dict[Target, _Places]]:
+    def _sorted(self, side: Rules) -> tuple[EventOutcomes, dict[Target, _Indices]]:
         """SORT the events: return the event indices of each table, and the rejected destinations."""
         destinations = np.zeros(len(self), dtype=np.int64)
-        tables: dict[Target, list[_Places]] = {}
-        out = Judged(destinations=destinations)
+        tables: dict[Target, list[_Indices]] = {}
+        out = EventOutcomes(destinations=destinations)
         results = sort_parsed(self.parsed, side.routes)
-        for start, each, found in zip(self._starts.tolist(), self.parsed.slices, results, strict=False):
+        for start, each, result in zip(self._starts.tolist(), self.parsed.slices, results, strict=False):
             offsets = each.rows.column("offset").to_numpy()
-            for target, rows in found.tables.items():
-                places = start + np.searchsorted(offsets, rows.column("_offset").to_numpy())
-                tables.setdefault(target, []).append(places)
-                destinations[places] += 1
-            for u in found.unroutable:
-                place = start + int(np.searchsorted(offsets, u.offset))
-                destinations[place] += 1
-                out.park(place, u.destination or "(none)", refusal(u.error))
+            for target, rows in result.tables.items():
+                indices = start + np.searchsorted(offsets, rows.column("_offset").to_numpy())
+                tables.setdefault(target, []).append(indices)
+                destinations[indices] += 1
+            for u in result.unroutable:
+                index = start + int(np.searchsorted(offsets, u.offset))
+                destinations[index] += 1
+                out.park(index, u.destination or "(none)", refusal(u.error))
         return out, {target: np.concatenate(parts) for target, parts in tables.items()}
 
-    def _try(self, variant: Variant, asked: Sequence[tuple[Judged, _Places]], persist: Persist) -> None:
+    def _try(
+        self, variant: Variant, of_sides: Sequence[tuple[EventOutcomes, _Indices]], persist: Persist
+    ) -> None:
         """Record, for each side, the outcomes of the events that the side sends to a table."""
-        places = np.unique(np.concatenate([each for _, each in asked]))
-        if not len(places):
+        indices = np.unique(np.concatenate([each for _, each in of_sides]))
+        if not len(indices):
             return
         name = TableName(*variant.target[:3])
-        rows = pa.Table.from_batches([self.parsed.rows.take(pa.array(places))])
+        rows = pa.Table.from_batches([self.parsed.rows.take(pa.array(indices))])
         try:
             result = persist(variant, rows)
         except UntriedError:
-            for judged, of_side in asked:
-                judged.leave(of_side.tolist(), str(name))
+            for outcomes, of_side in of_sides:
+                outcomes.leave(of_side.tolist(), str(name))
             return
-        found = {
-            int(places[p.row_index]): self._reason(name, rows, p.row_index, p.error) for p in result.parked
+        reasons = {
+            int(indices[p.row_index]): self._reason(name, rows, p.row_index, p.error) for p in result.parked
         }
-        for judged, of_side in asked:
-            for place in found.keys() & set(of_side.tolist()) if found else ():
-                judged.park(place, str(name), found[place])
+        for outcomes, of_side in of_sides:
+            for index in reasons.keys() & set(of_side.tolist()) if reasons else ():
+                outcomes.park(index, str(name), reasons[index])
 
     def _reason(self, name: TableName, rows: pa.Table, row: int, error: Any) -> Reason:
         in_packet = rows.column("_id")[row].as_py() is None
@@ -135,6 +137,6 @@ def _unnamed(topic: str, *, is_packet: bool) -> str:
 def by_name(names: Sequence[str]) -> Mapping[str, list[int]]:
     """Return the indices of the events of each type."""
     out: dict[str, list[int]] = {}
-    for place, name in enumerate(names):
-        out.setdefault(name, []).append(place)
+    for index, name in enumerate(names):
+        out.setdefault(name, []).append(index)
     return out

@@ -16,8 +16,8 @@ from shared.contracts.faults import faults
 from shared.contracts.json_schema import CompiledSchema, compile_schema
 from shared.errors import EVENT_TOO_LARGE, SCHEMA_MISMATCH, UNKNOWN_EVENT_NAME, UserError
 
-#: Compiled schemas that a process keeps.
-_KEPT: Final = 4096
+#: Maximum compiled schemas that a process caches.
+_MAX_CACHED: Final = 4096
 _PAYLOAD: Final = "/payload"
 
 Refused = dict[int, list[Reason]]
@@ -34,7 +34,7 @@ def refused(events: pa.RecordBatch, sizes: pa.Array, sides: Sequence[Rules]) -> 
         rules = [side.types.get(name, UNREGISTERED) for side in sides]
         for side, of_type, found in zip(sides, rules, out, strict=True):
             if side.refuses_unknown and name not in side.types:
-                error = UserError(UNKNOWN_EVENT_NAME, "nobody has registered this event name", "/event_name")
+                error = UserError(UNKNOWN_EVENT_NAME, "this event name is not registered", "/event_name")
                 found.update({int(i): [refusal(error)] for i in rows})
             elif of_type.max_bytes is not None:
                 found.update(_too_large(rows, sizes, of_type.max_bytes))
@@ -53,12 +53,12 @@ def _check_schemas(
     rows: RowIndices, bodies: pa.Array, rules: Sequence[TypeRules], out: Sequence[Refused]
 ) -> None:
     """Add to `out` the events that each side's schema refuses, unless they are refused already."""
-    asked = _by_schema(rules)
-    if not asked:
+    by_schema = _by_schema(rules)
+    if not by_schema:
         return
-    checks = [(_compiled(schema), sides) for schema, sides in asked.items()]
+    checks = [(_compiled(schema), sides) for schema, sides in by_schema.items()]
     for i, body in zip(rows.tolist(), bodies.take(pa.array(rows)).to_pylist(), strict=True):
-        if body is None:  # what could not be read
+        if body is None:  # the value could not be parsed
             continue
         payload = orjson.loads(body)
         for schema, sides in checks:
@@ -69,19 +69,19 @@ def _check_schemas(
 
 
 def _by_schema(rules: Sequence[TypeRules]) -> dict[bytes, list[int]]:
-    asked: dict[bytes, list[int]] = defaultdict(list)
+    sides: dict[bytes, list[int]] = defaultdict(list)
     for side, each in enumerate(rules):
         if each.schema is not None:
-            asked[each.schema].append(side)
-    return asked
+            sides[each.schema].append(side)
+    return sides
 
 
 def _reasons(schema: CompiledSchema, payload: Any, size: int) -> list[Reason]:
-    found = faults(schema, payload, size)
+    listed = faults(schema, payload, size)
     code = SCHEMA_MISMATCH.code
-    return list(dict.fromkeys(Reason(code, pattern(each["pointer"]), each["detail"]) for each in found))
+    return list(dict.fromkeys(Reason(code, pattern(each["pointer"]), each["detail"]) for each in listed))
 
 
-@lru_cache(_KEPT)
+@lru_cache(_MAX_CACHED)
 def _compiled(schema: bytes) -> CompiledSchema:
     return compile_schema(orjson.loads(schema))

@@ -8,16 +8,16 @@ import numpy as np
 
 from services.writer.plan.reasons import Reason
 
-#: Where an event fails that the gateway refuses.
-_DOOR: Final = "gateway"
+#: The place of failure of an event that the gateway refuses.
+_GATEWAY: Final = "gateway"
 
 
 @dataclass(slots=True, kw_only=True)
-class Judged:
-    """What one set of rules makes of events, which are told by their places among all that were read.
+class EventOutcomes:
+    """The outcomes of events under one set of rules; events are identified by their indices in the chunk.
 
-    `destinations`: how many each event has, those that are rejected included.  `parked` and `untried` say
-    at which of them, by name.
+    `destinations`: the number of destinations of each event, including rejected ones.  `parked` and
+    `untried` name the destinations.
     """
 
     destinations: "np.ndarray[Any, np.dtype[np.int64]]"
@@ -26,30 +26,30 @@ class Judged:
     untried: dict[int, set[str]] = field(default_factory=dict)
 
     def park(self, event: int, destination: str, reason: Reason) -> None:
-        """Note that the event fails at one of its destinations."""
+        """Record that the event fails at one of its destinations."""
         self.parked.setdefault(event, {})[destination] = reason
 
     def leave(self, events: Iterable[int], destination: str) -> None:
-        """Note that nobody knows what one of their destinations would make of these events."""
+        """Record that the outcome of these events at one of their destinations is unknown."""
         for event in events:
             self.untried.setdefault(event, set()).add(destination)
 
     def fails_at(self, event: int) -> set[str]:
-        """Return where the event fails; whoever is refused gets no farther."""
-        return {_DOOR} if event in self.refused else set(self.parked.get(event, ()))
+        """Return the destinations at which the event fails, or the gateway if that refuses the event."""
+        return {_GATEWAY} if event in self.refused else set(self.parked.get(event, ()))
 
     def reasons(self, event: int) -> list[Reason]:
-        """Return why the event fails, each reason once."""
+        """Return the reasons why the event fails, each once."""
         if event in self.refused:
             return self.refused[event]
         return list(dict.fromkeys(self.parked.get(event, {}).values()))
 
     def lands(self, event: int) -> bool:
-        """Whether the event lands anywhere."""
+        """Return whether the event lands in any table."""
         if event in self.refused:
             return False
-        left_out = len(self.parked.get(event, ())) + len(self.untried.get(event, ()))
-        return int(self.destinations[event]) > left_out
+        excluded = len(self.parked.get(event, ())) + len(self.untried.get(event, ()))
+        return int(self.destinations[event]) > excluded
 
 
 class Changed(NamedTuple):
@@ -59,7 +59,7 @@ class Changed(NamedTuple):
     newly_pass: list[int]
 
 
-def compare(old: Judged, new: Judged) -> Changed:
+def compare(old: EventOutcomes, new: EventOutcomes) -> Changed:
     """Return the events that change.
 
     An event newly fails if it landed in some table under the old rules and fails under the new rules at a
@@ -73,6 +73,6 @@ def compare(old: Judged, new: Judged) -> Changed:
     return Changed(newly_fail, newly_pass)
 
 
-def _fails_beyond(one: Judged, other: Judged, event: int) -> bool:
+def _fails_beyond(one: EventOutcomes, other: EventOutcomes, event: int) -> bool:
     """Return whether the event fails under `one` where it was tried and does not fail under `other`."""
     return bool(one.fails_at(event) - other.fails_at(event) - other.untried.get(event, set()))

@@ -13,9 +13,9 @@ from typing import NamedTuple, Protocol
 
 from services.writer.driver.routes_from_registry import topics_of, unusable
 from services.writer.driver.spark import Spark
-from services.writer.kafka.history import Held, Window, held
+from services.writer.kafka.history import Window, ranges_in
 from services.writer.model import connection_budget
-from services.writer.model.offsets import total
+from services.writer.model.offsets import Range, total
 from services.writer.observe.job_progress import Progress
 from services.writer.observe.jvm_stderr import without_warnings
 from services.writer.plan import tally
@@ -35,15 +35,15 @@ from shared.registry.difference import too_large
 from shared.registry.factory import open_log
 from shared.registry.file import load, placed
 from shared.registry.log_registry import LogRegistry
-from shared.registry.merge import merged
+from shared.registry.merge import merge_file
 from shared.registry.model import EMPTY, Destination, Snapshot
 from shared.registry.sources import require_no_clash
 from shared.settings import KafkaSettings, RegistrySettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
-    """What is to be tried, and on which events; `events`: patterns of their names, all if there is none."""
+class PlanRequest:
+    """The change to try, and the events to try it on; `events`: patterns of their names, all if empty."""
 
     file: Path
     window: Window
@@ -74,7 +74,7 @@ class Jobs(Protocol):
 
 
 def try_change(
-    wish: Wish,
+    request: PlanRequest,
     settings: WriterSettings,
     kafka: KafkaSettings,
     registry: RegistrySettings,
@@ -88,20 +88,21 @@ def try_change(
         WrongFileError: the file is not a registry, or this writer could not follow it.
         InfrastructureError: Kafka cannot be read.
     """
-    # No connection is kept: a trial has one for each slot, and this process is none.
+    # No connection is pooled: a plan has one per slot, and this process is not a slot.
     databases = [replace(each, keep=False) for each in configured(settings)]
     progress = progress or Progress()
-    _require_registry(wish.file)
+    _require_registry(request.file)
     progress.say("reading the registry in force, the databases' tables and Kafka's offsets")
     followed = in_force(registry, kafka)
-    new, notes = changed(followed, wish.file, databases)
+    new, notes = changed(followed, request.file, databases)
     old = followed.snapshot
     try:
         _require_schemas(old)
     except ValueError as e:
         raise WrongFileError(f"the registry in force: {e}") from None
     surveys = {each.name: _surveyed(each, databases, old, new) for each in databases}
-    found = asyncio.run(held(kafka.brokers, _topics(settings, (old, new), wish.events), wish.window))
+    topics = _topics(settings, (old, new), request.events)
+    window_ranges = asyncio.run(ranges_in(kafka.brokers, topics, request.window))
     order = TrialOrder(
         old=rules_of(old, databases),
         new=rules_of(new, databases, {t: columns for s in surveys.values() for t, columns in s.adds.items()}),
@@ -109,16 +110,16 @@ def try_change(
         out={name: each.out for name, each in surveys.items() if each.out}
         | dict.fromkeys(rules_of(old, databases).routes.unconfigured(), "no such database is configured"),
         brokers=kafka.brokers,
-        events=wish.events,
+        events=request.events,
         personal=_personal(old, new),
     )
     counts, seconds = tally.TaskTally(), 0.0
-    if found.ranges:
-        counts, seconds = _run(order, found, partial(start, settings), progress)
+    if window_ranges.ranges:
+        counts, seconds = _run(order, window_ranges.ranges, partial(start, settings), progress)
     return Report(
         tally=counts,
-        held=found,
-        window=wish.window,
+        window_ranges=window_ranges,
+        window=request.window,
         surveys=surveys,
         findings=schema_changes(old, new),
         merge=notes,
@@ -128,19 +129,19 @@ def try_change(
 
 
 def _run(
-    order: TrialOrder, found: Held, start: Callable[[], Jobs], progress: Progress
+    order: TrialOrder, ranges: Sequence[Range], start: Callable[[], Jobs], progress: Progress
 ) -> tuple[tally.TaskTally, float]:
     """Run a task per slot, each with one connection per database; return their counts, and the seconds."""
-    offsets = total(found.ranges)
-    progress.say(f"starting Spark for {offsets:,} offsets of {len(found.ranges)} partitions")
+    offsets = total(ranges)
+    progress.say(f"starting Spark for {offsets:,} offsets of {len(ranges)} partitions")
     with without_warnings():
         spark = start()
     began = time.monotonic()
     try:
         slots = min([spark.slots, *(d.max_connections for d in order.databases if d.max_connections)])
-        tasks = connection_budget.tasks(offsets, len(found.ranges) * slots, slots, ())
+        tasks = connection_budget.tasks(offsets, len(ranges) * slots, slots, ())
         with progress.following(offsets) as folder:
-            work = partial(try_share, replace(order, progress=folder), shares(found.ranges, tasks))
+            work = partial(try_share, replace(order, progress=folder), shares(ranges, tasks))
             return tally.total(spark.collect(work, tasks)), time.monotonic() - began
     finally:
         spark.stop()
@@ -188,9 +189,9 @@ def changed(old: InForce, file: Path, databases: Sequence[Database]) -> Changed:
     try:
         wanted = load(file)
         if old.chain is not None:
-            mine = merged(old.chain, wanted)
-            wanted, notes = mine.wanted, mine.kept
-            notes += [f"apply would refuse: others have changed {place} as well" for place in mine.clashes]
+            mine = merge_file(old.chain, wanted)
+            wanted, notes = mine.desired, mine.kept
+            notes += [f"apply would refuse: {place} was also changed by others" for place in mine.clashes]
         new = Snapshot(
             **{name: getattr(each, name) for each in (old.snapshot, wanted) for name in each.model_fields_set}
         )
@@ -231,7 +232,7 @@ def _surveyed(database: Database, databases: Sequence[Database], old: Snapshot, 
     default = databases[0].name
     wanted: dict[TableName, tuple[FieldColumn, ...]] = {}
     for name, columns in _creates(new, default):
-        if name.database == database.name:  # of two event types that share a table, each brings its own
+        if name.database == database.name:  # event types that share a table contribute columns each
             known = wanted.get(name, ())
             wanted[name] = known + tuple(c for c in columns if c.name not in {k.name for k in known})
     named = {name for s in (old, new) for name, _, _ in _tables(s, default) if name.database == database.name}
@@ -275,7 +276,7 @@ def _topics(
 
     def is_read(topic: str) -> bool:
         if any(wire.is_change_topic(topic, source) for source in sources):
-            return False  # changes are no events: no event type is about them
+            return False  # changes are not events: no event type applies to them
         if topic not in named and not pattern.fullmatch(topic):
             return False
         names = own.get(topic, set()) | {topic.removeprefix(wire.EVENT_TOPIC_PREFIX)}

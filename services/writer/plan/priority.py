@@ -17,17 +17,17 @@ def give_way() -> None:
 
     Call it before threads exist.  Raise `SystemExit` in the parent, with the child's exit code.
     """
-    # Without a trace: there is nothing to be put in order.
+    # Without a traceback: there is nothing to clean up.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    lives, held = os.pipe()
+    read_end, write_end = os.pipe()
     child = os.fork()
     if child:
-        os.close(lives)
+        os.close(read_end)
         _end_as(child)
-    os.close(held)
+    os.close(write_end)
     os.setsid()
     come_last()
-    threading.Thread(target=_end_with, args=(lives,), daemon=True).start()
+    threading.Thread(target=_end_with, args=(read_end,), daemon=True).start()
 
 
 def _end_as(child: int) -> NoReturn:

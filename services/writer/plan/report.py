@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from enum import IntEnum
 from typing import Any, Final
 
-from services.writer.kafka.history import Held, Window
+from services.writer.kafka.history import Window, WindowRanges
 from services.writer.model.offsets import total
 from services.writer.plan.reasons import Reason
 from services.writer.plan.survey import Survey
@@ -23,11 +23,11 @@ from services.writer.plan.tally import (
 from shared.contracts.pair import Kind
 from shared.registry.changes import SchemaChange
 
-#: What no trial can tell, of any table.
+#: Effects that no plan can try, for any table.
 NOT_TRIED: Final = (
-    "what tables have beside columns, checks and keys (foreign keys, triggers), and rows that are there",
+    "other parts of tables than columns, checks and keys (foreign keys, triggers), and existing rows",
     "changes of sources, and their models",
-    "what API keys may send: every event with a name is taken for one that came through the gateway",
+    "the permissions of API keys: every event with a name is treated as sent through the gateway",
 )
 _PROPERTY: Final = "properties"
 
@@ -47,13 +47,13 @@ class Report:
     """All results of a plan."""
 
     tally: TaskTally
-    held: Held
+    window_ranges: WindowRanges
     window: Window
     surveys: Mapping[str, Survey]
     findings: list[SchemaChange]
-    #: What `onramp apply` would say of entries that others have changed since.
+    #: Notes of `onramp apply` on entries that others have changed since.
     merge: list[str]
-    #: Both registries are the same.
+    #: Whether both registries are equal.
     same: bool
     seconds: float
 
@@ -68,29 +68,31 @@ class Report:
 
     def unchecked(self) -> list[str]:
         """Return the parts of the plan that were not tried, with reasons."""
-        found = [
-            f"database {name} is out: {each.out}" for name, each in sorted(self.surveys.items()) if each.out
+        lines = [
+            f"database {name} was not surveyed: {each.out}"
+            for name, each in sorted(self.surveys.items())
+            if each.out
         ]
-        found += [
+        lines += [
             f"{name}: {why}"
             for name, why in sorted(self.tally.untried.items())
             if not self.surveys[name.partition(".")[0]].out
         ]
-        found += [f"unread: {each}" for each in self.tally.unread]
-        found += [f"no broker leads {p}" for p in self.held.leaderless]
+        lines += [f"unread: {each}" for each in self.tally.unread]
+        lines += [f"no broker leads {p}" for p in self.window_ranges.leaderless]
         if self.tally.failure:
-            found.append(self.tally.failure)
+            lines.append(self.tally.failure)
         if not self.tally.types:
-            found.append("Kafka holds no event of what was asked for: give a longer --since, or --last")
-        return found
+            lines.append("Kafka holds no event of the window: give a longer --since, or --last")
+        return lines
 
     def notes(self) -> list[str]:
         """Return the notes on the file and the window."""
         notes = [*self.merge, *(["the file changes nothing of what is in force"] if self.same else [])]
-        if cut := self.held.cut:
+        if cut := self.window_ranges.cut:
             notes.append(
-                f"Kafka may hold less than was asked for: retention has taken the beginning of {len(cut)} "
-                f"partitions, {cut[0]} among them"
+                f"Kafka may hold less than the window: retention has deleted the beginning of {len(cut)} "
+                f"partitions, for example {cut[0]}"
             )
         return notes
 
@@ -114,8 +116,9 @@ class Report:
     def lines(self) -> Iterator[str]:
         """Yield the report's lines for people."""
         rate = f", {self.tally.read / self.seconds:,.0f} a second" if self.seconds and self.tally.read else ""
-        offsets = total(self.held.ranges)
-        yield f"{offsets:,} offsets of {len(self.held.ranges)} partitions in {self.seconds:.1f} s{rate}"
+        offsets = total(self.window_ranges.ranges)
+        partitions = len(self.window_ranges.ranges)
+        yield f"{offsets:,} offsets of {partitions} partitions in {self.seconds:.1f} s{rate}"
         yield from (f"note: {each}" for each in self.notes())
         for name, each in sorted(self.tally.types.items()):
             yield from _type_lines(name, each)
@@ -141,8 +144,8 @@ class Report:
         return {
             "since": None if since is None else datetime.fromtimestamp(since, UTC).isoformat(),
             "last": self.window.last,
-            "partitions": len(self.held.ranges),
-            "offsets": total(self.held.ranges),
+            "partitions": len(self.window_ranges.ranges),
+            "offsets": total(self.window_ranges.ranges),
         }
 
     def _finding(self, change: SchemaChange) -> dict[str, Any]:
@@ -152,7 +155,7 @@ class Report:
         kind, pointer, reason = change.finding
         yield f"{change.event_type} {pointer or '/'}: {kind}: {reason}"
         if kind is Kind.WARNING and (came := self._came(change)):
-            yield f"  it came otherwise in {came:,} events"
+            yield f"  {came:,} events newly fail at this field"
 
     def _came(self, change: SchemaChange) -> int:
         """Return the number of events that newly fail at the payload's field of a finding."""
@@ -208,13 +211,13 @@ def _reasons(counted: Counter[Reason]) -> list[dict[str, Any]]:
 
 def _type_lines(name: str, each: TypeTally) -> Iterator[str]:
     yield f"{shown(name)}: {each.read:,} read"
-    for said, side in (("in force", each.old), ("with the file", each.new)):
+    for label, side in (("in force", each.old), ("with the file", each.new)):
         untried = f", {side.untried:,} not tried" if side.untried else ""
-        yield f"  {said}: {side.refused:,} refused, {side.parked:,} parked, {side.landed:,} landed{untried}"
+        yield f"  {label}: {side.refused:,} refused, {side.parked:,} parked, {side.landed:,} landed{untried}"
         yield from _reason_lines(side.reasons)
-    for said, newly in (("newly fails", each.newly_fail), ("newly passes", each.newly_pass)):
+    for label, newly in (("newly fails", each.newly_fail), ("newly passes", each.newly_pass)):
         if newly.events:
-            yield f"  {said}: {newly.events:,}"
+            yield f"  {label}: {newly.events:,}"
             yield from _reason_lines(newly.reasons)
             yield from (f"    {_sample(each)}" for each in newly.samples)
 

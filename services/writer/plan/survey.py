@@ -19,7 +19,7 @@ from services.writer.postgres.database import Database, translate
 from services.writer.postgres.pool import connected
 from shared.contracts.tables import FieldColumn, add_column, statements_for
 
-#: Roles as the pool knows them: whoever lands, and whoever owns tables.
+#: The pool's roles: the role that lands events, and the role that owns tables.
 LANDS: Final = "plan"
 _OWNS: Final = "ddl"
 _LIMITS: Final = "SET LOCAL lock_timeout = '200ms'; SET LOCAL statement_timeout = '20s'"
@@ -78,25 +78,25 @@ def survey(
 
     Raise `InfrastructureError` if it cannot be reached.
     """
-    found = Survey()
+    result = Survey()
     with connected(database, LANDS) as conn:
         try:
             with conn.cursor() as cursor:
                 cursor.execute(_LIMITS)
             for table, columns in sorted(wanted.items()):
-                _see_ddl(conn, database, table, columns, found)
+                _add_ddl(conn, database, table, columns, result)
             for table in sorted(tables):
-                found.untried += _cannot_try(conn, table)
+                result.untried += _cannot_try(conn, table)
         except psycopg2.Error as e:
             raise translate(e, database) from None
         finally:
             if not conn.closed:
                 conn.rollback()
-    return found
+    return result
 
 
-def _see_ddl(
-    conn: connection, database: Database, name: TableName, columns: tuple[FieldColumn, ...], found: Survey
+def _add_ddl(
+    conn: connection, database: Database, name: TableName, columns: tuple[FieldColumn, ...], result: Survey
 ) -> None:
     table = catalog.describe(conn, database, Target(*name, typed=True))
     there = set(table.columns) if table else set[str]()
@@ -106,15 +106,15 @@ def _see_ddl(
     if not statements:
         return
     shown = f"{name.schema}.{name.table}"
-    found.adds[name] = columns
+    result.adds[name] = columns
     if table is None:
-        lock = f"none that others wait for: {shown} is new"
-        found.ddl += [Ddl(str(name), each, lock, rewrites=False) for each in statements]
+        lock = f"no existing table: {shown} is new"
+        result.ddl += [Ddl(str(name), each, lock, rewrites=False) for each in statements]
         return
     missing = [each for each in columns if each.name not in there]
     rewrites = _rewrites(conn, database, name, missing)
-    lock = f"ACCESS EXCLUSIVE on {shown}, for a moment: who reads or writes it waits"
-    found.ddl += [
+    lock = f"ACCESS EXCLUSIVE on {shown}, briefly: its readers and writers wait"
+    result.ddl += [
         Ddl(str(name), each, lock, rewrote) for each, rewrote in zip(statements, rewrites, strict=True)
     ]
 

@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from services.writer.plan.reasons import Reason
 
-#: Samples of each kind that are kept of an event type.
+#: Maximum samples of each kind per event type.
 SAMPLES: Final = 5
-#: Reasons that are told apart for a type, and types: names of fields and of types are anybody's to make up.
+#: Maximum distinct reasons per type, and maximum types: senders can invent names of fields and types.
 _MAX_REASONS: Final = 200
 _MAX_TYPES: Final = 5_000
 OTHER_TYPES: Final = "(other event names)"
@@ -121,8 +121,8 @@ def total(tallies: Iterable[TaskTally]) -> TaskTally:
 def count(counted: Counter[Reason], more: Counter[Reason]) -> None:
     """Add `more` to `counted`, which has at most `_MAX_REASONS` distinct reasons."""
     for reason, events in more.items():
-        told = reason in counted or len(counted) < _MAX_REASONS
-        counted[reason if told else _OTHER_REASONS] += events
+        is_distinct = reason in counted or len(counted) < _MAX_REASONS
+        counted[reason if is_distinct else _OTHER_REASONS] += events
 
 
 def most_first(counted: Counter[Reason]) -> Iterator[tuple[Reason, int]]:

@@ -23,7 +23,7 @@ from services.writer.persist.row_results import PersistResult
 from services.writer.persist.table_copies import Copies, Variant
 from services.writer.persist.table_rights import UntriedError
 from services.writer.plan.evaluate import Chunk, by_name
-from services.writer.plan.outcome_diff import Judged, compare
+from services.writer.plan.outcome_diff import EventOutcomes, compare
 from services.writer.plan.reasons import refusal
 from services.writer.plan.rules import Rules, TableName
 from services.writer.plan.survey import LANDS
@@ -39,9 +39,9 @@ from shared.errors import InfrastructureError, OnrampError
 from shared.kafka_security import Brokers
 from shared.mask import masked
 
-#: A table at which so many chunks failed in a task is not tried again there.
+#: Maximum failed chunks of a table in a task; afterwards the table is no longer tried.
 _MAX_FAILURES: Final = 3
-#: Events, and their bytes, that are judged together.
+#: Events, and their bytes, that are evaluated together.
 _AT_ONCE: Final = 20_000
 _AT_ONCE_BYTES: Final = 16 << 20
 
@@ -52,16 +52,16 @@ class TrialOrder:
 
     old: Rules
     new: Rules
-    #: Those that could be asked before.
+    #: The databases that could be queried before.
     databases: tuple[Database, ...]
-    #: Why the others could not, by name.
+    #: The reasons why the other databases could not, by name.
     out: Mapping[str, str]
     brokers: Brokers
-    #: Patterns of the event names that are counted; all if there is none.
+    #: Patterns of the event names that are counted; all if empty.
     events: tuple[str, ...] = ()
-    #: Pointers into payloads of which samples do not even show the shape, by event name.
+    #: Pointers to payload fields whose shape samples do not show, by event name.
     personal: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    #: Where tasks write down how far they are.
+    #: The folder to which tasks write their progress.
     progress: Path | None = None
 
 
@@ -162,7 +162,7 @@ class _Databases:
         except (OnrampError, MemoryError):
             raise
         except Exception as e:  # noqa: BLE001 - the other tables are tried
-            reason = f"{type(e).__name__}, which nobody foresaw"
+            reason = f"unexpected error {type(e).__name__}"
         self._failures[name] += 1
         if copies is not None and name.database not in self._out:
             copies.drop()
@@ -193,68 +193,68 @@ class _Task:
         self._tally.filtered += records - sum(map(len, wanted))
         if not wanted:
             return
-        for part, verdict in sort_one_by_one(self._judge, wanted):
+        for part, verdict in sort_one_by_one(self._evaluate, wanted):
             of_type = self._tally.of_type(f"(unreadable) on {part.partition.topic}")
             of_type.read += 1
             for side in (of_type.old, of_type.new):
                 side.parked += 1
                 count(side.reasons, Counter(refusal(u.error) for u in verdict.unroutable))
 
-    def _judge(self, slices: Sequence[PartitionSlice]) -> None:
+    def _evaluate(self, slices: Sequence[PartitionSlice]) -> None:
         chunk = Chunk([each for each in slices if len(each)])
-        old, new = chunk.judge((self._order.old, self._order.new), self._databases.persist)
+        old, new = chunk.evaluate((self._order.old, self._order.new), self._databases.persist)
         changed = compare(old, new)
         newly_fail, newly_pass = set(changed.newly_fail), set(changed.newly_pass)
-        found = TaskTally()  # added when all is counted: what fails before is counted in halves
-        for name, places in by_name(chunk.names()).items():
-            if not self._is_asked(name):
+        chunk_tally = TaskTally()  # added when complete: a chunk that fails is counted again in halves
+        for name, indices in by_name(chunk.names()).items():
+            if not self._is_selected(name):
                 continue
-            tally = found.of_type(name)
-            tally.read += len(places)
-            _count(tally.old, old, places)
-            _count(tally.new, new, places)
+            tally = chunk_tally.of_type(name)
+            tally.read += len(indices)
+            _count(tally.old, old, indices)
+            _count(tally.new, new, indices)
             sample = partial(self._sample, chunk, name)
-            _newly(tally.newly_fail, new, [p for p in places if p in newly_fail], sample)
-            _newly(tally.newly_pass, old, [p for p in places if p in newly_pass], sample)
-        self._tally.add(found)
+            _newly(tally.newly_fail, new, [p for p in indices if p in newly_fail], sample)
+            _newly(tally.newly_pass, old, [p for p in indices if p in newly_pass], sample)
+        self._tally.add(chunk_tally)
 
-    def _is_asked(self, name: str) -> bool:
-        asked = self._order.events
-        return not asked or any(fnmatchcase(name, pattern) for pattern in asked)
+    def _is_selected(self, name: str) -> bool:
+        patterns = self._order.events
+        return not patterns or any(fnmatchcase(name, pattern) for pattern in patterns)
 
-    def _sample(self, chunk: Chunk, name: str, judged: Judged, place: int) -> Sample:
-        event = masked(chunk.value(place), self._order.personal.get(name, ()))
-        return Sample(receipt=chunk.receipt(place), reasons=judged.reasons(place), event=event)
+    def _sample(self, chunk: Chunk, name: str, results: EventOutcomes, index: int) -> Sample:
+        event = masked(chunk.value(index), self._order.personal.get(name, ()))
+        return Sample(receipt=chunk.receipt(index), reasons=results.reasons(index), event=event)
 
 
-def _count(outcomes: Outcomes, judged: Judged, places: Sequence[int]) -> None:
+def _count(outcomes: Outcomes, results: EventOutcomes, indices: Sequence[int]) -> None:
     """Count the outcomes of the events of one type."""
-    landed = len(places)
-    for place in _noted(judged, places):
+    landed = len(indices)
+    for index in _noted(results, indices):
         landed -= 1
-        if place in judged.refused:
+        if index in results.refused:
             outcomes.refused += 1
-        elif place in judged.parked:
+        elif index in results.parked:
             outcomes.parked += 1
         else:
             outcomes.untried += 1
-        count(outcomes.reasons, Counter(judged.reasons(place)))
+        count(outcomes.reasons, Counter(results.reasons(index)))
     outcomes.landed += landed
 
 
-def _noted(judged: Judged, places: Collection[int]) -> Collection[int]:
+def _noted(results: EventOutcomes, indices: Collection[int]) -> Collection[int]:
     """Return those of `indices` whose events are refused, parked or untried."""
-    noted = judged.refused.keys() | judged.parked.keys() | judged.untried.keys()
-    return [place for place in places if place in noted] if noted else ()
+    noted = results.refused.keys() | results.parked.keys() | results.untried.keys()
+    return [index for index in indices if index in noted] if noted else ()
 
 
-def _newly(newly: Newly, judged: Judged, places: Sequence[int], sample: "partial[Sample]") -> None:
+def _newly(newly: Newly, results: EventOutcomes, indices: Sequence[int], sample: "partial[Sample]") -> None:
     """Count events that newly fail or pass; `results`: the outcomes under the rules by which they fail."""
-    newly.events += len(places)
-    for place in places:
-        count(newly.reasons, Counter(judged.reasons(place)))
+    newly.events += len(indices)
+    for index in indices:
+        count(newly.reasons, Counter(results.reasons(index)))
         if len(newly.samples) < SAMPLES:
-            newly.samples.append(sample(judged, place))
+            newly.samples.append(sample(results, index))
 
 
 def _gathered(pieces: Iterable[list[PartitionSlice]]) -> Iterator[list[PartitionSlice]]:

@@ -20,10 +20,10 @@ def moment(text: str, now: float) -> float:
         at = datetime.fromisoformat(text)
     except ValueError:
         raise ValueError(
-            f"{text!a} is no span like 24h, 30m or 7d, and no moment like 2026-01-31T08:00:00Z"
+            f"{text!a} is neither a duration like 24h, 30m or 7d nor a time like 2026-01-31T08:00:00Z"
         ) from None
     if at.tzinfo is None:
         raise ValueError(f"{text!a} has no offset from UTC: end it with Z, or with +01:00")
     if at.timestamp() > now:
-        raise ValueError(f"{text!a} is still to come: no event is as young")
+        raise ValueError(f"{text!a} is in the future")
     return max(at.timestamp(), 0.0)

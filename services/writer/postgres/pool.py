@@ -24,7 +24,7 @@ from shared.postgres.connect import can_write
 from shared.postgres.connect import connect as opened_at
 from shared.postgres.deadlines import Use, Watch
 
-#: Roles that own tables; they use `ddl_dsn` if it is configured.
+#: Roles that own tables; they use `ddl_dsn`, if it is configured.
 _OWNERS: Final = frozenset({"ddl", "migrate"})
 _ALWAYS_COMMITTED: Final = frozenset({"ddl", "standby"})
 
@@ -57,8 +57,8 @@ class Pool:
                 self._give_back(database, role, conn)
 
     @contextmanager
-    def kept(self, database: Database, role: str, conn: connection | None) -> Iterator[connection]:
-        """Watch `conn`, which the caller keeps, or a new one, in the block.  Raises as `connected` does."""
+    def watched(self, database: Database, role: str, conn: connection | None) -> Iterator[connection]:
+        """Watch `conn`, which the caller owns, or a new one, in the block.  Raise as `connected` does."""
         with self._watch.used(_dsn(database, role), database.liveness_timeout_seconds) as use:
             try:
                 if conn is None:
@@ -132,14 +132,14 @@ def connected(database: Database, role: str) -> Iterator[connection]:
 
 
 @contextmanager
-def kept(database: Database, role: str, conn: connection | None) -> Iterator[connection]:
-    """Watch `conn`, or a new connection outside of the pool that the caller keeps, in the block.
+def watched(database: Database, role: str, conn: connection | None) -> Iterator[connection]:
+    """Watch `conn`, or a new connection outside of the pool that the caller then owns, in the block.
 
-    No call in the block waits forever.  Raises `InfrastructureError` when the database cannot be
+    No call in the block waits forever.  Raise `InfrastructureError` if the database cannot be
     reached, or does not answer.
     """
-    with _pool_of(database).kept(database, role, conn) as watched:
-        yield watched
+    with _pool_of(database).watched(database, role, conn) as session:
+        yield session
 
 
 def _pool_of(database: Database) -> Pool:

@@ -11,13 +11,13 @@ from typing import Final
 import pyarrow as pa
 from cramjam import snappy
 
-#: Producers bound a batch before it is compressed, by far less.
+#: Maximum decompressed bytes; producers bound a batch before compression by far less.
 MAX_BYTES: Final = 128 << 20
 _SNAPPY: Final = 2
 _STREAMS: Final = {1: "gzip", 3: "lz4", 4: "zstd"}
 _MIN_PIECE: Final = 16 << 10
 _MAX_PIECE: Final = 1 << 20
-#: Of a snappy stream as Java writes it: blocks behind a head, each behind its length.
+#: Header of a snappy stream in Java's format: blocks follow the header, each after its length.
 _JAVA_MAGIC: Final = b"\x82SNAPPY\0"
 _JAVA_HEAD: Final = 16
 
@@ -40,8 +40,8 @@ def decompressed(codec: int, payload: memoryview, offset: int) -> bytes | memory
         ) from None
     if records is None:
         raise CorruptBatchError(
-            f"the record batch at offset {offset} has more than {MAX_BYTES:,} bytes when decompressed: its "
-            "producer is to make smaller batches"
+            f"the record batch at offset {offset} has more than {MAX_BYTES:,} bytes when decompressed: "
+            "configure its producer for smaller batches"
         )
     return records
 

@@ -28,17 +28,17 @@ from services.writer.read.record_columns import columns
 from shared.errors import KAFKA_UNAVAILABLE, InfrastructureError
 from shared.kafka_security import Brokers
 
-#: What one answer may hold: some thousand records, so that their columns stay in the processor's cache,
-#: and all that this reader keeps of Kafka at once.  A single batch that is larger comes whole.
+#: Maximum bytes of one response, and of all data that this reader holds at once: some thousand records, whose
+#: columns fit the processor's cache.  A larger single batch is returned whole.
 _FETCH_BYTES: Final = 4 << 20
 _MIN_PARTITION_BYTES: Final = 64 << 10
 _READ_COMMITTED: Final = 1
-#: A range that is planned is there: this is how long a leader may look for it in a remote store.
+#: A planned range exists: maximum wait of a leader for data from a remote store.
 _WAIT_MS: Final = 500
 _REQUEST_MS: Final = 8_000
 _AGAIN_SECONDS: Final = 0.05
 _OFFSET_OUT_OF_RANGE: Final = 1
-#: Behind the committed end, in version 4 of the answer: aborted transactions and records.
+#: Number of fields after the committed end in version 4 of the response: aborted transactions and records.
 _FIELDS_OF_4: Final = 2
 
 
@@ -50,12 +50,12 @@ class _Part(NamedTuple):
     """A leader's response for one partition."""
 
     error: int
-    #: Where the records end that no running transaction holds back.
+    #: End of the records that no running transaction withholds.
     committed_end: int
     aborted: Sequence[tuple[int, int]]
     data: bytes
-    #: The whole answer is empty, so that it was not its size that left this partition out, and the leader
-    #: has on its own disk whatever it has.
+    #: Whether the whole response is empty, so that its size limit did not exclude this partition, and the
+    #: leader has all of the partition's data on its own disk.
     nothing_came: bool
 
 
@@ -65,13 +65,13 @@ class _Reading:
 
     range: Range
     next_offset: int
-    #: Bytes that an offset took so far, on average.
+    #: Average bytes per offset so far.
     offset_bytes: float = 0.0
     is_done: bool = False
 
     @property
-    def most_bytes(self) -> int:
-        """About what is left of it, so that Kafka does not send what nobody asked for."""
+    def max_bytes(self) -> int:
+        """Approximate bytes left in the range, so that Kafka does not send more than requested."""
         if not self.offset_bytes:
             return _FETCH_BYTES // 4
         left = (self.range.end - self.next_offset) * self.offset_bytes * 1.1
@@ -149,12 +149,12 @@ class Fetcher:
         A range without data comes first in the next request, because the first always gets a whole batch.
         """
         by_node = self._by_leader(left)
-        sent = [self._ask(node, asked, len(by_node)) for node, asked in by_node.items()]
+        sent = [self._ask(node, readings, len(by_node)) for node, readings in by_node.items()]
         parts = {p: part for answer in await asyncio.gather(*sent) for p, part in answer.items()}
         fetched = list(self._fetched(left, parts))
         slices = _slices([(r.range, f) for r, f in fetched])
         progressed = {r for r, f in fetched if r.advance(f, parts[r.range.partition])}
-        # The sort is stable: False, for who got nothing, is before True.
+        # The sort is stable: False, for ranges without data, is before True.
         unfinished = sorted((r for r in left if not r.is_done), key=progressed.__contains__)
         return slices, unfinished, bool(progressed)
 
@@ -170,7 +170,7 @@ class Fetcher:
         topics: dict[str, list[tuple[int, int, int]]] = defaultdict(list)
         for each in readings:
             p = each.range.partition
-            topics[p.topic].append((p.number, each.next_offset, each.most_bytes))
+            topics[p.topic].append((p.number, each.next_offset, each.max_bytes))
         request = FetchRequest(_WAIT_MS, 1, _FETCH_BYTES // nodes, _READ_COMMITTED, list(topics.items()))
         offsets = {each.range.partition: each.next_offset for each in readings}
         try:

@@ -62,8 +62,8 @@ class LocalStartsRequest(Request[_StartsRequestV8]):  # type: ignore[misc]  # ai
         topics: dict[str, list[tuple[Any, ...]]] = defaultdict(list)
         for p in self.partitions:
             topics[p.topic].append((p.number, _ANY_EPOCH, _EARLIEST_LOCAL, {}))
-        asked: list[Any] = [(topic, numbers, {}) for topic, numbers in topics.items()]
-        return request_struct_class(_CONSUMER, _READ_COMMITTED, asked, {})
+        requested: list[Any] = [(topic, numbers, {}) for topic, numbers in topics.items()]
+        return request_struct_class(_CONSUMER, _READ_COMMITTED, requested, {})
 
 
 async def local_starts(
@@ -75,7 +75,7 @@ async def local_starts(
     """
     try:
         answer = await client.send(node, LocalStartsRequest(partitions))
-    except NotImplementedError:  # Kafka before 3.6, which has no other store
+    except NotImplementedError:  # Kafka before 3.6, which has no remote store
         return dict.fromkeys(partitions, _EVERYWHERE)
     return {
         Partition(topic, number): offset

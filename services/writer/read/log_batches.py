@@ -27,12 +27,12 @@ _CODEC: Final = 0b111
 _LOG_APPEND_TIME: Final = 0b1000
 _TRANSACTIONAL: Final = 0b1_0000
 _CONTROL: Final = 0b10_0000
-#: A control record's key is a version and a type, 16 bits each; it starts behind the record's length,
+#: A control record's key is a version and a type, 16 bits each.  The key follows the record's length,
 #: attributes, timestamp, offset and key length, a byte each.
 _MARKER: Final = struct.Struct(">5xhh")
 _ABORT: Final = 0
 
-#: What a record takes beside its bytes while its columns are made, and how many of them a batch may have.
+#: Memory of a record, in addition to its bytes, while its columns are built; and maximum records of a batch.
 RECORD_BYTES: Final = 400
 _MAX_RECORDS: Final = 1_000_000
 
@@ -41,11 +41,11 @@ class LogBatch(NamedTuple):
     """One committed record batch."""
 
     base_offset: int
-    #: The offset behind its last record, or what compaction has left of it.
+    #: The offset after its last record, counting records that compaction removed.
     next_offset: int
     records: int
     first_timestamp: int
-    #: Milliseconds that count for all of its records; None: each has its own.
+    #: Milliseconds that apply to all of its records; None if each record has its own time.
     append_time: int | None
     #: Its records, decompressed.
     payload: bytes | memoryview
@@ -60,7 +60,7 @@ class Fetched(NamedTuple):
     """The result of one fetch for one partition."""
 
     batches: list[LogBatch]
-    #: Where the next fetch goes on: behind all that was looked at, markers and aborted records too.
+    #: Start of the next fetch: after all inspected batches, including markers and aborted records.
     next_offset: int
 
 
@@ -78,14 +78,14 @@ def committed(
     for head, payload in _whole_batches(data):
         base, _, _, _, _, attributes, last_delta, first_timestamp, largest, producer, _, _, count = head
         next_offset = base + last_delta + 1
-        if next_offset <= offset:  # a compressed batch comes whole
+        if next_offset <= offset:  # Kafka sends a compressed batch whole
             continue
         if room <= 0:
             break
         offset = next_offset
         transactions.reach(base)
         if attributes & _CONTROL:
-            transactions.see_marker(producer, payload)
+            transactions.apply_marker(producer, payload)
         elif not (attributes & _TRANSACTIONAL and producer in transactions.running) and count > 0:
             append_time = largest if attributes & _LOG_APPEND_TIME else None
             if count > _MAX_RECORDS:
@@ -107,7 +107,7 @@ class _Aborted:
         while self._to_come and self._to_come[-1][0] <= offset:
             self.running.add(self._to_come.pop()[1])
 
-    def see_marker(self, producer: int, payload: memoryview) -> None:
+    def apply_marker(self, producer: int, payload: memoryview) -> None:
         if len(payload) >= _MARKER.size and _MARKER.unpack_from(payload)[1] == _ABORT:
             self.running.discard(producer)
 
@@ -119,15 +119,15 @@ def _whole_batches(data: bytes) -> Iterator[tuple[Sequence[int], memoryview]]:
         if data[at + _MAGIC_AT] != _MAGIC:
             offset = int.from_bytes(data[at : at + 8], "big")
             raise CorruptBatchError(
-                f"offset {offset} has message format {data[at + _MAGIC_AT]}, which Kafka left in 2017: have "
-                "the topic's records written again by a producer of today"
+                f"offset {offset} has message format {data[at + _MAGIC_AT]}, which Kafka replaced in 2017: "
+                "rewrite the topic's records with a current producer"
             )
         length = int.from_bytes(data[at + 8 : at + _LENGTH_ENDS_AT], "big", signed=True)
         following = at + _LENGTH_ENDS_AT + length
         if following > end:
             return
         if length < _HEAD.size - _LENGTH_ENDS_AT:
-            raise CorruptBatchError(f"a record batch of {length} bytes is shorter than its head")
+            raise CorruptBatchError(f"a record batch of {length} bytes is shorter than its header")
         head = _HEAD.unpack_from(data, at)
         if calc_crc32c(view[at + _CRC_COVERS_FROM : following]) != head[4]:
             raise CorruptBatchError(f"the record batch at offset {head[0]} does not have its checksum")

@@ -25,7 +25,7 @@ from services.writer.read.varints import (
     read_varints,
 )
 
-#: What may be looked at behind the last record: a varint, or the headers that a gateway writes.
+#: Bytes that may be read past the last record: a varint, or the headers of a gateway.
 _PADDING: Final = bytes(max(MAX_BYTES, GATEWAY_HEADERS.longest) + 1)
 
 
@@ -48,7 +48,7 @@ def _spans(data: bytes, batches: Sequence[LogBatch]) -> tuple[list[int], list[in
     for batch in batches:
         batch_end += len(batch.payload)
         for _ in range(batch.records):
-            # A varint of one or two bytes, as lengths up to 8 kB are, in place: a call costs more.
+            # Varints of one or two bytes (lengths up to 8 kB) are decoded inline: a call costs more.
             byte = data[at]
             at += 1
             if byte <= VARINT_BITS:
@@ -80,7 +80,7 @@ def columns(batches: Sequence[LogBatch], first: Ints, end: Ints) -> tuple[pa.Rec
     records = Records(batches)
     data = np.frombuffer(records.data, np.uint8)
     of_batch = np.repeat(np.arange(len(batches)), records.counts)
-    # Behind the attributes, of which there are none.
+    # After the attributes, which are unused.
     time_deltas, at = read_varints(data, records.starts + 1, mask=MASK_64)
     offset_deltas, at = read_varints(data, at)
     offsets = _offsets(batches, records.counts, of_batch, offset_deltas)
@@ -105,7 +105,7 @@ def columns(batches: Sequence[LogBatch], first: Ints, end: Ints) -> tuple[pa.Rec
     return pa.RecordBatch.from_arrays(rows, schema=COLUMNS), np.bincount(of_batch, minlength=len(batches))
 
 
-#: Of `ARRIVALS`, what differs from record to record.
+#: The columns of `ARRIVALS` that differ from record to record.
 COLUMNS: Final = pa.schema(
     [ARRIVALS.field(n) for n in ("offset", "value", "received_at", "timestamp", "context")]
 )
@@ -127,7 +127,9 @@ def _offsets(batches: Sequence[LogBatch], counts: Ints, of_batch: Ints, deltas: 
     offsets = np.where(whole[of_batch], in_a_row, bases[of_batch] + deltas)
     falls = (np.diff(offsets) <= 0) & (of_batch[1:] == of_batch[:-1])
     if np.any(falls) or np.any(offsets < bases[of_batch]) or np.any(offsets >= ends[of_batch]):
-        raise CorruptBatchError(f"the offsets in a batch from {bases[0]} on are not in order, or not its own")
+        raise CorruptBatchError(
+            f"the offsets in a batch from {bases[0]} on are unordered or outside the batch"
+        )
     return offsets
 
 
@@ -135,7 +137,7 @@ def _field_ends(starts: Ints, sizes: Ints, ends: Ints) -> Ints:
     """Return the end of each field.  Raise `CorruptBatchError` if it is past the end of the record."""
     field_ends = starts + np.maximum(sizes, 0)
     if np.any(field_ends >= ends) or np.any(field_ends < starts):
-        raise CorruptBatchError("a record is longer than it says")
+        raise CorruptBatchError("a record is longer than its declared length")
     return field_ends
 
 
@@ -185,5 +187,5 @@ def _slices(raw: bytes, starts: Ints, ends: Ints, valid: np.ndarray | None) -> p
     pieces = pa.BinaryArray.from_buffers(
         pa.binary(), 2 * count, [None, pa.py_buffer(bounds), pa.py_buffer(raw)]
     )
-    places = np.arange(0, 2 * count, 2)
-    return pieces.take(pa.array(places, mask=None if valid is None else ~valid))
+    indices = np.arange(0, 2 * count, 2)
+    return pieces.take(pa.array(indices, mask=None if valid is None else ~valid))

@@ -13,7 +13,7 @@ _MAX_COUNT: Final = 4
 _MAX_RECEIVED_AT: Final = wire.MAX_HEADER_BYTES - len(wire.CONTEXT_BYTES)
 _OURS: Final = {wire.HEADER_CONTEXT.encode(), wire.HEADER_RECEIVED_AT.encode()}
 _OUR_SIZES: Final = frozenset(len(name) for name in _OURS)
-#: Bytes that are a size by themselves, and no null.
+#: Bytes that encode a complete non-null size.
 _SHORT: Final = frozenset(range(0, VARINT_BITS, 2))
 
 
@@ -24,7 +24,7 @@ class _GatewayHeaders:
         context, received_at = wire.HEADER_CONTEXT.encode(), wire.HEADER_RECEIVED_AT.encode()
         written = b"".join(as_varint(len(text)) + text for text in (context, wire.CONTEXT_BYTES, received_at))
         self._written = np.frombuffer(written, np.uint8)
-        #: Bytes that may be looked at behind the start of a record's headers.
+        #: Bytes that may be read after the start of a record's headers.
         self.longest = len(written) + 1
 
     def find(self, data: Bytes, starts: Ints, ends: Ints) -> tuple[np.ndarray, Ints, Ints]:
@@ -34,32 +34,32 @@ class _GatewayHeaders:
         """
         size = len(self._written)
         windows = np.lib.stride_tricks.sliding_window_view(data, size)
-        count = data[starts] >> 1  # at most 63: what goes on is none of these
-        found = (
+        count = data[starts] >> 1  # at most 63: longer varints do not have the form
+        matches = (
             (data[starts] <= 2 * _MAX_COUNT)
             & (starts + size + 1 < ends)
             & (windows[np.minimum(starts + 1, len(windows) - 1)] == self._written).all(axis=1)
         )
-        places = np.where(found, starts + 1 + size, starts)
-        sizes, received_at = read_varints(data, places)
+        positions = np.where(matches, starts + 1 + size, starts)
+        sizes, received_at = read_varints(data, positions)
         received_end = received_at + sizes
-        found &= (sizes >= 0) & (sizes <= _MAX_RECEIVED_AT) & (received_end <= ends)
-        at = np.where(found, received_end, starts)
+        matches &= (sizes >= 0) & (sizes <= _MAX_RECEIVED_AT) & (received_end <= ends)
+        at = np.where(matches, received_end, starts)
         for number in range(2, _MAX_COUNT):
-            more = np.flatnonzero(found & (count > number))
+            more = np.flatnonzero(matches & (count > number))
             if not len(more):
                 break
-            at[more], other = _pass_over(data, at[more], ends[more])
-            found[more[~other]] = False
-        found &= at == ends
-        return found, np.where(found, received_at, starts), np.where(found, received_end, starts)
+            at[more], other = _skip_foreign(data, at[more], ends[more])
+            matches[more[~other]] = False
+        matches &= at == ends
+        return matches, np.where(matches, received_at, starts), np.where(matches, received_end, starts)
 
 
 GATEWAY_HEADERS: Final = _GatewayHeaders()
 
 
-def _pass_over(data: Bytes, at: Ints, ends: Ints) -> tuple[Ints, np.ndarray]:
-    """Where the header at each of `at` ends, and whether it is for certain none of ours."""
+def _skip_foreign(data: Bytes, at: Ints, ends: Ints) -> tuple[Ints, np.ndarray]:
+    """Return the end of the header at each of `at`, and whether it is certainly not one of Onramp's."""
     name_sizes, names_at = read_varints(data, np.minimum(at, len(data) - 11))
     names_end = names_at + np.maximum(name_sizes, 0)
     fits = (name_sizes >= 0) & (names_end < ends)
@@ -78,9 +78,9 @@ def headers_of(written: bytes) -> Headers:
         count, at = read_varint(written, 0)
         if count > wire.MAX_HEADERS:
             return Headers(LARGE, None)
-        found: dict[str, bytes | None] = {}
+        headers: dict[str, bytes | None] = {}
         for _ in range(count):
-            # Sizes of one byte in place: a call costs more than all else.
+            # Sizes of one byte are decoded inline, because a call would dominate the cost.
             byte = written[at]
             name_size, name_at = (byte >> 1, at + 1) if byte in _SHORT else read_varint(written, at)
             name_end = name_at + name_size if name_size > 0 else name_at
@@ -88,9 +88,9 @@ def headers_of(written: bytes) -> Headers:
             size, value_at = (byte >> 1, name_end + 1) if byte in _SHORT else read_varint(written, name_end)
             at = value_at + size if size > 0 else value_at
             if name_size in _OUR_SIZES and (name := written[name_at:name_end]) in _OURS:
-                found[name.decode()] = written[value_at:at] if size >= 0 else None
+                headers[name.decode()] = written[value_at:at] if size >= 0 else None
     except IndexError:
         at = -1
     if at != len(written):
         raise CorruptBatchError("a record's headers do not fill it")
-    return Headers.of(found)
+    return Headers.of(headers)

@@ -7,7 +7,7 @@ from typing import Final
 from services.writer.replay.staged_attempts import Staged
 from shared.errors import UserError
 
-#: So many rows of a table fail while none passes: each may have taken a whole statement timeout.
+#: Failures without a success after which a table is at fault: each may have taken a statement timeout.
 _MAX: Final = 5
 
 
@@ -35,8 +35,9 @@ class Suspects:
 
     def tables_at_fault(self, *, at_end: bool = False) -> set[str]:
         """Return the tables at which `_MAX` events fail and none passes; `at_end`: two events suffice."""
-        most = 2 if at_end else _MAX
-        return {t for t, failed in self._failed.items() if t not in self._passed and len(failed) >= most}
+        min_failures = 2 if at_end else _MAX
+        failed = {t for t, rows in self._failed.items() if len(rows) >= min_failures}
+        return failed - self._passed
 
     def rows_at_fault(self) -> Iterator[tuple[Staged, UserError]]:
         """Yield, with their errors, the rows that fail where others pass, and a table's only failure."""

@@ -19,7 +19,7 @@ from services.writer.park import parked_topic
 from services.writer.persist import encodings
 from services.writer.persist.persist import PersistResult
 from services.writer.postgres.database import Database
-from services.writer.replay.staged_attempts import Key, ParkedEvent, Verdict
+from services.writer.replay.staged_attempts import AttemptOutcome, Key, ParkedEvent
 from services.writer.replay.target_table import place
 from services.writer.settle import event_log, ledger
 from services.writer.settle.holds import Holds
@@ -33,14 +33,14 @@ from shared.steps import Step
 LANDED: Final = "landed"
 DUPLICATE: Final = "duplicate"
 PARKED: Final = "parked"
-#: It belongs to another database: there the same attempt lands.
+#: The event belongs to another database, in which the same attempt lands.
 SORTED: Final = "sorted"
-#: The outcomes of a live event, and what those of a replay are counted as.
+#: The outcomes of a live event, and those under which a replay is counted.
 _COUNTED: Final = {Outcome.LANDED: Outcome.REPLAYED, Outcome.DUPLICATE: Outcome.REPLAYED_DUPLICATE}
 
 
-#: A verdict on all rows of a table, or None: they are tried.
-Judge = Callable[[Target], Verdict | None]
+#: Returns the outcome of all rows of a table, or None to try them.
+Precheck = Callable[[Target], AttemptOutcome | None]
 
 
 def land(
@@ -49,18 +49,18 @@ def land(
     events: Sequence[ParkedEvent],
     routes: Routes,
     *,
-    judge: Judge = lambda _: None,
-    said: list[event_log.Piece] | None = None,
-) -> dict[Key, Verdict]:
+    precheck: Precheck = lambda _: None,
+    logged: list[event_log.Piece] | None = None,
+) -> dict[Key, AttemptOutcome]:
     """Land `events`, which are in the order of their keys, and count them.
 
-    Those of a table on which `judge` has a verdict get it, and are not tried.  `said` gets what the log says
-    of them once they are committed.  Raises as `Settlement.land` does when a table takes no rows now.
+    If `precheck` returns an outcome for a table, its events get that outcome, and are not tried.  `logged`
+    receives the events to log after the commit.  Raises as `Settlement.land` does when a table takes no rows.
     """
-    verdicts: dict[Key, Verdict] = {}
+    outcomes: dict[Key, AttemptOutcome] = {}
     for _, incarnation in groupby(events, key=lambda e: e.topic_id):
-        verdicts |= _land(conn, database, list(incarnation), routes, judge=judge, said=said)
-    return verdicts
+        outcomes |= _land(conn, database, list(incarnation), routes, precheck=precheck, logged=logged)
+    return outcomes
 
 
 def _land(
@@ -69,38 +69,38 @@ def _land(
     events: Sequence[ParkedEvent],
     routes: Routes,
     *,
-    judge: Judge,
-    said: list[event_log.Piece] | None,
-) -> dict[Key, Verdict]:
+    precheck: Precheck,
+    logged: list[event_log.Piece] | None,
+) -> dict[Key, AttemptOutcome]:
     """Land `events` of one topic generation: the generations of a topic have the same offsets."""
     topic_id = events[0].topic_id
     placed = place(conn, database.name, events, routes)
-    verdicts = {
+    outcomes = {
         Key(topic_id, r.partition.number, r.offset, r.destination): parked_again(
             r.error, r.partition, r.offset, r.destination
         )
         for r in placed.rejected
     }
     for database_name, offsets in placed.elsewhere.items():
-        sorted_ = Verdict(SORTED, orjson.dumps({"database": database_name}))
-        verdicts |= {Key(topic_id, p.number, offset, of): sorted_ for p, offset, of in offsets}
+        sorted_ = AttemptOutcome(SORTED, orjson.dumps({"database": database_name}))
+        outcomes |= {Key(topic_id, p.number, offset, of): sorted_ for p, offset, of in offsets}
     rejected = [(r.partition, r.offset, r.id, r.error) for r in placed.rejected]
     pieces: list[event_log.Piece] = [event_log.Parked(rejected, step=Step.REPLAY)]
     settlement = _Replaying(_context(conn, database, events))
     for (target, destination), batches in sorted(placed.rows.items(), key=lambda item: item[0]):
         rows = pa.Table.from_batches(batches)
-        found = encodings.spelled(conn, target)
-        if verdict := judge(found):
-            verdicts |= dict.fromkeys(_keys(topic_id, destination, rows), verdict)
+        spelled = encodings.spelled(conn, target)
+        if outcome := precheck(spelled):
+            outcomes |= dict.fromkeys(_keys(topic_id, destination, rows), outcome)
         else:
-            result = settlement.replay(found, rows, destination)
-            to = str(found) if wire.is_refused(destination) else None
-            verdicts |= dict(_verdicts(topic_id, destination, rows, result, to))
+            result = settlement.replay(spelled, rows, destination)
+            to = str(spelled) if wire.is_refused(destination) else None
+            outcomes |= dict(_outcomes(topic_id, destination, rows, result, to))
             pieces.append(event_log.Settled(target, rows, result, step=Step.REPLAY))
     settlement.flush()
-    if said is not None:
-        said.extend(pieces)
-    return verdicts
+    if logged is not None:
+        logged.extend(pieces)
+    return outcomes
 
 
 class _Replaying(Settlement):
@@ -133,7 +133,7 @@ def _context(conn: connection, database: Database, events: Sequence[ParkedEvent]
 
 
 def _no_records(partition: Partition, offsets: list[int]) -> pa.Table:
-    raise LookupError(f"{partition}: nothing of {offsets} is parked or let wait by a replay")
+    raise LookupError(f"{partition}: a replay neither parks events nor lets them wait: {offsets}")
 
 
 def _keys(topic_id: str, destination: str, rows: pa.Table) -> Iterator[Key]:
@@ -141,21 +141,21 @@ def _keys(topic_id: str, destination: str, rows: pa.Table) -> Iterator[Key]:
         yield Key(topic_id, receipt["_partition"], receipt["_offset"], destination)
 
 
-def _verdicts(
+def _outcomes(
     topic_id: str, destination: str, rows: pa.Table, result: PersistResult, to: str | None
-) -> Iterator[tuple[Key, Verdict]]:
-    """Yield what became of each of `rows`."""
+) -> Iterator[tuple[Key, AttemptOutcome]]:
+    """Yield the outcome of each of `rows`."""
     errors = {p.row_index: p.error for p in result.parked}
-    landed, duplicate = Verdict(LANDED, to=to), Verdict(DUPLICATE, to=to)
+    landed, duplicate = AttemptOutcome(LANDED, to=to), AttemptOutcome(DUPLICATE, to=to)
     columns = (rows.column(name).to_pylist() for name in ("_topic", "_partition", "_offset"))
     for i, (topic, number, offset) in enumerate(zip(*columns, strict=True)):
         if i in errors:
-            verdict = parked_again(errors[i], Partition(topic, number), offset, destination)
+            outcome = parked_again(errors[i], Partition(topic, number), offset, destination)
         else:
-            verdict = landed if result.mask[i] else duplicate
-        yield Key(topic_id, number, offset, destination), verdict
+            outcome = landed if result.mask[i] else duplicate
+        yield Key(topic_id, number, offset, destination), outcome
 
 
-def parked_again(error: UserError, partition: Partition, offset: int, destination: str) -> Verdict:
+def parked_again(error: UserError, partition: Partition, offset: int, destination: str) -> AttemptOutcome:
     """Return the outcome of an event that fails again."""
-    return Verdict(PARKED, parked_topic.reason(error, partition, offset, destination))
+    return AttemptOutcome(PARKED, parked_topic.reason(error, partition, offset, destination))

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
-#: Between batches of events that keep coming there is less.
+#: Longer than the time between two batches of continuous traffic.
 _AFTER_SECONDS: Final = 1.0
 
 
@@ -27,6 +27,6 @@ class LiveEvents:
             self._until = self._clock() + _AFTER_SECONDS
             self._is_under_way = False
 
-    def come(self) -> bool:
-        """Whether they come now."""
+    def is_arriving(self) -> bool:
+        """Return whether live events are arriving now."""
         return self._is_under_way or self._clock() < self._until

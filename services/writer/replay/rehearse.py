@@ -26,10 +26,10 @@ from services.writer.replay.staged_attempts import (
     EVENT,
     KEY,
     MAX_BYTES,
+    AttemptOutcome,
     Key,
     ParkedEvent,
     UnstorableError,
-    Verdict,
     storing,
 )
 from services.writer.settle import holds
@@ -41,11 +41,11 @@ log = logging.getLogger(__name__)
 UNKNOWN: Final = "unknown"
 TRIGGERS: Final = "triggers"
 _AT_ONCE: Final = 500
-#: Nobody waits for a rehearsal, and live events may wait for what it has locked.
+#: Short timeouts, because live events may wait for a rehearsal's locks.
 _SHORT: Final = "SET LOCAL statement_timeout = '2s'; SET LOCAL lock_timeout = '200ms'"
-#: What nobody has fetched, and what a restored dump revived.
+#: Rows that no job has fetched, and rows that a restored dump brought back.
 _DROP_OLD: Final = "DELETE FROM onramp.rehearsals WHERE staged_at < now() - interval '1 hour'"
-#: Of one job at a time: two may ask about the same event.
+#: Takes rows of one job at a time, because two jobs may rehearse the same event.
 _TAKE: Final = rows_by_bytes.bytes_of(
     f"""
     SELECT {EVENT}, job, with_triggers FROM onramp.rehearsals
@@ -101,17 +101,17 @@ class Rehearsal:
         for _ in count() if pages is None else range(pages):
             if not self._may_land() or (page := self._take()) is None:
                 break
-            verdicts = self._rehearse(page, routes)
+            outcomes = self._rehearse(page, routes)
             try:
-                self._answer(page, verdicts)
+                self._answer(page, outcomes)
             except UnstorableError as e:
-                self._answer(page, {key: _unknown(f"its verdict cannot be stored: {e}") for key in verdicts})
-            answered += len(verdicts)
+                self._answer(page, {key: _unknown(f"its outcome cannot be stored: {e}") for key in outcomes})
+            answered += len(outcomes)
         return answered
 
-    def _answer(self, page: _Page, verdicts: dict[Key, Verdict]) -> None:
+    def _answer(self, page: _Page, outcomes: dict[Key, AttemptOutcome]) -> None:
         with transaction(self._database, "driver") as conn:
-            _answer(conn, page.job, verdicts)
+            _answer(conn, page.job, outcomes)
 
     def _take(self) -> _Page | None:
         with transaction(self._database, "driver") as conn, conn.cursor() as cursor:
@@ -123,67 +123,69 @@ class Rehearsal:
         *_, job, with_triggers, _ = rows[0]
         return _Page(job, with_triggers, [ParkedEvent.of(row[:9]) for row in rows])
 
-    def _rehearse(self, page: _Page, routes: Routes) -> dict[Key, Verdict]:
+    def _rehearse(self, page: _Page, routes: Routes) -> dict[Key, AttemptOutcome]:
         """Return an outcome for each event; a table that takes no rows now is tried once."""
         blocked: dict[str, str | None] = {}
         while True:
             try:
                 return self._roll_back(page, routes, blocked)
             except BlockedError as e:
-                found = e
+                error = e
             except SerializationConflictError as e:
-                found = e.blocked
+                error = e.blocked
             except (InfrastructureError, MemoryError):
                 raise
             except Exception as e:
-                log.exception("a rehearsal fails for a reason that the writer does not know")
+                log.exception("a rehearsal failed because of an unexpected error")
                 return {event.key: _unknown(type(e).__name__) for event in page.events}
-            if str(found.target) in blocked:
+            if str(error.target) in blocked:
                 return {event.key: _unknown("its table takes no rows now") for event in page.events}
-            blocked[str(found.target)] = found.sqlstate
+            blocked[str(error.target)] = error.sqlstate
 
-    def _roll_back(self, page: _Page, routes: Routes, blocked: dict[str, str | None]) -> dict[Key, Verdict]:
+    def _roll_back(
+        self, page: _Page, routes: Routes, blocked: dict[str, str | None]
+    ) -> dict[Key, AttemptOutcome]:
         """Land the page, roll back, and return the outcomes."""
-        verdicts: dict[Key, Verdict] = {}
+        outcomes: dict[Key, AttemptOutcome] = {}
         time.sleep(self._rate_limiter.delay(self._database.name))
         self._rate_limiter.consume(self._database.name, len(page.events))
         try:
             with transaction(self._database, "driver") as conn:
                 with conn.cursor() as cursor:
                     cursor.execute(_SHORT)
-                held = holds.peek(conn).tables
+                waiting_tables = holds.peek(conn).tables
 
-                def judge(target: Target) -> Verdict | None:
-                    if str(target) in blocked or str(target) in held:
+                def precheck(target: Target) -> AttemptOutcome | None:
+                    if str(target) in blocked or str(target) in waiting_tables:
                         return _unknown(f"table {target} takes no rows now", blocked.get(str(target)))
                     return _untried(conn, target, with_triggers=page.with_triggers)
 
-                verdicts = land(conn, self._database, page.events, routes, judge=judge)
+                outcomes = land(conn, self._database, page.events, routes, precheck=precheck)
                 raise _RolledBackError  # noqa: TRY301 - it ends the transaction
         except _RolledBackError:
-            return verdicts
+            return outcomes
 
 
-def _untried(conn: connection, target: Target, *, with_triggers: bool) -> Verdict | None:
+def _untried(conn: connection, target: Target, *, with_triggers: bool) -> AttemptOutcome | None:
     """Return the outcome of rows that cannot be tried in `target` without side effects, or None."""
     with conn.cursor() as cursor:
         cursor.execute(_TABLE, (target.schema, target.table))
-        found = cursor.fetchone()
-    if found is None:
+        row = cursor.fetchone()
+    if row is None:
         return None if target.typed else _unknown(f"table {target} is not there yet: a replay makes it")
-    if found == (True,) and not with_triggers:
-        return Verdict(TRIGGERS, orjson.dumps({"detail": f"table {target} has triggers of its owner"}))
+    if row == (True,) and not with_triggers:
+        return AttemptOutcome(TRIGGERS, orjson.dumps({"detail": f"table {target} has triggers of its owner"}))
     return None
 
 
-def _unknown(detail: str, sqlstate: str | None = None) -> Verdict:
-    return Verdict(UNKNOWN, orjson.dumps({"detail": detail, "sqlstate": sqlstate}))
+def _unknown(detail: str, sqlstate: str | None = None) -> AttemptOutcome:
+    return AttemptOutcome(UNKNOWN, orjson.dumps({"detail": detail, "sqlstate": sqlstate}))
 
 
-def _answer(conn: connection, job: str, verdicts: dict[Key, Verdict]) -> None:
+def _answer(conn: connection, job: str, outcomes: dict[Key, AttemptOutcome]) -> None:
     rows = [
-        (*key, verdict.outcome, None if verdict.reason is None else verdict.reason.decode())
-        for key, verdict in verdicts.items()
+        (*key, outcome.kind, None if outcome.reason is None else outcome.reason.decode())
+        for key, outcome in outcomes.items()
     ]
     with storing(), conn.cursor() as cursor:
         execute_values(cursor, cursor.mogrify(_ANSWER, (job,)).decode(), rows, page_size=len(rows))

@@ -23,10 +23,10 @@ from shared.errors import InfrastructureError
 
 log = logging.getLogger(__name__)
 
-#: The admin service stages a part of a job ahead: the next part comes soon, and is looked for so often...
-_AGAIN_SECONDS: Final = 0.2
-#: ... for so long after the last one.
-_LOOKED_FOR_SECONDS: Final = 10.0
+#: Seconds between two runs while a job is in progress: the admin service stages the next part soon.
+_RERUN_SECONDS: Final = 0.2
+#: Seconds after the last ended attempt for which a job counts as in progress.
+_JOB_SECONDS: Final = 10.0
 
 
 @dataclass(slots=True)
@@ -38,7 +38,7 @@ class _Replays:
     backoff: Backoff = field(default_factory=Backoff)
     task: "asyncio.Task[Done] | None" = None
     ended: Counter[str] = field(default_factory=Counter)
-    looked_for_until: float = 0.0
+    job_until: float = 0.0
 
 
 class Done(NamedTuple):
@@ -62,23 +62,23 @@ class ReplayScheduler:
         """`may_land`: whether the database of this name takes live events now."""
         self._may_land = may_land
         self._stopped = False
-        #: Whoever writes a batch of live events says so.
+        #: The live traffic, which the loop marks during a batch.
         self.live = LiveEvents()
         self._replays = {
             d.name: _Replays(
                 Replay(
                     d,
                     rate_limiter,
-                    may_land=self._asked_for(d.name),
-                    live_come=self.live.come,
+                    may_land=self._may_run(d.name),
+                    is_live=self.live.is_arriving,
                     event_lines=event_lines,
                 ),
-                Rehearsal(d, rate_limiter, may_land=self._asked_for(d.name)),
+                Rehearsal(d, rate_limiter, may_land=self._may_run(d.name)),
             )
             for d in databases
         }
 
-    def _asked_for(self, name: str) -> Callable[[], bool]:
+    def _may_run(self, name: str) -> Callable[[], bool]:
         return lambda: not self._stopped and self._may_land(name)
 
     def mark_staged(self, name: str) -> None:
@@ -103,7 +103,7 @@ class ReplayScheduler:
                     replays.backoff.fail()
                     yield name, e
                 except Exception:
-                    log.exception("a replay failed for a reason that the writer does not know")
+                    log.exception("a replay failed because of an unexpected error")
                     replays.backoff.fail()
             due = replays.due and replays.task is None and replays.backoff.is_due()
             if due and self._may_land(name):
@@ -113,11 +113,11 @@ class ReplayScheduler:
         """Run again soon while a job is in progress; else wait for `mark_staged`."""
         replays.ended += done.ended
         if done.ended or done.answered:
-            replays.looked_for_until = monotonic() + _LOOKED_FOR_SECONDS
-        replays.due = monotonic() < replays.looked_for_until
+            replays.job_until = monotonic() + _JOB_SECONDS
+        replays.due = monotonic() < replays.job_until
         if replays.due:
             replays.backoff.succeed()
-            replays.backoff.pause(_AGAIN_SECONDS)
+            replays.backoff.pause(_RERUN_SECONDS)
         else:
             replays.backoff.fail()
 
@@ -148,7 +148,7 @@ def land_and_answer(replay: Replay, rehearsal: Rehearsal, routes: Routes) -> Don
             return
         try:
             answered += rehearsal.run(routes, pages=1)
-        except InfrastructureError:  # it is raised when nothing is left to land, if it lasts
+        except InfrastructureError:  # if it lasts, the last rehearsal raises it after the replay
             fails = True
 
     ended = replay.run(routes, between=answer)

@@ -19,7 +19,7 @@ from services.writer.postgres import rows_by_bytes
 from shared import wire
 from shared.postgres import arrays
 
-#: What is taken at once: as rows and as a table of Arrow it is some times as much of memory.
+#: Maximum bytes taken at once; as rows and as an Arrow table they use several times as much memory.
 MAX_BYTES: Final = 16 << 20
 KEY: Final = 'topic_id, partition, "offset", destination'
 EVENT: Final = 'topic_id, topic, partition, "offset", destination, "to", value, received_at, timestamp'
@@ -30,8 +30,8 @@ _STAGED: Final = f"""
             AND (d.attempt = r.attempt OR d.outcome IN ('landed', 'duplicate'))) AS is_known
     FROM onramp.replays r
 """  # noqa: S608 - our own words
-#: By keyset: what has landed leaves dead rows, and each step would walk over all of them again.
-#: What a cancel or another writer has locked is theirs.
+#: By keyset: landed events leave dead rows, and else each step would scan all of them again.
+#: Rows that a cancel or another writer has locked are skipped.
 _TAKE: Final = rows_by_bytes.bytes_of(
     f"""{_STAGED}
     WHERE ({KEY}) > (%s::uuid, %s, %s, %s) AND coalesce("to", substr(destination, %s)) <> ALL (%s)
@@ -40,7 +40,7 @@ _TAKE: Final = rows_by_bytes.bytes_of(
 )
 _RETAKE: Final = f"{_STAGED} WHERE ({KEY}) = (%s::uuid, %s, %s, %s) FOR UPDATE OF r SKIP LOCKED"
 _REMOVE: Final = "DELETE FROM onramp.replays WHERE ctid = ANY (%s::tid[])"
-#: From the rows that are locked.  LIMIT: each by its place, where a join would read the whole table.
+#: From the locked rows.  With LIMIT each row is read by its ctid; a join would read the whole table.
 _RECORD: Final = """
     INSERT INTO onramp.replayed (topic_id, topic, partition, "offset", destination, attempt, outcome, reason,
                                  job, "to", sha256)
@@ -64,7 +64,7 @@ class Key(NamedTuple):
     destination: str
 
 
-#: Before every event.
+#: The key before every event.
 START: Final = Key("00000000-0000-0000-0000-000000000000", -1, -1, "")
 
 
@@ -120,14 +120,14 @@ class Staged:
     is_known: bool
 
 
-class Verdict(NamedTuple):
-    """What became of an event: `landed`, `duplicate`, or `parked` with the reason (JSON).
+class AttemptOutcome(NamedTuple):
+    """The outcome of an attempt: `landed`, `duplicate`, or `parked` with the reason (JSON).
 
-    `sorted`: the reason says to which database it belongs.  `to`: where it landed (schema.table), if it was
-    parked for no table.
+    `sorted`: the reason names the database to which the event belongs.  `to`: the table (schema.table) in
+    which the event landed, if it was parked for no table.
     """
 
-    outcome: str
+    kind: str
     reason: bytes | None = None
     to: str | None = None
 
@@ -170,18 +170,18 @@ def storing() -> Iterator[None]:
         raise UnstorableError(type(e).__name__) from None
 
 
-def record(conn: connection, verdicts: Iterable[tuple[Staged, Verdict]]) -> None:
+def record(conn: connection, outcomes: Iterable[tuple[Staged, AttemptOutcome]]) -> None:
     """Write the outcomes of attempts.  Raises a unique violation if one is recorded already.
 
     Raises `UnstorableError` when the database cannot store an outcome.
     """
     rows = [
-        (of.ctid, verdict.outcome, None if verdict.reason is None else verdict.reason.decode(), verdict.to)
-        for of, verdict in verdicts
+        (of.ctid, outcome.kind, None if outcome.reason is None else outcome.reason.decode(), outcome.to)
+        for of, outcome in outcomes
     ]
     if rows:
         with conn.cursor() as cursor:
             with storing():
                 cursor.execute(_RECORD, [arrays.texts(column) for column in zip(*rows, strict=True)])
             if cursor.rowcount != len(rows):
-                raise LookupError("rows of onramp.replays are gone that this transaction has locked")
+                raise LookupError("rows of onramp.replays that this transaction has locked are missing")

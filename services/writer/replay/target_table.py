@@ -28,8 +28,8 @@ from services.writer.sort.sort import Sorted, sort
 from shared import wire
 from shared.errors import AMBIGUOUS_TABLE, FORBIDDEN_DESTINATION, NOT_ROUTED, UserError
 
-_NOT_ROUTED: Final = "today's routes do not bring it to the table that it was parked for"
-_MOVED: Final = "today's routes bring it to another database than when this attempt was sorted"
+_NOT_ROUTED: Final = "the current routes do not route it to the table that it was parked for"
+_MOVED: Final = "the current routes route it to another database than when this attempt was sorted"
 _NONE_OF_ITS_OWN: Final = "the packet names its table at another place before"
 
 
@@ -40,7 +40,7 @@ class Rejected(NamedTuple):
     offset: int
     destination: str
     error: UserError
-    #: Its own id, if that can be read.
+    #: Its own id, if it can be parsed.
     id: str | None
 
 
@@ -50,7 +50,7 @@ class Placed:
 
     rows: dict[tuple[Target, str], list[pa.RecordBatch]] = field(default_factory=lambda: defaultdict(list))
     rejected: list[Rejected] = field(default_factory=list)
-    #: By database, what belongs there: partition, offset, and what it was parked for.
+    #: Events of other databases, by database: partition, offset, and original destination.
     elsewhere: dict[str, list[tuple[Partition, int, str]]] = field(default_factory=lambda: defaultdict(list))
 
 
@@ -91,7 +91,7 @@ class _Placing:
             if target.database == self._database and name == destination:
                 self._out.rows[target, destination].append(rows)
                 left -= set(rows.column("_offset").to_pylist())
-        errors = {u.offset: u.error for u in reversed(found.unroutable)}  # the first of an event's
+        errors = {u.offset: u.error for u in reversed(found.unroutable)}  # the first error of each event
         ids = {u.offset: u.identity.id for u in found.unroutable}
         for rows in found.tables.values() if left else ():
             ids |= zip(rows.column("_offset").to_pylist(), rows.column("_id").to_pylist(), strict=True)
@@ -119,10 +119,8 @@ class _Placing:
                 targets = [target for target in targets if target == named.get(offset)]
             error = errors.get(offset)
             if error is None and len(targets) != 1:
-                said = (
-                    _NONE_OF_ITS_OWN if destination else f"today's routes bring it to {len(targets)} tables"
-                )
-                error = UserError(AMBIGUOUS_TABLE, said)
+                routed = f"the current routes route it to {len(targets)} tables"
+                error = UserError(AMBIGUOUS_TABLE, _NONE_OF_ITS_OWN if destination else routed)
             elif error is None and not is_default and targets[0].database != self._database:
                 error = UserError(NOT_ROUTED, _MOVED)
             if error is None:
@@ -142,9 +140,9 @@ class _Placing:
         offsets = part.rows.column("offset").to_pylist()
         out: dict[int, Target] = {}
         for context, indices in read(part.rows.column("value")).by_context().items():
-            found = destinations(context, part.partition.topic, self._routing)
-            if pointer in found.pointers:
-                target = found.targets[found.pointers.index(pointer)]
+            named = destinations(context, part.partition.topic, self._routing)
+            if pointer in named.pointers:
+                target = named.targets[named.pointers.index(pointer)]
                 out |= {offsets[i]: target for i in indices.tolist()}
         return out
 

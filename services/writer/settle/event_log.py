@@ -27,7 +27,7 @@ Array = np.ndarray[Any, Any]
 
 _FEW: Final = 8
 _COLUMNS: Final = ("_id", "_topic", "_partition", "_offset")
-#: As numbers in arrays; those that failed are the last, and the last of all win.
+#: Outcomes as numbers in arrays, in order of priority: failures are the last.
 _OUTCOMES: Final = (Outcome.LANDED, Outcome.DUPLICATE, Outcome.WAITING, Outcome.PARKED)
 _LANDED, _DUPLICATE, _WAITING, _PARKED = range(len(_OUTCOMES))
 
@@ -82,7 +82,7 @@ class Settled:
 
     def _receipts(self, places: Sequence[int]) -> list[tuple[Any, ...]]:
         columns = [self.rows.column(name) for name in _COLUMNS]
-        if len(places) <= _FEW:  # Arrow takes longer to begin than these take
+        if len(places) <= _FEW:  # for few rows Arrow's overhead is larger
             return [tuple(column[place].as_py() for column in columns) for place in places]
         taken = [column.take(pa.array(places, pa.int64())).to_pylist() for column in columns]
         return list(zip(*taken, strict=True))
@@ -92,11 +92,11 @@ class Settled:
 class Parked:
     """Events, or single destinations of them, that were parked without a table's attempt."""
 
-    #: Where each came from, its id if that could be read, and why it is parked.
+    #: The origin of each, its id if that could be parsed, and the error.
     events: Sequence[tuple[Partition, int, str | None, OnrampError]]
     _: KW_ONLY
     step: Step = Step.SORT
-    #: Of one that they were for.
+    #: The table that the events were for, if it is one.
     target: Target | None = None
 
     @property
@@ -126,8 +126,8 @@ def of_commit(per_second: int) -> Iterator[list[Piece]]:
 def write(per_second: int, pieces: Sequence[Piece]) -> None:
     """Write the lines of `pieces`, at most `per_second` of this process; 0: none."""
     if per_second:
-        told = [p for p in pieces if not (isinstance(p, Settled) and p.target.table == wire.PROBE_EVENT)]
-        _write(event_lines.of_process("writer", __name__, per_second), told)
+        logged = [p for p in pieces if not (isinstance(p, Settled) and p.target.table == wire.PROBE_EVENT)]
+        _write(event_lines.of_process("writer", __name__, per_second), logged)
 
 
 def _write(lines: EventLines, pieces: Sequence[Piece]) -> None:
@@ -159,21 +159,21 @@ def _granted(lines: EventLines, counts: Array) -> Array:
     return granted
 
 
-def _shares(wanted: Array, most: int) -> Array:
+def _shares(wanted: Array, limit: int) -> Array:
     """Return fair shares of `limit`: a demand below its share is met, and leaves the rest to the others."""
-    if most >= wanted.sum():
+    if limit >= wanted.sum():
         return wanted
     order = np.argsort(wanted, axis=None)
     shares = []
     for before, amount in enumerate(wanted.ravel()[order].tolist()):
-        shares.append(min(amount, most // (len(order) - before)))
-        most -= shares[-1]
+        shares.append(min(amount, limit // (len(order) - before)))
+        limit -= shares[-1]
     shared = np.empty_like(wanted)
     shared.flat[order] = shares
     return shared
 
 
-def _places(outcomes: Array, most: Sequence[int]) -> list[int]:
+def _places(outcomes: Array, limits: Sequence[int]) -> list[int]:
     """Return row indexes, in order: for each outcome as many as its limit, evenly spread over its rows."""
-    found = [(np.flatnonzero(outcomes == n), m) for n, m in enumerate(most) if m]
-    return sorted(place for of_one, m in found for place in of_one[spread(len(of_one), m)].tolist())
+    by_outcome = [(np.flatnonzero(outcomes == n), m) for n, m in enumerate(limits) if m]
+    return sorted(place for of_one, m in by_outcome for place in of_one[spread(len(of_one), m)].tolist())

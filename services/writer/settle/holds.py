@@ -28,12 +28,12 @@ KIND_TYPE: Final = "type"
 STATE_BLOCKED: Final = "blocked"
 STATE_WATCHED: Final = "watched"
 STATE_PAUSED: Final = "paused"
-STATE_GIVEN_UP: Final = "dead_lettered"
+STATE_DEAD_LETTERED: Final = "dead_lettered"
 
 _HOLDS: Final = "SELECT kind, name, state, sqlstate, timeouts, seen, parked FROM onramp.holds"
 _HOLDING: Final = f"{_HOLDS} WHERE state <> 'watched'"
-#: What is only watched holds nothing: it is not locked, and only the transaction's own types matter.
-_LOOK: Final = f"""
+#: A watched type has no waiting events: it is not locked, and only the transaction's own types matter.
+_READ_SHARED: Final = f"""
     WITH holding AS ({_HOLDING} FOR KEY SHARE)
     SELECT * FROM holding UNION ALL {_HOLDS} WHERE state = 'watched' AND kind = 'type' AND name = ANY (%s)
 """  # noqa: S608 - our own words
@@ -45,7 +45,7 @@ _UPSERT: Final = """
         sqlstate = excluded.sqlstate, timeouts = excluded.timeouts,
         seen = excluded.seen, parked = excluded.parked
 """
-#: So many types are watched at most: those that changed last.
+#: Maximum number of watched types; those that changed last stay.
 MAX_WATCHED: Final = 1_000
 #: Rows that another transaction has locked are in use: they stay.
 _DELETE_WATCHED: Final = """
@@ -59,17 +59,17 @@ _TOO_MANY: Final = _DELETE_WATCHED.format(
         SELECT since, name FROM onramp.holds WHERE state = 'watched'
         ORDER BY since DESC, name DESC OFFSET %s LIMIT 1)"""
 )
-_GIVEN_UP: Final = """
+_DEAD_LETTERED: Final = """
     SELECT kind, name, given_up_at, given_up_by, reason FROM onramp.holds
     WHERE state = 'dead_lettered' ORDER BY kind, name
 """
-#: Unless a person has said it again meanwhile, of what has come since.
-_GO_ON: Final = """
+#: Unless an operator has dead-lettered later events meanwhile.
+_RESUME: Final = """
     UPDATE onramp.holds
     SET state = CASE kind WHEN 'table' THEN 'blocked' ELSE 'resumed' END, given_up_at = NULL
     WHERE state = 'dead_lettered' AND kind = %s AND name = %s AND given_up_at = %s
 """
-#: What a type of which nothing is known has landed: the past that its first parked events have.
+#: The landed events of a type that is not watched yet, with which its first parked events are compared.
 _LANDED: Final = (
     "SELECT coalesce(sum(events), 0) FROM onramp.totals WHERE outcome = 'landed' AND destination = %s"
 )
@@ -90,7 +90,7 @@ class Hold:
     state: str
     sqlstate: str | None = None
     _: KW_ONLY
-    #: How often in a row it was something that may be one row's fault: a statement that ran out of time.
+    #: The number of failures in a row that one row may have caused: statement timeouts.
     timeouts: int = 0
     park_rate: ParkRate = field(default_factory=ParkRate)
 
@@ -104,12 +104,12 @@ class Hold:
     def blocked_again(self, sqlstate: str | None, *, suspicious: bool) -> "Hold":
         """Return the hold after one more failure of the table; `suspicious`: one row may be at fault."""
         timeouts = self.timeouts + 1 if suspicious else 0
-        # What a person said meanwhile stays: only a new row gets this state.
+        # An operator's decision meanwhile stays: only a new row gets this state.
         return replace(self, state=STATE_BLOCKED, sqlstate=sqlstate, timeouts=timeouts)
 
 
-class GivenUp(NamedTuple):
-    """A hold of which a person gave up what was kept behind it up to a moment."""
+class DeadLetteredHold(NamedTuple):
+    """A hold whose waiting events, up to the time `at`, an operator has dead-lettered."""
 
     kind: str
     name: str
@@ -157,7 +157,7 @@ class Holds:
 
     def paused_types(self) -> list[str]:
         """Return the types that an operator must resume, and the dead-lettered ones not parked yet."""
-        return sorted(n for n, h in self.types.items() if h.state in (STATE_PAUSED, STATE_GIVEN_UP))
+        return sorted(n for n, h in self.types.items() if h.state in (STATE_PAUSED, STATE_DEAD_LETTERED))
 
     def holding(self) -> list[Hold]:
         """Return all holds except watched types."""
@@ -186,7 +186,7 @@ class Holds:
     def flush(self, conn: connection) -> None:
         """Write the changes, in one order for all tasks; at the end, so that no other task waits long."""
         rows = [
-            (h.kind, h.name, h.state, h.sqlstate, h.timeouts, h.park_rate.seen, h.park_rate.parked)
+            (h.kind, h.name, h.state, h.sqlstate, h.timeouts, h.park_rate.events, h.park_rate.parked)
             for _, h in sorted(self._changed.items())
         ]
         with conn.cursor() as cursor:
@@ -217,11 +217,11 @@ def types_of(target: Target, pieces: Iterable[pa.RecordBatch]) -> set[str]:
     return {str(target) if name is None else name for name in names}
 
 
-def look(conn: connection, rows: Mapping[Target, Iterable[pa.RecordBatch]]) -> Holds:
-    """What holds, and what is watched of the types of `rows`; no hold ends before this transaction does."""
+def read_shared(conn: connection, rows: Mapping[Target, Iterable[pa.RecordBatch]]) -> Holds:
+    """Return the holds, share-locked for this transaction, and the watched types among those of `rows`."""
     types = {name for t, pieces in rows.items() for name in types_of(encodings.spelled(conn, t), pieces)}
     with conn.cursor() as cursor:
-        cursor.execute(_LOOK, (sorted(types),))
+        cursor.execute(_READ_SHARED, (sorted(types),))
         return _as_holds(cursor.fetchall())
 
 
@@ -245,17 +245,17 @@ def end(conn: connection, hold: Hold) -> None:
         cursor.execute("DELETE FROM onramp.holds WHERE kind = %s AND name = %s", (hold.kind, hold.name))
 
 
-def dead_lettered(conn: connection) -> list[GivenUp]:
+def dead_lettered(conn: connection) -> list[DeadLetteredHold]:
     """Return the holds whose events an operator has dead-lettered."""
     with conn.cursor() as cursor:
-        cursor.execute(_GIVEN_UP)
-        return [GivenUp(*row) for row in cursor.fetchall()]
+        cursor.execute(_DEAD_LETTERED)
+        return [DeadLetteredHold(*row) for row in cursor.fetchall()]
 
 
-def go_on(conn: connection, hold: GivenUp) -> None:
-    """What was given up is parked: a table is blocked as before, a type resumes."""
+def resume(conn: connection, hold: DeadLetteredHold) -> None:
+    """End a dead-lettering whose events are parked: a table is blocked as before, a type resumes."""
     with conn.cursor() as cursor:
-        cursor.execute(_GO_ON, (hold.kind, hold.name, hold.at))
+        cursor.execute(_RESUME, (hold.kind, hold.name, hold.at))
 
 
 def park_rates_before(conn: connection, targets: Iterable[Target]) -> dict[Target, ParkRate]:
@@ -266,7 +266,7 @@ def park_rates_before(conn: connection, targets: Iterable[Target]) -> dict[Targe
     with conn.cursor() as cursor:
         cursor.execute(_LANDED_IN_EACH, (list(by_name),))
         landed = dict(cursor.fetchall())
-    return {target: ParkRate(seen=float(landed.get(name, 0))) for name, target in by_name.items()}
+    return {target: ParkRate(events=float(landed.get(name, 0))) for name, target in by_name.items()}
 
 
 def park_rate_before(conn: connection, target: Target) -> ParkRate:
@@ -274,7 +274,7 @@ def park_rate_before(conn: connection, target: Target) -> ParkRate:
     with conn.cursor() as cursor:
         cursor.execute(_LANDED, (str(target),))
         row: tuple[Any, ...] = cursor.fetchone() or (0,)
-        return ParkRate(seen=float(row[0]))
+        return ParkRate(events=float(row[0]))
 
 
 def _as_holds(rows: Iterable[tuple[Any, ...]]) -> Holds:

@@ -22,12 +22,12 @@ from services.writer.sort.sort import Unroutable
 from shared import wire
 from shared.errors import INTERNAL_SORT, UserError
 
-#: The columns of a landing table that tell where a row came from.
+#: The columns of a landing table that identify a row's record.
 _ORIGIN: Final = {"_topic": "topic", "_partition": "partition", "_offset": "offset"}
 
 
-class Stray(NamedTuple):
-    """An event that is to be parked for `target`; `origin`: a row that says where it came from."""
+class NoLongerRouted(NamedTuple):
+    """An event that is to be parked for `target`; `origin`: a row that identifies its record."""
 
     target: Target
     partition: Partition
@@ -36,35 +36,35 @@ class Stray(NamedTuple):
     error: UserError
 
 
-def strays(
+def find_no_longer_routed(
     records: PartitionSlice,
     routed_offsets: Collection[int],
     unroutable: Sequence[Unroutable],
     database: str,
     routing: RouteLookup,
-) -> Iterator[Stray]:
-    """Yield those of `records`, which waited for `database`, that are not among `routed_offsets`.
+) -> Iterator[NoLongerRouted]:
+    """Yield the events of `records`, which waited for `database`, that are not in `routed_offsets`.
 
-    `unroutable`: those that have no destination at all, with their errors.
+    `unroutable`: the events that have no destination at all, with their errors.
     """
     if len(routed_offsets) == len(records):
         return
-    errors = {u.offset: u.error for u in reversed(unroutable)}  # the first of an event's
+    errors = {u.offset: u.error for u in reversed(unroutable)}  # the first error of each event
     for i, offset in enumerate(records.rows.column("offset").to_pylist()):
         if offset not in routed_offsets:
             record = records.rows.slice(i, 1)
-            error = errors.get(offset) or UserError(INTERNAL_SORT, "it is not for the database it waited for")
+            error = errors.get(offset) or UserError(INTERNAL_SORT, "not routed to its database any more")
             for target in _tables(
                 record.column("value")[0].as_py(), records.partition.topic, database, routing
             ):
-                yield Stray(target, records.partition, offset, origins_of(record), error)
+                yield NoLongerRouted(target, records.partition, offset, origins_of(record), error)
 
 
-def park(stray_events: Iterable[Stray], settlement: Settlement, settled: Mapping[Partition, int]) -> None:
+def park(events: Iterable[NoLongerRouted], settlement: Settlement, settled: Mapping[Partition, int]) -> None:
     """Park the events that are not settled yet: those at or above their partition's offset in `settled`."""
-    for stray in stray_events:
-        if stray.offset >= settled[stray.partition]:
-            settlement.park(stray.target, pa.Table.from_batches([stray.origin]), stray.error)
+    for event in events:
+        if event.offset >= settled[event.partition]:
+            settlement.park(event.target, pa.Table.from_batches([event.origin]), event.error)
 
 
 def origins_of(arrivals: pa.RecordBatch) -> pa.RecordBatch:
@@ -74,8 +74,8 @@ def origins_of(arrivals: pa.RecordBatch) -> pa.RecordBatch:
 
 def _tables(value: bytes | None, topic: str, database: str, routing: RouteLookup) -> list[Target]:
     """Return the tables of `database` that the event names if it can be parsed, else its topic's table."""
-    stray_events = [t for t in _named(_document(value), topic, routing) if t.database == database]
-    return stray_events or [Target(database, landing.SCHEMA, topic.removeprefix(wire.EVENT_TOPIC_PREFIX))]
+    targets = [t for t in _named(_document(value), topic, routing) if t.database == database]
+    return targets or [Target(database, landing.SCHEMA, topic.removeprefix(wire.EVENT_TOPIC_PREFIX))]
 
 
 def _document(value: bytes | None) -> Mapping[str, Any]:

@@ -12,7 +12,7 @@ from services.writer.park.identity import Identity, identities
 from services.writer.park.parked_topic import ParkedRecord, reason
 from services.writer.persist.persist import Parked, PersistResult
 
-#: Of a landing table; rows that say only where they came from have none of them.
+#: Columns of a landing table, which rows with only an origin do not have.
 _METADATA: Final = ("_id", "_event_name", "_version")
 
 
@@ -38,9 +38,9 @@ def parked_records(
 
 
 def _identities(records: pa.RecordBatch, parked: Sequence[Parked], rows: pa.Table) -> list[Identity]:
-    found = rows.take(pa.array([event.row_index for event in parked], pa.int64()))
-    nothing = [None] * len(parked)
-    columns = (found.column(c).to_pylist() if c in rows.column_names else nothing for c in _METADATA)
+    taken = rows.take(pa.array([event.row_index for event in parked], pa.int64()))
+    nulls = [None] * len(parked)
+    columns = (taken.column(c).to_pylist() if c in rows.column_names else nulls for c in _METADATA)
     return identities(records, *columns)
 
 

@@ -19,14 +19,14 @@ class PausePolicy:
 
     share: float = 1.0
     window: int = 10_000
-    least: int = 1_000
+    min_events: int = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class ParkRate:
     """The number of a type's last events (decayed by the window), and the number of parked ones."""
 
-    seen: float = 0.0
+    events: float = 0.0
     parked: float = 0.0
 
     def paused_after(
@@ -42,16 +42,16 @@ class ParkRate:
         ends = np.arange(1, n + 1)
         own = np.minimum(ends, policy.window)
         parked = sums[ends] - sums[ends - own]
-        earlier = np.minimum(self.seen, policy.window - own)
-        if self.seen:
-            parked = parked + earlier * (self.parked / self.seen)
-        seen = own + earlier
-        over = (seen >= policy.least) & (parked > policy.share * seen)
+        earlier = np.minimum(self.events, policy.window - own)
+        if self.events:
+            parked = parked + earlier * (self.parked / self.events)
+        counted = own + earlier
+        over = (counted >= policy.min_events) & (parked > policy.share * counted)
         return int(over.argmax()) if over.any() else None
 
     def after(self, parked_mask: "np.ndarray[Any, np.dtype[np.bool_]]", policy: PausePolicy) -> "ParkRate":
         """Return the rate after the events of `parked_mask`; events older than the window decay."""
         recent = parked_mask[-policy.window :]
-        earlier = min(self.seen, policy.window - len(recent))
-        parked = float(recent.sum()) + (earlier * self.parked / self.seen if self.seen else 0.0)
+        earlier = min(self.events, policy.window - len(recent))
+        parked = float(recent.sum()) + (earlier * self.parked / self.events if self.events else 0.0)
         return ParkRate(earlier + len(recent), parked) if parked >= _NEGLIGIBLE else ParkRate()

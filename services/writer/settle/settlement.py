@@ -75,7 +75,7 @@ class SettlementContext:
     records: Records
     pause_policy: PausePolicy
     timings: StepTimings = field(default_factory=StepTimings)
-    #: Whether somebody wants to know of each event.
+    #: Whether single events are logged.
     keeps_log: bool = False
 
 
@@ -87,17 +87,17 @@ class Settlement:
         self._context = work
         self._one_by_one = one_by_one
         self.holds = current
-        #: Rows that a table was asked to take.
+        #: Rows that were sent to a table.
         self.rows: Counter[Partition] = Counter()
         self.parked: Counter[Partition] = Counter()
         self.waiting: Counter[Partition] = Counter()
-        #: What to log of the events once this is committed.
+        #: The events to log after the commit.
         self.settled: list[event_log.Piece] = []
-        #: Of the rows that landed, by table, what tells how long each took.
+        #: The times of the rows that landed, by table, from which their delays are measured.
         self.landed: list[tuple[Target, pa.Table]] = []
-        #: Tables whose rows, all of them, landed together.
+        #: Tables whose rows all landed together.
         self._together: frozenset[Target] = frozenset()
-        #: Tables that are absent, each with what has landed in it before.
+        #: Absent tables, each with its earlier park rate.
         self._absent: Mapping[Target, ParkRate] = {}
         #: Seconds that the rows of each partition took.
         self.seconds: dict[Partition, float] = defaultdict(float)
@@ -204,14 +204,14 @@ class Settlement:
             if not conn.closed and (own or is_of_one_table(e.pgcode)):
                 raise blocked from None
             raise
-        except InfrastructureError as e:  # its table could not be made, or its schema is not open
+        except InfrastructureError as e:  # its table could not be created, or its schema is not open
             raise BlockedError(target, e.fault.code if e.fault is NOT_CONFIGURED else None) from None
         except (OnrampError, MemoryError):
             raise
         except Exception as e:
             if not one_by_one:
                 raise UnforeseenError(target) from e
-            log.exception("a table takes no rows for a reason that the writer does not know")
+            log.exception("a table takes no rows because of an unexpected error")
             raise BlockedError(target, None) from None
         self.rows += result.rows
         self._count_outcome(target, Outcome.LANDED, result.landed)
@@ -261,10 +261,10 @@ class Settlement:
             paused_at = park_rate.paused_after(is_parked[of_type], policy)
             if paused_at is None:
                 updated = park_rate.after(is_parked[of_type], policy)
-                made_up = not park_rate.seen and result.finds_no_table and name == str(target)
+                invented = not park_rate.events and result.finds_no_table and name == str(target)
                 if watched and not updated.parked:
                     self.holds.unwatch(name)
-                elif updated.parked and not made_up:  # anyone can make up names of tables, without end
+                elif updated.parked and not invented:  # producers can invent unlimited table names
                     self.holds.put(Hold(KIND_TYPE, name, STATE_WATCHED, park_rate=updated))
                 continue
             self.holds.put(Hold(KIND_TYPE, name, STATE_PAUSED, park_rate=ParkRate()))
@@ -297,7 +297,7 @@ class Settlement:
         self._count_outcome(target, Outcome.PARKED, counts)
 
     def _count_outcome(self, target: Target, outcome: Outcome, events: Mapping[Partition, int]) -> None:
-        if target.table == wire.PROBE_EVENT:  # outside of all counts
+        if target.table == wire.PROBE_EVENT:  # probes are excluded from all counts
             return
         for p, n in events.items():
             self.tallies[ledger.Tally(self._context.topic_ids[p], p, str(target), outcome)] += n

@@ -8,7 +8,8 @@ the ledger rows ahead, and skips the ranges.
 
 import time
 from collections import defaultdict
-from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import closing
 from dataclasses import replace
 from functools import lru_cache
@@ -22,13 +23,14 @@ from services.writer.model.offsets import Partition
 from services.writer.model.records import PartitionSlice, rows_by_topic, values_of, wanted_of
 from services.writer.model.targets import Target
 from services.writer.model.timings import StepTimings
+from services.writer.park import outbox, parked_topic
 from services.writer.park.diverted_topic import divert
+from services.writer.park.parked_topic import ParkedRecord
 from services.writer.postgres.database import Database
 from services.writer.postgres.pool import transaction
 from services.writer.read.range_reader import RangeReader
-from services.writer.settle import event_log, holds, ledger, unroutable
-from services.writer.settle.for_each_database import in_all
-from services.writer.settle.no_longer_routed import Stray, park, strays
+from services.writer.settle import event_log, holds, ledger
+from services.writer.settle.no_longer_routed import NoLongerRouted, find_no_longer_routed, park
 from services.writer.settle.outcome_counts import OutcomeCounts
 from services.writer.settle.retry_reasons import (
     BlockedError,
@@ -41,12 +43,20 @@ from services.writer.settle.work_order import TaskReport, WorkOrder
 from services.writer.sort.route_lookup import lookup_for
 from services.writer.sort.sort import Sorted, Unroutable, sort
 from shared import failpoints, logs
-from shared.errors import DATABASE_UNAVAILABLE, NOT_CONFIGURED, InfrastructureError, UserError
+from shared.errors import (
+    DATABASE_UNAVAILABLE,
+    NOT_CONFIGURED,
+    InfrastructureError,
+    OnrampError,
+    UserError,
+)
 from shared.kafka_security import Brokers
 from shared.steps import Step
 
-#: How often a transaction restarts after a serialization conflict before the table counts as blocked.
+#: Restarts of a transaction after serialization conflicts before the table counts as blocked.
 _RACES: Final = 3
+#: Seconds that the databases of a task may take, all together, before the remaining ones start at once.
+_HEAD_START_SECONDS: Final = 0.2
 
 
 def settle_share(
@@ -82,8 +92,30 @@ def settle(order: WorkOrder, records: Generator[list[PartitionSlice]]) -> list[T
         task.divert()
     except InfrastructureError as e:
         return [TaskReport(*p, failure=e.fault.code, detail=e.detail) for p in order.ranges]
-    in_all(order.landing, task.land)
+    _for_each_database(order.landing, task.land)
     return task.report()
+
+
+def _for_each_database(databases: Sequence[Database], land: Callable[[Database], None]) -> None:
+    """Call `land` for each of `databases`: one after the other while they are quick, else at once.
+
+    Because of Python's global lock, parallel work gains little while all databases answer.  But a database
+    that does not answer must not delay the others.  A single database needs no thread.
+    """
+    if len(databases) < 2:  # noqa: PLR2004
+        for database in databases:
+            land(database)
+        return
+    head_start_ends = time.monotonic() + _HEAD_START_SECONDS
+    futures: list[Future[None]] = []
+    with ThreadPoolExecutor(len(databases), "land") as threads:
+        for database in databases:
+            futures.append(threads.submit(land, database))
+            wait(futures[-1:], max(head_start_ends - time.monotonic(), 0))
+            if futures[-1].done() and futures[-1].exception():
+                break
+    for future in futures:
+        future.result()
 
 
 @lru_cache(maxsize=1)
@@ -102,7 +134,7 @@ class Task:
         self._slices: dict[Partition, list[PartitionSlice]] = defaultdict(list)
         self._rows: dict[Target, list[tuple[Partition, pa.RecordBatch]]] = defaultdict(list)
         self._unroutable: list[tuple[Partition, Unroutable]] = []
-        self._strays: list[Stray] = []
+        self._no_longer_routed: list[NoLongerRouted] = []
         self._timings = StepTimings()
         self._delays: list[commit_delays.CommitDelays] = []
         self._outcomes = OutcomeCounts()
@@ -115,14 +147,14 @@ class Task:
             failpoints.meet("writer.sort", values_of(wanted))
             sorted_parts = list(sort(wanted, self._order.routes))
         for part, filtered, events in zip(parts, wanted, sorted_parts, strict=True):
-            self._keep_sorted(part, filtered, events)
+            self._add_sorted(part, filtered, events)
 
     def sort_each(self, read: Sequence[PartitionSlice]) -> None:
         """FILTER and SORT; park each event that raises an unexpected exception alone."""
-        for part, verdict in sort_one_by_one(self.filter_and_sort, read):
-            self._keep_sorted(part, part, verdict)
+        for part, events in sort_one_by_one(self.filter_and_sort, read):
+            self._add_sorted(part, part, events)
 
-    def _keep_sorted(self, part: PartitionSlice, wanted: PartitionSlice, events: Sorted) -> None:
+    def _add_sorted(self, part: PartitionSlice, wanted: PartitionSlice, events: Sorted) -> None:
         for target, rows in events.tables.items():
             self._rows[target].append((part.partition, rows))
         self._unroutable += [(part.partition, u) for u in events.unroutable]
@@ -134,13 +166,13 @@ class Task:
         report.unroutable += events.events_unroutable()
         report.refused += len(events.unroutable)
 
-    def collect_strays(self, database: Database) -> None:
-        """Collect events that waited for `database` and are no longer routed there: they are parked there."""
+    def collect_no_longer_routed(self, database: Database) -> None:
+        """Collect events that waited for `database` and are no longer routed to it, to be parked in it."""
         routing = lookup_for(self._order.routes)
         for part in (part for pieces in self._slices.values() for part in pieces):
             sent = self._offsets_for(database.name, part)
             refused = [u for p, u in self._unroutable if p == part.partition]
-            self._strays += strays(part, sent, refused, database.name, routing)
+            self._no_longer_routed += find_no_longer_routed(part, sent, refused, database.name, routing)
 
     def check_databases(self) -> None:
         """Raise `InfrastructureError` when a row's database is not in the order: it would be lost.
@@ -155,7 +187,7 @@ class Task:
     def park_unroutable(self) -> None:
         """Publish events without a database to the topic, before their offsets settle (`acked`)."""
         self._reach("writer.park")
-        unroutable.park(self._order, self._unroutable)
+        park_unroutable(self._order, self._unroutable)
         self._log([event_log.Parked([(p, u.offset, u.identity.id, u.error) for p, u in self._unroutable])])
 
     def divert(self) -> None:
@@ -209,7 +241,7 @@ class Task:
                 one_by_one.add(e.target)
             except SerializationConflictError as e:
                 races += 1
-                if races > _RACES:  # always the same table: the others land without it
+                if races > _RACES:  # the table keeps conflicting: the others land without it
                     blocked[e.blocked.target], races = e.blocked, 0
             except InfrastructureError as e:
                 self._fail(database, e.fault.code, e.detail)
@@ -238,13 +270,13 @@ class Task:
             )
             rows_of = {t: pieces for t, pieces in sorted(self._rows.items()) if t.database == database.name}
             tables = {t: [_since(rows, next_offsets[p]) for p, rows in at] for t, at in rows_of.items()}
-            current_holds = holds.look(conn, tables)
+            current_holds = holds.read_shared(conn, tables)
             settlement = Settlement(work, current_holds.block(blocked), one_by_one)
             settlement.land_together(tables)
             for target, pieces in tables.items():
                 if any(map(len, pieces)):
                     settlement.land(target, pa.Table.from_batches(pieces))
-            park(self._strays, settlement, next_offsets)
+            park(self._no_longer_routed, settlement, next_offsets)
             failpoints.reach("writer.after_copy")
             self._reach("writer.keep")
             settlement.flush()
@@ -269,7 +301,7 @@ class Task:
         """Return the reports of every range, in every database."""
         self._reach("writer.report")
         reports = [*self._read.values(), *self._databases.values()]
-        if reports:  # ranges may hold no record at all: aborted transactions, compaction
+        if reports:  # ranges may have no record at all: aborted transactions, compaction
             reports[0].work = self._timings.as_json()
             reports[0].delays = commit_delays.as_json(self._delays)
             reports[0].outcomes = self._outcomes.as_json()
@@ -296,6 +328,47 @@ class Task:
 
     def _log(self, pieces: Sequence[event_log.Piece]) -> None:
         event_log.write(self._order.event_lines, pieces)
+
+
+def park_unroutable(order: WorkOrder, unroutable: Sequence[tuple[Partition, Unroutable]]) -> None:
+    """PARK unroutable events: return when they are stored.  Raises `InfrastructureError`.
+
+    An event too large for the topic goes to the outbox of any landing database, with its bytes and its
+    reason.  The outbox publishes it as soon as an operator raises the topic's limit.
+    """
+    records = [
+        ParkedRecord(
+            p,
+            u.offset,
+            destination=u.destination,
+            value=u.value,
+            error=parked_topic.reason(
+                u.error,
+                p,
+                u.offset,
+                u.destination,
+                topic_id=order.ranges[p].topic_id,
+                identity=u.identity,
+            ),
+        )
+        for p, u in unroutable
+    ]
+    unpublished = parked_topic.publish(order.brokers, records)
+    if unpublished and not any(
+        _add_to_outbox(database, order, unpublished.records) for database in order.landing
+    ):
+        raise unpublished.error
+
+
+def _add_to_outbox(database: Database, order: WorkOrder, records: Sequence[ParkedRecord]) -> bool:
+    """Return whether the outbox of `database` has stored the records.  A repeat has the same keys."""
+    try:
+        with transaction(database, "land") as conn:
+            for record in records:
+                outbox.add(conn, order.ranges[record.partition].topic_id, record)
+    except OnrampError:  # the failure will show again when the database lands
+        return False
+    return True
 
 
 def _since(rows: pa.RecordBatch, offset: int) -> pa.RecordBatch:

@@ -12,9 +12,9 @@ from psycopg2.extras import execute_values
 from services.writer.model.offsets import Partition
 from services.writer.model.records import ARRIVALS, USUAL
 from services.writer.postgres import rows_by_bytes
-from services.writer.settle.holds import KIND_TYPE, GivenUp
+from services.writer.settle.holds import KIND_TYPE, DeadLetteredHold
 
-#: What a release takes at once: as rows and as a table of Arrow it is some times as much of memory.
+#: Maximum bytes that a release takes at once; as rows and as an Arrow table they use several times as much.
 MAX_BYTES: Final = 16 << 20
 _AT_ONCE: Final = 500
 _ADD: Final = """
@@ -44,19 +44,21 @@ _ONE: Final = f"""{_EVENTS}
     AND topic_id = %s AND partition = %s AND "offset" = %s FOR UPDATE
 """
 _ORDER: Final = 'topic_id, partition, "offset"'
-#: By keyset: what has landed leaves dead rows, and each step would walk over all of them again.
-#: ORDER BY means an output column: with `topic_id::text` among them all that waits would be sorted.
+#: By keyset: landed events leave dead rows, and else each step would scan all of them again.
+#: ORDER BY uses output columns: with `topic_id::text` among them all waiting events would be sorted.
 _TAKE: Final = rows_by_bytes.bytes_of(
     f"""{_EVENTS} AND event_type <> ALL (%s)
     AND (topic_id, partition, "offset") > (%s::uuid, %s, %s)
     ORDER BY {_ORDER} LIMIT %s FOR UPDATE""",
     _ORDER,
 )
-_GIVEN_UP: Final = f"""AND kept_at <= %s AND (topic_id, partition, "offset") > (%s::uuid, %s, %s)
+_DEAD_LETTERED: Final = f"""AND kept_at <= %s AND (topic_id, partition, "offset") > (%s::uuid, %s, %s)
     ORDER BY {_ORDER} LIMIT %s FOR UPDATE"""
-_TAKE_GIVEN_UP: Final = rows_by_bytes.bytes_of(f"{_EVENTS} {_GIVEN_UP}", _ORDER)
-#: By the index of types: those of the others may be millions, and none of them is looked at.
-_TAKE_GIVEN_UP_OF_TYPE: Final = rows_by_bytes.bytes_of(f"{_EVENTS} AND event_type = %s {_GIVEN_UP}", _ORDER)
+_TAKE_DEAD_LETTERED: Final = rows_by_bytes.bytes_of(f"{_EVENTS} {_DEAD_LETTERED}", _ORDER)
+#: By the index of types: the events of other types may be millions, and none of them is read.
+_TAKE_DEAD_LETTERED_OF_TYPE: Final = rows_by_bytes.bytes_of(
+    f"{_EVENTS} AND event_type = %s {_DEAD_LETTERED}", _ORDER
+)
 _FIRST: Final = f"""
     SELECT {_ORDER} {_WAITING} AND event_type <> ALL (%s) ORDER BY {_ORDER} LIMIT %s
 """
@@ -71,7 +73,7 @@ class WaitingKey(NamedTuple):
     offset: int
 
 
-#: Before every event.
+#: The key before every event.
 START: Final = WaitingKey("00000000-0000-0000-0000-000000000000", -1, -1)
 
 
@@ -158,12 +160,12 @@ def take(
     return list(_by_partition(rows_found))
 
 
-def take_given_up(
-    conn: connection, table: WaitingTable, hold: GivenUp, limit: int, after: WaitingKey
+def take_dead_lettered(
+    conn: connection, table: WaitingTable, hold: DeadLetteredHold, limit: int, after: WaitingKey
 ) -> list[WaitingEvents]:
-    """The first events behind `after` that wait for `table` and are given up with `hold`, as `take` does."""
+    """Return the first events behind `after` that wait for `table` and are dead-lettered with `hold`."""
     is_of_type = hold.kind == KIND_TYPE
-    statement = _TAKE_GIVEN_UP_OF_TYPE if is_of_type else _TAKE_GIVEN_UP
+    statement = _TAKE_DEAD_LETTERED_OF_TYPE if is_of_type else _TAKE_DEAD_LETTERED
     which = (*_names(table), hold.name) if is_of_type else _names(table)
     with conn.cursor() as cursor:
         cursor.execute(statement, (*which, hold.at, *after, limit, MAX_BYTES))

@@ -28,9 +28,9 @@ from shared import wire
 
 _Matches = Callable[[str], object]
 _WILD: Final = frozenset("*?[")
-#: Indexes that a process caches: today's routes, and those of unfinished plans and waiting events.
-_KEPT: Final = 8
-_kept: dict[str, "RouteLookup"] = {}
+#: Maximum cached indexes of a process: for the current routes, unfinished plans and waiting events.
+_MAX_CACHED: Final = 8
+_cache: dict[str, "RouteLookup"] = {}
 _lock: Final = threading.Lock()
 
 
@@ -41,7 +41,7 @@ class RouteLookup:
         self.max_destinations: Final = routes.max_destinations
         self._default = routes.default_database
         databases = routes.places or (RoutedDatabase(routes.default_database),)
-        self._databases = {d.name: d for d in reversed(databases)}  # of two with one name the first counts
+        self._databases = {d.name: d for d in reversed(databases)}  # the first of two with one name counts
         self._routes: dict[str, list[EventRoute]] = defaultdict(list)
         for route in routes.event_routes:
             self._routes[route.event_name].append(route)
@@ -118,13 +118,13 @@ class _Contracts:
 
 
 def lookup_for(routes: Routes) -> RouteLookup:
-    """Return the index of `routes`, from the cache of the last `_KEPT` used if it is there."""
+    """Return the index of `routes`, from the cache of the `_MAX_CACHED` last used indexes if possible."""
     with _lock:
-        if (lookup := _kept.pop(routes.digest, None)) is None:
+        if (lookup := _cache.pop(routes.digest, None)) is None:
             lookup = RouteLookup(routes)
-            while len(_kept) >= _KEPT:
-                del _kept[next(iter(_kept))]
-        _kept[routes.digest] = lookup  # the last one used comes last
+            while len(_cache) >= _MAX_CACHED:
+                del _cache[next(iter(_cache))]
+        _cache[routes.digest] = lookup  # the most recently used index comes last
         return lookup
 
 

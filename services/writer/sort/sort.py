@@ -27,7 +27,7 @@ from services.writer.sort.route_lookup import RouteLookup, lookup_for
 from shared import wire
 from shared.errors import RECORD_HEADERS_TOO_LARGE, UserError
 
-#: What rows have of their records, beside the value.
+#: The columns of a record, in addition to the value, that its row needs.
 _JOINED: Final = ["topic", "partition", "offset", "received_at", "timestamp"]
 
 
@@ -107,8 +107,8 @@ class _Sorting:
         if not self._rejected:
             return []
         rejected = sorted(self._rejected, key=lambda r: r[0])
-        places = pa.array([i for i, _, _ in rejected])
-        records, events = self._source.rows.take(places), self._events.columns.take(places)
+        indices = pa.array([i for i, _, _ in rejected])
+        records, events = self._source.rows.take(indices), self._events.columns.take(indices)
         metadata = (events.column(name).to_pylist() for name in ("id", "event_name", "version"))
         offsets, values = records.column("offset").to_pylist(), records.column("value").to_pylist()
         return [
@@ -201,7 +201,7 @@ def _read(slices: Sequence[PartitionSlice]) -> Events:
 def _headers_too_large() -> UserError:
     detail = (
         f"{wire.HEADER_CONTEXT} and {wire.HEADER_RECEIVED_AT} have more than {wire.MAX_HEADER_BYTES:,} "
-        f"bytes together, or there are more than {wire.MAX_HEADERS} headers; the record's value is kept, "
+        f"bytes together, or there are more than {wire.MAX_HEADERS} headers; the record's value is stored, "
         "its headers are not"
     )
     return UserError(RECORD_HEADERS_TOO_LARGE, detail)

@@ -29,16 +29,16 @@ from services.writer.settle.settlement import Settlement
 from services.writer.settle.waiting_table import WaitingEvents, WaitingKey, WaitingTable
 from services.writer.sort.route_lookup import lookup_for
 from services.writer.waiting import waiting_rows
-from services.writer.waiting.give_up import GiveUp
+from services.writer.waiting.dead_letter import DeadLettering
 from shared import failpoints
 from shared.errors import InfrastructureError
 
 log = logging.getLogger(__name__)
 
 _AT_ONCE: Final = 2_000
-#: A table that failed so often in a way that may be one row's fault is tried row by row.
+#: Failures that one row may have caused, after which the table is tried row by row.
 _TIMEOUTS_BEFORE_ONE_BY_ONE: Final = 2
-#: When so many rows in a row fail from the first on and none lands, the table is at fault.  Fewer
+#: If this many rows fail from the first on and none lands, the table is at fault.  The limit is lower
 #: where each failure takes a whole statement timeout.
 _MAX_SUSPECTS: Final = 200
 _MAX_SLOW: Final = 5
@@ -60,49 +60,49 @@ class Release:
         self._event_lines = event_lines
         self._rate_limiter = rate_limiter or RateLimiter({})
         self._at_once = min(at_once, self._rate_limiter.burst(database.name) or at_once)
-        #: Little is left that can land now: the loop waits for it, so that live traffic takes over.
+        #: Few events are left that can land now: the loop waits for them, so that live traffic takes over.
         self.almost_done = False
-        #: What the log says of the events of the present transaction, once it is committed.
-        self._said: list[event_log.Piece] = []
+        #: The events of the present transaction, to be logged after its commit.
+        self._pieces: list[event_log.Piece] = []
 
     def run(self, routes: Routes) -> list[Hold]:
         """Land the events that can land now and return the remaining holds (blocking).
 
         Raises `InfrastructureError` when the database fails.
         """
-        holds_before, tables = self._look()
-        if any(hold.state == holds.STATE_GIVEN_UP for hold in holds_before.holding()):
+        holds_before, tables = self._read()
+        if any(hold.state == holds.STATE_DEAD_LETTERED for hold in holds_before.holding()):
             of_tables = {t: (self._target(t, routes), types) for t, types in tables.items()}
-            GiveUp(self._database, self._at_once, event_lines=self._event_lines).run(of_tables)
-            holds_before, tables = self._look()
+            DeadLettering(self._database, self._at_once, event_lines=self._event_lines).run(of_tables)
+            holds_before, tables = self._read()
         paused = holds_before.paused_types()
         if len(holds_before.holding()) == len(paused):
             self.almost_done = False
             return holds_before.holding()
         for table, types in tables.items():
             hold = holds_before.tables.get(table.destination)
-            if hold and hold.state == holds.STATE_GIVEN_UP:
-                continue  # somebody gave it up just now
-            if not types <= set(paused):  # else it would walk over all of them, to land none
-                self._drain_or_pass_over(table, paused, hold, routes)
+            if hold and hold.state == holds.STATE_DEAD_LETTERED:
+                continue  # an operator dead-lettered it just now
+            if not types <= set(paused):  # else it would read all waiting events and land none
+                self._drain_or_skip(table, paused, hold, routes)
         return self._end_holds()
 
-    def _look(self) -> tuple[Holds, Mapping[WaitingTable, frozenset[str]]]:
+    def _read(self) -> tuple[Holds, Mapping[WaitingTable, frozenset[str]]]:
         with transaction(self._database, "driver") as conn:
-            found = holds.peek(conn)
-            return found, waiting_table.tables(conn) if found.holding() else {}
+            current = holds.peek(conn)
+            return current, waiting_table.tables(conn) if current.holding() else {}
 
-    def _drain_or_pass_over(
+    def _drain_or_skip(
         self, table: WaitingTable, paused: Sequence[str], hold: Hold | None, routes: Routes
     ) -> None:
-        """`_drain`; a place at which it fails for a reason that nobody foresaw waits alone."""
+        """Drain a table; after an unexpected error only this table waits on."""
         try:
             self._drain(table, paused, hold, routes)
         except (InfrastructureError, MemoryError):
             raise
         except Exception:
             extra = {"database": self._database.name, "table": table.destination}
-            log.exception("what waits cannot be released, for a reason that nobody foresaw", extra=extra)
+            log.exception("waiting events cannot be released because of an unexpected error", extra=extra)
 
     def _drain(self, table: WaitingTable, paused: Sequence[str], hold: Hold | None, routes: Routes) -> None:
         """Land the events that wait for `table` until none is left or the table is blocked."""
@@ -116,7 +116,7 @@ class Release:
         except BlockedError as e:
             self._record_blocked(target, hold, e)
         except SerializationConflictError as e:
-            log.info("a release lost a race and is tried again", extra={"reason": e.detail})
+            log.info("retrying a release after a serialization conflict", extra={"reason": e.detail})
             if e.blocked.suspicious:
                 self._record_blocked(target, hold, e.blocked)
 
@@ -172,15 +172,15 @@ class Release:
             raise e.blocked from None
 
     def _park(self, table: WaitingTable, target: Target, key: WaitingKey, sqlstate: str | None) -> None:
-        blocked = "the table takes the others, and fails at this one again and again"
+        blocked = "the table takes the other events, and fails repeatedly at this one"
         error = row_error(self._database, target, sqlstate, blocked)
-        with event_log.of_commit(self._event_lines) as said, transaction(self._database, "driver") as conn:
+        with event_log.of_commit(self._event_lines) as pieces, transaction(self._database, "driver") as conn:
             if taken := waiting_table.retake(conn, table, key):
                 settlement = Settlement(waiting_rows.context(conn, self._database, [taken]), Holds())
                 settlement.park_all(target, waiting_rows.identified([taken]), error)
                 settlement.flush()
                 waiting_table.drop(conn, [taken])
-                said.extend(settlement.settled)
+                pieces.extend(settlement.settled)
 
     def _land(
         self, table: WaitingTable, target: Target, paused: Sequence[str], after: WaitingKey
@@ -198,8 +198,8 @@ class Release:
     def _paid_for(self) -> Iterator[connection]:
         """Open a transaction as soon as the rate limit allows the database more rows."""
         time.sleep(self._rate_limiter.delay(self._database.name))
-        with event_log.of_commit(self._event_lines) as said, transaction(self._database, "driver") as conn:
-            self._said = said
+        with event_log.of_commit(self._event_lines) as pieces, transaction(self._database, "driver") as conn:
+            self._pieces = pieces
             yield conn
 
     def _settle(self, conn: connection, target: Target, taken: Sequence[WaitingEvents]) -> int:
@@ -213,7 +213,7 @@ class Release:
             settlement.release(target, rows)
         settlement.flush()
         waiting_table.drop(conn, taken)
-        self._said += settlement.settled
+        self._pieces += settlement.settled
         failpoints.meet("writer.release", (t.records.column("value") for t in taken))
         return int(rows.num_rows)
 
@@ -229,12 +229,12 @@ class Release:
             with transaction(self._database, "driver") as conn:
                 locked = holds.lock(conn)
                 remaining, waiting = locked.holding(), waiting_table.tables(conn)
-                # One after the other: events that wait for both must keep one of the two, the table's.
+                # One after the other: for events that wait behind both, the hold of the table must stay.
                 for hold in sorted(remaining, key=lambda h: h.kind == holds.KIND_TABLE):
                     if not _is_waited_for(hold, remaining, waiting):
                         holds.end(conn, hold)
                         remaining.remove(hold)
-        except InfrastructureError:  # a task holds their lock: between two batches none does
+        except InfrastructureError:  # a task has locked them: between two batches none does
             self.almost_done = True
             with transaction(self._database, "driver") as conn:
                 return holds.peek(conn).holding()

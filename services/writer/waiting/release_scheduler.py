@@ -27,11 +27,11 @@ log = logging.getLogger(__name__)
 class _Releases:
     release: Release
     _: KW_ONLY
-    #: Whether there may be holds; otherwise the database is not asked.
+    #: Whether there may be holds; otherwise the database is not queried.
     due: bool = True
     backoff: Backoff = field(default_factory=Backoff)
     task: "asyncio.Task[list[Hold]] | None" = None
-    #: Something may be held that the running release did not see.
+    #: Events may wait that the running release has not read.
     missed: bool = False
     holds: tuple[Hold, ...] = ()
 
@@ -57,7 +57,7 @@ class ReleaseScheduler:
         """Return the holds of each database as of its last release."""
         return {name: w.holds for name, w in self._releases.items()}
 
-    def mark_held(self, name: str) -> None:
+    def mark_waiting(self, name: str) -> None:
         """Start a release for `name` soon: events wait there, or may wait."""
         releases = self._releases[name]
         releases.missed = releases.task is not None
@@ -75,7 +75,7 @@ class ReleaseScheduler:
                 except InfrastructureError as e:
                     yield name, e
                 except Exception:
-                    log.exception("a release failed for a reason that the writer does not know")
+                    log.exception("a release failed because of an unexpected error")
                     releases.backoff.fail()
             due = releases.due and releases.task is None and releases.backoff.is_due()
             if due and name in available:
@@ -108,7 +108,7 @@ class ReleaseScheduler:
             if key not in before or before[key].state != hold.state:
                 _log_hold(name, hold)
         for key in before.keys() - now.keys():
-            log.info("nothing waits for it any more", extra={"database": name, key[0]: key[1]})
+            log.info("a hold ended", extra={"database": name, key[0]: key[1]})
         if not left or before != now:
             releases.backoff.succeed()
         releases.holds, releases.due = tuple(left), bool(left) or releases.missed

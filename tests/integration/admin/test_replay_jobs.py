@@ -119,7 +119,7 @@ def test_another_table_is_staged_and_also_when_an_attempt_is_staged_again(desk: 
     assert to() == [("shop.orders", 5)]
     desk.play("parked", *EVERY, reason="""'{"code":"not_routed"}'""")
     desk.work()
-    said = "Replayed: today's routes do not bring the event to the table that it was parked for."
+    said = "The replayed event's current routes do not lead to the table that it was parked for."
     assert desk.results(job) == [("failed", said, 5)]
 
 

@@ -82,26 +82,26 @@ def test_a_source_that_is_out_is_told_and_the_others_flow(
         return {row["source"]: (row["state"], row["reason"]) for row in json.loads(listed.stdout)}
 
     with started(agent(shop, registry, tmp_path, mortal)):
-        eventually(lambda: {state for state, _ in states().values()} == {"flowing"}, 60)
+        eventually(lambda: {state for state, _ in states().values()} == {"streaming"}, 60)
         eventually(lambda: len(mortal.changes("orders")) == 1 and len(shop.changes("orders")) == 1, 60)
         mortal.server.stop()
         try:
             eventually(lambda: states()[mortal.name][0] == "unreachable", 60)
             # The first look at a server that has just ended may have its last word instead.
-            told = "the source cannot be asked: no connection"
+            told = "cannot query the source: no connection"
             eventually(lambda: told in states()[mortal.name][1], 60)
             # Both what flows and what the agent must do for it: the row that was there is read again.
             shop.execute("ALTER TABLE app.orders ADD COLUMN paid bool DEFAULT true")
             eventually(lambda: len(shop.changes("orders")) == 2, 60)
             shop.execute("INSERT INTO app.orders VALUES (2, 'x')")
             eventually(lambda: len(shop.changes("orders")) == 3, 60)
-            assert (states()[shop.name][0], states()[mortal.name][0]) == ("flowing", "unreachable")
+            assert (states()[shop.name][0], states()[mortal.name][0]) == ("streaming", "unreachable")
         finally:
             mortal.server.start()
             mortal.server.wait_ready()
         mortal.execute("INSERT INTO app.orders VALUES (2)")
         eventually(lambda: len(mortal.changes("orders")) == 2, 60)
-        eventually(lambda: states()[mortal.name][0] == "flowing", 60)
+        eventually(lambda: states()[mortal.name][0] == "streaming", 60)
 
 
 @pytest.mark.parametrize("verb", ["sql", "check"])

@@ -21,8 +21,8 @@ def ops(shop: Captured, table: str = "orders") -> list[str]:
 
 
 def test_every_kind_of_change_reaches_the_topic_with_its_envelope_and_identity(shop: Captured) -> None:
-    look = shop.looking()
-    flows(look)
+    reconciler = shop.new_reconciler()
+    flows(reconciler)
     shop.execute(
         "INSERT INTO app.orders VALUES (2, 'x')",
         "UPDATE app.orders SET note = 'y' WHERE id = 1",
@@ -30,7 +30,7 @@ def test_every_kind_of_change_reaches_the_topic_with_its_envelope_and_identity(s
         "TRUNCATE app.orders",
     )
     eventually(lambda: ops(shop) == ["r", "c", "u", "d", "t"], 60)
-    look.close()
+    reconciler.close()
 
     changes = shop.changes("orders")
     assert changes[0]["after"] == {"id": 1, "note": "there before"}
@@ -49,15 +49,15 @@ def test_every_kind_of_change_reaches_the_topic_with_its_envelope_and_identity(s
 
 
 def test_the_history_says_what_tables_were_and_when(shop: Captured) -> None:
-    look = shop.looking()
-    flows(look)
+    reconciler = shop.new_reconciler()
+    flows(reconciler)
     shop.execute("ALTER TABLE app.orders ADD COLUMN total numeric(10, 2) NOT NULL DEFAULT 0")
     shop.execute("CREATE TABLE app.keyless (a int)")
-    look.look()
+    reconciler.reconcile()
     shop.execute("DROP TABLE app.keyless")
-    look.look()
-    look.look()
-    look.close()
+    reconciler.reconcile()
+    reconciler.reconcile()
+    reconciler.close()
     rows = shop.ask(
         "SELECT table_name, columns, key, dropped, lsn IS NOT NULL FROM onramp.source_tables "
         "WHERE source = %s ORDER BY seen_at",
@@ -86,10 +86,10 @@ def test_tables_that_would_fail_the_source_stay_out_and_the_others_flow(shop: Ca
         "CREATE TABLE app.cursors (id int PRIMARY KEY, c refcursor)",
         "INSERT INTO app.cursors VALUES (1, 'x')",
     )
-    look = shop.looking()
-    shown = flows(look)
-    assert "app.a_b stays out: its topic would collide with that of app.a.b" in shown.reason
-    assert "app.cursors stays out: a value of the type refcursor (c)" in shown.reason
+    reconciler = shop.new_reconciler()
+    shown = flows(reconciler)
+    assert "app.a_b is excluded: its topic would collide with that of app.a.b" in shown.reason
+    assert "app.cursors is excluded: a value of the type refcursor (c)" in shown.reason
     shop.execute(
         'INSERT INTO app."a.b" VALUES (1)',
         "INSERT INTO app.a_b VALUES (2)",
@@ -97,46 +97,46 @@ def test_tables_that_would_fail_the_source_stay_out_and_the_others_flow(shop: Ca
     )
     eventually(lambda: ops(shop) == ["r", "c"], 60)
     assert ops(shop, "a.b") == ["c"]
-    assert flows(look).state == "flowing"
-    look.close()
+    assert flows(reconciler).state == "streaming"
+    reconciler.close()
 
 
 def test_columns_that_differ_by_case_are_told_before_they_fail_the_source_and_after(shop: Captured) -> None:
     shop.execute('CREATE TABLE app.twice (id int PRIMARY KEY, "Id" int)')
-    look = shop.looking()
-    assert "app.twice stays out: columns differ by case alone (id)" in flows(look).reason
+    reconciler = shop.new_reconciler()
+    assert "app.twice is excluded: columns differ by case alone (id)" in flows(reconciler).reason
     shop.execute("INSERT INTO app.twice VALUES (3, 3)")
-    shown = eventually(lambda: s if (s := look.look()).state == "failed" else None, 60)
+    shown = eventually(lambda: s if (s := reconciler.reconcile()).state == "failed" else None, 60)
     assert "differ only by case" in shown.reason
-    look.close()
+    reconciler.close()
 
 
 def test_rows_that_changed_without_an_event_are_read_again(shop: Captured) -> None:
-    look = shop.looking()
-    flows(look)
-    look.look()
+    reconciler = shop.new_reconciler()
+    flows(reconciler)
+    reconciler.reconcile()
     shop.execute("ALTER TABLE app.orders ADD COLUMN paid bool DEFAULT true")
 
     def reads_again() -> bool:
-        look.look()
+        reconciler.reconcile()
         return ops(shop).count("r") == 2
 
     eventually(reads_again, 60)
-    look.close()
+    reconciler.close()
     assert shop.changes("orders")[-1]["after"] == {"id": 1, "note": "there before", "paid": True}
 
 
 def test_a_removed_source_leaves_no_slot_no_connector_and_no_offsets(shop: Captured) -> None:
-    look = shop.looking()
-    flows(look)
+    reconciler = shop.new_reconciler()
+    flows(reconciler)
     eventually(lambda: shop.api.offsets(shop.connector), 60)
     assert shop.slot()
-    eventually(look.remove, 60)
-    look.close()
+    eventually(reconciler.remove, 60)
+    reconciler.close()
     assert shop.slot() is None
     assert shop.api.config(shop.connector) is None
     # A connector of the same name begins with a snapshot, so nothing of the old one was left.
-    again = shop.looking()
+    again = shop.new_reconciler()
     flows(again)
     eventually(lambda: ops(shop) == ["r", "r"], 60)
     again.close()
@@ -144,10 +144,10 @@ def test_a_removed_source_leaves_no_slot_no_connector_and_no_offsets(shop: Captu
 
 def test_a_source_that_is_not_prepared_says_what_lacks_and_makes_no_slot(shop: Captured) -> None:
     shop.execute(f"DROP PUBLICATION {names.publication(shop.name)}")
-    look = shop.looking()
-    shown = look.look()
-    look.close()
-    assert shown.state == "unprepared"
+    reconciler = shop.new_reconciler()
+    shown = reconciler.reconcile()
+    reconciler.close()
+    assert shown.state == "setup_required"
     assert f"there is no publication {names.publication(shop.name)}" in shown.reason
     assert "onramp sources sql" in shown.reason
     assert shop.slot() is None
@@ -163,12 +163,12 @@ def test_names_that_collide_when_dots_part_them_are_two_topics(shop: Captured) -
         f"ALTER PUBLICATION {names.publication(shop.name)} ADD TABLES IN SCHEMA app_x",
         "DROP TABLE app.x_y",
     )
-    look = shop.looking(schemas=("app", "app_x"))
-    assert flows(look).reason == ""
+    reconciler = shop.new_reconciler(schemas=("app", "app_x"))
+    assert flows(reconciler).reason == ""
     shop.execute("INSERT INTO app_x.y VALUES (1)", 'INSERT INTO app."x.y" VALUES (2)')
     eventually(lambda: [c["after"]["id"] for c in shop.changes("y", "app_x")] == [1], 60)
     eventually(lambda: [c["after"]["id"] for c in shop.changes("x.y")] == [2], 60)
-    look.close()
+    reconciler.close()
 
 
 def test_what_sql_prints_is_all_that_a_role_needs(shop: Captured) -> None:
@@ -184,16 +184,16 @@ def test_what_sql_prints_is_all_that_a_role_needs(shop: Captured) -> None:
     try:
         found = list(facts(shop.name, shop.source, shop.dsn, rows=True))
         assert {fact.level for fact in found} == {"ok"}, found
-        look = shop.looking()
-        flows(look)
+        reconciler = shop.new_reconciler()
+        flows(reconciler)
         eventually(lambda: ops(shop) == ["r"], 60)
         # Also a table that is made later, by whoever made those before.
         made = "CREATE TABLE app.later (id int PRIMARY KEY); INSERT INTO app.later VALUES (7)"
         shop.execute_as(superuser, made)
         eventually(lambda: "c" in ops(shop, "later"), 60)
-        eventually(look.remove, 60)
+        eventually(reconciler.remove, 60)
         assert shop.slot() is None
-        look.close()
+        reconciler.close()
     finally:
         shop.dsn = superuser
         shop.execute(f"DROP OWNED BY {role}", f"DROP ROLE {role}")
@@ -245,9 +245,9 @@ def test_check_tells_of_what_postgres_refuses_once_it_is_published(shop: Capture
         "ALTER TABLE app.made REPLICA IDENTITY FULL",
         "INSERT INTO app.made VALUES (1)",
     )
-    look = shop.looking()
-    flows(look)
-    look.close()
+    reconciler = shop.new_reconciler()
+    flows(reconciler)
+    reconciler.close()
     with pytest.raises(psycopg2.errors.InvalidColumnReference, match="unpublished generated columns"):
         shop.execute("DELETE FROM app.made")
     told = (

@@ -67,8 +67,8 @@ def test_each_type_comes_out_as_it_is_from_snapshot_and_stream(contrib: Captured
         "CREATE TABLE app.words (word public.citext PRIMARY KEY, n int)",
         _insert(1),
     )
-    look = contrib.looking()
-    flows(look)
+    reconciler = contrib.new_reconciler()
+    flows(reconciler)
     contrib.execute(
         _insert(11),
         "INSERT INTO app.types (id, c0) VALUES (21, repeat('A', 3000))",
@@ -77,7 +77,7 @@ def test_each_type_comes_out_as_it_is_from_snapshot_and_stream(contrib: Captured
         "DELETE FROM app.words WHERE word = 'A'",
     )
     eventually(lambda: len(contrib.changes("types")) == 10 and len(contrib.changes("words")) == 4, 60)
-    look.close()
+    reconciler.close()
 
     differ = []
     types, changes = types_of(contrib, "app.types"), contrib.changes("types")

@@ -9,7 +9,7 @@ import pytest
 from services.cdc.agent import names
 from tests.fixtures.sources import Captured, flows
 from tests.fixtures.writer import eventually
-from tests.integration.capture.test_silent import looking
+from tests.integration.capture.test_silent import new_reconciler
 from tests.integration.capture.warehouse import equal, pending
 
 ENUM: Final = (
@@ -31,8 +31,12 @@ BY_ANOTHER: Final = (
 def test_what_an_open_transaction_wrote_before_it_was_known_is_right(shop: Captured) -> None:
     shop.execute(*ENUM)
     publication = f"ALTER PUBLICATION {names.publication(shop.name)}"
-    with looking(shop) as look, closing(psycopg2.connect(shop.dsn)) as conn, conn.cursor() as cursor:
-        flows(look)
+    with (
+        new_reconciler(shop) as reconciler,
+        closing(psycopg2.connect(shop.dsn)) as conn,
+        conn.cursor() as cursor,
+    ):
+        flows(reconciler)
         assert equal(shop, "moods", "id, mood::text")
         # Told by the name of then, and not told at all: both come only when it commits.
         cursor.execute("INSERT INTO app.moods VALUES (2, 'sad')")
@@ -41,9 +45,9 @@ def test_what_an_open_transaction_wrote_before_it_was_known_is_right(shop: Captu
         )
         cursor.execute("INSERT INTO app.orders (id, note) VALUES (77, 'in the gap')")
         shop.execute(f"{publication} ADD TABLES IN SCHEMA app")
-        eventually(lambda: "once transactions have ended" in look.look().reason, 30)
+        eventually(lambda: "once transactions have ended" in reconciler.reconcile().reason, 30)
         conn.commit()
-        eventually(lambda: look.look() and not pending(shop), 60)
+        eventually(lambda: reconciler.reconcile() and not pending(shop), 60)
         shop.execute(
             "INSERT INTO app.moods VALUES (3, 'blue')", "INSERT INTO app.orders VALUES (78, 'behind it')"
         )
@@ -53,26 +57,26 @@ def test_what_an_open_transaction_wrote_before_it_was_known_is_right(shop: Captu
 
 @pytest.mark.usefixtures("warehouse")
 def test_a_schema_that_has_another_name_for_a_while(shop: Captured) -> None:
-    with looking(shop) as look:
-        flows(look)
+    with new_reconciler(shop) as reconciler:
+        flows(reconciler)
         assert equal(shop, "orders", "id, note")
         shop.execute("ALTER SCHEMA app RENAME TO away")
-        assert "the schema app is not there" in look.look().reason
+        assert "the schema app is not there" in reconciler.reconcile().reason
         shop.execute(
             "INSERT INTO away.orders (id, note) VALUES (55, 'away')", "ALTER SCHEMA away RENAME TO app"
         )
-        flows(look)
-        eventually(lambda: look.look() and not pending(shop), 60)
+        flows(reconciler)
+        eventually(lambda: reconciler.reconcile() and not pending(shop), 60)
         assert equal(shop, "orders", "id, note")
 
 
 @pytest.mark.usefixtures("warehouse")
 def test_a_row_that_was_deleted_by_another_key_than_it_has_now(shop: Captured) -> None:
     shop.execute(*(each.format("keys") for each in TWO))
-    with looking(shop) as look:
-        flows(look)
+    with new_reconciler(shop) as reconciler:
+        flows(reconciler)
         assert equal(shop, "keys", "id, u")
         shop.execute(*BY_ANOTHER)
-        eventually(lambda: look.look() and pending(shop), 60)
-        eventually(lambda: look.look() and not pending(shop), 60)
+        eventually(lambda: reconciler.reconcile() and pending(shop), 60)
+        eventually(lambda: reconciler.reconcile() and not pending(shop), 60)
         assert equal(shop, "keys", "id, u")

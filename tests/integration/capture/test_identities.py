@@ -5,11 +5,11 @@ from typing import Final
 
 import pytest
 
-from services.cdc.agent.reconcile import SourceLook
+from services.cdc.agent.reconcile import SourceReconciler
 from services.cdc.agent.source_state import HIDDEN
 from tests.fixtures.sources import Captured, flows
 from tests.fixtures.writer import eventually
-from tests.integration.capture.test_silent import looking
+from tests.integration.capture.test_silent import new_reconciler
 from tests.integration.capture.warehouse import equal, pending
 
 LARGE: Final = "repeat(md5(id::text), 300)"
@@ -28,8 +28,8 @@ def shop(shop_of_module: Captured) -> Captured:
 
 
 @pytest.fixture
-def look(shop: Captured) -> Iterator[SourceLook]:
-    with looking(shop) as made:
+def reconciler(shop: Captured) -> Iterator[SourceReconciler]:
+    with new_reconciler(shop) as made:
         yield made
 
 
@@ -58,7 +58,7 @@ def changed(table: str) -> tuple[str, ...]:
 
 
 @pytest.mark.usefixtures("warehouse")
-def test_rows_are_told_by_what_tells_them_at_any_time(shop: Captured, look: SourceLook) -> None:
+def test_rows_are_told_by_what_tells_them_at_any_time(shop: Captured, reconciler: SourceReconciler) -> None:
     shifted = "UPDATE app.{} SET id = id + 1"
     shop.execute(
         *made("late", "id int PRIMARY KEY DEFERRABLE, n int, note text", FULL.format("late")),
@@ -68,33 +68,33 @@ def test_rows_are_told_by_what_tells_them_at_any_time(shop: Captured, look: Sour
         *parts("keyless", "", *(FULL.format(f"{{0}}_{leaf}") for leaf in ("low", "high"))),
     )
     tables = ("late", "wide", "wider", "of_root", "keyless")
-    flows(look)
+    flows(reconciler)
     for table in tables:
         assert equal(shop, table, "id, n, note"), table
     shop.execute(shifted.format("late"), *(each for table in tables for each in changed(table)))
     shop.execute(shifted.format("late"), "DELETE FROM app.late WHERE id = (SELECT max(id) FROM app.late)")
     for table in tables:
         assert equal(shop, table, "id, n, note"), table
-    look.look()
+    reconciler.reconcile()
     assert not pending(shop)
 
 
 @pytest.mark.usefixtures("warehouse")
-def test_a_default_that_partitions_alone_know(shop: Captured, look: SourceLook) -> None:
+def test_a_default_that_partitions_alone_know(shop: Captured, reconciler: SourceReconciler) -> None:
     shop.execute(*parts("added", " PRIMARY KEY"))
-    flows(look)
+    flows(reconciler)
     assert equal(shop, "added", "id, n, note")
     shop.execute(
         "ALTER TABLE app.added ADD more int DEFAULT 5; ALTER TABLE app.added ALTER more DROP DEFAULT",
         "INSERT INTO app.added (id) VALUES (120)",
     )
-    eventually(lambda: look.look() and not pending(shop), 60)
+    eventually(lambda: reconciler.reconcile() and not pending(shop), 60)
     assert equal(shop, "added", "id, n, note, more")
 
 
 @pytest.mark.usefixtures("warehouse")
 def test_partitions_whose_rows_are_told_by_other_columns_have_their_table_stay_out(
-    shop: Captured, look: SourceLook
+    shop: Captured, reconciler: SourceReconciler
 ) -> None:
     shop.execute(
         *parts("by_index", " PRIMARY KEY", "ALTER TABLE app.{0}_low ALTER n SET NOT NULL"),
@@ -107,15 +107,15 @@ def test_partitions_whose_rows_are_told_by_other_columns_have_their_table_stay_o
         "by_index": "ALTER TABLE app.{0}_low REPLICA IDENTITY DEFAULT",
         "by_own": FULL.format("{0}_low"),
     }
-    flows(look)
+    flows(reconciler)
     assert equal(shop, "by_index", "id, n, note")
-    assert look.look().seen.left_out == {"app.by_own": HIDDEN["identity"]}
+    assert reconciler.reconcile().source_state.left_out == {"app.by_own": HIDDEN["identity"]}
     shop.execute("ALTER TABLE app.by_index_low REPLICA IDENTITY USING INDEX by_n")
     shop.execute("DELETE FROM app.by_index WHERE id = 91", "UPDATE app.by_index SET n = -1 WHERE id = 92")
-    assert set(look.look().seen.left_out) == {"app.by_index", "app.by_own"}
+    assert set(reconciler.reconcile().source_state.left_out) == {"app.by_index", "app.by_own"}
     for table, mended in tables.items():
         shop.execute(mended.format(table))
-    eventually(lambda: look.look() and not pending(shop), 60)
+    eventually(lambda: reconciler.reconcile() and not pending(shop), 60)
     shop.execute(*(each for table in tables for each in changed(table)))
     for table in tables:
         assert equal(shop, table, "id, n, note")

@@ -16,12 +16,12 @@ def test_a_snapshot_of_rows_of_a_megabyte_ends_no_worker(shop: Captured) -> None
     series = f"generate_series(2, {MEGABYTES}) i"
     shop.execute(f"INSERT INTO app.orders (id, note) SELECT i, repeat('x', 1 << 20) FROM {series}")  # noqa: S608
     worker = shop.connect.pid
-    look = shop.looking()
-    flows(look)
-    eventually(lambda: look.look().state == "flowing" and _ends(shop) == MEGABYTES, 120)
+    reconciler = shop.new_reconciler()
+    flows(reconciler)
+    eventually(lambda: reconciler.reconcile().state == "streaming" and _ends(shop) == MEGABYTES, 120)
     shop.connect.check()
     assert shop.connect.pid == worker
-    look.close()
+    reconciler.close()
 
 
 def _ends(shop: Captured) -> int:

@@ -48,15 +48,15 @@ def test_null_is_null_where_a_column_has_a_default(shop: Captured) -> None:
         (id int PRIMARY KEY, a int DEFAULT 5, b text DEFAULT 'x', c numeric DEFAULT 1)""",
         "INSERT INTO app.defaults VALUES (1, NULL, NULL, NULL)",
     )
-    look = shop.looking()
-    flows(look)
+    reconciler = shop.new_reconciler()
+    flows(reconciler)
     shop.execute(
         "INSERT INTO app.defaults VALUES (2, NULL, NULL, NULL)",
         "INSERT INTO app.defaults (id) VALUES (3)",
         "UPDATE app.defaults SET a = NULL, b = NULL, c = NULL WHERE id = 3",
     )
     eventually(lambda: len(shop.changes("defaults")) == 4, 60)
-    look.close()
+    reconciler.close()
     found = [tuple(change["after"].values()) for change in shop.changes("defaults")]
     assert found == [(n, None, None, None) for n in (1, 2)] + [(3, 5, "x", "1"), (3, None, None, None)]
 
@@ -71,14 +71,14 @@ def test_a_large_value_that_an_update_leaves_alone_is_told_to_be_so_or_its_type_
         f"CREATE TABLE app.large (id int PRIMARY KEY, n int, {columns}) WITH (toast_tuple_target = 128)",
         f"ALTER TABLE app.large {storage}",
     )
-    look = shop.looking()
-    flows(look)
+    reconciler = shop.new_reconciler()
+    flows(reconciler)
     shop.execute(
         f"INSERT INTO app.large VALUES (1, 1, {', '.join(LARGE.values())})",  # noqa: S608
         "UPDATE app.large SET n = 2",
     )
     eventually(lambda: len(shop.changes("large")) == 2, 60)
-    look.close()
+    reconciler.close()
     after, types = shop.changes("large")[-1]["after"], types_of(shop, "app.large")
     for n, type_ in enumerate(LARGE):
         told = orjson.dumps(after[f"c{n}"]).decode()
@@ -94,8 +94,8 @@ def test_a_table_whose_update_would_fail_the_whole_source_stays_out(shop: Captur
         "CREATE TABLE app.required (id int PRIMARY KEY, n int, a numeric[] NOT NULL, b text[] NOT NULL)",
         "ALTER TABLE app.required ALTER a SET STORAGE EXTERNAL",
     )
-    look = shop.looking()
-    assert "let a CHECK forbid it" in flows(look).reason
+    reconciler = shop.new_reconciler()
+    assert "let a CHECK forbid it" in flows(reconciler).reason
     shop.execute(
         f"INSERT INTO app.required VALUES (1, 1, {LARGE['numeric(10,2)[]']}, '{{}}')",  # noqa: S608
         "UPDATE app.required SET n = 2",
@@ -105,7 +105,7 @@ def test_a_table_whose_update_would_fail_the_whole_source_stays_out(shop: Captur
     assert shop.changes("required") == []
 
     shop.execute("ALTER TABLE app.required ALTER a DROP NOT NULL, ADD CHECK (a IS NOT NULL)")
-    seen = look.look().seen
-    assert seen is not None
-    assert not seen.left_out
-    look.close()
+    source_state = reconciler.reconcile().source_state
+    assert source_state is not None
+    assert not source_state.left_out
+    reconciler.close()

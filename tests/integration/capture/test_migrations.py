@@ -113,14 +113,14 @@ def shop(server: Postgres, connect: Connect, kafka: HasBootstrap) -> Iterator[Ca
     with (
         captured(server, connect, kafka.bootstrap) as made,
         started(Warehouse(made)),
-        closing(made.looking()) as look,
+        closing(made.new_reconciler()) as reconciler,
     ):
-        flows(look)
+        flows(reconciler)
         stop = threading.Event()
 
         def poll() -> None:
             while not stop.wait(0.5):
-                look.look()
+                reconciler.reconcile()
 
         polling = threading.Thread(target=poll)
         polling.start()

@@ -10,7 +10,7 @@ from psycopg2 import sql
 from services.cdc.agent import names
 from tests.fixtures.sources import Captured, flows
 from tests.fixtures.writer import eventually
-from tests.integration.capture.test_silent import looking
+from tests.integration.capture.test_silent import new_reconciler
 from tests.integration.capture.warehouse import pending
 
 TABLES: Final = (
@@ -110,8 +110,8 @@ def test_names_come_out_as_they_are_and_those_that_would_stop_all_stay_out(shop:
     shop.execute(
         named("ALTER PUBLICATION {} ADD TABLES IN SCHEMA {}", names.publication(shop.name), schemas[1]),
     )
-    with looking(shop, schemas=schemas) as look:
-        flows(look)
+    with new_reconciler(shop, schemas=schemas) as reconciler:
+        flows(reconciler)
         shop.execute(
             *(named("INSERT INTO app.{} VALUES (2, 'stream')", name) for name in tables),
             *(named("UPDATE app.{} SET v = 'changed' WHERE id = 1", name) for name in tables),
@@ -122,8 +122,8 @@ def test_names_come_out_as_they_are_and_those_that_would_stop_all_stay_out(shop:
         # Each is read again as well.
         again = (*tables, *wide)
         shop.execute(*(named("ALTER TABLE app.{} ADD more int DEFAULT 5", name) for name in again))
-        eventually(lambda: look.look() and not pending(shop), 120)
+        eventually(lambda: reconciler.reconcile() and not pending(shop), 120)
         all_equal(shop, again, ("more",))
-        left_out = look.look().seen.left_out
+        left_out = reconciler.reconcile().source_state.left_out
         assert set(left_out) == {f"app.{name}" for name in out}
         assert "two tables" in left_out["app.far.told"]

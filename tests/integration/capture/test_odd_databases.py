@@ -12,7 +12,7 @@ from stack.postgres import Postgres
 from tests.fixtures.fix_kafka import HasBootstrap
 from tests.fixtures.sources import Captured, captured, flows
 from tests.fixtures.writer import eventually, set_for_database
-from tests.integration.capture.test_silent import looking
+from tests.integration.capture.test_silent import new_reconciler
 from tests.integration.capture.warehouse import equal, pending
 
 SETTINGS: Final = {
@@ -53,13 +53,13 @@ def test_rows_of_another_encoding_come_out_as_they_are(shop: Captured) -> None:
         "INSERT INTO app.ohne SELECT * FROM app.straße UNION ALL SELECT * FROM app.straße",
     )
     tables = ("straße", "ohne")
-    with looking(shop) as look:
-        flows(look)
+    with new_reconciler(shop) as reconciler:
+        flows(reconciler)
         for table in tables:
             shop.execute(*(each.replace("t ", f"app.{table} ", 1) for each in CHANGES))
         assert all(equal(shop, table, COLUMNS) for table in tables)
         shop.execute(*(f"ALTER TABLE app.{table} ADD mehr text DEFAULT 'größer'" for table in tables))
-        eventually(lambda: look.look() and not pending(shop), 60)
+        eventually(lambda: reconciler.reconcile() and not pending(shop), 60)
         assert all(equal(shop, table, f"{COLUMNS}, mehr") for table in tables)
 
 
@@ -71,11 +71,11 @@ def test_text_that_is_no_utf8_stops_its_source_which_says_so(shop: Captured) -> 
     found = list(facts(shop.name, shop.source, shop.dsn, rows=False))
     assert any("SQL_ASCII" in fact.what for fact in found if fact.level == "warn")
     text = "UPDATE app.t SET v = convert_from('\\x{}'::bytea, 'SQL_ASCII')"
-    with looking(shop) as look:
-        flows(look)
+    with new_reconciler(shop) as reconciler:
+        flows(reconciler)
         shop.execute(text.format("e4"))
-        eventually(lambda: "Kafka Connect's log says why" in look.look().reason, 150)
+        eventually(lambda: "Kafka Connect's log says why" in reconciler.reconcile().reason, 150)
         shop.execute(text.format("c3a4"))
         assert ask_for_resync(shop.published, shop.name)
-        eventually(lambda: look.look().state == "flowing", 60)
+        eventually(lambda: reconciler.reconcile().state == "streaming", 60)
         assert equal(shop, "t", "id, md5(v)")

@@ -38,14 +38,14 @@ def _lost(shop: Captured) -> list[tuple[str, str]]:
 
 @pytest.mark.usefixtures("warehouse")
 def test_public_tables_are_what_the_source_has(shop: Captured) -> None:
-    look = shop.looking()
-    flows(look)
+    reconciler = shop.new_reconciler()
+    flows(reconciler)
     shop.execute(
         "CREATE TABLE app.loose (a int, b text); ALTER TABLE app.loose REPLICA IDENTITY FULL",
         "INSERT INTO app.orders (id, note) SELECT i, repeat(md5(i::text), 300) FROM generate_series(2, 40) i",
         "ALTER TABLE app.orders ALTER COLUMN note SET STORAGE EXTERNAL",
     )
-    look.look()
+    reconciler.reconcile()
     shop.execute(
         "INSERT INTO app.loose SELECT 1, 'x' FROM generate_series(1, 3)",
         "UPDATE app.orders SET id = id + 1000 WHERE id BETWEEN 5 AND 15",
@@ -59,13 +59,13 @@ def test_public_tables_are_what_the_source_has(shop: Captured) -> None:
         "TRUNCATE app.orders; INSERT INTO app.orders (id, note) VALUES (7, 'after')",
         "ALTER TABLE app.orders ADD n int",
     )
-    look.look()
+    reconciler.reconcile()
     shop.execute("INSERT INTO app.orders (id, note, n) VALUES (8, 'more', 3)")
     assert equal(shop, "orders", "id, note, n")
     assert _lost(shop) == []
 
     def is_read_again() -> bool:
-        look.look()
+        reconciler.reconcile()
         return not pending(shop)
 
     # The ALTER with the TRUNCATE asked for it; of transactions before it nothing is looked for.
@@ -78,14 +78,14 @@ def test_public_tables_are_what_the_source_has(shop: Captured) -> None:
         shop.ask(_LOSE.format(f"{shop.name}__app__orders", place), at=shop.published)
 
     def told() -> bool:
-        look.look()
+        reconciler.reconcile()
         return [fix for _, fix in _lost(shop)] == [f"onramp sources resync {shop.name}"] * 2
 
     eventually(told, 60)
     amid, last = (detail for detail, _ in _lost(shop))
     assert "made 3 changes of app.orders, and 2 of them have landed" in amid
     assert "made 1 changes of app.orders, and 0 of them have landed" in last
-    look.close()
+    reconciler.close()
 
 
 def _is_signal_taken(shop: Captured) -> bool:
@@ -111,19 +111,19 @@ def test_a_table_is_read_again_although_kafka_connect_is_killed_amid_it(shop: Ca
         "FROM generate_series(1, 300) i",
         "INSERT INTO app.items SELECT i, 'goes' FROM generate_series(1001, 1050) i",
     )
-    look = shop.looking()
-    flows(look)
+    reconciler = shop.new_reconciler()
+    flows(reconciler)
     assert equal(shop, "items", "id, body")
     # No event says that these rows are gone: it is what the table is read again for.
     shop.execute("DROP TABLE app.items_gone")
-    eventually(lambda: look.look() and pending(shop), 60)
+    eventually(lambda: reconciler.reconcile() and pending(shop), 60)
     with unreadable_from(shop, "app.items_kept"):
         landing = f"{shop.name}__app__items"
-        eventually(lambda: look.look() and is_amid_reading(shop, landing), 60)
+        eventually(lambda: reconciler.reconcile() and is_amid_reading(shop, landing), 60)
         # The signal will not come again by itself.
         eventually(lambda: _is_signal_taken(shop), 60)
         shop.connect.kill()
-    look.close()
+    reconciler.close()
     shop.execute(
         "DELETE FROM app.items WHERE id IN (2, 290)",
         "UPDATE app.items SET body = 'changed' WHERE id IN (3, 291)",
@@ -133,11 +133,11 @@ def test_a_table_is_read_again_although_kafka_connect_is_killed_amid_it(shop: Ca
     shop.connect.wait_ready()
 
     # By another agent: what was asked for is kept.
-    look = shop.looking()
+    reconciler = shop.new_reconciler()
 
     def differs() -> str:
         """How the tables differ and the source is; empty when all is well and nothing is to be read."""
-        shown, found = look.look(), differ(shop, "items", "id, body")
+        shown, found = reconciler.reconcile(), differ(shop, "items", "id, body")
         left = pending(shop)
         return f"{found} {shown.state} {shown.reason} {left}" if found or left else ""
 
@@ -145,7 +145,7 @@ def test_a_table_is_read_again_although_kafka_connect_is_killed_amid_it(shop: Ca
         eventually(lambda: not differs(), 60)
     except AssertionError:
         pytest.fail(differs())
-    look.close()
+    reconciler.close()
 
 
 @pytest.mark.full
@@ -155,8 +155,8 @@ def test_old_changes_do_not_undo_what_no_event_says(shop: Captured) -> None:
         "CREATE TABLE app.prices (id int PRIMARY KEY, price int, note int)",
         "INSERT INTO app.prices SELECT i, i, 0 FROM generate_series(1, 4000) i",
     )
-    look = shop.looking()
-    flows(look)
+    reconciler = shop.new_reconciler()
+    flows(reconciler)
     assert equal(shop, "prices", "id, price, note")
     shop.connect.kill()
     # So much that the table would be read again long before Kafka has the last of it.
@@ -174,9 +174,9 @@ def test_old_changes_do_not_undo_what_no_event_says(shop: Captured) -> None:
         )
         return shop.ask(merged, at=shop.published) == [(True, 160_000)] and not pending(shop)
 
-    eventually(lambda: look.look() and is_over(), 120)
+    eventually(lambda: reconciler.reconcile() and is_over(), 120)
     assert differ(shop, "prices", "id, price, note") == ""
-    look.close()
+    reconciler.close()
 
 
 @pytest.mark.full
@@ -187,8 +187,8 @@ def test_after_the_budget_and_a_resync_public_tables_are_what_the_source_has(sho
         "CREATE TABLE app.emptied (id int PRIMARY KEY)",
         "INSERT INTO app.emptied VALUES (1)",
     )
-    look = shop.looking(wal_alarm="16MB", wal_budget="64MB")
-    flows(look)
+    reconciler = shop.new_reconciler(wal_alarm="16MB", wal_budget="64MB")
+    flows(reconciler)
     assert equal(shop, "orders", "id, note")
     assert equal(shop, "emptied", "id")
     eventually(lambda: shop.api.offsets(shop.connector), 60)
@@ -202,10 +202,10 @@ def test_after_the_budget_and_a_resync_public_tables_are_what_the_source_has(sho
         "INSERT INTO app.later VALUES (1)",
     )
     write_elsewhere(shop, 24)
-    shown = look.look()
+    shown = reconciler.reconcile()
     assert (shown.state, "wal_alarm is 16MB" in shown.reason) == ("unreachable", True), shown
     write_elsewhere(shop, 64)
-    assert look.look().state == "out_of_sync"
+    assert reconciler.reconcile().state == "out_of_sync"
     assert shop.slot() is None
     assert "goes" in str(rows(shop, f"{shop.name}.orders", "note", shop.published))
 
@@ -213,11 +213,11 @@ def test_after_the_budget_and_a_resync_public_tables_are_what_the_source_has(sho
     shop.connect.wait_ready()
     asked = CliRunner().invoke(app, ["sources", "resync", shop.name, "--dsn", shop.published])
     assert asked.exit_code == 0, asked.output
-    eventually(lambda: look.look().state == "flowing", 60)
+    eventually(lambda: reconciler.reconcile().state == "streaming", 60)
     assert equal(shop, "orders", "id, note")
     assert equal(shop, "later", "id")
     assert equal(shop, "emptied", "id")
     shop.execute("INSERT INTO app.later VALUES (2)", "DELETE FROM app.orders WHERE id = 1")
     assert equal(shop, "orders", "id, note")
     assert equal(shop, "later", "id")
-    look.close()
+    reconciler.close()

@@ -36,8 +36,8 @@ OPEN: Final = "INSERT INTO {0} VALUES (1, 'open')"
 @pytest.mark.parametrize("is_restarted", [pytest.param(True, marks=pytest.mark.full), False])
 def test_what_comes_while_it_is_read_again_is_there_once(shop: Captured, *, is_restarted: bool) -> None:
     shop.execute(*(MAKE.format(table) for table in TABLES))
-    look = shop.looking()
-    flows(look)
+    reconciler = shop.new_reconciler()
+    flows(reconciler)
     assert equal(shop, "first", "a, b")
     assert equal(shop, '"la.st"', "a, b")
     if is_restarted:
@@ -46,20 +46,22 @@ def test_what_comes_while_it_is_read_again_is_there_once(shop: Captured, *, is_r
         shop.connect.start()
         shop.connect.wait_ready()
     shop.execute(*(f"ALTER TABLE {table} ADD c int DEFAULT 7" for table in TABLES))
-    eventually(lambda: look.look() and pending(shop), 60)  # what is open by then has to end first
+    eventually(lambda: reconciler.reconcile() and pending(shop), 60)  # what is open by then has to end first
     with closing(psycopg2.connect(shop.dsn)) as conn, conn.cursor() as cursor:
         for table in TABLES:
             cursor.execute(OPEN.format(table))
         with unreadable_from(shop, TABLES[0]):
             # The first one's snapshot has begun, and the other one's has not.
-            eventually(lambda: look.look() and is_amid_reading(shop, f"{shop.name}__app__first"), 60)
+            eventually(
+                lambda: reconciler.reconcile() and is_amid_reading(shop, f"{shop.name}__app__first"), 60
+            )
             for table in TABLES:
                 shop.execute(*(change.format(table) for change in CHANGES))
-        eventually(lambda: look.look() and not pending(shop), 60)
+        eventually(lambda: reconciler.reconcile() and not pending(shop), 60)
         conn.commit()
     assert equal(shop, "first", "a, b, c")
     assert equal(shop, '"la.st"', "a, b, c")
-    look.close()
+    reconciler.close()
 
 
 @pytest.mark.usefixtures("warehouse")
@@ -71,20 +73,20 @@ def test_the_last_partition_takes_all_rows_with_it(shop: Captured, *, has_key: b
         *([] if has_key else [f"ALTER TABLE app.{t} REPLICA IDENTITY FULL" for t in ("parts", "parts_1")]),
         "INSERT INTO app.parts VALUES (1), (2)",
     )
-    look = shop.looking()
-    flows(look)
+    reconciler = shop.new_reconciler()
+    flows(reconciler)
     assert equal(shop, "parts", "id")
     shop.execute(
         "DROP TABLE app.parts_1",
         "CREATE TABLE app.parts_2 PARTITION OF app.parts FOR VALUES FROM (1) TO (10)",
         *([] if has_key else ["ALTER TABLE app.parts_2 REPLICA IDENTITY FULL"]),
     )
-    eventually(lambda: look.look() and pending(shop), 60)
-    eventually(lambda: look.look() and not pending(shop), 60)
+    eventually(lambda: reconciler.reconcile() and pending(shop), 60)
+    eventually(lambda: reconciler.reconcile() and not pending(shop), 60)
     assert equal(shop, "parts", "id")
     shop.execute("INSERT INTO app.parts VALUES (2), (3)", "DELETE FROM app.parts WHERE id = 2")
     assert equal(shop, "parts", "id")
-    look.close()
+    reconciler.close()
 
 
 @pytest.mark.usefixtures("warehouse")
@@ -92,18 +94,18 @@ def test_a_snapshot_whose_session_ends_amid_it_is_asked_for_again(shop: Captured
     shop.execute(
         MAKE.format(TABLES[0]), "ALTER TABLE app.first ADD id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY"
     )
-    look = shop.looking()
-    flows(look)
+    reconciler = shop.new_reconciler()
+    flows(reconciler)
     assert equal(shop, "first", "a, b")
     # The default is gone by the time that somebody looks: so do those who add a field that must not be NULL.
     shop.execute(
         "ALTER TABLE app.first ADD c int NOT NULL DEFAULT 7; ALTER TABLE app.first ALTER c DROP DEFAULT"
     )
-    eventually(lambda: look.look() and pending(shop), 60)
+    eventually(lambda: reconciler.reconcile() and pending(shop), 60)
     with unreadable_from(shop, TABLES[0]):
-        eventually(lambda: look.look() and is_amid_reading(shop, f"{shop.name}__app__first"), 60)
+        eventually(lambda: reconciler.reconcile() and is_amid_reading(shop, f"{shop.name}__app__first"), 60)
         # Debezium warns, goes on with the log and tells nobody.
         assert shop.ask(END_SNAPSHOTS) == [(1,)]
-    eventually(lambda: look.look() and not pending(shop), 60)
+    eventually(lambda: reconciler.reconcile() and not pending(shop), 60)
     assert equal(shop, "first", "a, b, c")
-    look.close()
+    reconciler.close()

@@ -8,9 +8,9 @@ import pytest
 
 from services.cdc.agent import names
 from services.cdc.agent.connect_api import ConnectApi, ConnectError, snapshot_of
-from services.cdc.agent.reconcile import SourceLook
+from services.cdc.agent.reconcile import SourceReconciler
 from services.cdc.agent.source_sql import SourceDatabase
-from services.cdc.agent.source_state import HIDDEN, Seen
+from services.cdc.agent.source_state import HIDDEN, SourceState
 from services.cdc.setup.prepare import statements
 from services.cdc.setup.source_requests_sql import ask_for_resync
 from tests.fixtures.sources import Captured, delete_topic, flows, password_of, statements_in
@@ -24,53 +24,53 @@ ONE_ROW: Final = ("CREATE TABLE app.{0} (id int{1}, note text)", "INSERT INTO ap
 
 
 @contextmanager
-def looking(shop: Captured, **changed: object) -> Iterator[SourceLook]:
-    look = shop.looking(**changed)
+def new_reconciler(shop: Captured, **changed: object) -> Iterator[SourceReconciler]:
+    reconciler = shop.new_reconciler(**changed)
     try:
-        yield look
+        yield reconciler
     finally:
-        look.close()
+        reconciler.close()
 
 
 @pytest.mark.usefixtures("warehouse")
 def test_what_changes_without_an_event_is_read_again(shop: Captured) -> None:
     shop.execute(*MAKE_SILENT)
-    with looking(shop) as look:
-        flows(look)
+    with new_reconciler(shop) as reconciler:
+        flows(reconciler)
         for table, columns in SILENT.items():
             assert equal(shop, table, columns.replace(", twice", ""))
         shop.execute(*CHANGE_SILENTLY)
-        eventually(lambda: look.look() and not pending(shop), 60)
+        eventually(lambda: reconciler.reconcile() and not pending(shop), 60)
         for table, columns in SILENT.items():
             assert equal(shop, table, columns)
 
 
 @pytest.mark.usefixtures("warehouse")
 def test_what_changes_while_it_is_not_published_is_read_again(shop: Captured) -> None:
-    with looking(shop) as look:
-        flows(look)
+    with new_reconciler(shop) as reconciler:
+        flows(reconciler)
         assert equal(shop, "orders", "id, note")
         publication = f"ALTER PUBLICATION {names.publication(shop.name)}"
         shop.execute(f"{publication} DROP TABLES IN SCHEMA app")
-        assert look.look().state == "unprepared"
+        assert reconciler.reconcile().state == "setup_required"
         shop.execute("UPDATE app.orders SET note = 'in the gap'", f"{publication} ADD TABLES IN SCHEMA app")
-        flows(look)
-        eventually(lambda: look.look() and not pending(shop), 60)
+        flows(reconciler)
+        eventually(lambda: reconciler.reconcile() and not pending(shop), 60)
         assert equal(shop, "orders", "id, note")
 
 
 @pytest.mark.full
 @pytest.mark.usefixtures("warehouse")
 def test_what_changes_while_it_is_not_published_for_a_moment_is_read_again(shop: Captured) -> None:
-    with looking(shop) as look:
-        flows(look)
+    with new_reconciler(shop) as reconciler:
+        flows(reconciler)
         assert equal(shop, "orders", "id, note")
         gap = (
             "ALTER PUBLICATION {0} DROP TABLES IN SCHEMA app; UPDATE app.orders SET note = 'in the gap';"
             "ALTER PUBLICATION {0} ADD TABLES IN SCHEMA app"
         )
         shop.execute(gap.format(names.publication(shop.name)))
-        eventually(lambda: look.look() and not pending(shop), 60)
+        eventually(lambda: reconciler.reconcile() and not pending(shop), 60)
         assert equal(shop, "orders", "id, note")
 
 
@@ -83,28 +83,31 @@ def test_what_was_excluded_comes_back_as_it_is_then(
     for table, key in tables.items():
         shop.execute(*(each.format(table, key) for each in ONE_ROW))
     shop.execute("ALTER TABLE app.bare REPLICA IDENTITY FULL")
-    with looking(shop) as look:
-        flows(look)
+    with new_reconciler(shop) as reconciler:
+        flows(reconciler)
         for table in tables:
             assert equal(shop, table, "id, note")
-        first = reader(look)
-    with looking(shop, exclude=tuple(f"app.{table}" for table in tables)) as look, monkeypatch.context() as m:
+        first = reader(reconciler)
+    with (
+        new_reconciler(shop, exclude=tuple(f"app.{table}" for table in tables)) as reconciler,
+        monkeypatch.context() as m,
+    ):
         if ends:  # as soon as Kafka Connect knows
             m.setattr(ConnectApi, "put_config", and_end(ConnectApi.put_config))
             with pytest.raises(RuntimeError, match="the agent ends"):
-                look.look()
+                reconciler.reconcile()
             eventually(lambda: reader_of(shop) not in (None, first), 60)
         else:
-            eventually(lambda: reader(look) not in (None, first), 60)
+            eventually(lambda: reader(reconciler) not in (None, first), 60)
         shop.execute(
             *(DELETE.format(table) for table in tables),
             "INSERT INTO app.changed VALUES (2, 'meanwhile')",
             "INSERT INTO app.orders VALUES (2, 'behind it')",
         )
         assert equal(shop, "orders", "id, note")
-    with looking(shop) as look:
-        flows(look)
-        eventually(lambda: look.look() and not pending(shop), 60)
+    with new_reconciler(shop) as reconciler:
+        flows(reconciler)
+        eventually(lambda: reconciler.reconcile() and not pending(shop), 60)
         for table in tables:
             assert equal(shop, table, "id, note")
 
@@ -123,9 +126,9 @@ def reader_of(shop: Captured) -> str | None:
     return slot.reader if slot else None
 
 
-def reader(look: SourceLook) -> str | None:
-    seen = look.look().seen
-    return seen.slot.reader if seen and seen.slot else None
+def reader(reconciler: SourceReconciler) -> str | None:
+    source_state = reconciler.reconcile().source_state
+    return source_state.slot.reader if source_state and source_state.slot else None
 
 
 @pytest.mark.usefixtures("warehouse")
@@ -133,30 +136,30 @@ def test_what_a_source_has_that_was_removed_and_comes_back(shop: Captured) -> No
     shop.execute(
         *(each.format("emptied", "") for each in ONE_ROW), "ALTER TABLE app.emptied REPLICA IDENTITY FULL"
     )
-    with looking(shop) as look:
-        flows(look)
+    with new_reconciler(shop) as reconciler:
+        flows(reconciler)
         for table in ("emptied", "orders"):
             assert equal(shop, table, "id, note")
-        eventually(look.remove, 60)
+        eventually(reconciler.remove, 60)
     shop.execute("DELETE FROM app.emptied", "UPDATE app.orders SET note = 'while it was away'")
-    with looking(shop) as look:
-        flows(look)
+    with new_reconciler(shop) as reconciler:
+        flows(reconciler)
         # The agent notes the end of the first snapshot, behind which a table without rows is emptied.
         for table in ("emptied", "orders"):
-            eventually(lambda table=table: look.look() and not differ(shop, table, "id, note"), 60)
+            eventually(lambda table=table: reconciler.reconcile() and not differ(shop, table, "id, note"), 60)
     shop.execute("INSERT INTO app.emptied VALUES (3, 'after')")
     assert equal(shop, "emptied", "id, note")
 
 
 def test_a_resync_goes_on_with_a_topic_that_was_made_again(shop: Captured, warehouse: Warehouse) -> None:
     shop.execute("INSERT INTO app.orders SELECT i, 'before' FROM generate_series(2, 50) i")
-    with looking(shop) as look:
-        flows(look)
+    with new_reconciler(shop) as reconciler:
+        flows(reconciler)
         assert equal(shop, "orders", "id, note")
         delete_topic(shop.bootstrap, names.topic(shop.name, "app", "orders"))
         shop.execute("DELETE FROM app.orders WHERE id > 5", "UPDATE app.orders SET note = 'meanwhile'")
         assert ask_for_resync(shop.published, shop.name)
-        eventually(lambda: look.look().state == "flowing", 60)
+        eventually(lambda: reconciler.reconcile().state == "streaming", 60)
         warehouse.restart_writer()
         assert equal(shop, "orders", "id, note")
         shop.execute("UPDATE app.orders SET note = 'after'")
@@ -169,44 +172,48 @@ def test_kafka_connect_has_forgotten_a_source_whose_slot_is_there(shop: Captured
     for table, key in {"emptied": " PRIMARY KEY", "bare": ""}.items():
         shop.execute(*(each.format(table, key) for each in ONE_ROW))
     shop.execute("ALTER TABLE app.bare REPLICA IDENTITY FULL")
-    with looking(shop) as look:
-        flows(look)
+    with new_reconciler(shop) as reconciler:
+        flows(reconciler)
         for table in ("emptied", "bare", "orders"):
             assert equal(shop, table, "id, note")
-        eventually(lambda: look.look() and snapshot_of(shop.api.offsets(shop.connector)) is None, 60)
-        look.look()
+        eventually(
+            lambda: reconciler.reconcile() and snapshot_of(shop.api.offsets(shop.connector)) is None, 60
+        )
+        reconciler.reconcile()
         shop.api.stop(shop.connector)
         eventually(lambda: (status := shop.api.status(shop.connector)) and status.is_stopped, 60)
         shop.api.delete_offsets(shop.connector)
         if all_of_it:
             shop.api.delete(shop.connector)
         shop.execute("DELETE FROM app.emptied", "INSERT INTO app.bare VALUES (2, 'meanwhile')")
-        look.look()
+        reconciler.reconcile()
         # The connector's new snapshot ends before the next look.
         eventually(lambda: snapshot_of(shop.api.offsets(shop.connector)) is None, 60)
-        flows(look)
-        eventually(lambda: look.look() and not pending(shop), 60)
+        flows(reconciler)
+        eventually(lambda: reconciler.reconcile() and not pending(shop), 60)
         for table in ("emptied", "bare", "orders"):
             assert equal(shop, table, "id, note")
 
 
 @pytest.mark.full
 def test_a_kafka_connect_that_starts_has_forgotten_nothing(shop: Captured) -> None:
-    with looking(shop) as look:
-        flows(look)
-        eventually(lambda: look.look() and snapshot_of(shop.api.offsets(shop.connector)) is None, 60)
-        look.look()
+    with new_reconciler(shop) as reconciler:
+        flows(reconciler)
+        eventually(
+            lambda: reconciler.reconcile() and snapshot_of(shop.api.offsets(shop.connector)) is None, 60
+        )
+        reconciler.reconcile()
         shop.connect.stop()
         shop.connect.start()
 
         def is_back() -> bool:
-            shown = look.look()
+            shown = reconciler.reconcile()
             assert not pending(shop)
             with suppress(ConnectError):
                 assert shop.api.config(shop.connector) is not None
                 assert shop.api.status(shop.connector) is not None
                 assert shop.api.offsets(shop.connector) != []
-            return shown.state == "flowing"
+            return shown.state == "streaming"
 
         eventually(is_back, 60)
     assert [change["op"] for change in shop.changes("orders")] == ["r"]
@@ -249,9 +256,9 @@ def statements_of_role(shop: Captured, role: str) -> list[str]:
     return [*prepared, f"ALTER ROLE {role} PASSWORD '{password_of(shop.dsn)}'"]
 
 
-def seen_by(shop: Captured, dsn: str) -> Seen:
+def seen_by(shop: Captured, dsn: str) -> SourceState:
     database = SourceDatabase(shop.name, shop.source, dsn)
     try:
-        return database.look()
+        return database.inspect()
     finally:
         database.close()

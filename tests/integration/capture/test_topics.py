@@ -10,10 +10,10 @@ _HOUR_MS = "3600000"
 
 def test_what_somebody_changed_of_a_topic_is_put_right_or_told(shop: Captured) -> None:
     shop.execute("CREATE TABLE app.grown (id int PRIMARY KEY)", "INSERT INTO app.grown VALUES (1)")
-    look = shop.looking()
-    flows(look)
+    reconciler = shop.new_reconciler()
+    flows(reconciler)
     eventually(lambda: shop.changes("orders") and shop.changes("grown"), 60)
-    look.close()
+    reconciler.close()
     orders, grown = (names.topic(shop.name, "app", table) for table in ("orders", "grown"))
     made = topic_settings(shop.bootstrap, orders)
     assert (made["retention.ms"], made["retention.bytes"], made["cleanup.policy"]) == (
@@ -31,9 +31,9 @@ def test_what_somebody_changed_of_a_topic_is_put_right_or_told(shop: Captured) -
     grow_topic(shop.bootstrap, grown, 2)
 
     # Another look, as after a restart of the agent, does not wait for the minute in which it looks next.
-    look = shop.looking()
-    shown = flows(look)
-    look.close()
+    reconciler = shop.new_reconciler()
+    shown = flows(reconciler)
+    reconciler.close()
     after = topic_settings(shop.bootstrap, orders)
     policed = ("retention.ms", "retention.bytes", "cleanup.policy", "max.message.bytes")
     assert {name: after[name] for name in policed} == {name: made[name] for name in policed}
@@ -43,4 +43,4 @@ def test_what_somebody_changed_of_a_topic_is_put_right_or_told(shop: Captured) -
     assert f"onramp sources remove {shop.name}" in shown.reason
     assert orders not in shown.reason
     (of_people,) = listed(shop.published)
-    assert (of_people["state"], told in of_people["reason"]) == ("flowing", True)
+    assert (of_people["state"], told in of_people["reason"]) == ("streaming", True)

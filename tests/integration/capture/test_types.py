@@ -166,7 +166,7 @@ def _insert(first: int) -> str:
 def types_of(shop: Captured, table: str) -> dict[str, str]:
     """Return the types of a table's columns by name, as the agent has them."""
     source = SourceDatabase(shop.name, shop.source, shop.dsn)
-    (found,) = (seen for seen in source.look().tables if seen.full_name == table)
+    (found,) = (seen for seen in source.inspect().tables if seen.full_name == table)
     source.close()
     return {column.name: column.type for column in found.columns}
 
@@ -194,11 +194,11 @@ def test_each_type_comes_out_as_it_is_from_snapshot_and_stream(shop: Captured) -
         _insert(1),
     )
     set_for_database(shop.dsn, {setting: own for setting, (own, _) in SETTINGS.items()})
-    look = shop.looking()
-    flows(look)
+    reconciler = shop.new_reconciler()
+    flows(reconciler)
     shop.execute(_insert(11))
     eventually(lambda: len(shop.changes("types")) == 8, 60)
-    look.close()
+    reconciler.close()
 
     differ = []
     usual = "; ".join(f"SET {setting} = '{value}'" for setting, (_, value) in SETTINGS.items())
@@ -248,7 +248,7 @@ def test_a_table_with_a_type_that_may_be_taken_for_another_one_stays_out(shop: C
     told = {
         fact.what for fact in facts(shop.name, shop.source, shop.dsn, rows=False) if fact.level == "wrong"
     }
-    assert {what.partition(" stays out: another schema has another kind")[0] for what in told} == {
+    assert {what.partition(" is excluded: another schema has another kind")[0] for what in told} == {
         "app.sizes",
         "app.kinds",
     }

@@ -22,30 +22,32 @@ def write_elsewhere(shop: Captured, megabytes: int) -> None:
 
 
 def test_heartbeats_free_what_other_databases_write(shop: Captured) -> None:
-    look = shop.looking()
-    flows(look)
+    reconciler = shop.new_reconciler()
+    flows(reconciler)
     write_elsewhere(shop, 100)
     eventually(lambda: (slot := shop.slot()) is not None and slot[2] < 40 << 20, 60)
-    eventually(lambda: flows(look).heartbeat_age_s is not None, 60)
-    look.close()
+    eventually(lambda: flows(reconciler).heartbeat_age_s is not None, 60)
+    reconciler.close()
 
 
 def test_a_connector_that_starts_finds_its_place_where_nobody_writes(shop: Captured) -> None:
-    look = shop.looking()
-    flows(look)
+    reconciler = shop.new_reconciler()
+    flows(reconciler)
     shop.execute("INSERT INTO app.orders VALUES (2, 'the last')")
     eventually(lambda: len(shop.changes("orders")) == 2, 60)
     # A transaction was the last that it sent, and it said so.
     shop.api.stop(shop.connector)
     eventually(lambda: (status := shop.api.status(shop.connector)) and status.is_stopped, 60)
     write_elsewhere(shop, 100)
-    eventually(lambda: look.look() and (slot := shop.slot()) is not None and slot[2] < 40 << 20, 60)
-    look.close()
+    eventually(
+        lambda: reconciler.reconcile() and (slot := shop.slot()) is not None and slot[2] < 40 << 20, 60
+    )
+    reconciler.close()
 
 
 def test_at_the_budget_the_slot_goes_and_a_resync_brings_everything_back(shop: Captured) -> None:
-    look = shop.looking(wal_alarm="16MB", wal_budget="64MB")
-    flows(look)
+    reconciler = shop.new_reconciler(wal_alarm="16MB", wal_budget="64MB")
+    flows(reconciler)
     eventually(lambda: len(shop.changes("orders")) == 1, 60)
     eventually(lambda: shop.api.offsets(shop.connector), 60)
     shop.connect.kill()
@@ -53,7 +55,7 @@ def test_at_the_budget_the_slot_goes_and_a_resync_brings_everything_back(shop: C
         shop.execute("DELETE FROM app.orders", "INSERT INTO app.orders VALUES (2, 'missed')")
         eventually(lambda: (slot := shop.slot()) is not None and not slot[0], 60)
         write_elsewhere(shop, 100)
-        shown = look.look()
+        shown = reconciler.reconcile()
         assert shown.state == "out_of_sync", shown
         assert "wal_budget is 64MB" in shown.reason
         assert "onramp sources resync" in shown.reason
@@ -63,9 +65,9 @@ def test_at_the_budget_the_slot_goes_and_a_resync_brings_everything_back(shop: C
         shop.connect.start()
         shop.connect.wait_ready()
     # The worker that came back must not go on as if nothing was missing.
-    assert eventually(lambda: look.look().state == "out_of_sync" and shop.slot() is None, 60)
+    assert eventually(lambda: reconciler.reconcile().state == "out_of_sync" and shop.slot() is None, 60)
     eventually(lambda: (s := shop.api.status(shop.connector)) is not None and s.is_stopped, 60)
-    assert look.look().state == "out_of_sync"
+    assert reconciler.reconcile().state == "out_of_sync"
     assert [change["op"] for change in shop.changes("orders")] == ["r"]
 
     shop.ask(
@@ -73,42 +75,42 @@ def test_at_the_budget_the_slot_goes_and_a_resync_brings_everything_back(shop: C
         shop.name,
         at=shop.published,
     )
-    eventually(lambda: look.look().state == "flowing", 60)
+    eventually(lambda: reconciler.reconcile().state == "streaming", 60)
     eventually(lambda: len(shop.changes("orders")) == 2, 60)
     assert shop.changes("orders")[-1]["after"] == {"id": 2, "note": "missed"}
     assert shop.changes("orders")[-1]["op"] == "r"
-    look.close()
+    reconciler.close()
 
 
 def test_a_slot_that_somebody_dropped_is_no_silent_gap(shop: Captured) -> None:
-    look = shop.looking()
-    flows(look)
+    reconciler = shop.new_reconciler()
+    flows(reconciler)
     eventually(lambda: shop.api.offsets(shop.connector), 60)
     shop.api.stop(shop.connector)
     eventually(lambda: (slot := shop.slot()) is not None and not slot[0], 60)
     shop.ask("SELECT pg_drop_replication_slot(%s)", names.slot(shop.name))
     # Another look, as after a restart of the agent: Connect's offsets say that there was one.
-    look.close()
-    look = shop.looking()
-    eventually(lambda: look.look().state == "out_of_sync")
-    assert "its slot is gone" in look.look().reason
-    look.close()
+    reconciler.close()
+    reconciler = shop.new_reconciler()
+    eventually(lambda: reconciler.reconcile().state == "out_of_sync")
+    assert "its slot is gone" in reconciler.reconcile().reason
+    reconciler.close()
 
 
 def test_a_slot_that_is_made_during_a_look_is_not_taken_for_lost(
     shop: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    look = shop.looking()
-    before = look.look().seen
+    reconciler = shop.new_reconciler()
+    before = reconciler.reconcile().source_state
     assert before is not None
     assert before.slot is None
     # The connector makes its slot and has offsets after the look has inspected the source.
     eventually(lambda: shop.api.offsets(shop.connector), 60)
-    inspect, outdated = SourceDatabase.look, [before]
+    inspect, outdated = SourceDatabase.reconciler, [before]
     monkeypatch.setattr(
-        SourceDatabase, "look", lambda source: outdated.pop() if outdated else inspect(source)
+        SourceDatabase, "inspect", lambda source: outdated.pop() if outdated else inspect(source)
     )
-    assert look.look().state == "starting"
+    assert reconciler.reconcile().state == "starting"
     assert not outdated
-    flows(look)
-    look.close()
+    flows(reconciler)
+    reconciler.close()

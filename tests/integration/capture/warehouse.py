@@ -69,4 +69,4 @@ def is_amid_reading(shop: Captured, landing: str) -> bool:
 
 def pending(shop: Captured) -> Any:
     """Return the tables that must be read again, as the agent keeps them."""
-    return shop.ask("SELECT rereads FROM onramp_agent.sources", at=shop.published)[0][0]
+    return shop.ask("SELECT resnapshots FROM onramp_agent.sources", at=shop.published)[0][0]

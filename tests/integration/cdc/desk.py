@@ -9,7 +9,7 @@ from uuid import UUID
 import orjson
 from psycopg2.extensions import connection
 
-from services.cdc.agent.source_state_sql import KeptDatabase
+from services.cdc.agent.source_state_sql import StateStore
 from services.cdc.change_detection.topic_generation_sql import End
 from services.cdc.merge import history_sql, state_sql
 from services.cdc.merge.history_sql import TableName
@@ -77,29 +77,29 @@ class Desk:
         return End(self.next_offset if offset is None else offset, self.topic_id)
 
     @contextmanager
-    def kept(self, source: str = NAME.source) -> Iterator[KeptDatabase]:
+    def store(self, source: str = NAME.source) -> Iterator[StateStore]:
         """What an agent keeps here of a source."""
-        with closing(KeptDatabase(source, "ONRAMP_SOURCE_SHOP", self.bench.dsn)) as kept:
-            yield kept
+        with closing(StateStore(source, "ONRAMP_SOURCE_SHOP", self.bench.dsn)) as store:
+            yield store
 
     def begin_again(self, *, by_a_resync: bool) -> "Desk":
         """Have the table begin empty where its topic ends: its source has no rows."""
         if by_a_resync:
             return self.resync().end_first_snapshot()
-        with self.kept() as kept:
-            kept.empty(NAME[1:], self.next_offset)
+        with self.store() as store:
+            store.empty(NAME[1:], self.next_offset)
         return self
 
     def resync(self) -> "Desk":
         """The agent begins a first snapshot."""
-        with self.kept() as kept:
-            kept.heal({NAME[1:]: self.end()})
+        with self.store() as store:
+            store.heal({NAME[1:]: self.end()})
         return self
 
     def end_first_snapshot(self) -> "Desk":
         """The agent sees that the first snapshot is over."""
-        with self.kept() as kept:
-            kept.keep_streams(streams=True, ends={NAME[1:]: self.end()})
+        with self.store() as store:
+            store.save_streams(streams=True, ends={NAME[1:]: self.end()})
         return self
 
     def make_topic_again(self) -> "Desk":
@@ -132,7 +132,7 @@ class Desk:
         cleaning: Cleaning = UNCLEANED,
         schema: str = "shop",
     ) -> Merge:
-        source, model = history_sql.tables(conn)[NAME], state_sql.look(conn)[NAME]
+        source, model = history_sql.tables(conn)[NAME], state_sql.read_table_settings(conn)[NAME]
         feed = only_feed(source, model, state_sql.feeds(conn).get(Stream().landing, []))
         conn.rollback()
         return Merge(
@@ -144,7 +144,7 @@ class Desk:
 
     @contextmanager
     def connected(self) -> Iterator[connection]:
-        with closing(connect(self.bench.dsn, name="onramp-modeler", options=OPTIONS)) as conn:
+        with closing(connect(self.bench.dsn, name="onramp-merger", options=OPTIONS)) as conn:
             yield conn
 
     def rows(self, *columns: str) -> list[tuple[Any, ...]]:

@@ -64,7 +64,7 @@ def confirm(desk: Desk, lsn: int) -> None:
     prepared(desk.bench.dsn).close()
     desk.bench.execute(
         "INSERT INTO onramp_agent.sources (source, dsn_env, state, confirmed_lsn) "  # noqa: S608
-        f"VALUES ('shop', 'X', 'flowing', '0/0'::pg_lsn + {lsn})"
+        f"VALUES ('shop', 'X', 'streaming', '0/0'::pg_lsn + {lsn})"
     )
 
 

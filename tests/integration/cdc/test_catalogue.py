@@ -56,7 +56,7 @@ def source(database: Database) -> Iterator[SourceDatabase]:
 
 
 def tables(source: SourceDatabase) -> dict[str, Table]:
-    return {table.full_name: table for table in source.look().tables}
+    return {table.full_name: table for table in source.inspect().tables}
 
 
 def test_a_partition_that_is_locked_stops_no_look(source: SourceDatabase, database: Database) -> None:
@@ -210,7 +210,7 @@ def test_a_table_that_was_not_published_for_a_moment_is_read_again(
 def test_a_row_that_is_told_by_another_index(source: SourceDatabase, database: Database) -> None:
     execute(database.dsn, "CREATE TABLE app.two (id int PRIMARY KEY, u int NOT NULL UNIQUE, note text)")
     by_index = "ALTER TABLE {0} REPLICA IDENTITY USING INDEX two_u_key"
-    assert why(source, database, by_index, "two") == "its key is another"
+    assert why(source, database, by_index, "two") == "its key has changed"
     for known in (
         "REINDEX TABLE {0}",
         "ALTER TABLE {0} ADD UNIQUE (note)",
@@ -222,7 +222,7 @@ def test_a_row_that_is_told_by_another_index(source: SourceDatabase, database: D
     execute(database.dsn, "ALTER TABLE app.two REPLICA IDENTITY DEFAULT")
     assert why(source, database, "REINDEX TABLE CONCURRENTLY {0}", "two") == ""
     another = "ALTER TABLE {0} DROP CONSTRAINT two_pkey, ADD PRIMARY KEY (u)"
-    assert why(source, database, another, "two") == "its key is another"
+    assert why(source, database, another, "two") == "its key has changed"
 
 
 def test_a_reindex_that_is_looked_at_amid_its_work(source: SourceDatabase, database: Database) -> None:
@@ -307,13 +307,13 @@ def test_a_schema_whose_name_needs_quotes_is_there(database: Database) -> None:
     execute(database.dsn, 'CREATE SCHEMA "It\'s ""mine"""; CREATE TABLE "It\'s ""mine""".t (id int)')
     named = Source(dsn_env="ONRAMP_SOURCE_SHOP", schemas=('It\'s "mine"',), publish="shop")
     source = SourceDatabase("shop", named, database.dsn)
-    seen = source.look()
+    source_state = source.inspect()
     source.close()
-    assert ([table.name for table in seen.tables], seen.lacks_schema) == (["t"], False)
-    assert "is not there" not in seen.unprepared
+    assert ([table.name for table in source_state.tables], source_state.lacks_schema) == (["t"], False)
+    assert "is not there" not in source_state.unprepared
 
 
 def test_a_schema_that_is_away_is_told(source: SourceDatabase, database: Database) -> None:
-    assert not source.look().lacks_schema
+    assert not source.inspect().lacks_schema
     execute(database.dsn, "ALTER SCHEMA app RENAME TO away")
-    assert source.look().lacks_schema
+    assert source.inspect().lacks_schema

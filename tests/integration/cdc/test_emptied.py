@@ -6,7 +6,7 @@ from uuid import UUID
 import pytest
 
 from services.cdc.change_detection.topic_generation_sql import End
-from services.cdc.merge.suspended import HeldError
+from services.cdc.merge.suspended import SuspendedError
 from services.cdc.setup.source_requests_sql import rebuild
 from tests.fixtures.changes import Stream
 from tests.integration.cdc.desk import NAME, Desk
@@ -30,8 +30,8 @@ def test_it_is_made_of_what_came_since(desk: Desk, most: int, *, has_key: bool, 
     desk.land(after)
     if is_merged:
         desk.merge(most)
-    with desk.kept() as kept:
-        kept.empty(TABLE, start)
+    with desk.store() as store:
+        store.empty(TABLE, start)
     assert desk.merge(most).rows() == [(4, "d")]
     assert desk.land(Stream(at=3000).insert(id=5, note="e")).merge(most).rows() == [(4, "d"), (5, "e")]
 
@@ -41,8 +41,8 @@ def test_what_is_sent_again_behind_it_is_known_to_be(desk: Desk, most: int) -> N
     desk.key = None
     before = Stream().insert(id=1, note="a").insert(id=2, note="b").commit().delete(id=1, note="a")
     desk.tell().land(before).merge(most)
-    with desk.kept() as kept:
-        assert kept.empty(TABLE, desk.next_offset)
+    with desk.store() as store:
+        assert store.empty(TABLE, desk.next_offset)
     # The connector was killed, and had not said how far it was.
     desk.land(before, Stream(at=2000).insert(id=3, note="c"))
     assert desk.merge(most).rows() == [(3, "c")]
@@ -54,9 +54,9 @@ def test_not_where_what_came_since_is_trimmed(desk: Desk) -> None:
     desk.tell().land(Stream().insert(id=1, note="a").insert(id=2, note="b")).merge()
     with desk.connected() as conn, conn, conn.cursor() as cursor:
         cursor.execute("UPDATE onramp.table_settings SET trimmed_to = 2")
-    with desk.kept() as kept:
-        assert not kept.empty(TABLE, 1)
-        assert kept.empty(("app", "nothing_landed_of_it"), 1)
+    with desk.store() as store:
+        assert not store.empty(TABLE, 1)
+        assert store.empty(("app", "nothing_landed_of_it"), 1)
     assert desk.merge().rows() == [(1, "a"), (2, "b")]
 
 
@@ -68,8 +68,8 @@ def test_without_a_key_what_the_snapshot_has_seen_is_not_missed(desk: Desk) -> N
         cursor.execute(ASKED, (*NAME, start, token))
     # It saw no rows: these were committed between the asking and the reading.  The last one was not.
     stream = Stream(at=2000).delete(id=1, note="a").delete(id=2, note="b").commit().insert(id=3, note="c")
-    with desk.kept() as kept:
-        kept.empty(TABLE, start, token)
+    with desk.store() as store:
+        store.empty(TABLE, start, token)
     assert desk.land(stream).merge().rows() == [(3, "c")]
     assert rebuild(desk.bench.dsn, *NAME) == ""
     assert desk.merge().rows() == [(3, "c")]
@@ -103,7 +103,7 @@ def test_a_resync_leaves_a_topic_that_was_made_again(desk: Desk, most: int, *, i
     desk.tell().land(old.commit()).merge(most)
     desk.make_topic_again()
     desk.land(Stream(at=2000).insert(id=20, note="while it was held").insert(id=21, note="and this"))
-    with pytest.raises(HeldError, match="made again"):
+    with pytest.raises(SuspendedError, match="made again"):
         desk.merge(most)
     desk.begin_again(by_a_resync=True)
     assert desk.merge(most).rows() == []
@@ -113,7 +113,7 @@ def test_a_resync_leaves_a_topic_that_was_made_again(desk: Desk, most: int, *, i
     assert desk.merge(most).rows() == [(30, "newer"), (31, "new")]
     # What follows is told from a third one.
     desk.make_topic_again()
-    with pytest.raises(HeldError, match="made again"):
+    with pytest.raises(SuspendedError, match="made again"):
         desk.land(Stream(at=4000).insert(id=40, note="third")).merge(most)
 
 
@@ -128,7 +128,7 @@ def test_what_was_parked_of_a_topic_that_is_no_more_excuses_nothing(desk: Desk, 
     if is_rebuilt:
         assert rebuild(desk.bench.dsn, *NAME) == ""
         desk.merge()
-    with pytest.raises(HeldError, match="parked"):
+    with pytest.raises(SuspendedError, match="parked"):
         desk.land(Stream(at=3000).insert(id=5, note="\0").insert(id=6, note="f")).merge()
 
 
@@ -137,17 +137,17 @@ def test_a_topic_of_which_nothing_landed_and_that_is_made_again_is_told_too(
     desk: Desk, *, is_asked_twice: bool
 ) -> None:
     desk.tell().land(Stream().insert(id=1, note="a").commit()).merge()
-    with desk.kept() as kept:
+    with desk.store() as store:
         desk.make_topic_again()  # the writer has halted at it
-        kept.heal({TABLE: End(50, desk.topic_id)})
-        kept.keep_streams(streams=True, ends={TABLE: End(50, desk.topic_id)})
+        store.heal({TABLE: End(50, desk.topic_id)})
+        store.save_streams(streams=True, ends={TABLE: End(50, desk.topic_id)})
         if not is_asked_twice:
             assert desk.merge().rows() == []
         desk.make_topic_again()
         desk.land(Stream(at=3000).insert(id=3, note="c"))
-        with pytest.raises(HeldError, match="made again"):
+        with pytest.raises(SuspendedError, match="made again"):
             desk.merge()
-        kept.heal({TABLE: desk.end()})
+        store.heal({TABLE: desk.end()})
     assert desk.land(Stream(at=4000).snapshot([{"id": 3, "note": "c"}])).merge().rows() == [(3, "c")]
 
 
@@ -157,9 +157,9 @@ def test_what_came_between_the_asking_and_the_emptying_is_there(desk: Desk, *, h
     desk.tell().land(Stream().snapshot([{"id": i, "note": "old"} for i in range(3)])).merge()
     start = desk.next_offset
     desk.land(Stream(at=2000).insert(id=3, note="c"))
-    with desk.kept() as kept:
-        assert kept.has_snapshots_end(TABLE, start) == (False, start + 1)
-        kept.empty(TABLE, start)
+    with desk.store() as store:
+        assert store.has_snapshots_end(TABLE, start) == (False, start + 1)
+        store.empty(TABLE, start)
     assert desk.merge().rows() == [(3, "c")]
 
 

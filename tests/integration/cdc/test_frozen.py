@@ -8,9 +8,9 @@ import pytest
 from typer.testing import CliRunner
 
 from services.cdc.agent.connect_api import ConnectApi
-from services.cdc.agent.reconcile import Reach, SourceLook
+from services.cdc.agent.reconcile import Reach, SourceReconciler
 from services.cdc.agent.source_sql import SourceDatabase
-from services.cdc.agent.source_state_sql import KeptDatabase
+from services.cdc.agent.source_state_sql import StateStore
 from services.cdc.merger.merger import Merger
 from services.cdc.merger.published import Published
 from services.cdc.merger.settings import MergerSettings
@@ -36,16 +36,16 @@ def stopped(server: Stopped) -> Iterator[None]:
         server.go_on()
 
 
-def look_at(source: str, published: str) -> SourceLook:
+def make_reconciler(source: str, published: str) -> SourceReconciler:
     """As the agent does; Kafka Connect is away."""
     reach = Reach(
         database=SourceDatabase("shop", SOURCE, source),
-        kept=KeptDatabase("shop", "ONRAMP_SOURCE_SHOP", published),
+        store=StateStore("shop", "ONRAMP_SOURCE_SHOP", published),
         connect=ConnectApi("http://127.0.0.1:1"),
         topics=None,  # type: ignore[arg-type] - it comes after what is away
         rendering=None,  # type: ignore[arg-type]
     )
-    return SourceLook("shop", SOURCE, reach)
+    return SourceReconciler("shop", SOURCE, reach)
 
 
 def listed(*databases: str) -> tuple[int, str]:
@@ -60,34 +60,34 @@ def listed(*databases: str) -> tuple[int, str]:
 def test_f47_a_source_that_freezes_is_unreachable_and_so_it_is_listed(
     desk: Desk, own_postgres: Postgres
 ) -> None:
-    look = look_at(own_postgres.dsn, desk.bench.dsn)
-    assert look.look().reason.startswith(_AWAY)  # its connections are open
+    reconciler = make_reconciler(own_postgres.dsn, desk.bench.dsn)
+    assert reconciler.reconcile().reason.startswith(_AWAY)  # its connections are open
     with stopped(Stopped(own_postgres)):
-        shown = look.look()
+        shown = reconciler.reconcile()
         assert (shown.state, shown.reason[:32]) == ("unreachable", "the source shop does not answer:")
         code, said = listed(desk.bench.dsn)
         assert (code, "shop                 unreachable" in said) == (1, True)
         assert "the source shop does not answer:" in said
-    eventually(lambda: look.look().reason.startswith(_AWAY))
-    look.close()
+    eventually(lambda: reconciler.reconcile().reason.startswith(_AWAY))
+    reconciler.close()
 
 
 @pytest.mark.timeout(300)
 def test_f47_a_database_that_sources_are_published_to_freezes_and_others_are_listed(
     desk: Desk, own_postgres: Postgres
 ) -> None:
-    other = look_at(desk.bench.dsn, desk.bench.dsn)
-    other.look()
+    other = make_reconciler(desk.bench.dsn, desk.bench.dsn)
+    other.reconcile()
     other.close()
     Bench(own_postgres.dsn).migrate().prepare()
-    frozen = look_at(desk.bench.dsn, own_postgres.dsn)
-    assert frozen.look().reason.startswith(_AWAY)
+    frozen = make_reconciler(desk.bench.dsn, own_postgres.dsn)
+    assert frozen.reconcile().reason.startswith(_AWAY)
     with stopped(Stopped(own_postgres)):
-        assert frozen.look().reason.startswith("the database that it is published to does not answer:")
+        assert frozen.reconcile().reason.startswith("the database that it is published to does not answer:")
         code, said = listed(own_postgres.dsn, desk.bench.dsn)
         assert (code, "shop  " in said) == (3, True)
         assert "to onramp: the database that it is published to does not answer:" in said
-    eventually(lambda: frozen.look().reason.startswith(_AWAY))
+    eventually(lambda: frozen.reconcile().reason.startswith(_AWAY))
     frozen.close()
 
 

@@ -75,11 +75,11 @@ UNRELATED = (
 @pytest.fixture
 def source(database: Database) -> Iterator[SourceDatabase]:
     execute(database.dsn, MADE)
-    with closing(looking(database)) as made:
+    with closing(new_reconciler(database)) as made:
         yield made
 
 
-def looking(database: Database) -> SourceDatabase:
+def new_reconciler(database: Database) -> SourceDatabase:
     source = Source(dsn_env="ONRAMP_SOURCE_SHOP", schemas=("app",), publish="shop")
     return SourceDatabase("shop", source, database.dsn)
 
@@ -93,19 +93,21 @@ def run(database: Database, statement: str) -> None:
 def test_whatever_changes_is_read_by_who_has_looked_before(
     source: SourceDatabase, database: Database
 ) -> None:
-    before = source.look()
-    with closing(looking(database)) as fresh:
+    before = source.inspect()
+    with closing(new_reconciler(database)) as fresh:
         for change in CHANGES:
             run(database, change)
             fresh.close()  # and forgets
-            seen, expected = source.look(), fresh.look()
-            assert (seen.tables, seen.left_out) == (expected.tables, expected.left_out), change
-            assert seen.tables != before.tables, change
-            before = seen
+            source_state, expected = source.inspect(), fresh.inspect()
+            assert (source_state.tables, source_state.left_out) == (expected.tables, expected.left_out), (
+                change
+            )
+            assert source_state.tables != before.tables, change
+            before = source_state
 
 
 def test_what_is_of_no_matter_has_no_tables_read(source: SourceDatabase, database: Database) -> None:
-    before = source.look()
+    before = source.inspect()
     for unrelated in UNRELATED:
         run(database, unrelated)
-        assert source.look().tables is before.tables, unrelated
+        assert source.inspect().tables is before.tables, unrelated

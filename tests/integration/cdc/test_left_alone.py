@@ -5,11 +5,11 @@ from typing import Any, Final
 import pytest
 
 from services.cdc.merge.public_table import Cleaning
-from services.cdc.merge.suspended import HeldError
+from services.cdc.merge.suspended import SuspendedError
 from tests.fixtures.changes import Stream
 from tests.integration.cdc.desk import UNCLEANED, Desk
 
-HELD: Final = "has NULL in a, which had a value: .* read the source again"
+HELD: Final = "has NULL in a, which had a value: .* re-snapshot the source"
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def test_where_there_was_a_value_the_table_is_held_until_it_is_read_again(
     unsure = (
         stream.rekey(_of(1, None, None), **_of(3, 2, None)) if is_moved else stream.update(**_of(1, 2, None))
     )
-    with pytest.raises(HeldError, match=HELD):
+    with pytest.raises(SuspendedError, match=HELD):
         arrays.tell().land(unsure).merge(most)
     again = Stream(at=2000).snapshot([_of(1, 2, ["1.5"]), _of(2, 1, None)])
     arrays.land(again).merge(most)
@@ -56,7 +56,7 @@ def test_what_says_that_it_was_left_alone_may_become_null(desk: Desk, columns: s
     desk.columns = {"id": "integer", "a": columns}
     desk.tell().land(Stream().insert(id=1, a=["1"]).update(id=1, a=None))
     if held:
-        with pytest.raises(HeldError, match=HELD):
+        with pytest.raises(SuspendedError, match=HELD):
             desk.merge()
     else:
         assert desk.merge().rows() == [(1, None)]
@@ -67,7 +67,7 @@ def test_a_row_that_nobody_published_holds_nothing_while_it_stays_out(arrays: De
     arrays.tell().land(Stream().insert(**_of(1, 0, ["1"])).insert(**_of(2, 1, None))).merge(cleaning=cleaning)
     arrays.land(Stream(at=2000).update(**_of(1, 0, None))).merge(cleaning=cleaning)
     assert arrays.rows() == [(2, 1, None)]
-    with pytest.raises(HeldError, match=HELD):
+    with pytest.raises(SuspendedError, match=HELD):
         arrays.land(Stream(at=3000).update(**_of(1, 5, None))).merge(cleaning=cleaning)
 
 
@@ -85,5 +85,5 @@ def test_without_a_key_the_whole_row_before_tells(arrays: Desk) -> None:
     stream = Stream().insert(**_of(1, 1, None)).update(_of(1, 1, None), **_of(1, 2, None))
     assert arrays.tell().land(stream).merge().rows() == [(1, 2, None)]
     stream = Stream(at=2000).insert(**_of(2, 1, ["1"])).update(_of(2, 1, ["1"]), **_of(2, 2, None))
-    with pytest.raises(HeldError, match=HELD):
+    with pytest.raises(SuspendedError, match=HELD):
         arrays.land(stream).merge()

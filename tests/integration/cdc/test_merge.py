@@ -3,7 +3,7 @@
 import pytest
 
 from services.cdc.merge.public_table import Cleaning
-from services.cdc.merge.suspended import HeldError
+from services.cdc.merge.suspended import SuspendedError
 from shared import failpoints
 from tests.fixtures.changes import UNAVAILABLE, Stream
 from tests.fixtures.writer import set_for_database
@@ -51,7 +51,7 @@ def test_a_merge_that_ends_before_its_commit_did_nothing(desk: Desk, monkeypatch
     desk.tell().land(Stream().insert(id=1, note="a"))
 
     def die(name: str) -> None:
-        if name == "modeler.before_commit":
+        if name == "merger.before_commit":
             raise ConnectionError
 
     with monkeypatch.context() as patched:
@@ -206,7 +206,7 @@ def test_without_a_key_rows_that_differ_little_are_two(desk: Desk, gone: int) ->
 
 def test_a_column_that_no_look_saw_is_passed_over_once_the_table_was_read_again(desk: Desk) -> None:
     desk.tell().land(Stream().insert(id=1, note="a", away=1))
-    with pytest.raises(HeldError, match="a column away that the schema history does not have"):
+    with pytest.raises(SuspendedError, match="a column away that the schema history does not have"):
         desk.merge()
     desk.land(Stream(at=2000).snapshot([{"id": 1, "note": "b"}])).merge()
     assert desk.rows() == [(1, "b")]
@@ -239,7 +239,7 @@ def test_values_that_a_new_type_does_not_take_are_passed_over_when_the_table_is_
     before = Stream(at=1100).insert(id=2, note="bb").update(id=1, note="aa")
     desk.columns["note"] = "integer"
     desk.tell().land(before)
-    with pytest.raises(HeldError, match="re-snapshotted"):
+    with pytest.raises(SuspendedError, match="re-snapshotted"):
         desk.merge(most)
     assert desk.bench.rows("SELECT id, note FROM shop.orders") == [(1, "a")], "people may still look at it"
     desk.land(Stream(at=1300).snapshot([{"id": 1, "note": 2}, {"id": 2, "note": 2}]))
@@ -252,7 +252,7 @@ def test_values_that_a_new_type_does_not_take_are_passed_over_when_the_table_is_
 
 def test_a_column_that_the_history_does_not_have_yet_is_waited_for(desk: Desk) -> None:
     desk.tell().land(Stream().insert(id=1, note="a", extra="e"))
-    with pytest.raises(HeldError, match="extra"):
+    with pytest.raises(SuspendedError, match="extra"):
         desk.merge()
     desk.columns["extra"] = "text"
     desk.tell().merge()
@@ -262,7 +262,7 @@ def test_a_column_that_the_history_does_not_have_yet_is_waited_for(desk: Desk) -
 def test_a_value_that_does_not_fit_holds_the_table_and_changes_nothing(desk: Desk) -> None:
     desk.tell().land(Stream().insert(id=1, note="a")).merge()
     desk.land(Stream(at=1200).insert(id=2, note="b").insert(id="secret", note="c"))
-    with pytest.raises(HeldError, match="22P02") as held:
+    with pytest.raises(SuspendedError, match="22P02") as held:
         desk.merge()
     assert "secret" not in str(held.value)
     assert "the value of column id in cdc.shop-app-orders 0 2 does not fit" in str(held.value)
@@ -271,13 +271,13 @@ def test_a_value_that_does_not_fit_holds_the_table_and_changes_nothing(desk: Des
 
 def test_a_table_of_somebody_else_is_not_touched(desk: Desk) -> None:
     desk.bench.execute("CREATE SCHEMA shop; CREATE TABLE shop.orders (id int)")
-    with pytest.raises(HeldError, match="not Onramp's"):
+    with pytest.raises(SuspendedError, match="not Onramp's"):
         desk.tell().land(Stream().insert(id=1, note="a")).merge()
 
 
 def test_a_row_that_is_not_there_for_a_value_that_was_left_out_holds_the_table(desk: Desk) -> None:
     desk.tell().land(Stream().update(id=1, note=UNAVAILABLE))
-    with pytest.raises(HeldError, match="resync"):
+    with pytest.raises(SuspendedError, match="resync"):
         desk.merge()
 
 

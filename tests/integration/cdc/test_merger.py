@@ -104,7 +104,7 @@ def test_a_table_that_fails_as_nobody_foresaw_is_held_and_says_so(
         patched.setattr(Merge, "run", fails)
         with running(desk, OFTEN):
             eventually(lambda: desk.model()["reason"])
-    reason = "it cannot be merged, for a reason that nobody foresaw (LookupError): the modeler's log has more"
+    reason = "it cannot be merged: unexpected error (LookupError); see the merger's log"
     assert desk.model()["reason"].startswith(reason)
     with running(desk, OFTEN):
         eventually(_there(desk, [(1, "a")]))

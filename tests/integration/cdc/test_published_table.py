@@ -2,7 +2,7 @@
 
 import pytest
 
-from services.cdc.merge.suspended import HeldError
+from services.cdc.merge.suspended import SuspendedError
 from services.cdc.setup.source_requests_sql import rebuild
 from tests.fixtures.changes import Stream
 from tests.integration.cdc.desk import Desk
@@ -54,7 +54,7 @@ def test_what_somebody_changed_holds_the_table_until_a_rebuild(desk: Desk, by_ha
     sold(desk)
     desk.bench.execute(by_hand)
     more(desk)
-    with pytest.raises(HeldError, match=told) as held:
+    with pytest.raises(SuspendedError, match=told) as held:
         desk.merge()
     assert "onramp sources rebuild shop.app.orders" in str(held.value)
     assert desk.model()["next_offset"] == 2, "nothing may be merged into it"
@@ -66,18 +66,18 @@ def test_what_somebody_changed_holds_the_table_until_a_rebuild(desk: Desk, by_ha
 def test_a_name_that_is_put_back_is_enough_and_a_type_is_not(desk: Desk) -> None:
     sold(desk)
     more(desk).bench.execute(f"{ALTER} RENAME amount TO price")
-    with pytest.raises(HeldError, match="rename it back"):
+    with pytest.raises(SuspendedError, match="rename it back"):
         desk.merge()
     desk.bench.execute(f"{ALTER} RENAME price TO amount")
     assert amounts(desk.merge()) == MORE
 
     desk.bench.execute(f"{ALTER} ALTER amount TYPE int")
     desk.land(Stream(at=1300).delete(id=3))
-    with pytest.raises(HeldError, match="to integer"):
+    with pytest.raises(SuspendedError, match="to integer"):
         desk.merge()
     desk.bench.execute(f"{ALTER} ALTER amount TYPE numeric(10,2)")
     assert amounts(desk) != MORE, "values are cut"
-    with pytest.raises(HeldError, match="to integer"):
+    with pytest.raises(SuspendedError, match="to integer"):
         desk.merge()
     assert has_rebuilt(desk)
     assert amounts(desk.merge()) == ROWS
@@ -89,7 +89,7 @@ def test_a_column_that_somebody_added_is_not_taken_for_the_sources(desk: Desk) -
     more(desk).merge()
     desk.columns["extra"] = "text"
     desk.tell().land(Stream(at=1300).insert(id=4, amount="4.00", extra="e"))
-    with pytest.raises(HeldError, match="column extra that somebody added"):
+    with pytest.raises(SuspendedError, match="column extra that somebody added"):
         desk.merge()
     desk.bench.execute(f"{ALTER} RENAME extra TO remark")
     desk.merge()
@@ -100,7 +100,7 @@ def test_a_column_that_somebody_added_is_not_taken_for_the_sources(desk: Desk) -
 def test_a_resync_heals_it_also_when_no_row_is_left(desk: Desk, rows: list[dict[str, object]]) -> None:
     sold(desk).bench.execute(f"{ALTER} DROP COLUMN amount")
     more(desk)
-    with pytest.raises(HeldError, match="dropped the column"):
+    with pytest.raises(SuspendedError, match="dropped the column"):
         desk.merge()
     desk.bench.execute(f"UPDATE onramp.table_settings SET clear_at = {desk.next_offset}, clear_after = 0")  # noqa: S608
     desk.land(Stream(at=1400).snapshot(rows)).merge()
@@ -127,5 +127,5 @@ def test_a_table_that_was_restored_in_another_database_goes_on(desk: Desk) -> No
     )
     assert amounts(more(desk).merge()) == MORE
     desk.bench.execute(f"{ALTER} DROP COLUMN amount")
-    with pytest.raises(HeldError, match="dropped the column"):
+    with pytest.raises(SuspendedError, match="dropped the column"):
         desk.land(Stream(at=1300).insert(id=4, amount="4.00")).merge()

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pytest
 
-from services.cdc.merge.suspended import HeldError
+from services.cdc.merge.suspended import SuspendedError
 from services.cdc.setup.source_requests_sql import rebuild
 from tests.fixtures.changes import Stream
 from tests.integration.cdc.desk import NAME, Desk
@@ -57,15 +57,15 @@ def test_changes_behind_a_partial_snapshot_wait_for_the_next_one(old: Desk, most
 
 
 def test_a_table_that_waits_for_a_snapshot_is_not_behind(old: Desk) -> None:
-    with old.kept() as kept:
-        kept.read()
+    with old.store() as store:
+        store.read()
         old.land(snapshot()[:2])
-        assert list(kept.read().behind.values()) == [3]
+        assert list(store.read().behind.values()) == [3]
         old.merge()
-        assert kept.read().behind == {}
+        assert store.read().behind == {}
         old.land(snapshot(), Stream(at=6000).insert(id=5, note="later")).merge()
         old.land(Stream(at=8000).insert(id=6, note="later"))
-        assert list(kept.read().behind.values()) == [9]
+        assert list(store.read().behind.values()) == [9]
 
 
 @pytest.mark.parametrize("most", [1, 100])
@@ -196,7 +196,7 @@ def test_a_table_whose_key_changes_keeps_its_rows_until_the_snapshot_has_landed(
     change = Stream(at=1100).update(None if case.key else case.row, **(case.row | {"note": "older"}))
     *rows, last = Stream(at=2000).snapshot(case.new).values
     for landed in ([], change.values, rows):
-        with suppress(HeldError):
+        with suppress(SuspendedError):
             desk.tell().land(landed).merge(most)
         assert {note for (note,) in desk.rows("note")} & {"old", "older"}
     desk.land([last]).merge(most)
@@ -230,8 +230,8 @@ def test_a_table_that_takes_the_name_of_another_one_and_has_no_rows(old: Desk) -
     start = old.next_offset
     old.land(Stream(at=2000).insert(id=9, note="later"))
     assert old.merge().rows() == OLD
-    with old.kept() as kept:
-        kept.empty(TABLE, start)
+    with old.store() as store:
+        store.empty(TABLE, start)
     assert old.merge().rows() == [(9, "later")]
     assert old.land(Stream(at=2100).insert(id=10, note="later")).merge().rows() == [
         (10, "later"),

@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from services.cdc.agent.source_state import Shown, State
-from services.cdc.agent.source_state_sql import KeptDatabase
+from services.cdc.agent.source_state_sql import StateStore
 from services.cdc.setup.source_requests_sql import ask_for_resync, progress
 from services.cli.app import app
 from services.cli.exits import Exit
@@ -16,15 +16,15 @@ from tests.integration.cdc.desk import NAME, Desk
 
 
 @pytest.fixture
-def kept(desk: Desk) -> Iterator[KeptDatabase]:
+def store(desk: Desk) -> Iterator[StateStore]:
     """A source with a table, as its agent reports it."""
     desk.tell()
-    with desk.kept() as kept:
-        assert kept.watch()
-        kept.read()
-        kept.keep_streams(streams=True, ends={})
-        kept.show(Shown(state=State.FLOWING))
-        yield kept
+    with desk.store() as store:
+        assert store.watch()
+        store.read()
+        store.save_streams(streams=True, ends={})
+        store.show(Shown(state=State.STREAMING))
+        yield store
 
 
 def is_over(desk: Desk) -> bool:
@@ -33,13 +33,13 @@ def is_over(desk: Desk) -> bool:
     return found.is_over
 
 
-def test_it_is_over_when_the_first_snapshot_is_merged(desk: Desk, kept: KeptDatabase) -> None:
+def test_it_is_over_when_the_first_snapshot_is_merged(desk: Desk, store: StateStore) -> None:
     assert is_over(desk)
     assert ask_for_resync(desk.bench.dsn, NAME.source)
     assert not is_over(desk)
-    kept.heal({NAME[1:]: desk.end()})
+    store.heal({NAME[1:]: desk.end()})
     assert not is_over(desk)  # the state is of before: the snapshot has not begun
-    kept.keep_streams(streams=True, ends={})
+    store.save_streams(streams=True, ends={})
     stream = Stream()
     stream.insert(id=1, note="one")
     desk.land(stream)
@@ -51,8 +51,8 @@ def test_it_is_over_when_the_first_snapshot_is_merged(desk: Desk, kept: KeptData
     assert progress(desk.bench.dsn, "other") is None
 
 
-def test_the_verb_does_not_wait_for_an_agent_that_no_longer_polls(desk: Desk, kept: KeptDatabase) -> None:
-    del kept  # whose agent has ended
+def test_the_verb_does_not_wait_for_an_agent_that_no_longer_polls(desk: Desk, store: StateStore) -> None:
+    del store  # whose agent has ended
     execute(desk.bench.dsn, "UPDATE onramp_agent.sources SET looked_at = now() - interval '90 seconds'")
     options = ["sources", "resync", NAME.source, "--dsn", desk.bench.dsn]
     result = CliRunner().invoke(app, options)

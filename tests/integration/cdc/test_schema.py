@@ -8,7 +8,7 @@ from contextlib import closing
 import psycopg2
 import pytest
 
-from services.cdc.agent.source_state_sql import KeptDatabase, KeptError, sources_in
+from services.cdc.agent.source_state_sql import StateStore, StateStoreError, sources_in
 from services.cdc.merger.merger import Merger
 from services.cdc.merger.published import Published
 from services.cdc.merger.settings import MergerSettings
@@ -70,16 +70,16 @@ def test_the_writer_and_cdc_that_start_together_do_not_hinder_each_other(
 
 def test_a_schema_of_a_newer_onramp_is_refused(published: Database) -> None:
     execute(published.dsn, "INSERT INTO onramp_agent.migrations VALUES ('9999_later.sql', '')")
-    with pytest.raises(KeptError, match=r"9999_later\.sql was applied .* by a newer Onramp"):
+    with pytest.raises(StateStoreError, match=r"9999_later\.sql was applied .* by a newer Onramp"):
         sources_in(published.dsn)
 
 
 def test_an_agent_that_comes_before_the_writer_says_so_and_goes_on_after_it(database: Database) -> None:
-    with closing(KeptDatabase("shop", "ONRAMP_SOURCE_SHOP", database.dsn)) as kept:
-        with pytest.raises(KeptError, match="start the writer"):
-            kept.read()
+    with closing(StateStore("shop", "ONRAMP_SOURCE_SHOP", database.dsn)) as store:
+        with pytest.raises(StateStoreError, match="start the writer"):
+            store.read()
         migrate_writer(database_of(database.dsn))
-        assert kept.read().held == 0
+        assert store.read().held == 0
 
 
 def test_a_modeler_that_comes_before_the_writer_waits_for_it(

@@ -4,7 +4,7 @@ from typing import Final
 
 import pytest
 
-from services.cdc.merge.suspended import HeldError
+from services.cdc.merge.suspended import SuspendedError
 from services.cdc.setup.source_requests_sql import rebuild
 from tests.fixtures.changes import Stream
 from tests.integration.cdc.desk import NAME, Desk
@@ -87,7 +87,7 @@ def test_it_waits_until_the_agent_has_told_what_was_seen(keyless: Desk) -> None:
     asked = _asked(keyless)
     keyless.land(_snapshot(), _behind())
     _told(keyless, _asked(keyless), "1:1:", 1)  # a later one's
-    with pytest.raises(HeldError, match="onramp sources resync shop"):
+    with pytest.raises(SuspendedError, match="onramp sources resync shop"):
         keyless.merge()
     assert keyless.rows() == [(1, "a"), (2, "b")]  # what came before does not wait
     _told(keyless, asked, "1300:1500:1300", 1450)
@@ -113,7 +113,7 @@ def test_what_was_cut_off_amid_its_rows_is_passed_over_once_another_has_come(
     keyless.land(cut_off)
     again = _asked(keyless)
     keyless.land(_snapshot(), _behind())
-    with pytest.raises(HeldError, match="onramp sources resync shop"):
+    with pytest.raises(SuspendedError, match="onramp sources resync shop"):
         keyless.merge(most)
     assert keyless.rows() == [(1, "a"), (2, "b")]
     _told(keyless, again, "1300:1500:1300", 1450)

@@ -7,9 +7,9 @@ import pytest
 from typer.testing import CliRunner
 
 from services.cdc.agent.metrics import AgentMetrics
-from services.cdc.agent.reconcile import SourceLook
+from services.cdc.agent.reconcile import SourceReconciler
 from services.cdc.agent.source_state import Shown, State
-from services.cdc.agent.source_state_sql import KeptDatabase
+from services.cdc.agent.source_state_sql import StateStore
 from services.cdc.agent.watch import Watch
 from services.cdc.merge import state_sql
 from services.cli.app import app
@@ -25,16 +25,16 @@ from tests.integration.cdc.desk import NAME, Desk
 run = CliRunner()
 
 
-def report(kept: KeptDatabase, state: State = State.FLOWING, reason: str = "") -> None:
-    assert kept.watch()
-    kept.read()
-    kept.show(Shown(state=state, reason=reason))
+def report(store: StateStore, state: State = State.STREAMING, reason: str = "") -> None:
+    assert store.watch()
+    store.read()
+    store.show(Shown(state=state, reason=reason))
 
 
 def test_a_suspended_table_is_listed_under_its_source_with_its_reason_and_the_remedy(desk: Desk) -> None:
     desk.tell()
-    with desk.kept() as kept:
-        report(kept)
+    with desk.store() as store:
+        report(store)
         listed = run.invoke(app, ["sources", "list", "--dsn", desk.bench.dsn])
         assert (listed.exit_code, "suspended" in listed.stdout) == (Exit.OK, False), listed.output
         with desk.connected() as conn, conn:
@@ -51,16 +51,16 @@ def test_a_suspended_table_is_listed_under_its_source_with_its_reason_and_the_re
 
 
 def test_a_source_that_was_never_reached_is_listed(desk: Desk) -> None:
-    with desk.kept() as kept:
-        kept.show(Shown(state=State.UNREACHABLE, reason="the source cannot be asked: no connection"))
+    with desk.store() as store:
+        store.show(Shown(state=State.UNREACHABLE, reason="cannot query the source: no connection"))
     listed = run.invoke(app, ["sources", "list", "--dsn", desk.bench.dsn])
     assert listed.exit_code == Exit.FAILED
     assert "no connection" in listed.stdout
 
 
 def test_an_agent_that_no_longer_polls_is_named(desk: Desk) -> None:
-    with desk.kept() as kept:
-        report(kept)
+    with desk.store() as store:
+        report(store)
     ago = "UPDATE onramp_agent.sources SET looked_at = now() - interval '{} seconds'"
     for seconds, code in ((30, Exit.OK), (90, Exit.FAILED)):
         execute(desk.bench.dsn, ago.format(seconds))
@@ -83,8 +83,8 @@ def test_sources_that_no_agent_has_reported_are_named_with_their_variable(
     assert listed.exit_code == Exit.FAILED
     assert "no agent has reported the source shop yet" in listed.stderr
     assert "ONRAMP_SOURCE_SHOP" in listed.stderr
-    with closing(KeptDatabase("other", "ONRAMP_SOURCE_OTHER", published.dsn)) as kept:
-        report(kept)
+    with closing(StateStore("other", "ONRAMP_SOURCE_OTHER", published.dsn)) as store:
+        report(store)
     listed = run.invoke(app, options)  # one that is reported and flows hides none that is not
     assert (listed.exit_code, listed.stdout.split()[0]) == (Exit.FAILED, "other")
 
@@ -96,7 +96,7 @@ def test_a_source_without_its_setting_is_listed_with_the_name_of_that(
     shop = {"dsn_env": "ONRAMP_SOURCE_NOBODY", "schemas": ["app"], "publish": "shop"}
     registry = MemoryRegistry({"sources": {"shop": shop}})
 
-    def never(name: str, _source: Source, _dsn: str) -> SourceLook:
+    def never(name: str, _source: Source, _dsn: str) -> SourceReconciler:
         raise AssertionError(f"{name} is polled")
 
     Watch(registry, {"onramp": published.dsn}, never, AgentMetrics(), poll_seconds=1).follow()

@@ -2,11 +2,11 @@
 
 from tests.fixtures.writer import eventually
 from tests.integration.cdc.desk import Desk
-from tests.integration.cdc.test_frozen import look_at
+from tests.integration.cdc.test_frozen import make_reconciler
 
 
 def test_one_watches_until_it_ends_and_others_watch_other_sources(desk: Desk) -> None:
-    with desk.kept() as one, desk.kept() as other, desk.kept("store") as third:
+    with desk.store() as one, desk.store() as other, desk.store("store") as third:
         assert [each.watch() for each in (one, one, other, third, other)] == [True, True, False, True, False]
         one.close()
         eventually(other.watch)
@@ -14,15 +14,15 @@ def test_one_watches_until_it_ends_and_others_watch_other_sources(desk: Desk) ->
 
 
 def test_who_stands_by_touches_nothing(desk: Desk) -> None:
-    with desk.kept() as one:
+    with desk.store() as one:
         assert one.watch()
         one.read()
         row = "SELECT xmin::text, state, looked_at FROM onramp_agent.sources"
         before = desk.bench.rows(row)
-        look = look_at(desk.bench.dsn, desk.bench.dsn)
-        shown = look.look()
-        assert (shown.state, shown.reason) == ("standby", "another agent watches over it, until that ends")
+        reconciler = make_reconciler(desk.bench.dsn, desk.bench.dsn)
+        shown = reconciler.reconcile()
+        assert (shown.state, shown.reason) == ("standby", "another agent watches it, until that one ends")
         assert desk.bench.rows(row) == before
         one.close()
-        eventually(lambda: look.look().reason.startswith("Kafka Connect"))
-        look.close()
+        eventually(lambda: reconciler.reconcile().reason.startswith("Kafka Connect"))
+        reconciler.close()

@@ -180,7 +180,7 @@ async def test_an_event_too_large_for_the_topic_is_a_413_and_harms_only_itself(
     assert [each["status"] for each in answer.json()["results"]] == [202, 413, 202, 202, 202, 202]
     # Kafka was not asked: a batch that it refuses costs the producer, and others what they have in flight.
     said = gateway.log.read_text("utf-8").splitlines()
-    assert [line for line in said if "producer is replaced" in line and name in line] == []
+    assert [line for line in said if "replacing the producer" in line and name in line] == []
 
 
 async def test_a_limit_lowered_behind_our_back_is_a_413_and_then_known(
@@ -245,7 +245,7 @@ async def test_a_deaf_broker_leaves_the_outcome_unknown_and_wedges_nothing(
     module_kafka: Kafka, quick_gateway: Service, client: httpx2.AsyncClient
 ) -> None:
     service, name = quick_gateway, new_name()
-    lines = service.log.read_text().count("producer is replaced")
+    lines = service.log.read_text().count("replacing the producer")
     assert (await post(client, service, one("before", name))).status_code == 202
 
     async with deaf(module_kafka):
@@ -254,7 +254,7 @@ async def test_a_deaf_broker_leaves_the_outcome_unknown_and_wedges_nothing(
         assert answer.json()["type"] == "/errors/kafka_unavailable"
         assert answer.json()["accepted"] is None
         # Long enough for the producer to be given up and replaced.
-        await until(lambda: service.log.read_text().count("producer is replaced") > lines)
+        await until(lambda: service.log.read_text().count("replacing the producer") > lines)
 
     await until_accepted(client, service, one("after", name))
     service.wait_ready()

@@ -38,10 +38,10 @@ def test_what_the_agent_may_not_set_on_a_topic_is_told(secured: Secured, tmp_pat
         return ChangeTopics(brokers, _SETTINGS).police(source)
 
     (unread,) = police(AclOperation.DESCRIBE)
-    assert f"what the topic {topic} keeps cannot be read (TopicAuthorizationFailedError)" in unread
+    assert f"the retention of the topic {topic} cannot be read (TopicAuthorizationFailedError)" in unread
     assert "let the agent's user DESCRIBE_CONFIGS" in unread
     (unset,) = police(AclOperation.DESCRIBE, AclOperation.DESCRIBE_CONFIGS)
-    assert f"what the topic {topic} keeps cannot be set (TopicAuthorizationFailedError)" in unset
+    assert f"the retention of the topic {topic} cannot be set (TopicAuthorizationFailedError)" in unset
     assert "let the agent's user ALTER_CONFIGS, or have cleanup.policy=delete, retention.ms=86400000" in unset
     assert topic_settings(secured.kafka.bootstrap, topic)["retention.ms"] == "1000000"
 

@@ -15,7 +15,7 @@ from services.writer.waiting.release import Release
 from tests.fixtures.writer import PARTITION, TOPIC_ID, Bench, Landed, arrivals, database_of
 
 QUICK = {"lock_timeout_ms": 100}
-LIMIT = PausePolicy(share=0.5, window=100, least=10)
+LIMIT = PausePolicy(share=0.5, window=100, min_events=10)
 
 
 @dataclass

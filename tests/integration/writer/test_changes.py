@@ -10,7 +10,7 @@ import pytest
 from services.cdc.merger.merger import is_readable
 from services.writer.model.offsets import Partition
 from services.writer.model.routes import Routes, SourceRoute
-from services.writer.settle import unroutable
+from services.writer.settle import task as settle_task
 from shared import change_table, wire
 from tests.fixtures.changes import Stream
 from tests.fixtures.writer import Bench, Landed, arrivals, database_of, event, eventually
@@ -98,7 +98,7 @@ def test_what_is_no_change_is_parked_and_its_neighbours_land(changes: Bench, val
         parked.extend(u.error.fault.code for _, u in events)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(unroutable, "park", keep)
+        patch.setattr(settle_task, "park_unroutable", keep)
         first, second = Stream().insert(id=1).insert(id=2).values
         assert _settle(changes, [first, value, second]).failures == ()
     assert (parked, [offset for offset, *_ in _landed(changes)]) == (["not_a_change"], [0, 2])

@@ -11,7 +11,7 @@ from psycopg2.extensions import cursor
 from services.ops.operate import holds_sql
 from services.writer.model.targets import Target
 from services.writer.settle import holds, waiting_table
-from services.writer.settle.holds import KIND_TABLE, STATE_BLOCKED, STATE_GIVEN_UP, Hold, Holds
+from services.writer.settle.holds import KIND_TABLE, STATE_BLOCKED, STATE_DEAD_LETTERED, Hold, Holds
 from services.writer.settle.retry_reasons import BlockedError
 from shared import event_lines, failpoints
 from shared.event_lines import EventLines
@@ -51,7 +51,7 @@ def test_what_waits_for_a_table_is_parked_while_it_is_locked_and_later_events_la
     assert hall.release() == []
     assert (hall.landed(), hall.totals()) == (["a", "d"], {"landed": 3, "parked": 2})
     for reason in _reasons(hall):
-        assert (reason["code"], reason["detail"]) == ("dead_lettered", "given up by ann: sent again")
+        assert (reason["code"], reason["detail"]) == ("dead_lettered", "dead-lettered by ann: sent again")
         # All that a replay asks for.
         assert (reason["topic_id"], reason["typed"]) == (hall.topic_id, False)
 
@@ -113,16 +113,16 @@ def test_who_gives_up_more_meanwhile_is_heard(
     _hold(hall, kind, name, state)
     hall.settle(event("b"))
     assert _give_up(hall, name)
-    real = waiting_table.take_given_up
+    real = waiting_table.take_dead_lettered
 
     def meanwhile(*arguments: Any) -> list[waiting_table.WaitingEvents]:
         found = real(*arguments)
-        monkeypatch.setattr(waiting_table, "take_given_up", real)
+        monkeypatch.setattr(waiting_table, "take_dead_lettered", real)
         hall.settle(event("c"))
         assert _give_up(hall, name)
         return found
 
-    monkeypatch.setattr(waiting_table, "take_given_up", meanwhile)
+    monkeypatch.setattr(waiting_table, "take_dead_lettered", meanwhile)
     hall.release()
     assert hall.release() == []
     assert (hall.parked(), hall.landed()) == ([1, 2], ["a"])
@@ -138,7 +138,7 @@ def test_what_is_not_held_cannot_be_given_up(hall: Hall) -> None:
 def test_a_hold_that_was_given_up_and_has_ended_comes_back_as_a_blocked_one() -> None:
     """Else nobody would ever park what waits behind it: no person has said up to when."""
     target = Target("onramp", "events", "a")
-    before = Holds({str(target): Hold(KIND_TABLE, str(target), STATE_GIVEN_UP)})
+    before = Holds({str(target): Hold(KIND_TABLE, str(target), STATE_DEAD_LETTERED)})
     again = before.tables[str(target)].blocked_again("55P03", suspicious=False)
     held = before.block({target: BlockedError(target, "55P03")})
     assert [again.state, held.tables[str(target)].state] == [STATE_BLOCKED, STATE_BLOCKED]
@@ -153,7 +153,7 @@ def test_one_that_cannot_be_given_up_stops_no_other_and_no_release(
     hall.settle(event("b"), event("o-2", "other"))
     with hall.locked("events.third"):
         hall.settle(event("t-2", "third"))
-    real = waiting_table.take_given_up
+    real = waiting_table.take_dead_lettered
 
     def fail(conn: Any, table: waiting_table.WaitingTable, *rest: Any) -> list[waiting_table.WaitingEvents]:
         if table.table == "order_placed":
@@ -163,7 +163,7 @@ def test_one_that_cannot_be_given_up_stops_no_other_and_no_release(
     assert _give_up(hall, "order_placed")
     assert _give_up(hall, "other")
     with monkeypatch.context() as patch:
-        patch.setattr(waiting_table, "take_given_up", fail)
+        patch.setattr(waiting_table, "take_dead_lettered", fail)
         assert hall.release() == ["order_placed"]
     assert (hall.parked(), hall.waiting(), hall.landed("third")) == ([4], [3], ["t-1", "t-2"])
     assert hall.held() == {"order_placed": "dead_lettered"}
@@ -205,11 +205,11 @@ def test_what_waits_of_other_types_is_not_walked_over(hall: Hall) -> None:
     with closing(psycopg2.connect(hall.bench.dsn)) as conn:
         ((dead_lettered,), found) = holds.dead_lettered(conn), waiting_table.tables(conn)
         ((table, types),) = found.items()
-        (taken,) = waiting_table.take_given_up(conn, table, dead_lettered, 1000, waiting_table.START)
+        (taken,) = waiting_table.take_dead_lettered(conn, table, dead_lettered, 1000, waiting_table.START)
     assert types == {"ours", "theirs"}
     assert taken.records.column("offset").to_pylist() == [*range(2000, 20001, 2000)]
     with closing(psycopg2.connect(hall.bench.dsn, cursor_factory=Explained)) as conn:
-        waiting_table.take_given_up(conn, table, dead_lettered, 1000, waiting_table.START)
+        waiting_table.take_dead_lettered(conn, table, dead_lettered, 1000, waiting_table.START)
     assert removed == [0]
 
 

@@ -114,7 +114,7 @@ def test_a_hold_does_not_end_while_a_task_looks_at_it(hall: Hall) -> None:
     with hall.locked():
         hall.settle(event("b"))
     with transaction(hall.bench.database, "land") as conn:
-        holds.look(conn, {})
+        holds.read_shared(conn, {})
         assert hall.release() == ["events.order_placed"]  # b landed, and the task may add another
     assert hall.release() == []
 

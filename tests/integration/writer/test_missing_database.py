@@ -50,7 +50,7 @@ REPORTS: Final[dict[str, tuple[Callable[[str], Any], str]]] = {
 
 @pytest.mark.parametrize(("report", "name"), REPORTS.values(), ids=list(REPORTS))
 def test_it_is_said_to_not_exist(postgres: HasDsn, report: Callable[[str], Any], name: str) -> None:
-    with pytest.raises((InfrastructureError, SourceError, agent_sql.KeptError)) as raised:
+    with pytest.raises((InfrastructureError, SourceError, agent_sql.StateStoreError)) as raised:
         report(make_dsn(postgres.dsn, dbname="nowhere"))
     assert str(getattr(raised.value, "detail", raised.value)) == f"{name} does not exist (SQLSTATE 3D000)"
 

@@ -6,7 +6,7 @@ from contextlib import closing
 import psycopg2
 import pytest
 
-from services.writer.model.recent_values import RecentlySeen
+from services.writer.model.recent_keys import RecentKeys
 from services.writer.persist import small_tables
 from services.writer.postgres import answer_cache
 from services.writer.postgres.answer_cache import SECONDS
@@ -25,7 +25,7 @@ SWALLOWS_AND_TELLS = """
 
 @pytest.fixture(autouse=True)
 def _nothing_was_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(small_tables, "_refusals", RecentlySeen())
+    monkeypatch.setattr(small_tables, "_refusals", RecentKeys())
 
 
 def _settle(hall: Hall, *suffixes: str, names: list[str] = NAMES) -> Landed:
@@ -86,7 +86,7 @@ def test_what_waits_for_one_of_them_waits_alone(hall: Hall, monkeypatch: pytest.
     _settle(hall, "a")
     with hall.locked("events.kind_2"):
         _settle(hall, "b")
-    monkeypatch.setattr(small_tables, "_refusals", RecentlySeen())
+    monkeypatch.setattr(small_tables, "_refusals", RecentKeys())
     _settle(hall, "c")  # the lock is gone, and b has not landed yet
     assert _landed(hall) == {name: ["a", "b", "c"] if name != "kind_2" else ["a"] for name in NAMES}
     assert hall.release() == []

@@ -63,8 +63,10 @@ def test_f51_a_transaction_locks_no_watched_type_and_reads_only_its_own(hall: Ha
     with hall.locked():
         hall.settle(event("b"))
     with transaction(hall.bench.database, "land") as conn:
-        looked = holds.look(conn, {Target("onramp", "events", t): [] for t in ("other_7", "order_placed")})
-        assert (list(looked.types), list(looked.tables)) == (["other_7"], ["events.order_placed"])
+        held = holds.read_shared(
+            conn, {Target("onramp", "events", t): [] for t in ("other_7", "order_placed")}
+        )
+        assert (list(held.types), list(held.tables)) == (["other_7"], ["events.order_placed"])
         with closing(psycopg2.connect(hall.bench.dsn)) as another, another.cursor() as cursor:
             cursor.execute("SELECT kind FROM onramp.holds FOR UPDATE SKIP LOCKED")
             assert cursor.fetchall() == [("type",)] * 500

@@ -15,7 +15,7 @@ import yaml
 
 from services.writer.kafka.history import Window
 from services.writer.observe.job_progress import Progress, read_counts
-from services.writer.plan.plan import Wish, try_change
+from services.writer.plan.plan import PlanRequest, try_change
 from services.writer.plan.report import Report
 from services.writer.settings import WriterSettings
 from shared.settings import KafkaSettings
@@ -95,7 +95,7 @@ class Ground:
         in_force, file = self.registries(old, new)
         kafka = KafkaSettings(bootstrap=self.bootstrap)
         return try_change(
-            Wish(file=file, window=window or Window(last=1_000_000), events=tuple(events)),
+            PlanRequest(file=file, window=window or Window(last=1_000_000), events=tuple(events)),
             self.settings(),
             kafka,
             in_force.settings,

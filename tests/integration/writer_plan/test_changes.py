@@ -16,7 +16,7 @@ from services.ops.registry.change import apply_file, change_to, editing
 from services.writer.kafka.history import Window
 from services.writer.plan import plan as flow
 from services.writer.plan import task
-from services.writer.plan.plan import Wish, WrongFileError
+from services.writer.plan.plan import PlanRequest, WrongFileError
 from services.writer.plan.report import Exit, Report
 from services.writer.plan.rules import rules_of
 from shared import wire
@@ -71,7 +71,7 @@ def test_a_field_that_is_added_to_an_open_schema_and_came_otherwise_is_told(grou
     assert places(report, ground.name) == {"schema_mismatch /payload/note": 7}
     (told,) = report.as_dict()["schemas"]
     assert (told["kind"], told["pointer"], told["events"]) == ("warning", "/properties/note", 7)
-    assert "  it came otherwise in 7 events" in list(report.lines())
+    assert "  7 events newly fail at this field" in list(report.lines())
     assert rows(ground.dsn, "SELECT count(*) FROM pg_tables WHERE schemaname IN ('events', 'onramp')") == [
         (0,)
     ]
@@ -231,7 +231,9 @@ def test_a_database_that_is_out_is_said_and_the_rest_goes_on(ground: Ground) -> 
     report = ground.plan(both, {**both, "schema": OPEN})
     assert report.exit is Exit.FAILED  # it landed in the first
     assert outcomes(report, ground.name) == {"refused": 1, "untried": 5}
-    assert report.unchecked()[0].startswith("database second is out: database second: SQLSTATE none")
+    assert report.unchecked()[0].startswith(
+        "database second was not surveyed: database second: SQLSTATE none"
+    )
     still = ground.plan({}, both)
     assert (still.exit, outcomes(still, ground.name)) == (Exit.UNCHECKED, {"untried": 6})
     assert "secret" not in json.dumps(still.as_dict())
@@ -318,7 +320,7 @@ def test_the_registry_in_kafka_is_what_is_in_force(ground: Ground) -> None:
     ground.send(event("a", ground.name, n=1), event("b", ground.name, n="x"))
     file = ground.file({"schema": OPEN})
     kafka = KafkaSettings(bootstrap=ground.bootstrap)
-    wish = Wish(file=file, window=Window(last=10))
+    request = PlanRequest(file=file, window=Window(last=10))
     client = AdminClient({"bootstrap.servers": ground.bootstrap})
     in_kafka = RegistrySettings(topic=f"onramp.registry.{ground.name}")
 
@@ -327,7 +329,7 @@ def test_the_registry_in_kafka_is_what_is_in_force(ground: Ground) -> None:
         return set(client.list_topics(timeout=20).topics), {group.group_id for group in groups}
 
     def plan() -> Report:
-        return flow.try_change(wish, ground.settings(), kafka, in_kafka, lambda _: Reader(kafka.brokers))
+        return flow.try_change(request, ground.settings(), kafka, in_kafka, lambda _: Reader(kafka.brokers))
 
     before = there()
     empty = plan()
@@ -344,7 +346,7 @@ def test_the_registry_in_kafka_is_what_is_in_force(ground: Ground) -> None:
     same = plan()
     assert outcomes(same, ground.name, "old") == outcomes(same, ground.name) == {"refused": 1, "landed": 1}
     assert same.notes() == [
-        "= event_types.by_hand: no file has named it, so it stays",
+        "= event_types.by_hand: unchanged, because no file has named it",
         "the file changes nothing of what is in force",
     ]
 
@@ -387,7 +389,7 @@ def test_the_window_is_what_was_asked_for_as_far_as_kafka_holds_it(ground: Groun
     for window in (Window(since=0.0), Window(last=10)):
         cut = ground.plan({}, {}, window=window)
         assert (cut.tally.read, cut.exit) == (5, Exit.OK)
-        assert any("retention has taken the beginning" in each for each in cut.notes())
+        assert any("retention has deleted the beginning" in each for each in cut.notes())
     assert not [n for n in ground.plan({}, {}, window=Window(last=3)).notes() if "retention" in n]
 
 

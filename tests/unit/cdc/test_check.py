@@ -40,5 +40,5 @@ def test_of_arrays_that_say_null_where_an_update_left_them_alone_it_warns() -> N
 
 def test_a_source_that_cannot_be_asked_is_told_in_the_words_of_libpq() -> None:
     source = Source(dsn_env="ONRAMP_SOURCE_SHOP", schemas=("app",), publish="shop")
-    with pytest.raises(SourceError, match="the source cannot be asked: Connection refused"):
+    with pytest.raises(SourceError, match="cannot query the source: Connection refused"):
         list(facts("shop", source, "postgresql://u:secret@127.0.0.1:1/d", rows=False))

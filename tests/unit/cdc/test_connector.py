@@ -9,7 +9,7 @@ import pytest
 
 from services.cdc.agent import names
 from services.cdc.agent.connector import Rendering, TopicSettings, literal
-from services.cdc.agent.source_state import Column, Seen, Table, left_out
+from services.cdc.agent.source_state import Column, SourceState, Table, left_out
 from services.cdc.change_detection.table_fingerprint import RowsStamp, why_again
 from services.cdc.setup.prepare import statements
 from shared.kafka_security import Brokers, KafkaSecurity
@@ -35,9 +35,9 @@ def table(name: str, *columns: Column, oid: int = 1, is_partition: bool = False)
 
 def rendered(*tables: Table) -> dict[str, str]:
     rendering = Rendering(brokers=Brokers("kafka:9092", KafkaSecurity()), topics=TOPICS)
-    seen = Seen(lsn="0/0", tables_lsn="0/0", tables=tables, left_out=left_out(tables, SHOP))
+    source_state = SourceState(lsn="0/0", tables_lsn="0/0", tables=tables, left_out=left_out(tables, SHOP))
     return rendering.config(
-        "shop", SHOP, {"host": "db", "user": "u", "password": "secret", "dbname": "d"}, seen
+        "shop", SHOP, {"host": "db", "user": "u", "password": "secret", "dbname": "d"}, source_state
     )
 
 
@@ -194,17 +194,17 @@ ID = {"1": ["id", 23, -1, False]}
         (stamped(ID, dropped=(2,)), stamped(ID, dropped=(2, 3)), "a column of it came and went"),
         (stamped({**ID, "2": ["a", 25, -1, False]}, dropped=()), stamped(ID, dropped=(2,)), ""),
         (stamped(ID, generated=(2,), dropped=()), stamped(ID, dropped=(2,)), ""),
-        (stamped(ID, key="1"), stamped(ID, key="2"), "its key is another"),
-        (stamped(ID, key=""), stamped(ID, key="1"), "its key is another"),
+        (stamped(ID, key="1"), stamped(ID, key="2"), "its key has changed"),
+        (stamped(ID, key=""), stamped(ID, key="1"), "its key has changed"),
         (
             stamped({**ID, "2": ["a", 25, -1, False]}),
             stamped({**ID, "3": ["a", 25, -1, False]}),
-            "the column a is another than the one that it had",
+            "the column a is not the column of before",
         ),
         (
             stamped(ID).after(stamped({**ID, "2": ["a", 25, -1, False]})),
             stamped({**ID, "3": ["a", 25, -1, False]}),
-            "the column a is another than the one that it had",
+            "the column a is not the column of before",
         ),
         (stamped(ID, labels={"5": "new"}), stamped(ID), ""),  # no column has it any more
         (None, stamped(ID, oid=8), "it is new here and has rows"),
@@ -231,10 +231,10 @@ def test_the_sql_for_a_dba_quotes_and_publishes_no_other_tables() -> None:
 
 
 def test_kafka_connect_reads_a_password_from_its_environment_or_from_a_folder(tmp_path: Path) -> None:
-    seen = Seen(lsn="0/0", tables_lsn="0/0")
+    source_state = SourceState(lsn="0/0", tables_lsn="0/0")
     for secrets, place in ((None, "env"), (tmp_path, f"directory:{tmp_path}")):
         rendering = Rendering(brokers=Brokers("kafka:9092", KafkaSecurity()), topics=TOPICS, secrets=secrets)
-        config = rendering.config("shop", SHOP, {"password": "s3cret"}, seen)
+        config = rendering.config("shop", SHOP, {"password": "s3cret"}, source_state)
         assert config["database.password"] == f"${{{place}:ONRAMP_SOURCE_SHOP_PASSWORD}}"
         assert "s3cret" not in config.values()
 

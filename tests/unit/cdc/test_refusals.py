@@ -10,7 +10,7 @@ from services.cdc.agent import source_sql
 from services.cdc.agent.connect_api import ConnectError, RefusedError
 from services.cdc.agent.source_sql import SourceDatabase, SourceError
 from services.cdc.health.refusals import Refusals
-from tests.unit.cdc.test_look import SOURCE, World
+from tests.unit.cdc.test_reconcile import SOURCE, World
 
 AT = 'connection to server at "shop.example" (192.0.2.1), port 5432 failed: '
 REFUSED = 'FATAL:  password authentication failed for user "onramp_shop"\n'
@@ -61,7 +61,7 @@ def test_a_source_that_refuses_the_login_is_not_asked_each_second(monkeypatch: p
         database = SourceDatabase("shop", SOURCE, "postgresql://u:secret@shop.example/d")
         for _ in range(5):
             with pytest.raises(SourceError):
-                database.look()
+                database.inspect()
         assert attempts.count(text) == expected
 
 
@@ -83,7 +83,7 @@ def test_what_the_server_answers_is_told_and_no_part_of_the_dsn(
 
     monkeypatch.setattr(source_sql, "_connect", connect)
     with pytest.raises(SourceError) as raised:
-        SourceDatabase("shop", SOURCE, "postgresql://u:secret@shop.example/d").look()
+        SourceDatabase("shop", SOURCE, "postgresql://u:secret@shop.example/d").inspect()
     assert told in str(raised.value)
     assert "cret" not in str(raised.value)
 

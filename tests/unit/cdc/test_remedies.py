@@ -15,7 +15,7 @@ def told(reason: str) -> str:
         ('FATAL: password authentication failed for user "…"', "set ONRAMP_SOURCE_SHOP_PASSWORD"),
         (
             "RecordTooLargeException: The message is 17826144 bytes when serialized",
-            "larger than 16 MB with all that is said of it",
+            "larger than 16 MB with its metadata",
         ),
         ('java.lang.NumberFormatException: For input string: "…"', "onramp sources resync shop"),
     ],

@@ -8,12 +8,12 @@ from uuid import UUID
 import orjson
 import pytest
 
-from services.cdc.agent.resnapshots import Rereads
+from services.cdc.agent.resnapshots import Resnapshots
 from services.cdc.agent.source_sql import SourceError
-from services.cdc.agent.source_state import Column, Reread, Seen, Table
-from services.cdc.agent.source_state_sql import Kept
+from services.cdc.agent.source_state import Column, Resnapshot, SourceState, Table
+from services.cdc.agent.source_state_sql import StoredState
 from services.cdc.change_detection import snapshot_timeouts
-from services.cdc.change_detection.resnapshots_sql import Asked
+from services.cdc.change_detection.resnapshots_sql import RequestedSnapshot
 from services.cdc.change_detection.snapshot_marker import PREFIX
 from services.cdc.change_detection.table_fingerprint import RowsStamp
 from services.cdc.change_detection.topic_generation_sql import End
@@ -35,7 +35,9 @@ class Agent:
     """All that is around it, as it says it is: offsets, a slot's reader, what is kept, what landed."""
 
     def __init__(self) -> None:
-        self.kept = Kept(tables={"app.t": _TABLE.rows_stamp}, rereads={"app.t": Reread(why="another type")})
+        self.stored_state = StoredState(
+            tables={"app.t": _TABLE.rows_stamp}, resnapshots={"app.t": Resnapshot(why="another type")}
+        )
         self.slot = Slot(active=True, wal_status="reserved", retained_bytes=0, confirmed_lsn="0/1", pid=1)
         self.tables_lsn = "0/1"
         self.ended = self.begun = 0
@@ -46,7 +48,7 @@ class Agent:
         self.table = _TABLE
         #: Messages in the source's log, and what is kept of them.
         self.log: list[bytes] = []
-        self.kept_asked: list[Asked] = []
+        self.stored_requests: list[RequestedSnapshot] = []
         self.told: dict[str, bool] = {}
         self.has_rows = True
         self.emptied: list[Any] = []
@@ -58,17 +60,17 @@ class Agent:
         self.topic_end, self.topic = 7, _TOPIC
         self.streams = self.missing_once = False
         self.snapshots_ends: Any = None
-        self._rereads = Rereads(
+        self._resnapshots = Resnapshots(
             "shop",
-            kept=self,  # type: ignore[arg-type]
+            store=self,  # type: ignore[arg-type]
             connect=self,  # type: ignore[arg-type]
             topics=self,  # type: ignore[arg-type]
             has_rows=self.ask_for_rows,
         )
 
-    def look(self, *, moves: bool = True) -> int:
+    def reconcile(self, *, moves: bool = True) -> int:
         """Return how often somebody was asked until now."""
-        seen = Seen(
+        source_state = SourceState(
             lsn="0/1",
             tables_lsn=self.tables_lsn,
             ended=self.ended,
@@ -76,28 +78,28 @@ class Agent:
             tables=(self.table, *self.more),
             slot=self.slot,
         )
-        self._rereads.look(seen, self.kept)
+        self._resnapshots.reconcile(source_state, self.stored_state)
         self.offset = {**self.offset, "lsn": self.offset["lsn"] + moves}
         return len(self.asked)
 
     @property
     def reasons(self) -> list[str]:
-        return self._rereads.reasons
+        return self._resnapshots.reasons
 
     def begins_anew(self, reader: int) -> None:
         self.slot = replace(self.slot, pid=reader)
 
-    def keep_streams(self, *, streams: bool, ends: Any) -> None:
+    def save_streams(self, *, streams: bool, ends: Any) -> None:
         self.streams, self.snapshots_ends = streams, ends
 
     def history(self) -> dict[tuple[str, str], Any]:
         return {("app", "t"): ()}
 
     def has_forgotten(self) -> bool:
-        return self._rereads.has_forgotten(self.slot, streams=self.streams)
+        return self._resnapshots.has_forgotten(self.slot, streams=self.streams)
 
     def configured(self) -> None:
-        self._rereads.note_configured(self.slot)
+        self._resnapshots.note_configured(self.slot)
 
     def offsets(self, _: str) -> list[Any]:
         if self.missing_once:
@@ -105,21 +107,21 @@ class Agent:
             return []
         return [{"offset": self.offset}] if self.offset else []
 
-    def keep_tables(self, tables: Any, rereads: Any) -> None:
-        self.kept = Kept(tables=tables, rereads=rereads)
+    def save_tables(self, tables: Any, resnapshots: Any) -> None:
+        self.stored_state = StoredState(tables=tables, resnapshots=resnapshots)
 
     def has_snapshots_end(self, _: Any, start: int) -> tuple[bool, int]:
         return self.has_landed, start if self.landed is None else self.landed
 
     def ask_for_rows(self, oid: int) -> bool:
         if oid in self.closed:
-            raise SourceError("the source cannot be asked: SQLSTATE 42501")
+            raise SourceError("cannot query the source: SQLSTATE 42501")
         return self.has_rows
 
-    def keep_asked(self, asked: Any) -> None:
-        self.kept_asked += asked
+    def save_requests(self, asked: Any) -> None:
+        self.stored_requests += asked
 
-    def keep_told(self, told: Any) -> None:
+    def save_markers(self, told: Any) -> None:
         self.told |= {str(each.token): each.has_rows for each in told}
 
     def had_rows(self, token: str) -> bool | None:
@@ -145,62 +147,69 @@ class Agent:
 
 def test_nobody_is_asked_before_the_connector_moves() -> None:
     agent = Agent()
-    assert [agent.look(moves=False) for _ in range(3)] == [0, 0, 0]
-    agent.look()
-    assert agent.look() == 1
-    assert agent.kept.rereads == {"app.t": Reread(why="another type", is_asked=True, reader="1@", start=7)}
+    assert [agent.reconcile(moves=False) for _ in range(3)] == [0, 0, 0]
+    agent.reconcile()
+    assert agent.reconcile() == 1
+    assert agent.stored_state.resnapshots == {
+        "app.t": Resnapshot(why="another type", is_requested=True, reader="1@", start=7)
+    }
 
 
 def test_nobody_is_asked_before_kafka_has_what_was_changed_before() -> None:
     agent = Agent()
-    agent.kept = Kept(tables={"app.t": RowsStamp(oid=0, columns={})}, rereads={})
+    agent.stored_state = StoredState(tables={"app.t": RowsStamp(oid=0, columns={})}, resnapshots={})
     agent.topic_end = 0
     agent.tables_lsn = "0/10"
-    assert [agent.look() for _ in range(3)] == [0, 0, 0]
-    assert agent.kept.rereads == {"app.t": Reread(why="it is new here and has rows", after=16)}
+    assert [agent.reconcile() for _ in range(3)] == [0, 0, 0]
+    assert agent.stored_state.resnapshots == {
+        "app.t": Resnapshot(why="it is new here and has rows", after=16)
+    }
     # The log grows: it is for what was seen then that is waited.
     agent.tables_lsn = "0/99"
     agent.slot = replace(agent.slot, confirmed_lsn="0/F")
-    assert agent.look() == 0
+    assert agent.reconcile() == 0
     agent.slot = replace(agent.slot, confirmed_lsn="0/10")
-    assert [agent.look() for _ in range(2)] == [0, 1]
-    assert agent.kept.rereads["app.t"].is_asked
+    assert [agent.reconcile() for _ in range(2)] == [0, 1]
+    assert agent.stored_state.resnapshots["app.t"].is_requested
 
 
 def test_who_reads_the_slot_is_asked_once_and_who_comes_after_it_again() -> None:
     agent = Agent()
-    assert [agent.look() for _ in range(4)] == [0, 1, 1, 1]
+    assert [agent.reconcile() for _ in range(4)] == [0, 1, 1, 1]
     agent.begins_anew(2)
-    assert agent.look(moves=False) == 1
+    assert agent.reconcile(moves=False) == 1
     # It looked for its place in the log: another process reads now.
     agent.begins_anew(3)
-    assert [agent.look() for _ in range(4)] == [1, 2, 2, 2]
+    assert [agent.reconcile() for _ in range(4)] == [1, 2, 2, 2]
 
 
 def test_what_has_landed_is_done_and_asked_for_by_nobody() -> None:
     agent = Agent()
-    assert [agent.look() for _ in range(2)] == [0, 1]
+    assert [agent.reconcile() for _ in range(2)] == [0, 1]
     agent.has_landed = True
-    agent.look()
-    assert agent.kept.rereads == {}
+    agent.reconcile()
+    assert agent.stored_state.resnapshots == {}
     agent.begins_anew(2)
-    assert [agent.look() for _ in range(3)] == [1, 1, 1]
+    assert [agent.reconcile() for _ in range(3)] == [1, 1, 1]
 
 
 def test_amid_a_snapshot_no_other_is_asked_for() -> None:
     agent = Agent()
     agent.offset["snapshot"] = "INITIAL"
-    assert [agent.look() for _ in range(3)] == [0, 0, 0]
+    assert [agent.reconcile() for _ in range(3)] == [0, 0, 0]
     # What an offset says of one that was cut off stays until another is done.
     agent.offset["snapshot"] = "BLOCKING"
-    assert agent.look() == 1
-    agent.kept = Kept(
-        tables=agent.kept.tables,
-        rereads={**agent.kept.rereads, "app.t": replace(agent.kept.rereads["app.t"], is_asked=False)},
+    assert agent.reconcile() == 1
+    agent.stored_state = StoredState(
+        tables=agent.stored_state.tables,
+        resnapshots={
+            **agent.stored_state.resnapshots,
+            "app.t": replace(agent.stored_state.resnapshots["app.t"], is_requested=False),
+        },
     )
-    assert [agent.look() for _ in range(3)] == [1, 1, 1]
+    assert [agent.reconcile() for _ in range(3)] == [1, 1, 1]
     del agent.offset["snapshot"]
-    assert agent.look() == 2
+    assert agent.reconcile() == 2
 
 
 def _tells(token: str, *, rows: bool = True) -> bytes:
@@ -214,51 +223,51 @@ def keyless() -> Agent:
     agent = Agent()
     agent.table = replace(_TABLE, key=None)
     agent.log = [message("onramp", b"")]
-    assert [agent.look() for _ in range(2)] == [0, 1]
+    assert [agent.reconcile() for _ in range(2)] == [0, 1]
     return agent
 
 
 def test_of_a_table_with_a_key_nothing_is_told() -> None:
     agent = Agent()
-    assert [agent.look() for _ in range(2)] == [0, 1]
-    assert (agent.conditions, agent.kept_asked) == ([[]], [])
+    assert [agent.reconcile() for _ in range(2)] == [0, 1]
+    assert (agent.conditions, agent.stored_requests) == ([[]], [])
 
 
 def test_without_a_key_it_is_read_once_it_is_told_what_was_seen(keyless: Agent) -> None:
-    [[condition]], [asked] = keyless.conditions, keyless.kept_asked
+    [[condition]], [asked] = keyless.conditions, keyless.stored_requests
     assert (condition["data-collection"], asked.start) == ('"app"."t"', 7)
     assert f"'{asked.token}'" in condition["filter"]
-    reread = keyless.kept.rereads["app.t"]
-    assert (reread.token, reread.messages) == (asked.token, 1)
+    resnapshot = keyless.stored_state.resnapshots["app.t"]
+    assert (resnapshot.token, resnapshot.messages) == (asked.token, 1)
 
     keyless.has_landed = True
     keyless.log += [_tells(str(UUID(int=1)))]  # another one's
-    keyless.look()
-    assert [*keyless.kept.rereads] == ["app.t"]
+    keyless.reconcile()
+    assert [*keyless.stored_state.resnapshots] == ["app.t"]
     keyless.log += [_tells(asked.token)]
-    keyless.look()
-    assert keyless.kept.rereads == {}
+    keyless.reconcile()
+    assert keyless.stored_state.resnapshots == {}
 
 
 def test_whoever_comes_after_tells_by_another_token(keyless: Agent) -> None:
     keyless.begins_anew(2)
-    assert [keyless.look() for _ in range(3)] == [1, 2, 2]
-    first, second = (asked.token for asked in keyless.kept_asked)
+    assert [keyless.reconcile() for _ in range(3)] == [1, 2, 2]
+    first, second = (asked.token for asked in keyless.stored_requests)
     keyless.has_landed = True
     keyless.log += [_tells(first)]
-    keyless.look()
-    assert keyless.kept.rereads["app.t"].token == second != first
+    keyless.reconcile()
+    assert keyless.stored_state.resnapshots["app.t"].token == second != first
 
 
 def test_after_a_restart_messages_of_what_was_asked_for_before_are_heard_too(keyless: Agent) -> None:
     keyless.log += [message("onramp", b"")]
     keyless.begins_anew(2)
-    assert [keyless.look() for _ in range(3)] == [1, 2, 2]
-    assert keyless.kept.rereads["app.t"].messages == 1
+    assert [keyless.reconcile() for _ in range(3)] == [1, 2, 2]
+    assert keyless.stored_state.resnapshots["app.t"].messages == 1
 
 
 def test_what_is_no_message_of_ours_stops_nobody(keyless: Agent) -> None:
-    token = keyless.kept_asked[0].token
+    token = keyless.stored_requests[0].token
     good = {"token": token, "seen": "1:1:", "lsn": "0/1", "rows": True}
     bad = [
         {},
@@ -271,72 +280,72 @@ def test_what_is_no_message_of_ours_stops_nobody(keyless: Agent) -> None:
     keyless.log += [b"null", b"[]", b"{", message(PREFIX, b"\xff"), message(PREFIX, b"7")]
     keyless.log += [message(PREFIX, orjson.dumps(each)) for each in bad]
     keyless.log += [b'{"message":{"prefix":"onramp.snapshot","content":7}}']
-    keyless.look()
+    keyless.reconcile()
     assert keyless.told == {}
     keyless.log += [_tells(token)]
-    keyless.look()
+    keyless.reconcile()
     assert keyless.told == {token: True}
 
 
 def test_of_a_table_without_rows_no_last_row_is_waited_for() -> None:
     agent = Agent()
-    assert [agent.look() for _ in range(2)] == [0, 1]
+    assert [agent.reconcile() for _ in range(2)] == [0, 1]
     agent.has_rows = False
-    agent.look()
+    agent.reconcile()
     agent.has_rows = True
-    agent.look()
+    agent.reconcile()
     agent.has_rows = False
-    agent.look()
+    agent.reconcile()
     assert agent.emptied == []  # two looks have to agree
-    agent.look()
-    assert (agent.kept.rereads, agent.emptied) == ({}, [(("app", "t"), 7, "")])
+    agent.reconcile()
+    assert (agent.stored_state.resnapshots, agent.emptied) == ({}, [(("app", "t"), 7, "")])
 
 
 def test_without_a_key_it_is_the_snapshot_that_had_no_rows(keyless: Agent) -> None:
     keyless.has_rows = False  # not then: what was there is deleted by changes
-    keyless.look()
+    keyless.reconcile()
     assert keyless.emptied == []
     keyless.has_rows = True  # nor those that came since
-    token = keyless.kept_asked[0].token
+    token = keyless.stored_requests[0].token
     keyless.log += [_tells(token, rows=False)]
-    keyless.look()
-    assert (keyless.kept.rereads, keyless.emptied) == ({}, [(("app", "t"), 7, token)])
+    keyless.reconcile()
+    assert (keyless.stored_state.resnapshots, keyless.emptied) == ({}, [(("app", "t"), 7, token)])
 
 
 def test_a_snapshot_that_has_failed_is_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(snapshot_timeouts, "_SECONDS", 0.0)
     agent = Agent()
     agent.tables_lsn = "0/99"
-    assert [agent.look() for _ in range(3)] == [0, 1, 1]
+    assert [agent.reconcile() for _ in range(3)] == [0, 1, 1]
     # It stands still in the log while it is taken, however long that is.
-    assert [agent.look() for _ in range(5)] == [1] * 5
+    assert [agent.reconcile() for _ in range(5)] == [1] * 5
     agent.slot = replace(agent.slot, confirmed_lsn=agent.tables_lsn)
     # What it sent has not all landed yet.
     agent.landed = 6
-    assert [agent.look() for _ in range(3)] == [1] * 3
+    assert [agent.reconcile() for _ in range(3)] == [1] * 3
     agent.landed = 7
-    assert agent.look() == 2
-    assert agent.kept.rereads["app.t"].why == "its snapshot has failed (another type)"
+    assert agent.reconcile() == 2
+    assert agent.stored_state.resnapshots["app.t"].why == "its snapshot has failed (another type)"
 
 
 def test_a_table_that_cannot_be_asked_keeps_no_other_waiting() -> None:
     agent = Agent()
     closed = replace(_TABLE, oid=2, name="closed", rows_stamp=RowsStamp(oid=2, columns={}))
     agent.more, agent.closed, agent.topic_end = (closed,), {2}, 0
-    assert [agent.look() for _ in range(3)] == [0, 1, 1]
+    assert [agent.reconcile() for _ in range(3)] == [0, 1, 1]
     assert agent.asked == [["app.t"]]
-    assert [*(agent.kept.tables or {})] == ["app.t"]  # it is looked at again
+    assert [*(agent.stored_state.tables or {})] == ["app.t"]  # it is looked at again
     agent.closed = set()
-    assert agent.look() == 2
+    assert agent.reconcile() == 2
     assert agent.asked[1] == ["app.closed"]
 
 
 def test_a_locked_table_that_is_waited_for_is_not_taken_for_an_empty_one() -> None:
     agent = Agent()
-    assert [agent.look() for _ in range(2)] == [0, 1]
+    assert [agent.reconcile() for _ in range(2)] == [0, 1]
     agent.closed = {1}
-    agent.look()
-    assert ([*agent.kept.rereads], agent.emptied) == (["app.t"], [])
+    agent.reconcile()
+    assert ([*agent.stored_state.resnapshots], agent.emptied) == (["app.t"], [])
 
 
 def test_without_a_key_one_that_failed_before_it_told_anything_is_asked_for_again(
@@ -346,69 +355,72 @@ def test_without_a_key_one_that_failed_before_it_told_anything_is_asked_for_agai
     keyless.tables_lsn = "0/99"
     keyless.slot = replace(keyless.slot, confirmed_lsn="0/99")
     keyless.topic_end = 9  # changes of the stream
-    assert [keyless.look() for _ in range(3)] == [1] * 3
+    assert [keyless.reconcile() for _ in range(3)] == [1] * 3
     keyless.landed = 9
-    assert keyless.look() == 2
-    assert keyless.kept.rereads["app.t"].why.startswith("its snapshot has failed")
+    assert keyless.reconcile() == 2
+    assert keyless.stored_state.resnapshots["app.t"].why.startswith("its snapshot has failed")
 
 
 def test_an_end_that_landed_before_its_message_is_found_once_that_has_come(keyless: Agent) -> None:
     keyless.has_landed, keyless.landed = True, 9
-    keyless.look()
-    assert [*keyless.kept.rereads] == ["app.t"]
+    keyless.reconcile()
+    assert [*keyless.stored_state.resnapshots] == ["app.t"]
     keyless.has_landed = False  # behind it there is no other
-    keyless.log += [_tells(keyless.kept_asked[0].token)]
-    keyless.look()
-    assert (keyless.kept.rereads, keyless.emptied) == ({}, [])
+    keyless.log += [_tells(keyless.stored_requests[0].token)]
+    keyless.reconcile()
+    assert (keyless.stored_state.resnapshots, keyless.emptied) == ({}, [])
 
 
 def test_a_table_that_comes_back_without_its_rows_is_emptied() -> None:
     agent = Agent()
-    agent.kept = Kept(tables={}, rereads={})
+    agent.stored_state = StoredState(tables={}, resnapshots={})
     agent.has_rows = False
-    assert [agent.look() for _ in range(4)] == [0, 1, 1, 1]
-    assert (agent.kept.rereads, agent.emptied) == ({}, [(("app", "t"), 7, "")])
+    assert [agent.reconcile() for _ in range(4)] == [0, 1, 1, 1]
+    assert (agent.stored_state.resnapshots, agent.emptied) == ({}, [(("app", "t"), 7, "")])
 
 
 def test_nobody_is_asked_who_is_about_to_be_replaced() -> None:
     agent = Agent()
     agent.configured()
-    assert [agent.look() for _ in range(3)] == [0, 0, 0]
+    assert [agent.reconcile() for _ in range(3)] == [0, 0, 0]
     agent.begins_anew(2)
-    assert [agent.look() for _ in range(3)] == [0, 1, 1]
+    assert [agent.reconcile() for _ in range(3)] == [0, 1, 1]
 
 
 def test_a_session_with_the_number_of_one_that_ended_is_another() -> None:
     agent = Agent()
-    assert [agent.look() for _ in range(2)] == [0, 1]
+    assert [agent.reconcile() for _ in range(2)] == [0, 1]
     agent.slot = replace(agent.slot, since="2026-01-01")
-    assert [agent.look() for _ in range(3)] == [1, 2, 2]
+    assert [agent.reconcile() for _ in range(3)] == [1, 2, 2]
 
 
 def test_where_what_came_since_is_trimmed_it_is_asked_for_again() -> None:
     agent = Agent()
-    assert [agent.look() for _ in range(2)] == [0, 1]
+    assert [agent.reconcile() for _ in range(2)] == [0, 1]
     agent.has_rows, agent.is_trimmed = False, True
-    assert [agent.look() for _ in range(2)] == [1, 2]
+    assert [agent.reconcile() for _ in range(2)] == [1, 2]
     agent.is_trimmed = False
-    assert [agent.look() for _ in range(2)] == [2, 2]
-    assert (agent.kept.rereads, len(agent.emptied)) == ({}, 2)
+    assert [agent.reconcile() for _ in range(2)] == [2, 2]
+    assert (agent.stored_state.resnapshots, len(agent.emptied)) == ({}, 2)
 
 
 def test_nobody_is_asked_before_transactions_have_ended_that_were_open_then() -> None:
     agent = Agent()
-    agent.kept = Kept(tables={"app.t": RowsStamp(oid=0, columns={})}, rereads={})
+    agent.stored_state = StoredState(tables={"app.t": RowsStamp(oid=0, columns={})}, resnapshots={})
     agent.topic_end, agent.ended, agent.begun = 0, 5, 7
-    assert [agent.look() for _ in range(3)] == [0, 0, 0]
+    assert [agent.reconcile() for _ in range(3)] == [0, 0, 0]
     assert agent.reasons == [
-        "app.t is read again once transactions have ended that were open then: it is new here and has rows"
+        (
+            "app.t is re-snapshotted once transactions have ended that were open then: "
+            "it is new here and has rows"
+        )
     ]
     # Others have begun meanwhile; and what the last one of those did is in the log up to here.
     agent.ended, agent.begun, agent.tables_lsn = 7, 9, "0/10"
-    assert [agent.look() for _ in range(2)] == [0, 0]
-    assert agent.kept.rereads["app.t"].after == 16
+    assert [agent.reconcile() for _ in range(2)] == [0, 0]
+    assert agent.stored_state.resnapshots["app.t"].after == 16
     agent.slot = replace(agent.slot, confirmed_lsn="0/10")
-    assert [agent.look() for _ in range(2)] == [0, 1]
+    assert [agent.reconcile() for _ in range(2)] == [0, 1]
 
 
 def test_a_first_snapshot_that_is_taken_once_more_is_noticed_by_whoever_takes_it() -> None:

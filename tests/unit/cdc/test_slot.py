@@ -28,8 +28,8 @@ def seen(*looks: Slot) -> SlotWatch:
     return watch
 
 
-def taken_away(*looks: Slot, sent: int = 0) -> str:
-    return seen(*looks).taken_away(looks[-1], lambda: sent)
+def consumed_by_other(*looks: Slot, sent: int = 0) -> str:
+    return seen(*looks).consumed_by_other(looks[-1], lambda: sent)
 
 
 def test_positions_are_read_and_written_as_postgres_does() -> None:
@@ -47,7 +47,7 @@ def test_positions_are_read_and_written_as_postgres_does() -> None:
     ],
 )
 def test_what_our_connector_can_have_confirmed_is_no_gap(looks: list[Slot]) -> None:
-    assert taken_away(*looks) == ""
+    assert consumed_by_other(*looks) == ""
 
 
 @pytest.mark.parametrize(
@@ -59,24 +59,24 @@ def test_what_our_connector_can_have_confirmed_is_no_gap(looks: list[Slot]) -> N
     ],
 )
 def test_what_moved_while_it_did_not_read_is_a_gap_unless_it_says_that_it_did(looks: list[Slot]) -> None:
-    assert "from 0/A to 0/14" in taken_away(*looks)
-    assert "from 0/F to 0/14" in taken_away(*looks, sent=15)
-    assert taken_away(*looks, sent=20) == ""
+    assert "from 0/A to 0/14" in consumed_by_other(*looks)
+    assert "from 0/F to 0/14" in consumed_by_other(*looks, sent=15)
+    assert consumed_by_other(*looks, sent=20) == ""
 
 
 def test_another_onramp_is_told_by_the_session_that_keeps_ours_out() -> None:
     other = slot(10, OWN, pid=99)
     watch = seen(other)
-    assert watch.taken(other) == ""
-    watch.note_complaint('ERROR: replication slot "onramp_shop" is active for PID 99')
+    assert watch.other_program(other) == ""
+    watch.note_failure('ERROR: replication slot "onramp_shop" is active for PID 99')
     watch.note_reader(other, Readers())
-    assert "PID 99" in watch.taken(other)
+    assert "PID 99" in watch.other_program(other)
 
 
 def test_what_an_agent_knew_before_is_known_to_the_next() -> None:
     watch, now = SlotWatch(), slot(20)
     watch.note_reader(now, Readers(last=Reader.NOBODY, own=10))
-    assert watch.taken_away(now, lambda: 0)
+    assert watch.consumed_by_other(now, lambda: 0)
 
 
 def test_a_connector_that_sends_nothing_is_helped_now_and_then() -> None:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from services.cdc.change_detection.snapshot_timeouts import Overdue
+from services.cdc.change_detection.snapshot_timeouts import SnapshotTimeouts
 
 A, B = ("app.a", 0), ("app.b", 0)
 
@@ -14,10 +14,10 @@ class Source:
     now: float = 0.0
     log_end: int = 1
     confirmed: int = 1
-    overdue: Overdue = field(init=False)
+    overdue: SnapshotTimeouts = field(init=False)
 
     def __post_init__(self) -> None:
-        self.overdue = Overdue(lambda: self.now)
+        self.overdue = SnapshotTimeouts(lambda: self.now)
 
     def failed(self, *tables: tuple[str, int]) -> list[tuple[str, int]]:
         """Return which are overdue a second later, while others write."""
@@ -25,7 +25,7 @@ class Source:
         return [at for at in tables if self._is_overdue(at)]
 
     def _is_overdue(self, at: tuple[str, int]) -> bool:
-        return self.overdue.is_overdue(
+        return self.overdue.has_timed_out(
             at, log_end=self.log_end, confirmed=self.confirmed, landed=0, topic_end=lambda: 0
         )
 

@@ -7,7 +7,7 @@ import orjson
 import pytest
 
 from services.cdc.agent.metrics import AgentMetrics
-from services.cdc.agent.reconcile import SourceLook
+from services.cdc.agent.reconcile import SourceReconciler
 from services.cdc.agent.source_state import Shown, State
 from services.cdc.agent.watch import Watch
 from shared.registry.log import MemoryLog
@@ -19,7 +19,7 @@ from tests.fixtures.writer import eventually
 SHOP = {"dsn_env": "ONRAMP_SOURCE_NOBODY", "schemas": ["app"], "publish": "shop"}
 
 
-def never(name: str, _source: Source, _dsn: str) -> SourceLook:
+def never(name: str, _source: Source, _dsn: str) -> SourceReconciler:
     raise AssertionError(f"{name} is looked at")
 
 
@@ -64,8 +64,8 @@ class Steady:
 
     removed = 0
 
-    def look(self) -> Shown:
-        return Shown(state=State.FLOWING)
+    def reconcile(self) -> Shown:
+        return Shown(state=State.STREAMING)
 
     def remove(self) -> bool:
         self.removed += 1
@@ -149,11 +149,11 @@ class Growing:
     def __init__(self) -> None:
         self.looks = 0
 
-    def look(self) -> Shown:
+    def reconcile(self) -> Shown:
         self.looks += 1
         if self.looks > 20:
-            return Shown(state=State.FLOWING)
-        return Shown(state=State.FLOWING, reason=f"silent for {self.looks} s; it holds {self.looks / 8} GB")
+            return Shown(state=State.STREAMING)
+        return Shown(state=State.STREAMING, reason=f"silent for {self.looks} s; it holds {self.looks / 8} GB")
 
     def close(self) -> None:
         pass
@@ -172,7 +172,7 @@ def test_what_only_grows_is_no_news_for_the_log(
     eventually(lambda: growing.looks > 20)
     watch.stop()
     watch.run()  # what follows sources ends with it
-    said = [record.reason for record in caplog.records if "another state" in record.message]  # type: ignore[attr-defined]
+    said = [record.reason for record in caplog.records if "state of a source changed" in record.message]  # type: ignore[attr-defined]
     assert said == ["silent for 1 s; it holds 0.125 GB", ""]
 
 
@@ -191,7 +191,7 @@ def test_amid_a_first_snapshot_there_is_no_age_of_before() -> None:
 def test_a_source_with_another_dsn_is_polled_by_that(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[str] = []
 
-    def make(_name: str, _source: Source, dsn: str) -> SourceLook:
+    def make(_name: str, _source: Source, dsn: str) -> SourceReconciler:
         made.append(dsn)
         return Growing()  # type: ignore[return-value]
 

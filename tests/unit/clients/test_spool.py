@@ -56,8 +56,8 @@ def test_what_is_left_at_close_is_kept_and_sent_at_the_next_start(
 ) -> None:
     onramp = Onramp(NOWHERE, spool=tmp_path, on_settled=settled, give_up_seconds=0.0)
     send(onramp, "a", "b")
-    assert onramp.close(0.1).kept == 2
-    assert settled.outcomes == {"a": "kept", "b": "kept"}
+    assert onramp.close(0.1).spooled == 2
+    assert settled.outcomes == {"a": "spooled", "b": "spooled"}
     replayed(worst, tmp_path, settled).close()
     assert settled.said[2:] != []
     assert sorted(each for ids in worst.ids for each in ids) == ["a", "b"]
@@ -68,7 +68,7 @@ def test_what_is_settled_is_not_sent_again(worst: Worst, settled: Settled, tmp_p
     onramp = Onramp(worst.url, spool=tmp_path, on_settled=settled, backoff_seconds=0.02)
     send(onramp, "a", "b", "c")
     until(lambda: len(settled.said) == 2)
-    assert onramp.close(0.1).kept == 1
+    assert onramp.close(0.1).spooled == 1
     worst.asked.clear()
     worst.script = results
     replayed(worst, tmp_path, settled).close()
@@ -142,7 +142,7 @@ def test_the_file_is_bounded_and_full_is_said_to_who_sends(worst: Worst, tmp_pat
     with pytest.raises(QueueFullError, match="spool"):
         any(not onramp.send("order_placed", {"text": "x" * 100}) for _ in range(200))
     assert sum(file.stat().st_size for file in files(tmp_path)) <= 10_200
-    assert onramp.close(0.1).kept == onramp.tally.sent > 20
+    assert onramp.close(0.1).spooled == onramp.tally.sent > 20
 
 
 def test_settled_events_make_room(worst: Worst, settled: Settled, tmp_path: Path) -> None:
@@ -153,7 +153,7 @@ def test_settled_events_make_room(worst: Worst, settled: Settled, tmp_path: Path
         onramp.send("order_placed", {"text": "x" * 100}, id=f"e{n}", block_seconds=PATIENCE)
         until(lambda n=n: len(settled.said) > n)  # type: ignore[misc]
     assert sum(file.stat().st_size for file in files(tmp_path)) <= 10_200
-    assert onramp.close(0.1).kept == 1
+    assert onramp.close(0.1).spooled == 1
     settled.said.clear()
     worst.script = results
     replayed(worst, tmp_path, settled).close()

@@ -263,7 +263,7 @@ async def test_openapi_describes_arrays_without_an_event_as_refused(gateway: Loc
         assert (answer.status_code, validator.is_valid(orjson.loads(content))) == (status, False)
         assert words in described["responses"][str(status)]["description"]
     if kind != "application/json":
-        assert "refuses it with 400" in schema["description"]
+        assert "rejects it with 400" in schema["description"]
 
 
 def test_an_arrival_starts_at_receive() -> None:

@@ -66,7 +66,7 @@ async def test_a_look_that_fails_is_not_the_last_and_none_is_on_the_loop(
 
     assert f'onramp_registry_info{{digest="{first}"}} 0.0' in exposition().decode()
     assert shown("onramp_ingest_inflight_bytes_limit") == 1
-    assert "the old one stays" in caplog.text
+    assert "keeping the previous" in caplog.text
     assert threading.get_ident() not in watched.threads
 
 

@@ -94,7 +94,7 @@ def test_a_worker_that_serves_and_stops_answering_is_replaced_at_once(
     supervisor.keep_subprocess_alive()
     assert (len(Worker.started), Worker.started[0].exitcode) == (3, -9)
     [record] = [each for each in caplog.records if each.levelno == logging.ERROR]
-    assert (record.message, record.reason) == ("worker replaced", "it did not answer for 5 s")  # type: ignore[attr-defined]
+    assert (record.message, record.reason) == ("worker replaced", "no answer for 5 s")  # type: ignore[attr-defined]
 
 
 def test_a_worker_that_does_not_get_ready_is_started_at_growing_intervals(
@@ -109,7 +109,7 @@ def test_a_worker_that_does_not_get_ready_is_started_at_growing_intervals(
         clock.now += pauses[-1]
         supervisor.keep_subprocess_alive()
     assert pauses == [0, 2, 4, 8, 16, 30, 30]
-    assert caplog.records[-1].reason == "it was not ready after 120 s"  # type: ignore[attr-defined]
+    assert caplog.records[-1].reason == "not ready after 120 s"  # type: ignore[attr-defined]
     Worker.started[-1].ready = True
     supervisor.keep_subprocess_alive()
     Worker.started[-1].exitcode = 1

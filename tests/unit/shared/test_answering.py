@@ -7,7 +7,7 @@ import pytest
 from psycopg2.extensions import connection
 
 from shared.errors import InfrastructureError
-from shared.postgres.answering import SILENCES, answering
+from shared.postgres.answering import SILENT_SERVERS, answering
 from tests.fixtures.silent import black_holes
 from tests.fixtures.writer import eventually
 
@@ -33,7 +33,7 @@ def test_who_was_silent_is_not_waited_for_again_until_it_answers() -> None:
                 pytest.fail("nobody is there")
         assert opened == [dsn]
     # Nobody listens there any more, and its system says so at once: that is an answer.
-    eventually(lambda: not SILENCES.lasts(dsn))
+    eventually(lambda: not SILENT_SERVERS.lasts(dsn))
     with (
         pytest.raises(psycopg2.OperationalError),
         answering("database x", dsn, opening(dsn, opened), _PATIENCE_S),

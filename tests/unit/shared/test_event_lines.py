@@ -108,7 +108,7 @@ def test_a_second_that_left_lines_out_has_one_line_that_says_how_many(
     told.lines.leave_out({"landed": 2})
     assert len(timers) == 2
     timers[1].function()
-    told.lines.tell_left_out()
+    told.lines.write_summary()
     assert told.left_out() == {"landed": 7002, "parked": 1000}
     assert len(told.written) == 2
 
@@ -131,7 +131,7 @@ def test_without_a_thread_it_is_told_at_once(monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.parametrize(("level", "expected"), [("DEBUG", 7), ("INFO", 7), ("WARNING", 0), ("ERROR", 0)])
 def test_they_are_of_the_level_info(level: str, expected: int) -> None:
-    assert event_lines.wanted(7, level) == expected
+    assert event_lines.lines_at_level(7, level) == expected
 
 
 @given(st.integers(0, 50), st.integers(0, 50))

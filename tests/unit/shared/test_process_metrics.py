@@ -160,7 +160,7 @@ def test_two_threads_that_show_two_kinds_count_each_process_once(
 
     def of(pid: int, _: Path) -> Usage:
         return Usage(
-            started=0, started_ticks=pid, cpu_seconds=cpu[0], resident_bytes=1, open_files=1, most_files=9
+            started=0, started_ticks=pid, cpu_seconds=cpu[0], resident_bytes=1, open_files=1, max_files=9
         )
 
     monkeypatch.setattr(process_metrics, "usage", of)

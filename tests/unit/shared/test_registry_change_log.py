@@ -134,7 +134,7 @@ def test_garbage_is_no_change_set(garbage: bytes | None) -> None:
 
 def test_of_a_record_that_is_wrong_throughout_the_first_entries_are_judged_and_some_told() -> None:
     wrong = {"event_types": {f"Wrong {n}": {} for n in range(3_000)}}
-    verdict = Chain().judge(record(-1, wrong))
+    verdict = Chain().evaluate(record(-1, wrong))
     assert verdict.ruling is Ruling.CORRUPT
     first, *_, last = verdict.reason.split("; ")
     assert first.startswith("put.event_types.Wrong 0")

@@ -147,7 +147,7 @@ def hashes(log: MemoryLog) -> dict[str, str]:
 def test_a_key_that_people_made_survives_every_apply(tmp_path: Path) -> None:
     log = MemoryLog()
     by_hand(log, made=NEW)
-    assert applied(log, FILE, tmp_path).kept == ["= keys.made: no file has named it, so it stays"]
+    assert applied(log, FILE, tmp_path).kept == ["= keys.made: unchanged, because no file has named it"]
     one = FILE | {"keys": {"one": KEY}}
     assert applied(log, one, tmp_path).changes == ["- keys.two"]
     assert applied(log, {"keys": {}}, tmp_path).changes == ["- keys.one"]
@@ -168,8 +168,8 @@ def test_a_key_that_was_rotated_or_revoked_is_not_opened_again_by_the_same_file(
     again = applied(log, FILE | {"unknown_names": "accept"}, tmp_path)
     assert (again.state, again.changes) == (State.APPLIED, ["~ unknown_names"])
     assert again.kept == [
-        "= keys.one: others changed it since the file was applied",
-        "= keys.two: others took it away since the file was applied",
+        "= keys.one: changed by others since the file was applied",
+        "= keys.two: deleted by others since the file was applied",
     ]
     assert hashes(log) == {"one": "cd"}
     without = FILE | {"unknown_names": "accept", "keys": {}}
@@ -204,9 +204,9 @@ def test_what_is_wrong_is_said_with_its_line_and_what_was_probably_meant(tmp_pat
     applied(log, file.format("integer"), tmp_path)
     misspelt = applied(log, "event_types:\n  a: {}\n  b:\n    partitons: 3\n    zzzzzz: 1\n", tmp_path)
     assert misspelt.reason == (
-        "onramp.yaml, line 4: event_types.b.partitons: there is no such field; did you mean `partitions`?; "
-        "onramp.yaml, line 5: event_types.b.zzzzzz: there is no such field; "
-        "docs/registry.md lists what there is"
+        "onramp.yaml, line 4: event_types.b.partitons: unknown field; did you mean `partitions`?; "
+        "onramp.yaml, line 5: event_types.b.zzzzzz: unknown field; "
+        "docs/registry.md lists the fields"
     )
     wrong = applied(log, file.format("nothing"), tmp_path)
     assert wrong.reason.startswith("onramp.yaml, line 3: event_types.a.schema: ")

@@ -43,10 +43,10 @@ def test_half_of_a_renewal_leaves_what_was(authority: Authority, caplog: pytest.
     with caplog.at_level(logging.ERROR):
         assert asyncio.run(_shown(server, client)) == "first"
         assert asyncio.run(_shown(server, client)) == "first"
-        assert caplog.text.count("those from before stay in use") == 1  # not for each client
+        assert caplog.text.count("keeping the previous ones") == 1  # not for each client
         issued.cert.write_bytes(authority.issue("a third, of another size").cert.read_bytes())
         assert asyncio.run(_shown(server, client)) == "first"
-    assert caplog.text.count("those from before stay in use") == 2
+    assert caplog.text.count("keeping the previous ones") == 2
 
 
 def test_a_ca_that_is_trusted_no_more_is_no_more(authority: Authority, tmp_path: Path) -> None:

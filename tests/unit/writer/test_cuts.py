@@ -115,7 +115,7 @@ def test_an_epoch_that_no_leader_knows_halts_where_the_writer_stands(end: int, g
     assert scene.look() == {P: goes_on}
     why = scene.cuts.reason(P, scene.position, goes_on)
     assert "no leader epoch as late as 7" in why
-    assert f"goes on at {goes_on}" in why
+    assert f"continues at {goes_on}" in why
 
 
 def test_what_was_planned_above_it_does_not_move_the_place_of_an_unknown_epoch() -> None:

@@ -55,7 +55,7 @@ class Log:
         written: list[bytes] = []
         self.lines = EventLines("writer", "x", limit, clock=lambda: 0.0, write=written.extend)
         event_log._write(self.lines, pieces)
-        self.lines.tell_left_out()
+        self.lines.write_summary()
         self.raw = b"".join(written).decode()
         parsed = [orjson.loads(line) for line in written]
         self.events: list[dict[str, Any]] = [line for line in parsed if line["message"] == "event"]

@@ -77,7 +77,7 @@ def test_what_no_database_counts_has_its_step() -> None:
 
 
 def test_above_a_bound_series_are_shown_together() -> None:
-    metrics = Metrics(most_series=2)
+    metrics = Metrics(max_series=2)
     for n, topic in enumerate("abcdab"):
         metrics.series.count(metrics.step_rows, ("sort", topic, "", "", ""), n)
     shown = {name: n for name, n in page(metrics).items() if name.startswith("onramp_writer_step_rows")}
@@ -145,7 +145,7 @@ def test_the_first_filtered_event_of_a_topic_is_an_increase(clock: list[float]) 
 
 
 def test_a_partition_that_is_let_go_shows_no_lag_and_leaves_its_place() -> None:
-    metrics = Metrics(most_series=2)
+    metrics = Metrics(max_series=2)
     metrics.series.show(metrics.lag_seconds, {("a", "0"): 1.0, ("b", "0"): 2.0, ("c", "0"): 3.0}, max)
     metrics.series.show(metrics.lag_seconds, {("b", "0"): 5.0, ("c", "0"): 6.0}, max)
     shown = {name: n for name, n in page(metrics).items() if name.startswith("onramp_writer_lag_seconds")}

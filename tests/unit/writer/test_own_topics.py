@@ -43,6 +43,6 @@ def test_a_look_that_a_dead_broker_was_asked_for_says_nothing_and_the_first_one_
 ) -> None:
     admin: Any = _Away(error)
     own = OwnTopics(admin, KafkaSettings())
-    assert asyncio.run(own.look()) is None
+    assert asyncio.run(own.check()) is None
     with pytest.raises(error):
         asyncio.run(own.wrong())

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from aiokafka.errors import KafkaConnectionError, KafkaError, MessageSizeTooLargeError
 
-from services.writer.kafka.producer import Record, TooLargeError, is_foreseen, send_all
+from services.writer.kafka.producer import Record, TooLargeError, is_expected, send_all
 from shared.errors import KAFKA_UNAVAILABLE, RECORD_TOO_LARGE, InfrastructureError
 from shared.topics import OWN_TOPICS
 
@@ -42,7 +42,7 @@ def test_what_is_refused_for_its_size_is_no_outage(size: int, *, itself: bool) -
     with pytest.raises(TooLargeError, match=f"{size:,} bytes, more than own takes") as raised:
         _send(_Producer(10, itself=itself), 5, size, 5)
     assert raised.value.size == size
-    assert not is_foreseen(raised.value)
+    assert not is_expected(raised.value)
 
 
 def test_the_smallest_that_was_refused_is_named() -> None:
@@ -55,10 +55,10 @@ def test_what_fits_is_sent_and_other_errors_are_as_they_were() -> None:
     assert [p.offset for p in _send(_Producer(10), 5, 10)] == [7, 7]
     with pytest.raises(KafkaConnectionError):
         _send(_Producer(10, error=KafkaConnectionError()), 20)
-    assert is_foreseen(KafkaConnectionError())
-    assert is_foreseen(InfrastructureError(KAFKA_UNAVAILABLE, ""))
-    assert not is_foreseen(InfrastructureError(RECORD_TOO_LARGE, "as a worker says it"))
-    assert not is_foreseen(ValueError())
+    assert is_expected(KafkaConnectionError())
+    assert is_expected(InfrastructureError(KAFKA_UNAVAILABLE, ""))
+    assert not is_expected(InfrastructureError(RECORD_TOO_LARGE, "as a worker says it"))
+    assert not is_expected(ValueError())
 
 
 def test_what_an_event_topic_of_ten_mib_takes_fits_with_all_that_is_said_of_it() -> None:

@@ -8,7 +8,7 @@ import orjson
 import pytest
 from pydantic import SecretStr, ValidationError
 
-from services.writer.driver.routes_from_registry import RegistryLooks, routes_of, unusable
+from services.writer.driver.routes_from_registry import RegistryRefresher, routes_of, unusable
 from services.writer.model.routes import Routes
 from services.writer.model.targets import Target
 from services.writer.postgres.database import configured
@@ -193,17 +193,17 @@ def test_the_default_database_is_configured_under_its_name() -> None:
 
 
 class _Hangs(MemoryRegistry):
-    """Its looks wait for Kafka until they are let go on; the second one fails."""
+    """Its refreshes wait for Kafka until they are released; the second one fails."""
 
     def __init__(self) -> None:
-        self.looks = 0
+        self.refreshes = 0
         self.goes_on = threading.Event()
 
     def refresh(self) -> bool:
         """Wait."""
-        self.looks += 1
+        self.refreshes += 1
         assert self.goes_on.wait(60)
-        if self.looks == 2:
+        if self.refreshes == 2:
             raise ZeroDivisionError
         return True
 
@@ -211,17 +211,17 @@ class _Hangs(MemoryRegistry):
 def test_a_look_that_takes_long_is_waited_for_once_and_one_that_fails_is_not_the_last(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async def look() -> None:
+    async def refresh_thrice() -> None:
         registry = _Hangs()
-        looks = RegistryLooks(registry)
-        await looks.look(0.01)
-        await looks.look(3600)  # returns at once, or this test does not end
-        assert registry.looks == 1
+        refresher = RegistryRefresher(registry)
+        await refresher.refresh(0.01)
+        await refresher.refresh(3600)  # returns at once, or this test does not end
+        assert registry.refreshes == 1
         registry.goes_on.set()
-        while registry.looks < 3:
-            await looks.look(60)
+        while registry.refreshes < 3:
+            await refresher.refresh(60)
             await asyncio.sleep(0)  # one that is late is not waited for
 
-    asyncio.run(look())
+    asyncio.run(refresh_thrice())
     said = "the registry could not be read; the previous one stays in use"
     assert [r.message for r in caplog.records] == [said]

@@ -24,7 +24,7 @@ _OFTEN = 0.001
 
 def used(runs: int, seconds: float, heap: int = 5) -> JvmUsage:
     return JvmUsage(
-        pid=os.getpid(), slots=2, heap_bytes=heap, most_heap_bytes=100, collections={"Copy": (runs, seconds)}
+        pid=os.getpid(), slots=2, heap_bytes=heap, max_heap_bytes=100, collections={"Copy": (runs, seconds)}
     )
 
 

@@ -68,4 +68,4 @@ def test_an_error_of_a_page_is_a_line_of_the_log(
     monkeypatch.setattr(Status, "page", page)
     with caplog.at_level(logging.ERROR), pytest.raises(httpx2.HTTPError):
         httpx2.get(f"http://127.0.0.1:{server.port}/metrics", timeout=60)
-    assert [record.message for record in caplog.records] == ["a page could not be made"]
+    assert [record.message for record in caplog.records] == ["a page could not be built"]

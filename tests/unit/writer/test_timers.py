@@ -60,7 +60,7 @@ def test_pauses_grow_with_failures_in_a_row_up_to_a_bound(clock: _Clock) -> None
 
 @pytest.mark.usefixtures("clock")
 def test_the_bound_may_be_lower() -> None:
-    pause = Backoff(most=1)
+    pause = Backoff(max_seconds=1)
     for seconds in (0.2, 0.5, 1.0, 1.0):
         assert seconds * 0.8 <= pause.fail() <= seconds * 1.2
 

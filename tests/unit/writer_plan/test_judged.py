@@ -3,15 +3,17 @@
 import numpy as np
 import pytest
 
-from services.writer.plan.outcome_diff import Judged, compare
+from services.writer.plan.outcome_diff import EventOutcomes, compare
 from services.writer.plan.reasons import Reason
 
 WHY = Reason("data_rejected", "/payload/n", "it is no number")
 
 
-def side(destinations: int, *parked: str, refused: bool = False, untried: tuple[str, ...] = ()) -> Judged:
+def side(
+    destinations: int, *parked: str, refused: bool = False, untried: tuple[str, ...] = ()
+) -> EventOutcomes:
     """One event under one set of rules."""
-    judged = Judged(destinations=np.array([destinations]), refused={0: [WHY]} if refused else {})
+    judged = EventOutcomes(destinations=np.array([destinations]), refused={0: [WHY]} if refused else {})
     for destination in parked:
         judged.park(0, destination, WHY)
     for destination in untried:
@@ -49,7 +51,7 @@ def side(destinations: int, *parked: str, refused: bool = False, untried: tuple[
     ],
 )
 def test_an_event_newly_fails_or_passes_where_it_did_not_before(
-    old: Judged, new: Judged, verdict: str
+    old: EventOutcomes, new: EventOutcomes, verdict: str
 ) -> None:
     changed = compare(old, new)
     assert ("fails" if changed.newly_fail else "") + ("passes" if changed.newly_pass else "") == verdict

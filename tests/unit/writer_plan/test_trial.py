@@ -8,7 +8,7 @@ import yaml
 from pydantic import SecretStr
 
 from services.cli.exits import Exit as CliExit
-from services.writer.kafka.history import Held, Window
+from services.writer.kafka.history import Window, WindowRanges
 from services.writer.model.offsets import Partition, Range
 from services.writer.plan.plan import InForce, WrongFileError, changed
 from services.writer.plan.reasons import Reason
@@ -53,7 +53,7 @@ def test_more_than_there_ever_was_is_all() -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("2999-01-01T00:00:00Z", "still to come"),
+        ("2999-01-01T00:00:00Z", "in the future"),
         ("2026-01-01T00:00:00", "no offset"),
         ("yesterday", "24h"),
         ("0h", "24h"),
@@ -125,7 +125,7 @@ def test_a_section_that_the_file_does_not_name_stays(tmp_path: Path) -> None:
 def report(tally: TaskTally, survey: Survey | None = None, findings: tuple[SchemaChange, ...] = ()) -> Report:
     return Report(
         tally=tally,
-        held=Held(),
+        window_ranges=WindowRanges(),
         window=Window(last=5),
         surveys={"onramp": survey or Survey()},
         findings=list(findings),
@@ -203,7 +203,9 @@ def test_a_field_that_came_otherwise_is_told_beside_its_warning() -> None:
     other = SchemaChange("order_placed", Finding(Kind.WARNING, "/properties/nn", "it was not named"))
     said = report(counted(3), findings=(warning, other))
     assert [each["events"] for each in said.as_dict()["schemas"]] == [3, 0]
-    assert [line for line in said.lines() if "came otherwise" in line] == ["  it came otherwise in 3 events"]
+    assert [line for line in said.lines() if "newly fail at" in line] == [
+        "  3 events newly fail at this field"
+    ]
 
 
 def test_what_senders_named_is_only_text_to_a_terminal() -> None:

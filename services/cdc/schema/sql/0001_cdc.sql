@@ -20,7 +20,7 @@ CREATE TABLE onramp_agent.sources (
     resync_wanted_at  timestamptz,
     -- By table: a stamp of changes of rows that send no event; and the tables to re-snapshot, each with its reason.
     tables            jsonb,
-    rereads           jsonb       NOT NULL DEFAULT '{}',
+    resnapshots           jsonb       NOT NULL DEFAULT '{}',
     -- The slot's confirmed position at the last poll, who read the slot then, and up to which position that can have
     -- been the source's own connector: changes that another reader takes from the slot never reach Kafka.
     confirmed_lsn     pg_lsn,
@@ -74,7 +74,7 @@ CREATE TABLE onramp.table_settings (
     merged_at     timestamptz,
     held_since    timestamptz,
     reason        text,
-    -- The public table as the modeler left it: a column that a person drops, renames or retypes is reported, not
+    -- The public table as the merger left it: a column that a person drops, renames or retypes is reported, not
     -- filled with nulls.
     made          jsonb,
     -- What the snapshot has seen that the public table was made of, until the changes are past it.

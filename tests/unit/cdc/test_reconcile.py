@@ -9,8 +9,8 @@ import pytest
 
 from services.cdc.agent.connect_api import ConnectApi, ConnectError, ConnectorStatus
 from services.cdc.agent.connector import Rendering, TopicSettings
-from services.cdc.agent.reconcile import Reach, SourceLook
-from services.cdc.agent.source_state import Kept, Seen, Shown, State
+from services.cdc.agent.reconcile import Reach, SourceReconciler
+from services.cdc.agent.source_state import Shown, SourceState, State, StoredState
 from services.cdc.change_detection.topic_generation_sql import End
 from services.cdc.health.gap import Gap
 from services.cdc.health.slot import Slot
@@ -43,21 +43,21 @@ class World(ConnectApi):
         self.is_running = True
         self.is_watching = True
         self.is_reachable = True
-        self.kept = Kept()
+        self.stored_state = StoredState()
         self.events: dict[int, Callable[[], None]] = {}
         self.done: list[str] = []
         self._readings = 0
         topics = TopicSettings(replication=1, min_insync=1, retention_ms=1)
         rendering = Rendering(brokers=Brokers("127.0.0.1:1"), topics=topics)
-        self._look = SourceLook(
+        self._reconciler = SourceReconciler(
             "shop",
             SOURCE,
-            Reach(database=self, kept=self, connect=self, topics=self, rendering=rendering),  # type: ignore[arg-type]
+            Reach(database=self, store=self, connect=self, topics=self, rendering=rendering),  # type: ignore[arg-type]
         )
 
     def see(self) -> Shown:
         """One look of the agent."""
-        return self._look.look()
+        return self._reconciler.reconcile()
 
     def stream(self) -> None:
         """The connector has made its slot and its first snapshot is over."""
@@ -74,9 +74,9 @@ class World(ConnectApi):
     # The source.
     parameters: Mapping[str, str] = {}
 
-    def look(self) -> Seen:
+    def inspect(self) -> SourceState:
         self._read()
-        return Seen(lsn="0/1", tables_lsn="0/1", slot=self.slot_now)
+        return SourceState(lsn="0/1", tables_lsn="0/1", slot=self.slot_now)
 
     def slot(self) -> Slot | None:
         self._read()
@@ -97,34 +97,36 @@ class World(ConnectApi):
     def watch(self) -> bool:
         return self.is_watching
 
-    def read(self) -> Kept:
-        return self.kept
+    def read(self) -> StoredState:
+        return self.stored_state
 
     def show(self, shown: Shown) -> None:
-        slot = shown.seen.slot if shown.seen else None
-        self.kept = replace(self.kept, had_slot=self.kept.had_slot or bool(slot and slot.confirmed))
+        slot = shown.source_state.slot if shown.source_state else None
+        self.stored_state = replace(
+            self.stored_state, had_slot=self.stored_state.had_slot or bool(slot and slot.confirmed)
+        )
 
     def mark_out_of_sync(self, gap: Gap) -> None:
         now = datetime.now(UTC)
-        self.kept = replace(
-            self.kept,
+        self.stored_state = replace(
+            self.stored_state,
             out_of_sync_at=now,
             out_of_sync_why=gap.why,
             resync_wanted_at=now if gap.starts_again else None,
         )
 
     def heal(self, _: Any) -> None:
-        self.kept = Kept(tables=self.kept.tables)
+        self.stored_state = StoredState(tables=self.stored_state.tables)
         self.done.append("emptied")
 
     def history(self) -> dict[Any, Any]:
         return {}
 
-    def keep_tables(self, tables: Any, rereads: Any) -> None:
-        self.kept = replace(self.kept, tables=tables, rereads=rereads)
+    def save_tables(self, tables: Any, resnapshots: Any) -> None:
+        self.stored_state = replace(self.stored_state, tables=tables, resnapshots=resnapshots)
 
-    def keep_streams(self, *, streams: bool, **_: object) -> None:
-        self.kept = replace(self.kept, streams=streams)
+    def save_streams(self, *, streams: bool, **_: object) -> None:
+        self.stored_state = replace(self.stored_state, streams=streams)
 
     # Kafka Connect.
     def config(self, _: str) -> dict[str, str] | None:
@@ -161,7 +163,7 @@ class World(ConnectApi):
     def make_signals(self, _: str) -> None:
         pass
 
-    def police(self, _: str) -> list[str]:
+    def enforce_settings(self, _: str) -> list[str]:
         return []
 
     def ends(self, _: str, tables: Any) -> dict[Any, End]:
@@ -173,8 +175,8 @@ def flowing() -> World:
     world.see()
     world.stream()
     world.see()
-    assert world.see().state is State.FLOWING
-    assert world.kept.streams
+    assert world.see().state is State.STREAMING
+    assert world.stored_state.streams
     world.done.clear()
     return world
 
@@ -192,7 +194,7 @@ def test_a_slot_that_is_made_between_two_readings_is_not_taken_for_lost(
     world.events = {moment: begin}
     shown = [world.see() for _ in range(6)]
     assert not world.events
-    assert {each.state for each in shown} <= {State.STARTING, State.FLOWING}
+    assert {each.state for each in shown} <= {State.STARTING, State.STREAMING}
     assert "slot dropped" not in world.done
     assert "connector stopped" not in world.done
 
@@ -203,7 +205,7 @@ def test_a_slot_that_is_dropped_between_two_readings_is_a_gap(moment: int) -> No
     world.events = {world._readings + moment: world.lose}
     states = [world.see().state for _ in range(8)]
     assert states[-1] is State.OUT_OF_SYNC
-    assert world.kept.out_of_sync_why == "its slot is gone"
+    assert world.stored_state.out_of_sync_why == "its slot is gone"
 
 
 def test_a_slot_that_was_dropped_and_made_again_is_a_gap() -> None:
@@ -211,7 +213,7 @@ def test_a_slot_that_was_dropped_and_made_again_is_a_gap() -> None:
     world.lose()
     world.events = {world._readings + 2: world.stream}
     assert world.see().state is State.OUT_OF_SYNC
-    assert world.kept.out_of_sync_why == "its slot was dropped, and another one was made"
+    assert world.stored_state.out_of_sync_why == "its slot was dropped, and another one was made"
 
 
 @pytest.mark.parametrize("offset", [{}, FIRST])
@@ -224,22 +226,22 @@ def test_a_first_snapshot_whose_slot_is_gone_starts_again(offset: dict[str, Any]
     world.lose()
     states = [world.see().state for _ in range(3)]
     assert State.STARTING in states
-    assert (world.kept.out_of_sync_at, world.offset, world.is_running) == (None, {}, True)
+    assert (world.stored_state.out_of_sync_at, world.offset, world.is_running) == (None, {}, True)
     assert world.done == ["connector stopped", "slot dropped", "slot dropped", "emptied"]
     world.stream()
-    assert [world.see().state for _ in range(3)] == [State.FLOWING] * 3
+    assert [world.see().state for _ in range(3)] == [State.STREAMING] * 3
 
 
 def test_offsets_that_a_stopped_task_writes_late_are_of_the_snapshot_before() -> None:
     world = flowing()
     world.lose()
     world.see()
-    world.kept = replace(world.kept, resync_wanted_at=datetime.now(UTC))
+    world.stored_state = replace(world.stored_state, resync_wanted_at=datetime.now(UTC))
     assert world.see().state is State.STARTING
     world.offset = dict(OVER)
     for _ in range(4):
         world.see()
-    assert (world.kept.out_of_sync_at, world.offset) == (None, {})
+    assert (world.stored_state.out_of_sync_at, world.offset) == (None, {})
 
 
 def test_a_slot_whose_making_failed_was_none() -> None:
