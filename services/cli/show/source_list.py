@@ -17,7 +17,7 @@ def lines_of(row: Mapping[str, Any]) -> Iterator[str]:
     wal = "no slot" if kept is None else f"{kept / _MB:,.0f} MB of WAL"
     tables = "1 table" if row["tables"] == 1 else f"{row['tables']} tables"
     ago = f"polled {row['looked_s_ago']:.0f} s ago"
-    yield f"{row['source']:<20} {row['state']:<12} {tables}, {wal}, {ago}"
+    yield f"{row['source']:<20} {row['state']:<14} {tables}, {wal}, {ago}"
     if _is_silent(row):
         yield (
             f"  the agent's last report is older than {_silent_seconds():.0f} s: start "

@@ -106,7 +106,7 @@ def test_a_slot_that_is_made_during_a_look_is_not_taken_for_lost(
     assert before.slot is None
     # The connector makes its slot and has offsets after the look has inspected the source.
     eventually(lambda: shop.api.offsets(shop.connector), 60)
-    inspect, outdated = SourceDatabase.reconciler, [before]
+    inspect, outdated = SourceDatabase.inspect, [before]
     monkeypatch.setattr(
         SourceDatabase, "inspect", lambda source: outdated.pop() if outdated else inspect(source)
     )

@@ -79,7 +79,7 @@ def test_an_agent_that_comes_before_the_writer_says_so_and_goes_on_after_it(data
         with pytest.raises(StateStoreError, match="start the writer"):
             store.read()
         migrate_writer(database_of(database.dsn))
-        assert store.read().held == 0
+        assert store.read().suspended == 0
 
 
 def test_a_modeler_that_comes_before_the_writer_waits_for_it(

@@ -35,7 +35,7 @@ def test_what_the_agent_may_not_set_on_a_topic_is_told(secured: Secured, tmp_pat
         folder.mkdir()
         name, file = granted(secured, folder, of_topics)
         brokers = secured.brokers("SASL", username=name, password_file=file)
-        return ChangeTopics(brokers, _SETTINGS).police(source)
+        return ChangeTopics(brokers, _SETTINGS).enforce_settings(source)
 
     (unread,) = police(AclOperation.DESCRIBE)
     assert f"the retention of the topic {topic} cannot be read (TopicAuthorizationFailedError)" in unread
@@ -73,13 +73,13 @@ def test_a_change_becomes_a_record_and_signals_arrive(
         started(worker) as connect,
         captured(server, connect, secured.kafka.bootstrap, table, brokers=brokers) as shop,
     ):
-        look = shop.looking()
-        flows(look)
+        reconciler = shop.new_reconciler()
+        flows(reconciler)
         shop.execute("INSERT INTO app.orders VALUES (2)")
         eventually(lambda: [change["op"] for change in shop.changes("orders")] == ["r", "c"], 60)
         shop.execute("ALTER TABLE app.orders ADD COLUMN paid bool DEFAULT true")
-        eventually(lambda: bool(look.look()) and len(shop.changes("orders")) >= 4, 60)
-        look.close()
+        eventually(lambda: bool(reconciler.reconcile()) and len(shop.changes("orders")) >= 4, 60)
+        reconciler.close()
 
         kept = b"".join(r.value or b"" for r in records(secured.kafka.bootstrap, f"{GROUP}.configs"))
         shown = json.dumps(shop.api.config(shop.connector))

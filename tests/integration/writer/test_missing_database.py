@@ -43,7 +43,7 @@ REPORTS: Final[dict[str, tuple[Callable[[str], Any], str]]] = {
     ),
     "audit of parked events": (lambda dsn: _entered(parked_store_sql.opened(dsn)), "the control database"),
     "control": (lambda dsn: _entered(control_sql.transaction(dsn)), "the control database"),
-    "agent": (lambda dsn: SourceDatabase("shop", SOURCE, dsn).look(), "the source"),
+    "agent": (lambda dsn: SourceDatabase("shop", SOURCE, dsn).inspect(), "the source"),
     "published": (agent_sql.sources_in, "the database that it is published to"),
 }
 
