@@ -13,7 +13,7 @@ _HEAD: Final = """\
 # Sources: from a commit to a row
 
 Made by `make bench-cdc` from [cdc.json](cdc.json); do not edit it by hand. The generator, all Postgres
-servers, Kafka, Kafka Connect, the writer, the modeler and the watch share the machine. A change counts
+servers, Kafka, Kafka Connect, the writer, the merger and the watch share the machine. A change counts
 as public when a connection of its own, asking every 10 ms, sees the counter that moves with the public
 table. Two figures are the lowest and the highest. How busy and how fast the machine was stands beneath
 each part: the load average, and the CPU seconds of 20 million additions in a loop of Python.

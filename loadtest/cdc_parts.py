@@ -65,7 +65,7 @@ def backlog(on: CdcStack, args: argparse.Namespace) -> dict[str, Any]:
     tables = on.make_tables(STEADY, [f"backlog_{n}" for n in range(args.backlog_tables)])
     topics = [names.topic(STEADY, "app", table) for table in tables]
     begins = _ends(on, topics)
-    on.child("modeler").stop()
+    on.child("merger").stop()
     on.writer.stop()
     merged_before, landed_before = on.merged(STEADY), on.ask(_LANDED, topics)[0][0]
     began = time.monotonic()
@@ -75,7 +75,7 @@ def backlog(on: CdcStack, args: argparse.Namespace) -> dict[str, Any]:
     )
     started = time.monotonic()
     on.writer.start()
-    on.child("modeler").start()
+    on.child("merger").start()
     line: list[tuple[float, int]] = []  # when how much had landed
     done = merged_before + changes
 

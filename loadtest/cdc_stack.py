@@ -1,4 +1,4 @@
-"""The stack of the bench of sources: two servers, three sources, Kafka Connect, the writer, the merger.
+"""What the bench of sources stands on: two servers, three sources, Kafka Connect, the writer, the merger.
 
 `steady` and `third` are databases of the server that has the warehouse too; `away` is one of a server of its
 own, which may die.  `large` is registered by its part alone.

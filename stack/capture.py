@@ -48,7 +48,7 @@ class Capture:
         )
         self._env = {"ONRAMP_KAFKA_BOOTSTRAP": bootstrap, **env}
         self._agent = _Program("agent", "services.cdc.agent", port=free_port())
-        self._modeler = _Program("modeler", "services.cdc.merger")
+        self._merger = _Program("merger", "services.cdc.merger")
 
     @property
     def agent(self) -> str:
@@ -58,7 +58,7 @@ class Capture:
     @property
     def children(self) -> list[Child]:
         """The processes of all three."""
-        return [child for part in (self._connect, self._agent, self._modeler) for child in part.children]
+        return [child for part in (self._connect, self._agent, self._merger) for child in part.children]
 
     def start(self) -> None:
         """Start the processes."""
@@ -72,7 +72,7 @@ class Capture:
             "ONRAMP_AGENT_HTTP_PORT": str(self._agent.port),
         }
         self._agent.start(self._logs, {**self._env, **settings})
-        self._modeler.start(self._logs, self._env)
+        self._merger.start(self._logs, self._env)
 
     def add(self, variables: Iterable[str]) -> None:
         """Store the DSNs of sources that were added since; DSNs that were given explicitly have priority."""
@@ -95,12 +95,12 @@ class Capture:
 
     def check(self) -> None:
         """Raise if a process has ended by itself."""
-        for part in (self._connect, self._agent, self._modeler):
+        for part in (self._connect, self._agent, self._merger):
             part.check()
 
     def stop(self) -> None:
         """Stop the processes in the reverse order of their dependencies."""
-        for part in (self._modeler, self._agent, self._connect):
+        for part in (self._merger, self._agent, self._connect):
             if part.children:
                 part.stop()
 

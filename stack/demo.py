@@ -57,15 +57,15 @@ class Outcome:
         return self.sent == self.accepted == self.landed
 
 
-class _Answers(Callbacks):
-    """What the sending threads learn, for the one thread that keeps the books."""
+class _Answers(Telling):
+    """Results from the sending threads, for the thread that counts."""
 
     def __init__(self) -> None:
         super().__init__(None)
         self.waiting: deque[list[Verdict]] = deque()
 
-    def report(self, verdicts: list[Verdict]) -> int:
-        """Note all that one answer has settled."""
+    def tell(self, verdicts: list[Verdict]) -> int:
+        """Note all results of one answer."""
         self.waiting.append(verdicts)
         return 0
 
@@ -137,8 +137,8 @@ class Demo:
             connections=CONNECTIONS,
             queue_size=_AHEAD * BATCH,
             give_up_seconds=_PATIENCE_SECONDS,
-            gzip_over=None,  # The gateway is next door: the processor is what is short.
-            callbacks=answers,
+            gzip_over=None,  # The gateway runs on this machine, and the CPU is the bottleneck.
+            telling=answers,
         )
         try:
             left = flights.envelopes(self._limit)

@@ -17,7 +17,7 @@ class Plan:
     dsn: str | None = None
     """A database to use instead of starting one."""
     brokers: int = 1
-    """Of the Kafka that is started: 1, or 3 with every topic on all of them."""
+    """The number of brokers to start: 1, or 3 with every topic on all of them."""
     gateway_env: Mapping[str, str] = field(default_factory=dict)
     writer_env: Mapping[str, str] = field(default_factory=dict)
     kafka_port: int = KAFKA_PORT
@@ -26,6 +26,6 @@ class Plan:
     writer_port: int = WRITER_PORT
     admin_port: int = ADMIN_PORT
     prometheus: bool = False
-    """Whether to start a Prometheus that looks at both services."""
+    """Whether to start a Prometheus that scrapes the services."""
     source_demo: bool = False
-    """Whether to make a second database of flights, which is captured; the embedded Postgres has it."""
+    """Whether to create a second database of flights and capture it; it needs the embedded Postgres."""

@@ -218,7 +218,7 @@ class Stack:
         )
         self.writer, self.gateway = writer.url, gateway.url
         with self._report.step("Starting the gateway and the writer"):
-            # Both at once: the writer takes longest, and the gateway does not need it.
+            # Both start at once: the writer takes longest, and the gateway does not need it.
             self._wait_ready([self._launch("the writer", writer), self._launch("the gateway", gateway)])
         with self._step("Sending a probe event and waiting for its row"):
             probe = post_probe(self.gateway, self.api_key, lambda: not gateway.child.running)
@@ -247,7 +247,7 @@ class Stack:
     def _start_capture(self) -> None:
         """Start the capture of sources; landing does not need it, so a failure ends no other part."""
         variables = {source.dsn_env for source in self.sources.values()}
-        with self._report.step("Starting Kafka Connect, the agent and the modeler for sources"):
+        with self._report.step("Starting Kafka Connect, the agent and the merger for sources"):
             env = {"ONRAMP_WRITER_DSN": self.dsn, **self._shared_env, **self._plan.writer_env}
             if source_demo.DSN_ENV in variables:
                 self.source = source_demo.dsn(self._postgres)

@@ -35,7 +35,7 @@ SEEDS = range(1, int(os.environ.get("ONRAMP_SOURCES_SEEDS", "1")) + 1)
 FLIGHTS = None if "ONRAMP_SOURCES_SEEDS" in os.environ else 5_000
 #: Between two kills.
 TRANSACTIONS = 12
-KILLED = ("connect", "writer", "modeler", "postgres", "agent")
+KILLED = ("connect", "writer", "merger", "postgres", "agent")
 #: What the writer reads: not the heartbeats, which have a topic of their own.
 AUDITED = rf"cdc\.{source_demo.NAME}-(app-.+|transaction)|events\..+"
 PATIENCE = 300.0 if FLIGHTS else 1200.0
