@@ -6,13 +6,13 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def repeatedly(seconds: float, look: Callable[[], None]) -> Iterator[None]:
+def repeatedly(seconds: float, poll: Callable[[], None]) -> Iterator[None]:
     """Call `poll` from a thread of its own, so many seconds after the last call, until the block ends."""
     stop = threading.Event()
 
     def watch() -> None:
         while not stop.wait(seconds):
-            look()
+            poll()
 
     thread = threading.Thread(target=watch, daemon=True)
     thread.start()

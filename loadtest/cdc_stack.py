@@ -1,4 +1,4 @@
-"""What the bench of sources stands on: two servers, three sources, Kafka Connect, the writer, the merger.
+"""The stack of the bench of sources: two servers, three sources, Kafka Connect, the writer, the merger.
 
 `steady` and `third` are databases of the server that has the warehouse too; `away` is one of a server of its
 own, which may die.  `large` is registered by its part alone.
@@ -168,7 +168,7 @@ class CdcStack:
         deadline = time.monotonic() + _PATIENCE_SECONDS
         while not holds():
             if time.monotonic() > deadline:
-                raise StackError(f"It never came to be that {what}. Held: {self.ask(_HELD)}")
+                raise StackError(f"Condition not reached: {what}. Suspended: {self.ask(_HELD)}")
             for part in (self.capture, self.writer) if is_whole else ():
                 part.check()
             time.sleep(poll_seconds)

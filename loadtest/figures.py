@@ -23,7 +23,7 @@ class Figure:
     better: str
     values: list[float]
     limit: list[float] = field(default_factory=list)
-    """What the same machine did at best in the same rounds, in the same unit."""
+    """The best value of the same machine in the same rounds, in the same unit."""
 
     @property
     def ratio(self) -> list[float]:

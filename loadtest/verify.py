@@ -35,7 +35,7 @@ class Verdict:
     duplicate: int = 0
     phantom: int = 0
     resurrected: int = 0
-    """Found, though the answer said that it was not accepted."""
+    """Packets that landed although the answer rejected them."""
     recovered: int = 0
     """Found, and the answer was unknown: allowed."""
     unsettled: int = 0

@@ -53,7 +53,7 @@ class Watch:
         self.looks = 0
         self.looked_seconds = 0.0
         self.looks_apart = 0.0
-        """The longest time from one look to the next."""
+        """The longest time between two polls."""
         self.samples: list[dict[str, Any]] = []
         self.generator: int | None = None
         """The process id of the generator, once it runs."""
