@@ -9,7 +9,7 @@ from itertools import islice
 
 import orjson
 
-from clients.python.onramp_client import ACCEPTED, REJECTED, Callbacks, Onramp, QueueFullError, Verdict
+from clients.python.onramp_client import ACCEPTED, REJECTED, Onramp, QueueFullError, Verdict
 from stack import flights
 from stack.errors import StackError
 from stack.gateway_errors import unavailable

@@ -7,7 +7,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 
 class WriterDatabases(BaseSettings):
-    """The database fields of the writer's settings; the merger ignores the others."""
+    """The database fields of the writer's settings; the agent and the merger ignore the others."""
 
     model_config = SettingsConfigDict(
         env_prefix="ONRAMP_WRITER_", frozen=True, hide_input_in_errors=True, extra="ignore"
