@@ -16,7 +16,7 @@ from services.admin.destinations import DestinationSettings
 from services.admin.safety import UnsafeSetupError, require_safe
 from services.admin.segments.folder import Segments
 from services.admin.settings import AdminSettings
-from services.ops.registry.registry_reader import RegistryDesk
+from services.ops.registry.registry_reader import RegistryReader
 from shared.http11 import Http11Protocol
 from shared.logs import set_up
 from shared.malloc import return_large_blocks, share_heaps
@@ -68,7 +68,7 @@ def main() -> None:
         destinations.by_name(),
         registry,
         segments,
-        desk=RegistryDesk(kafka, named, destinations.places()),
+        desk=RegistryReader(kafka, named, destinations.places()),
         keyless=access.allow_keyless and is_loopback(settings.host),
         dev_key=settings.dev_key.get_secret_value(),
         looks_per_hour=settings.rehearsed_groups_per_hour,

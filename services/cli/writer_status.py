@@ -7,7 +7,7 @@ import urllib.request
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
-from services.cli import looks
+from services.cli import metric_pages
 from stack.errors import UnavailableError
 
 _SECONDS: Final = 5.0
@@ -29,7 +29,7 @@ class WriterStatus:
         Raises:
             UnavailableError: it does not answer.
         """
-        look = looks.read(url)
+        look = metric_pages.read(url)
         return cls(
             _readyz(url),
             look.sums("onramp_writer_waiting_events", "database", where="kafka"),

@@ -19,8 +19,8 @@ class Source(NamedTuple):
         return f"{self.topic}/{self.partition}"
 
 
-class Incarnation(NamedTuple):
-    """A partition of one incarnation of a topic: a topic that was recreated has another id."""
+class Generation(NamedTuple):
+    """A partition of one generation of a topic: a topic that was recreated has another id."""
 
     topic_id: str
     source: Source
@@ -105,7 +105,7 @@ class Finding:
 
 @dataclass(slots=True)
 class Line:
-    """The books of one incarnation of a partition, up to the ledgers' `next_offset`."""
+    """The books of one generation of a partition, up to the ledgers' `next_offset`."""
 
     topic_id: str
     topic: str

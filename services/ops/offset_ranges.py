@@ -16,7 +16,7 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """What one database says of one incarnation: spans by offset, which do not overlap."""
+    """What one database says of one generation: spans by offset, which do not overlap."""
 
     spans: tuple[Span, ...] = ()
 

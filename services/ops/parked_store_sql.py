@@ -102,7 +102,7 @@ class Kept:
     conn: connection
     #: Up to where each partition of `onramp.user_errors` is kept.
     consumed: dict[Source, int]
-    #: Of which incarnation of its topic that is, where it is known.
+    #: Of which generation of its topic that is, where it is known.
     topic_ids: dict[Source, str]
 
     @classmethod
@@ -147,7 +147,7 @@ class Kept:
         return found
 
     def replayed(self) -> Iterator[Place]:
-        """Yield the events that landed by a replay, or were there already, by incarnation."""
+        """Yield the events that landed by a replay, or were there already, by generation."""
         return self._places("replayed", _REPLAYED)
 
     def unattributed(self) -> Iterator[Place]:

@@ -15,7 +15,7 @@ import psycopg2
 from psycopg2 import sql
 from psycopg2.extensions import connection
 
-from services.ops.findings import Incarnation, Replayed, Source, Table
+from services.ops.findings import Generation, Replayed, Source, Table
 from services.ops.offset_ranges import Span
 from services.ops.times import as_time
 from shared import landing_table, wire
@@ -127,7 +127,7 @@ class Row(NamedTuple):
 class OutboxRow(NamedTuple):
     """A parked event on its way to the topic, or one that waits; `destination` as the table has it."""
 
-    incarnation: Incarnation
+    generation: Generation
     offset: int
     destination: str
 
@@ -138,16 +138,16 @@ class Snapshot:
 
     database: str
     conn: connection
-    ledger: dict[Incarnation, int] = field(default_factory=dict)
+    ledger: dict[Generation, int] = field(default_factory=dict)
     #: Which offsets were settled under which routes, in the order written.
-    spans: dict[Incarnation, list[Span]] = field(default_factory=dict)
-    #: (incarnation, schema.table, outcome) -> events
-    totals: dict[tuple[Incarnation, str, str], int] = field(default_factory=dict)
+    spans: dict[Generation, list[Span]] = field(default_factory=dict)
+    #: (generation, schema.table, outcome) -> events
+    totals: dict[tuple[Generation, str, str], int] = field(default_factory=dict)
     outbox: list[OutboxRow] = field(default_factory=list)
     #: Events that wait in the database itself.
     waiting: list[OutboxRow] = field(default_factory=list)
     #: Parked events that landed later, or were there already.
-    replayed: dict[Incarnation, list[Replayed]] = field(default_factory=dict)
+    replayed: dict[Generation, list[Replayed]] = field(default_factory=dict)
     #: Tables with receipts: of those that were made of a schema, the types of columns as `Row.fields`.
     tables: dict[Table, Mapping[str, str] | None] = field(default_factory=dict)
     #: Others with receipts, which the role that reads here may not read.
@@ -158,28 +158,28 @@ class Snapshot:
         with self.conn.cursor() as cursor:
             cursor.execute("SELECT topic_id::text, topic, partition, next_offset FROM onramp.ledger")
             self.ledger = {
-                Incarnation(i, Source(t, p)): next_offset for i, t, p, next_offset in cursor.fetchall()
+                Generation(i, Source(t, p)): next_offset for i, t, p, next_offset in cursor.fetchall()
             }
             cursor.execute(_UNDER)
             for i, t, p, *span in cursor.fetchall():
-                self.spans.setdefault(Incarnation(i, Source(t, p)), []).append(Span(*span))
+                self.spans.setdefault(Generation(i, Source(t, p)), []).append(Span(*span))
             cursor.execute(
                 "SELECT topic_id::text, topic, partition, destination, outcome, events FROM onramp.totals"
             )
-            self.totals = {(Incarnation(i, Source(t, p)), d, o): n for i, t, p, d, o, n in cursor.fetchall()}
+            self.totals = {(Generation(i, Source(t, p)), d, o): n for i, t, p, d, o, n in cursor.fetchall()}
             cursor.execute(_OUTBOX)
             self.outbox = [
-                OutboxRow(Incarnation(i, Source(t, p)), o, d) for i, t, p, o, d in cursor.fetchall()
+                OutboxRow(Generation(i, Source(t, p)), o, d) for i, t, p, o, d in cursor.fetchall()
             ]
             cursor.execute(_WAITING)
             self.waiting = [
-                OutboxRow(Incarnation(i, Source(t, p)), o, d) for i, t, p, o, d in cursor.fetchall()
+                OutboxRow(Generation(i, Source(t, p)), o, d) for i, t, p, o, d in cursor.fetchall()
             ]
             cursor.execute(_REPLAYED)
             for i, t, p, offset, destination, outcome, to, digest, job in cursor.fetchall():
                 edited = None if digest is None else bytes(digest)
                 replayed = Replayed(offset, destination, outcome, to, edited, job and intern(job))
-                self.replayed.setdefault(Incarnation(i, Source(t, p)), []).append(replayed)
+                self.replayed.setdefault(Generation(i, Source(t, p)), []).append(replayed)
             cursor.execute(_TABLES, _OWN)
             found = [
                 (Table(self.database, schema, name), *of)

@@ -1,1 +1,1 @@
-"""The admin service's HTTP: /v1 over the control database, problem+json, and the keeper's state."""
+"""The admin service's HTTP: /v1 over the control database, problem+json, and the ingester's state."""

@@ -31,7 +31,7 @@ from services.admin.api.queries import (
 )
 from services.admin.api.recheck import add_recheck
 from services.admin.api.rights import Asking, caller_of, require_once, require_right
-from services.admin.dead_letters.ingester import KeeperStatus
+from services.admin.dead_letters.ingester import IngesterStatus
 from services.admin.segments.folder import Segments
 from services.admin.store import group_marks_sql, read_sql
 from services.admin.store.bytes_sql import shown, value
@@ -50,7 +50,7 @@ _READY: Final = frozenset({"keeping", "standby"})
 def api(
     dsn: str,
     databases: Mapping[str, str],
-    keeper: KeeperStatus,
+    ingester: IngesterStatus,
     operators: Operators,
     *,
     lifespan: Callable[[FastAPI], AbstractAsyncContextManager[None]],
@@ -68,7 +68,7 @@ def api(
     )
     app.add_middleware(Entry, operators=operators)
     answer_with_problems(app, lambda request: _record_refusal(dsn, request))
-    _add_state(app, keeper, operators, metrics or AdminMetrics())
+    _add_state(app, ingester, operators, metrics or AdminMetrics())
     _add_groups(app, dsn, segments, operators.personal)
     _add_events(app, dsn, segments, operators.personal)
     _add_parts(app, dsn)
@@ -88,11 +88,11 @@ class _Application(FastAPI):
         return TooLarge(super().build_middleware_stack())
 
 
-def _add_state(app: FastAPI, keeper: KeeperStatus, operators: Operators, metrics: AdminMetrics) -> None:
+def _add_state(app: FastAPI, ingester: IngesterStatus, operators: Operators, metrics: AdminMetrics) -> None:
     @app.get("/metrics")
     async def show_metrics() -> Response:
-        """Prometheus metrics of the keeper and of this process."""
-        return Response(metrics.page(keeper), media_type=CONTENT_TYPE_LATEST)
+        """Prometheus metrics of the ingester and of this process."""
+        return Response(metrics.page(ingester), media_type=CONTENT_TYPE_LATEST)
 
     @app.get("/healthz")
     async def healthz() -> dict[str, str]:
@@ -100,13 +100,13 @@ def _add_state(app: FastAPI, keeper: KeeperStatus, operators: Operators, metrics
 
     @app.get("/readyz")
     async def readyz(asking: Asking) -> JSONResponse:
-        """Whether the keeper works; how much there is only for who sees all events."""
-        said: dict[str, Any] = {"keeper": keeper.state}
+        """Whether the ingester works; how much there is only for who sees all events."""
+        said: dict[str, Any] = {"keeper": ingester.state}
         if asking.only is None:
-            said |= {"reason": keeper.reason, "kept": keeper.kept, "behind": keeper.behind}
+            said |= {"reason": ingester.reason, "kept": ingester.stored, "behind": ingester.behind}
         if not operators.is_known:
             return JSONResponse(said | {"registry": REGISTRY_UNREAD.code}, 503)
-        return JSONResponse(said, 200 if keeper.state in _READY else 503)
+        return JSONResponse(said, 200 if ingester.state in _READY else 503)
 
 
 def _add_groups(app: FastAPI, dsn: str, segments: Segments | None, personal: views.Personal) -> None:

@@ -1,10 +1,10 @@
-"""What the admin service shows Prometheus: its keeper and its process.  Nothing of single events."""
+"""What the admin service shows Prometheus: its ingester and its process.  Nothing of single events."""
 
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
 
-from services.admin.dead_letters.ingester import KeeperStatus
+from services.admin.dead_letters.ingester import IngesterStatus
 from shared import wire
 from shared.process_metrics import ProcessMetrics
 
@@ -22,7 +22,7 @@ class AdminMetrics:
         )
         self._behind = Gauge(
             "onramp_admin_behind_records",
-            "Records of the topic that the keeper has not read yet, as of its last look; absent before it.",
+            "Records of the topic that the ingester has not read yet, as of its last look; absent before it.",
             ["topic"],
             registry=self.registry,
         )
@@ -33,20 +33,20 @@ class AdminMetrics:
         )
         self._state = Gauge(
             "onramp_admin_ingester_state",
-            "1 for the state that the keeper is in.",
+            "1 for the state that the ingester is in.",
             ["state"],
             registry=self.registry,
         )
         self._counted = 0
 
-    def page(self, keeper: KeeperStatus) -> bytes:
+    def page(self, ingester: IngesterStatus) -> bytes:
         """Return the text that a scrape gets."""
-        kept = keeper.kept
+        kept = ingester.stored
         self._kept.inc(kept - self._counted)
         self._counted = kept
-        if keeper.behind is not None:
-            self._behind.labels(wire.USER_ERRORS).set(keeper.behind)
-        self._set_aside.set(keeper.set_aside)
+        if ingester.behind is not None:
+            self._behind.labels(wire.USER_ERRORS).set(ingester.behind)
+        self._set_aside.set(ingester.quarantined)
         for state in _STATES:
-            self._state.labels(state).set(state == keeper.state)
+            self._state.labels(state).set(state == ingester.state)
         return generate_latest(self.registry)

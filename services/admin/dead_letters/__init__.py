@@ -1,1 +1,1 @@
-"""The keeper: follows `onramp.user_errors` into the control database."""
+"""The ingester: follows `onramp.user_errors` into the control database."""

@@ -14,10 +14,10 @@ from typing import Final
 from services.admin.background_tasks import UntilStopped
 from services.admin.dead_letters import quarantine_sql
 from services.admin.dead_letters.read_ahead import ReadAhead, Slice
-from services.admin.store.ingester_sql import KeeperSession
+from services.admin.store.ingester_sql import IngesterSession
 from services.ops.findings import Source
 from services.ops.kafka_logs import KafkaLogs, LogRecord, no_leader
-from services.ops.parked.parked_events import KeptEvent, kept
+from services.ops.parked.parked_events import StoredEvent, stored_event
 from shared import wire
 from shared.errors import InfrastructureError
 from shared.kafka_security import Brokers
@@ -38,15 +38,15 @@ _TRY_AGAIN_SECONDS: Final = 3600.0
 
 
 @dataclass(slots=True)
-class KeeperStatus:
-    """What the service says of its keeper."""
+class IngesterStatus:
+    """What the service says of its ingester."""
 
     state: str = "starting"
     #: Why it does not keep just now.
     reason: str = ""
-    kept: int = 0
+    stored: int = 0
     #: Events that the control database refuses.
-    set_aside: int = 0
+    quarantined: int = 0
     #: Records that it has not read yet, as of its last look; None before the first.
     behind: int | None = None
     _passed_over: set[Source] = field(default_factory=set)
@@ -58,12 +58,12 @@ class KeeperStatus:
         return first
 
 
-class Keeper(UntilStopped):
+class DeadLetterIngester(UntilStopped):
     """Keeps until it is stopped; while another service keeps, it stands by."""
 
     def __init__(self, brokers: Brokers, dsn: str) -> None:
         super().__init__()
-        self.status = KeeperStatus()
+        self.status = IngesterStatus()
         self._brokers = brokers
         self._dsn = dsn
 
@@ -80,13 +80,13 @@ class Keeper(UntilStopped):
         self._tell("waiting", f"it fails for a reason that is in the log ({type(error).__name__})")
 
     async def _keep(self) -> None:
-        session = await asyncio.to_thread(KeeperSession.open, self._dsn)
+        session = await asyncio.to_thread(IngesterSession.open, self._dsn)
         if session is None:
             self._tell("standby", "another admin service keeps what is parked")
             return
         try:
             tried_at = time.monotonic()
-            self.status.set_aside = await asyncio.to_thread(quarantine_sql.try_again, session)
+            self.status.quarantined = await asyncio.to_thread(quarantine_sql.try_again, session)
             async with KafkaLogs(self._brokers) as logs:
                 while not self.stopped:
                     await self._follow(logs, session)
@@ -95,7 +95,7 @@ class Keeper(UntilStopped):
         finally:
             await asyncio.to_thread(session.close)
 
-    async def _follow(self, logs: KafkaLogs, session: KeeperSession) -> None:
+    async def _follow(self, logs: KafkaLogs, session: IngesterSession) -> None:
         """Keep what comes on the partitions that there are now, for a while."""
         topic_ids = await logs.topic_ids()
         spans = await logs.spans([wire.USER_ERRORS])
@@ -106,13 +106,13 @@ class Keeper(UntilStopped):
             await self.pause(_AGAIN_SECONDS)
             return
         lost = no_leader(logs.leaderless) if logs.leaderless else ""
-        self.status.set_aside = await asyncio.to_thread(quarantine_sql.count, session)
-        self._tell("keeping", lost or _set_aside(self.status.set_aside))
+        self.status.quarantined = await asyncio.to_thread(quarantine_sql.count, session)
+        self._tell("keeping", lost or _set_aside(self.status.quarantined))
         until, at = time.monotonic() + _LOOK_SECONDS, since
         async with ReadAhead(self._slices(logs, since)) as ahead:
             while not self.stopped and time.monotonic() < until and (found := await ahead.take()):
                 if found.next_offsets != at:
-                    self.status.kept += await asyncio.to_thread(quarantine_sql.keep, session, *found)
+                    self.status.stored += await asyncio.to_thread(quarantine_sql.keep, session, *found)
                     at = found.next_offsets
                     self.status.behind = sum(max(end - at[s], 0) for s, (_, end) in spans.items())
                     if _is_little(found):
@@ -124,10 +124,10 @@ class Keeper(UntilStopped):
             events = await asyncio.to_thread(self._events, poll.records) if poll.records else []
             yield Slice(events, poll.next_offsets)
 
-    def _events(self, records: list[LogRecord]) -> list[KeptEvent]:
+    def _events(self, records: list[LogRecord]) -> list[StoredEvent]:
         events = []
         for record in records:
-            if event := kept(record):
+            if event := stored_event(record):
                 events.append(event)
             elif self.status.is_first_of(record.source):
                 log.warning(
@@ -138,7 +138,7 @@ class Keeper(UntilStopped):
 
     def _tell(self, state: str, reason: str) -> None:
         if (self.status.state, self.status.reason) != (state, reason):
-            log.info("the keeper's state changed", extra={"state": state, "reason": reason})
+            log.info("the ingester's state changed", extra={"state": state, "reason": reason})
         self.status.state, self.status.reason = state, reason
 
 
@@ -156,7 +156,7 @@ def _set_aside(events: int) -> str:
 
 
 def _begin(
-    session: KeeperSession, spans: Mapping[Source, tuple[int, int]], topic_ids: Mapping[str, str]
+    session: IngesterSession, spans: Mapping[Source, tuple[int, int]], topic_ids: Mapping[str, str]
 ) -> dict[Source, int]:
     """Return from where to read each partition, and note of which incarnation of its topic that is."""
     read_of = session.topic_ids()

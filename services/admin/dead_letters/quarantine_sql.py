@@ -13,10 +13,10 @@ from typing import Any, Final
 import orjson
 
 from services.admin.store.control_sql import RefusedError, translated
-from services.admin.store.ingester_sql import KeeperSession
+from services.admin.store.ingester_sql import IngesterSession
 from services.ops.findings import Source
 from services.ops.parked.fingerprint import cause_and_shape
-from services.ops.parked.parked_events import KeptEvent
+from services.ops.parked.parked_events import StoredEvent
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +42,7 @@ _PLAIN: Final = (
 )
 
 
-def keep(session: KeeperSession, events: Sequence[KeptEvent], next_offsets: Mapping[Source, int]) -> int:
+def keep(session: IngesterSession, events: Sequence[StoredEvent], next_offsets: Mapping[Source, int]) -> int:
     """Keep `events` but for those that the database refuses; return how many were new.
 
     Those are found by halves.  Raises `InfrastructureError`.
@@ -61,7 +61,7 @@ def keep(session: KeeperSession, events: Sequence[KeptEvent], next_offsets: Mapp
         return kept
 
 
-def try_again(session: KeeperSession) -> int:
+def try_again(session: IngesterSession) -> int:
     """Keep what was set aside, if it can be kept by now; return how many events still cannot.
 
     Raises `InfrastructureError`.
@@ -79,13 +79,13 @@ def try_again(session: KeeperSession) -> int:
     return count(session)
 
 
-def count(session: KeeperSession) -> int:
+def count(session: IngesterSession) -> int:
     """Return how many events are set aside.  Raises `InfrastructureError`."""
     ((found,),) = _rows(session, "SELECT count(*) FROM onramp_admin.set_aside")
     return int(found)
 
 
-def _set_aside(session: KeeperSession, event: KeptEvent, sqlstate: str) -> None:
+def _set_aside(session: IngesterSession, event: StoredEvent, sqlstate: str) -> None:
     log.error(
         "the control database refuses an event, which is set aside in onramp_admin.set_aside: look for a "
         "trigger, a constraint or an index of your own there; it is tried again each hour",
@@ -96,17 +96,17 @@ def _set_aside(session: KeeperSession, event: KeptEvent, sqlstate: str) -> None:
     _rows(session, _ADD, key, sqlstate, orjson.dumps(document), event.value)
 
 
-def _event(document: bytes, value: bytes | None) -> KeptEvent:
+def _event(document: bytes, value: bytes | None) -> StoredEvent:
     found = orjson.loads(document)
     cause, shape = cause_and_shape(orjson.loads(found["reason"]), value)
     parked_at = datetime.fromisoformat(found["parked_at"])
     plain = {name: found[name] for name in _PLAIN}
-    return KeptEvent(
+    return StoredEvent(
         **plain, cause=cause, shape=shape, value=value, parked_at=parked_at, event_name=cause.event_name
     )
 
 
-def _rows(session: KeeperSession, statement: str, *values: Any) -> list[tuple[Any, ...]]:
+def _rows(session: IngesterSession, statement: str, *values: Any) -> list[tuple[Any, ...]]:
     with translated(), session.conn, session.conn.cursor() as cur:
         cur.execute(statement, values)
         return cur.fetchall() if cur.description else []

@@ -101,7 +101,7 @@ class _Answers:
 
 
 @dataclass(frozen=True, slots=True)
-class LookSession:
+class RehearsalSession:
     """The connection of the one who looks; to be closed when a method has raised `InfrastructureError`."""
 
     conn: connection

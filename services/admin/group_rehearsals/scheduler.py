@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from services.admin.background_tasks import UntilStopped
-from services.admin.group_rehearsals.group_rehearsals_sql import AT_ONCE, LookSession
+from services.admin.group_rehearsals.group_rehearsals_sql import AT_ONCE, RehearsalSession
 from services.admin.segments.folder import Segments
 from shared.errors import InfrastructureError
 from shared.registry import Registry
@@ -25,7 +25,7 @@ _AGAIN_SECONDS: Final = 5.0
 _HOUR: Final = 3600.0
 
 
-class Looker(UntilStopped):
+class RehearsalScheduler(UntilStopped):
     """Has some events of each open group rehearsed, so many groups an hour at most; 0: none."""
 
     def __init__(
@@ -59,7 +59,7 @@ class Looker(UntilStopped):
             await self.pause(_AGAIN_SECONDS)
 
     async def _work(self) -> None:
-        session = await asyncio.to_thread(LookSession.open, self._dsn, self._databases, self._segments)
+        session = await asyncio.to_thread(RehearsalSession.open, self._dsn, self._databases, self._segments)
         if session is None:
             return
         try:
@@ -70,7 +70,7 @@ class Looker(UntilStopped):
         finally:
             await asyncio.to_thread(session.close)
 
-    async def _begin(self, session: LookSession, digest: str) -> None:
+    async def _begin(self, session: RehearsalSession, digest: str) -> None:
         """Begin a round, if the last one is long enough ago for the bound of an hour."""
         if time.monotonic() >= self._next_round:
             begun = await asyncio.to_thread(session.begin, digest, min(AT_ONCE, self._per_hour))

@@ -10,7 +10,7 @@ from services.admin.registry_api.schemas import AccessQuery, CheckQuery
 from services.ops.operate.destinations_sql import Fact
 from services.ops.registry.access import answers
 from services.ops.registry.checks import Place, facts_of, tables_of
-from services.ops.registry.registry_reader import RegistryDesk
+from services.ops.registry.registry_reader import RegistryReader
 from shared.errors import BAD_QUERY, InfrastructureError, UserError
 from shared.registry import EventType
 
@@ -18,7 +18,7 @@ from shared.registry import EventType
 _MAX_TABLES: Final = 100
 
 
-def add_looks(app: FastAPI, desk: RegistryDesk) -> None:
+def add_access(app: FastAPI, desk: RegistryReader) -> None:
     """Add them."""
 
     @app.get("/v1/destinations")
@@ -60,7 +60,7 @@ def add_looks(app: FastAPI, desk: RegistryDesk) -> None:
         return {"may": all(yes for yes, _ in said), "lines": [{"yes": y, "line": line} for y, line in said]}
 
 
-def _facts(desk: RegistryDesk, place: Place, event_type: EventType) -> list[Fact]:
+def _facts(desk: RegistryReader, place: Place, event_type: EventType) -> list[Fact]:
     """Return the facts of one table; a database that does not answer is one, so the others are shown."""
     try:
         return facts_of(desk.places, place, event_type)

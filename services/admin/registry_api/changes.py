@@ -15,7 +15,7 @@ from services.admin.store.control_sql import transaction
 from services.admin.store.read_sql import record_act
 from services.ops.registry.change import Result, Wish, change_to
 from services.ops.registry.change import State as Ended
-from services.ops.registry.registry_reader import RegistryDesk, Seen, tag_of
+from services.ops.registry.registry_reader import RegistryReader, Seen, tag_of
 from shared.errors import REGISTRY_CONFLICT, REGISTRY_REFUSED, InfrastructureError
 from shared.registry import Snapshot
 from shared.registry.memory import reasons
@@ -37,7 +37,7 @@ class Act(NamedTuple):
 class Changes:
     """Brings changes into force for the routes."""
 
-    def __init__(self, dsn: str, desk: RegistryDesk) -> None:
+    def __init__(self, dsn: str, desk: RegistryReader) -> None:
         self._dsn = dsn
         self._desk = desk
 

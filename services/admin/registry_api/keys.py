@@ -22,7 +22,7 @@ from services.admin.registry_api.schemas import (
 )
 from services.ops.registry.change import Result
 from services.ops.registry.change import State as Ended
-from services.ops.registry.registry_reader import RegistryDesk
+from services.ops.registry.registry_reader import RegistryReader
 from services.ops.registry.sender_keys import (
     Keys,
     created,
@@ -35,7 +35,7 @@ from shared.registry import ApiKey, Snapshot
 from shared.registry.keys import new_key
 
 
-def add_keys(app: FastAPI, dsn: str, desk: RegistryDesk) -> None:
+def add_keys(app: FastAPI, dsn: str, desk: RegistryReader) -> None:
     """Add them."""
     changes = Changes(dsn, desk)
 

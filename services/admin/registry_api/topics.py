@@ -25,7 +25,7 @@ from services.admin.registry_api.schemas import (
 from services.admin.store.control_sql import transaction
 from services.admin.store.read_sql import record_act
 from services.ops.operate import kafka_new_topic, kafka_retention, topics
-from services.ops.registry.registry_reader import RegistryDesk
+from services.ops.registry.registry_reader import RegistryReader
 from services.ops.registry.topic_owners import (
     events_of,
     facts_with_types,
@@ -36,7 +36,7 @@ from shared.errors import TOPIC_REFUSED, UserError
 from shared.registry import Snapshot
 
 
-def add_topics(app: FastAPI, dsn: str, desk: RegistryDesk) -> None:
+def add_topics(app: FastAPI, dsn: str, desk: RegistryReader) -> None:
     """Add them."""
 
     @app.get("/v1/topics")
@@ -79,7 +79,7 @@ def add_topics(app: FastAPI, dsn: str, desk: RegistryDesk) -> None:
     _add_changes(app, dsn, desk)
 
 
-def _add_changes(app: FastAPI, dsn: str, desk: RegistryDesk) -> None:
+def _add_changes(app: FastAPI, dsn: str, desk: RegistryReader) -> None:
     @app.post("/v1/topics", status_code=201, openapi_extra=described(NewTopic))
     def create_topic(
         given: Annotated[bytes, Depends(body())], said: Annotated[Said, Query()], asking: Asking

@@ -24,7 +24,7 @@ from services.admin.registry_api.schemas import (
 )
 from services.admin.store import sets_sql
 from services.admin.store.control_sql import transaction
-from services.ops.registry.registry_reader import RegistryDesk
+from services.ops.registry.registry_reader import RegistryReader
 from shared import wire
 from shared.errors import TYPE_HAS_PARKED, UserError
 from shared.registry import EventType, Snapshot
@@ -33,7 +33,7 @@ from shared.registry.change_log import written
 _BODY = "The event type, as under its name in `onramp.yaml`."
 
 
-def add_types(app: FastAPI, dsn: str, desk: RegistryDesk) -> None:
+def add_types(app: FastAPI, dsn: str, desk: RegistryReader) -> None:
     """Add them."""
     changes = Changes(dsn, desk)
 

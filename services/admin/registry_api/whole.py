@@ -21,7 +21,7 @@ from services.admin.registry_api.schemas import (
     document_of,
     valid,
 )
-from services.ops.registry.registry_reader import Change, RegistryDesk
+from services.ops.registry.registry_reader import Change, RegistryReader
 from shared.registry import Snapshot
 from shared.registry.change_log import NAMED
 
@@ -30,7 +30,7 @@ _WITH_HASHES: Final = ("keys", "operators")
 _BODY: Final = "Sections as `GET` shows them; each replaces what is in force, and one that is left out stays."
 
 
-def add_whole(app: FastAPI, dsn: str, desk: RegistryDesk) -> None:
+def add_whole(app: FastAPI, dsn: str, desk: RegistryReader) -> None:
     """Add them."""
     changes = Changes(dsn, desk)
 

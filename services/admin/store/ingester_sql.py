@@ -1,6 +1,6 @@
-"""What the keeper writes: events, their bytes, their groups' counts and the offsets, one transaction each.
+"""What the ingester writes: events, their bytes, their groups' counts and the offsets, one transaction each.
 
-The keeper's advisory lock is of the connection that it writes through: a keeper whose connection is lost
+The ingester's advisory lock is of the connection that it writes through: a ingester whose connection is lost
 has lost both at once, so two of them never write.
 """
 
@@ -22,14 +22,14 @@ from services.ops.parked.copy_lines import as_file, bytes_line, event_line
 from services.ops.parked.facets import Facets
 from services.ops.parked.fingerprint import MAX_GROUPS, VERSION, Cause
 from services.ops.parked.group_limits import MAX_OF_A_NAME, counted_under, is_others
-from services.ops.parked.parked_events import KeptEvent
+from services.ops.parked.parked_events import StoredEvent
 from shared import failpoints
 
 #: Groups whose facets are in memory, of some kilobytes each.
 _MAX_FACETS: Final = 4_000
 #: A slice is a few megabytes; a database that takes longer is out.
 _STATEMENT_MS: Final = 60_000
-#: The one keeper's; any number that nothing else uses.
+#: The one ingester's; any number that nothing else uses.
 _LOCK: Final = 7_203_155_012
 _GROUPS: Final = "SELECT fingerprint, id, event_name FROM onramp_admin.groups"
 _ADD_GROUPS: Final = """
@@ -101,12 +101,12 @@ class _InGroup(NamedTuple):
     """An event and the id of its group."""
 
     group: int
-    event: KeptEvent
+    event: StoredEvent
 
 
 @dataclass(slots=True)
-class KeeperSession:
-    """The connection of the one keeper.  Its methods raise `InfrastructureError`: then it is to be closed."""
+class IngesterSession:
+    """The ingester's connection.  Close it after a method has raised `InfrastructureError`."""
 
     conn: connection
     #: Of the groups that are stored, by fingerprint: nobody else adds one.
@@ -120,10 +120,10 @@ class KeeperSession:
 
     @classmethod
     def open(cls, dsn: str) -> Self | None:
-        """Prepare the schema and become the keeper; None while another one is."""
+        """Prepare the schema and become the ingester; None while another one is."""
         conn = connect(dsn, statement_ms=_STATEMENT_MS)
         try:
-            found = _become_keeper(conn)
+            found = _take_lock(conn)
         except BaseException:
             conn.close()
             raise
@@ -154,7 +154,7 @@ class KeeperSession:
             cur.execute("SELECT topic, partition, next_offset FROM onramp_admin.consumed")
             return {Source(topic, n): offset for topic, n, offset in cur.fetchall()}
 
-    def keep(self, events: Iterable[KeptEvent], next_offsets: Mapping[Source, int]) -> int:
+    def keep(self, events: Iterable[StoredEvent], next_offsets: Mapping[Source, int]) -> int:
         """Keep those of `events` that are new, and the offsets behind them; return how many were new.
 
         Raises `RefusedError`, and has kept none, where the database refuses something of them.
@@ -165,8 +165,8 @@ class KeeperSession:
             self._facets = {}  # they have what was not kept
             raise
 
-    def _keep(self, events: Iterable[KeptEvent], next_offsets: Mapping[Source, int]) -> int:
-        by_key: dict[tuple[str, str, int, int, str], KeptEvent] = {}
+    def _keep(self, events: Iterable[StoredEvent], next_offsets: Mapping[Source, int]) -> int:
+        by_key: dict[tuple[str, str, int, int, str], StoredEvent] = {}
         for event in events:
             by_key.setdefault(event.key, event)
         unique = list(by_key.values())
@@ -195,7 +195,7 @@ class KeeperSession:
 
     def _count_facets(self, cur: cursor, new: Iterable[_InGroup], others: Container[int]) -> None:
         """Count what differs within groups."""
-        of_groups: dict[int, list[KeptEvent]] = {}
+        of_groups: dict[int, list[StoredEvent]] = {}
         for group, event in new:
             of_groups.setdefault(group, []).append(event)
         if unknown := [group for group in of_groups if group not in self._facets]:
@@ -207,7 +207,7 @@ class KeeperSession:
             self._facets.setdefault(group, Facets()).add(events, shapes=group not in others)
         _values(cur, _SET_FACETS, [(group, self._facets[group].stored()) for group in of_groups])
 
-    def _counted_under(self, events: Sequence[KeptEvent]) -> list[Cause]:
+    def _counted_under(self, events: Sequence[StoredEvent]) -> list[Cause]:
         return counted_under(
             [event.cause for event in events],
             self._groups,
@@ -217,10 +217,10 @@ class KeeperSession:
         )
 
     def _add_groups(
-        self, cur: cursor, events: Sequence[KeptEvent], causes: Sequence[Cause]
+        self, cur: cursor, events: Sequence[StoredEvent], causes: Sequence[Cause]
     ) -> tuple[dict[bytes, int], Counter[str | None]]:
         """Add the groups that are new; return them, and how many of each event name."""
-        new: dict[bytes, tuple[Cause, KeptEvent]] = {}
+        new: dict[bytes, tuple[Cause, StoredEvent]] = {}
         for event, cause in zip(events, causes, strict=True):
             if cause.fingerprint not in self._groups:
                 new.setdefault(cause.fingerprint, (cause, event))
@@ -229,8 +229,8 @@ class KeeperSession:
         return added, Counter(cause.event_name for cause, _ in new.values())
 
 
-def _become_keeper(conn: connection) -> list[tuple[Any, ...]] | None:
-    """Take the keeper's lock and return the groups that there are; None when another one has it."""
+def _take_lock(conn: connection) -> list[tuple[Any, ...]] | None:
+    """Take the ingester's lock and return the groups that there are; None when another one has it."""
     with translated():
         with conn:
             prepare(conn)

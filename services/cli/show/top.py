@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from services.cli.looks import Look, p99, rates
+from services.cli.metric_pages import Scrape, p99, rates
 from shared import wire
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class View:
         return asdict(self)
 
 
-def view_of(before: Look, now: Look) -> View:
+def view_of(before: Scrape, now: Scrape) -> View:
     """Compare two looks at the pages of both services together."""
     types, databases = _types(before, now), _databases(before, now)
     return View(
@@ -74,12 +74,12 @@ def view_of(before: Look, now: Look) -> View:
     )
 
 
-def _lag_age(now: Look) -> float | None:
+def _lag_age(now: Scrape) -> float | None:
     read_at = max(now.sums(_LAG_READ, "").values(), default=0.0)
     return max(time.time() - read_at, 0.0) if read_at else None
 
 
-def _types(before: Look, now: Look) -> list[TypeLine]:
+def _types(before: Scrape, now: Scrape) -> list[TypeLine]:
     taken = rates(before, now, _ACCEPTED, "event_type", outcome="accepted")
     landed = rates(before, now, _OUTCOMES, "event_type", outcome="landed")
     parking = rates(before, now, _OUTCOMES, "event_type", outcome="parked")
@@ -105,7 +105,7 @@ def _by_type(topics: dict[str, float]) -> dict[str, float]:
     return {topic.removeprefix(wire.topic_of("")): value for topic, value in topics.items()}
 
 
-def _databases(before: Look, now: Look) -> list[DatabaseLine]:
+def _databases(before: Scrape, now: Scrape) -> list[DatabaseLine]:
     landed = rates(before, now, _OUTCOMES, "database", outcome="landed")
     waiting = now.sums("onramp_writer_waiting_events", "database")
     oldest = now.most("onramp_writer_oldest_waiting_seconds", "database")
@@ -123,7 +123,7 @@ def _databases(before: Look, now: Look) -> list[DatabaseLine]:
     ]
 
 
-def _states(now: Look) -> dict[str, str]:
+def _states(now: Scrape) -> dict[str, str]:
     return {s.labels["database"]: s.labels["state"] for s in now.samples if s.name == _STATE and s.value == 1}
 
 

@@ -37,7 +37,7 @@ from services.cli.show.waiting import print_waiting
 from services.cli.verbs import error_jobs
 from services.cli.verbs.mark import mark
 from services.cli.verbs.recheck import recheck
-from services.cli.what_waits import what_waits
+from services.cli.waiting_report import waiting_report
 
 if TYPE_CHECKING:
     from services.ops.findings import Source
@@ -129,7 +129,7 @@ def waiting(where: Where, *, writer: WriterOption = None, as_json: JsonOption = 
 
     onramp errors waiting --json
     """
-    found, is_whole = what_waits(where, writer or where.writer)
+    found, is_whole = waiting_report(where, writer or where.writer)
     print_waiting(found, as_json=as_json)
     raise typer.Exit((Exit.FAILED if any(found.values()) else Exit.OK) if is_whole else Exit.UNAVAILABLE)
 

@@ -14,7 +14,7 @@ from sys import intern
 from typing import Final
 
 from services.ops.audit.ledgers import Books
-from services.ops.findings import Code, Finding, Incarnation, Report, Source
+from services.ops.findings import Code, Finding, Generation, Report, Source
 from services.ops.kafka_logs import LogRecord
 from services.ops.parked.parked_events import Place, place_of
 from services.ops.parked.records import ErrorEvent
@@ -158,16 +158,16 @@ class KeptCheck:
     def _name_lost_replays(self, books: Books, named: Named, report: Report) -> None:
         """Name what is replayed, and what its database knows nothing of: it was restored from a dump."""
         unknown = 0
-        for incarnation, places in groupby(self._audited(self.before.replayed()), key=_incarnation):
+        for generation, places in groupby(self._audited(self.before.replayed()), key=_generation):
             known = {
                 (r.offset, r.destination)
                 for database in books.databases.values()
-                for r in database.replayed.get(incarnation, ())
+                for r in database.replayed.get(generation, ())
             }
             for place in places:
                 if (place.offset, place.destination) in known:
                     continue
-                if not _was_asked(books, incarnation, place):
+                if not _was_asked(books, generation, place):
                     unknown += not _is_closed(books, place)
                     continue
                 text = (
@@ -206,14 +206,14 @@ def _ranges(books: Books) -> Iterator[tuple[KeptRange, int]]:
     """Yield what is settled of each partition, by database, and how many parked events it counts."""
     for source in sorted(books.topic_ids):
         if books.shares_offsets(source):
-            continue  # what is parked names the topic, not its incarnation
-        for incarnation in books.incarnations_of(source):
-            first = books.start(incarnation)
+            continue  # what is parked names the topic, not its generation
+        for generation in books.generations_of(source):
+            first = books.start(generation)
             for name, database in books.databases.items():
-                parked = (n for (_, o), n in database.counted(incarnation).items() if o == "parked")
-                upto = database.ledger.get(incarnation, 0)
+                parked = (n for (_, o), n in database.counted(generation).items() if o == "parked")
+                upto = database.ledger.get(generation, 0)
                 yield KeptRange(source, first, upto, name), sum(parked)
-            none = books.without_destination(incarnation)
+            none = books.without_destination(generation)
             yield KeptRange(source, first, none.next_offset, None), none.refused
 
 
@@ -225,10 +225,10 @@ def _is_in(of: KeptRange, offset: int, destination: str) -> bool:
     return destination.startswith(f"{of.database}.")
 
 
-def _was_asked(books: Books, incarnation: Incarnation, place: Place) -> bool:
+def _was_asked(books: Books, generation: Generation, place: Place) -> bool:
     """Tell whether what would know the event was given: of what was refused that may be any database."""
     if wire.is_refused(place.destination):
-        return books.baseline(incarnation).keys() <= books.databases.keys()
+        return books.baseline(generation).keys() <= books.databases.keys()
     return any(place.destination.startswith(f"{name}.") for name in books.databases)
 
 
@@ -237,8 +237,8 @@ def _is_closed(books: Books, place: Place) -> bool:
     return any(place.destination.startswith(f"{name}.") for name in books.closed)
 
 
-def _incarnation(place: Place) -> Incarnation:
-    return Incarnation(place.topic_id, Source(place.topic, place.partition))
+def _generation(place: Place) -> Generation:
+    return Generation(place.topic_id, Source(place.topic, place.partition))
 
 
 def _target(place: Place) -> str:

@@ -29,7 +29,7 @@ class Totals(NamedTuple):
 
 
 class Succession(msgspec.Struct):
-    """The incarnation that a partition goes on with by an operator's decision.
+    """The generation that a partition goes on with by an operator's decision.
 
     `before` names those between it and the first, in their order.
     """
@@ -82,7 +82,7 @@ class SettledLog:
     baselines: dict[tuple[str, int], Mapping[str, int]] = field(default_factory=dict)
     totals: dict[tuple[str, int], Totals] = field(default_factory=dict)
     routes: dict[str, "RouteTable"] = field(default_factory=dict)
-    #: Which incarnation a partition goes on with, by (the topic's own id, partition).
+    #: Which generation a partition goes on with, by (the topic's own id, partition).
     successions: dict[tuple[str, int], Succession] = field(default_factory=dict)
     #: Who answered the last halt, by (topic, partition).
     answered_by: dict[tuple[str, int], str] = field(default_factory=dict)
@@ -110,15 +110,15 @@ class SettledLog:
             self._choices.clear()
             self._of_changes.clear()
         elif kind == "baseline":
-            incarnation = (rest[0], int(rest[1]))
+            generation = (rest[0], int(rest[1]))
             first = msgspec.json.decode(value, type=dict[str, int])
-            # Found again at the end: the topic's newest incarnation is the one that was seen last.
-            self.retired -= first.keys() - self.baselines.get(incarnation, {}).keys()
-            self.baselines[incarnation] = {**self.baselines.pop(incarnation, {}), **first}
+            # Found again at the end: the topic's newest generation is the one that was seen last.
+            self.retired -= first.keys() - self.baselines.get(generation, {}).keys()
+            self.baselines[generation] = {**self.baselines.pop(generation, {}), **first}
         elif kind == "totals":
-            incarnation = (rest[0], int(rest[1]))
+            generation = (rest[0], int(rest[1]))
             totals = msgspec.json.decode(value, type=Totals)
-            self.totals[incarnation] = max(self.totals.get(incarnation, Totals()), totals)
+            self.totals[generation] = max(self.totals.get(generation, Totals()), totals)
         elif kind == "line":
             self._follow((rest[0], int(rest[1])), msgspec.json.decode(value, type=Succession))
         elif kind == "word":
@@ -130,11 +130,11 @@ class SettledLog:
         elif kind not in _NOT_ASKED:
             raise ValueError(kind)
 
-    def _follow(self, incarnation: tuple[str, int], succession: Succession) -> None:
-        """Take in an entry, which names all incarnations before."""
-        known = self.successions.get(incarnation)
+    def _follow(self, generation: tuple[str, int], succession: Succession) -> None:
+        """Take in an entry, which names all generations before."""
+        known = self.successions.get(generation)
         if known is None or known.epoch <= succession.epoch:  # a zombie's entry is not the last
-            self.successions[incarnation] = succession
+            self.successions[generation] = succession
 
     def followed(self, topic_id: str, partition: int) -> list[str]:
         """Return the ids of the same log up to `topic_id`: each went on where the one before was given up."""

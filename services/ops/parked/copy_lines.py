@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, Final
 
-from services.ops.parked.parked_events import KeptEvent
+from services.ops.parked.parked_events import StoredEvent
 
 #: What a row may have.
 Value = str | int | bytes | datetime | None
@@ -33,7 +33,7 @@ class _Lines:
         return "".join(block).encode()
 
 
-def event_line(first: int, event: KeptEvent, group: int) -> str:
+def event_line(first: int, event: StoredEvent, group: int) -> str:
     """Return the line of an event of a group, behind a number of its own."""
     fields = (
         str(first),

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple, Self
 
 import orjson
 
-from services.ops.parked.parked_events import KeptEvent
+from services.ops.parked.parked_events import StoredEvent
 from shared.mask import pointer_tokens
 
 #: Of a facet so many values are counted by name; if there are more, half of them go on.
@@ -76,7 +76,7 @@ class Facets:
         of = {name: [list(f.values.items()), f.others] for name, f in self._facets.items() if f.values}
         return orjson.dumps(of).decode()
 
-    def add(self, events: Iterable[KeptEvent], *, shapes: bool) -> None:
+    def add(self, events: Iterable[StoredEvent], *, shapes: bool) -> None:
         """Count events; their values' `shapes` only where all of them are of one place."""
         version, shape, hour = (self._facets[name] for name in ("version", "shape", "hour"))
         for event in events:

@@ -13,7 +13,7 @@ from services.ops.kafka_logs import LogRecord
 from services.ops.parked.fingerprint import Cause, cause_and_shape
 from services.ops.parked.records import ErrorEvent, parked
 
-#: Of records that do not say which incarnation of their topic they are of.
+#: Of records that do not say which generation of their topic they are of.
 NO_TOPIC_ID: Final = "00000000-0000-0000-0000-000000000000"
 _LAST_MS: Final = 253_402_300_799_999
 _MAX_PARTITION: Final = 2**31 - 1
@@ -34,7 +34,7 @@ class Place(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KeptEvent:
+class StoredEvent:
     """What is stored of one parked event and destination."""
 
     topic_id: str
@@ -64,14 +64,14 @@ class KeptEvent:
         return None if self.value is None else sha256(self.value).digest()
 
 
-def kept(record: LogRecord) -> KeptEvent | None:
+def stored_event(record: LogRecord) -> StoredEvent | None:
     """Return the event of a record of `onramp.user_errors`; None if it is none of Onramp's."""
     event = parked(record)
     place = None if event is None else place_of(event)
     if event is None or place is None:
         return None
     cause, shape = cause_and_shape(event.reason, event.value)
-    return KeptEvent(
+    return StoredEvent(
         **place._asdict(),
         cause=cause,
         code=_stored(event.code),

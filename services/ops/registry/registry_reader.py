@@ -39,7 +39,7 @@ class Change(NamedTuple):
     change: ChangeSet
 
 
-class RegistryDesk:
+class RegistryReader:
     """Reads the log when it is asked, so whoever has changed something sees it; for many threads."""
 
     def __init__(

@@ -6,7 +6,7 @@ The books say that what came on a topic has landed; this says that all of it cam
 from collections.abc import Mapping
 from typing import Final
 
-from services.ops.findings import Code, Finding, Incarnation, Report, Source
+from services.ops.findings import Code, Finding, Generation, Report, Source
 from services.ops.kafka_logs import KafkaLogs
 from services.ops.totals_sql import Snapshot
 from services.ops.transactions import transactions_sql
@@ -67,10 +67,10 @@ class _Database:
     def _is_settled(self, table: SourceTable, spans: Mapping[Source, tuple[int, int]]) -> bool:
         """Whether all that Kafka has of the table has landed."""
         newest: dict[Source, int] = {}
-        for incarnation, next_offset in self._snapshot.ledger.items():
-            newest[incarnation.source] = max(next_offset, newest.get(incarnation.source, 0))
-        fed: set[Incarnation] = self._feeds.get(table.landing, set())
-        topics = {incarnation.source.topic for incarnation in fed}
+        for generation, next_offset in self._snapshot.ledger.items():
+            newest[generation.source] = max(next_offset, newest.get(generation.source, 0))
+        fed: set[Generation] = self._feeds.get(table.landing, set())
+        topics = {generation.source.topic for generation in fed}
         prefix = f"{wire.CHANGE_TOPIC_PREFIX}{table.source}-"
         return all(
             first == end or newest.get(source, 0) >= end

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from psycopg2 import sql
 from psycopg2.extensions import connection
 
-from services.ops.findings import Incarnation, Source
+from services.ops.findings import Generation, Source
 from shared import change_table, wire
 
 #: Whether a table is there, and whether this role may read it: an audit's role may have few rights.
@@ -143,19 +143,19 @@ def lacking(conn: connection, table: SourceTable, most: int) -> list[Lacking]:
         ]
 
 
-def fed_by(totals: Iterable[tuple[Incarnation, str, str]]) -> dict[str, set[Incarnation]]:
-    """Return by landing table which topics' incarnations feed it."""
-    found: dict[str, set[Incarnation]] = defaultdict(set)
-    for incarnation, destination, _ in totals:
+def fed_by(totals: Iterable[tuple[Generation, str, str]]) -> dict[str, set[Generation]]:
+    """Return by landing table which topics' generations feed it."""
+    found: dict[str, set[Generation]] = defaultdict(set)
+    for generation, destination, _ in totals:
         schema, _, name = destination.partition(".")
         if schema == change_table.SCHEMA:
-            found[name].add(incarnation)
+            found[name].add(generation)
     return found
 
 
-def topic_of(table: SourceTable, feeds: dict[str, set[Incarnation]]) -> Source:
+def topic_of(table: SourceTable, feeds: dict[str, set[Generation]]) -> Source:
     """Return where the table's changes come from; of one that nothing ever came of, where they would."""
-    fed = sorted(incarnation.source for incarnation in feeds.get(table.landing, ()))
+    fed = sorted(generation.source for generation in feeds.get(table.landing, ()))
     return (
         fed[-1]
         if fed

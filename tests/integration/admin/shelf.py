@@ -11,7 +11,7 @@ from confluent_kafka import Producer
 from services.admin.segments.folder import Segments
 from services.admin.store import bytes_sql
 from services.admin.store.control_sql import transaction
-from services.admin.store.ingester_sql import KeeperSession
+from services.admin.store.ingester_sql import IngesterSession
 from services.admin.store.segments_sql import PackerSession
 from services.ops.findings import Source
 from services.ops.kafka_logs import LogRecord
@@ -44,7 +44,7 @@ class Packed:
     def keep(self, count: int, at: int = 0, size: int = 200) -> dict[int, bytes]:
         """Keep that many events of three groups; return the bytes by offset."""
         values = {n: os.urandom(size) for n in range(at, at + count)}
-        session = eventually(lambda: KeeperSession.open(self.dsn))
+        session = eventually(lambda: IngesterSession.open(self.dsn))
         found = [kept(_record(n, value)) for n, value in values.items()]
         session.keep([e for e in found if e], {Source(wire.USER_ERRORS, 0): at + count})
         session.close()

@@ -25,7 +25,7 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class Scrape:
     """All samples of a page, and when it was read (monotonic seconds)."""
 
     at: float
@@ -48,7 +48,7 @@ class Look:
         return found
 
 
-def read(url: str) -> Look:
+def read(url: str) -> Scrape:
     """Read a service's /metrics.
 
     Raises:
@@ -68,7 +68,7 @@ def read(url: str) -> Look:
             fix="Is it up, and is this its address? It may have a port of its own for operators.",
         ) from error
     samples = [Sample(s.name, s.labels, s.value) for family in families for s in family.samples]
-    return Look(time.monotonic(), samples)
+    return Scrape(time.monotonic(), samples)
 
 
 def _why(error: Exception) -> str:
@@ -78,7 +78,7 @@ def _why(error: Exception) -> str:
     return type(reason).__name__ if isinstance(reason, Exception) else str(reason)
 
 
-def rates(before: Look, now: Look, name: str, by: str, **where: str) -> dict[str, float]:
+def rates(before: Scrape, now: Scrape, name: str, by: str, **where: str) -> dict[str, float]:
     """Return how much a counter grew a second, by a label; one that went back began again at 0."""
     seconds, earlier = (now.at - before.at) or 1.0, before.sums(name, by, **where)
     return {
@@ -87,7 +87,7 @@ def rates(before: Look, now: Look, name: str, by: str, **where: str) -> dict[str
     }
 
 
-def p99(before: Look, now: Look, histogram: str) -> float | None:
+def p99(before: Scrape, now: Scrape, histogram: str) -> float | None:
     """Return what 99 % of the values between two looks were at most; None when there were none."""
     earlier, grown = before.sums(f"{histogram}_bucket", "le"), defaultdict(float)
     for bound, count in now.sums(f"{histogram}_bucket", "le").items():

@@ -27,7 +27,7 @@ _NEXT: Final = {
 _NO_WRITER: Final = "when a writer runs"
 
 
-def what_waits(where: Where, writer: str) -> tuple[dict[str, Entries], bool]:
+def waiting_report(where: Where, writer: str) -> tuple[dict[str, Entries], bool]:
     """Return holds, databases and backlogs, and whether all that were asked have answered."""
     status = _status(writer)
     holds, all_answer = _holds(where, is_running=status is not None)
