@@ -1,1 +1,1 @@
-"""The admin service: reads what gateway and writer have left in Kafka and the databases."""
+"""The admin service: stores parked events, shows them to operators and replays them."""

@@ -1,4 +1,4 @@
-"""`python -m services.admin`: keeps parked events, and serves them to operators."""
+"""`python -m services.admin`: stores parked events and serves them to operators."""
 
 import logging
 import os
@@ -27,7 +27,7 @@ from shared.settings import AccessSettings, KafkaSettings, RegistrySettings
 
 #: The writer's setting that names the default database.
 _DEFAULT_DSN: Final = "ONRAMP_WRITER_DSN"
-#: Of its threads one or two work at a time.
+#: Size of the thread pool; one or two threads work at a time.
 _HEAPS: Final = 2
 
 
@@ -58,7 +58,7 @@ def main() -> None:
         )
     set_up("admin", settings.log_level)
     _return_memory()
-    # What is parked has time; an event has not that lands on the same machine.
+    # Parked events can wait; events that land on the same machine cannot.
     come_last()
     warn_of_unknown(AdminSettings, KafkaSettings, RegistrySettings)
     segments = Segments(settings.store) if settings.store else None
@@ -81,7 +81,7 @@ def main() -> None:
 
 
 def _leave(ended_by: BaseException | None) -> None:
-    """End at once, with the same status: pyarrow would wait for a silent server of S3 first."""
+    """Exit at once with the same status: pyarrow would first wait for an unresponsive S3 server."""
     logging.shutdown()
     sys.stdout.flush()
     sys.stderr.flush()
@@ -93,10 +93,10 @@ def _leave(ended_by: BaseException | None) -> None:
 
 
 def _return_memory() -> None:
-    """Have what a slice, a segment or a job needed for a moment go back to the system."""
+    """Return freed memory of slices, segments and jobs to the system."""
     return_large_blocks()
     share_heaps(_HEAPS)
-    # As pyarrow is imported: its own allocator keeps what it had.
+    # Set before pyarrow is imported: its own allocator does not return memory.
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
 
 
@@ -115,7 +115,7 @@ def _serve(app: FastAPI, settings: AdminSettings, tls: ssl.SSLContext | None) ->
         timeout_graceful_shutdown=5,
     )
     config.load()
-    config.ssl = tls  # its own would never be read again
+    config.ssl = tls  # uvicorn's own context would never be reloaded
     uvicorn.Server(config).run()
 
 

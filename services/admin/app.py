@@ -1,7 +1,7 @@
 """Constructs the admin service and stops it in reverse order.  Nothing else constructs anything.
 
-The ingester and the API share the control database and nothing else: the API answers while Kafka is out, and
-while another service keeps.
+The ingester and the API share only the control database: the API answers while Kafka is unreachable, and
+while another replica runs the ingester.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from services.ops.registry.registry_reader import RegistryReader
 from shared.kafka_security import Brokers
 from shared.registry import Registry
 
-#: What is at a segment when the service stops has so long; it is gone on with by the next.
+#: Seconds that segment work has to end on shutdown; the next process continues it.
 _STOP_SECONDS: Final = 3.0
 
 
@@ -42,10 +42,10 @@ def create(
     dev_key: str = "",
     looks_per_hour: int,
 ) -> FastAPI:
-    """Return the service's application; its ingester and its jobs run for as long as the application does.
+    """Return the service's application, which runs the ingester and the jobs during its lifespan.
 
-    If it is `keyless` and knows no operators at its start, it obeys each program of this machine until there
-    are some; the holder of `dev_key` may do everything.
+    A `keyless` application without operators at its start accepts every program of this machine until an
+    operator exists; the holder of `dev_key` may do everything.
     """
     ingester, packer = DeadLetterIngester(brokers, dsn), Packer(dsn, segments)
     jobs = JobRunner(dsn, databases, registry, segments, RetiredDatabases(brokers))

@@ -1,8 +1,8 @@
-"""Attempts at parked events, and the databases that are asked about them: the event's own, by destination.
+"""Attempts at parked events, and the databases that know them: the event's own, by destination.
 
-What was refused has none.  The default database is asked, and once its writer has sorted it, the database
-that it belongs to today: the same attempt is staged there, so one that is killed in between does it again.
-Databases come by their names, the default one first.
+A refused event has no destination.  The default database is queried, and once its writer has routed the
+event, its database of today: the same attempt is staged there, so an interrupted step is repeated.
+Databases are given by name, the default one first.
 """
 
 from collections import defaultdict, deque
@@ -15,19 +15,19 @@ import orjson
 from shared import wire
 from shared.errors import NOT_CONFIGURED, InfrastructureError
 
-#: The writer's outcome of what belongs to another database; the reason says to which.
+#: The writer's outcome for an event of another database, which the reason names.
 SORTED: Final = "sorted"
 
 
 class Destination(NamedTuple):
-    """A destination database: its name, and where it is."""
+    """A destination database: its name and DSN."""
 
     name: str
     dsn: str
 
 
 class Attempt(NamedTuple):
-    """One attempt at one event: what it is known by, and how much of it there is."""
+    """One attempt at one event: its identity and size."""
 
     id: int
     topic_id: str
@@ -41,9 +41,9 @@ class Attempt(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What a database says of an attempt: its outcome and reason, else whether it is staged.
+    """A database's state of an attempt: its outcome and reason, or whether it is staged.
 
-    `known`: the attempt of another job that the database knows, if that is not below this one or has landed.
+    `known`: another job's attempt that the database knows, if it is not below this one or has landed.
     """
 
     id: int
@@ -54,7 +54,7 @@ class Found(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """What a database has said of attempts, or why it was not asked."""
+    """A database's states of attempts, or the error of the query."""
 
     database: str
     attempts: Sequence[Attempt]
@@ -67,9 +67,9 @@ def everywhere(
     attempts: Sequence[Attempt],
     ask: Callable[[Destination, Sequence[Attempt]], Sequence[Found]],
 ) -> Iterator[Asked]:
-    """Have `ask` ask each database that has something to say of `attempts`; yield what it said.
+    """Call `ask` for each database that may know some of the `attempts`; yield the results.
 
-    Of what was sorted the database that it belongs to says what became of it.
+    For an attempt that was routed to another database, that database has the outcome.
     """
     of = {attempt.id: attempt for attempt in attempts}
     todo = deque(by_database(attempts, databases).items())
@@ -89,14 +89,14 @@ def everywhere(
 
 
 def destination_named(databases: Mapping[str, str], name: str) -> Destination:
-    """Return where a database is.  Raises `InfrastructureError`: it is not configured any more."""
+    """Return a database by name.  Raises `InfrastructureError` if it is no longer configured."""
     if name not in databases:
         raise InfrastructureError(NOT_CONFIGURED, "events are marked for a database that is not configured")
     return Destination(name, databases[name])
 
 
 def by_database(attempts: Sequence[Attempt], names: Iterable[str]) -> Mapping[str, list[Attempt]]:
-    """Group attempts by the database to ask first; of those that none is named for under the empty name."""
+    """Group attempts by the database to query first; the empty name holds those without a database."""
     found: dict[str, list[Attempt]] = defaultdict(list)
     names = list(names)
     for attempt in attempts:
@@ -105,9 +105,9 @@ def by_database(attempts: Sequence[Attempt], names: Iterable[str]) -> Mapping[st
 
 
 def database_of(destination: str, names: Iterable[str]) -> str:
-    """Return the database of what was parked for a destination, the first of `names` if that has none.
+    """Return the database of a destination, or the first of `names` if the destination has none.
 
-    Empty: it is none of them.
+    Empty if the database is not among `names`.
     """
     names = list(names)
     if wire.is_refused(destination):

@@ -1,4 +1,4 @@
-"""What works in the background of the service until it is stopped, and pauses no longer than until then."""
+"""Background tasks of the service: they run until stopped, and a stop ends their pauses."""
 
 import asyncio
 import logging
@@ -7,14 +7,14 @@ from typing import Final
 
 log = logging.getLogger(__name__)
 
-#: Until what ended for a reason that nobody foresaw begins again.
-_AGAIN_SECONDS: Final = 1.0
+#: Seconds before a restart after an unexpected error.
+_RETRY_SECONDS: Final = 1.0
 
 
 class UntilStopped:
-    """A background task: it begins again after what nobody foresaw, because nobody waits for its end.
+    """A background task: it restarts after an unexpected error, because no caller awaits it.
 
-    Its end is asked for once, and seen between its steps and in its pauses.
+    A stop is requested once, and takes effect between steps and in pauses.
     """
 
     def __init__(self) -> None:
@@ -22,11 +22,11 @@ class UntilStopped:
 
     @property
     def stopped(self) -> bool:
-        """Whether it has been asked to end."""
+        """Return whether a stop was requested."""
         return self._stopping.is_set()
 
     def stop(self) -> None:
-        """Have it end after the step that it is at."""
+        """Request an end after the current step."""
         self._stopping.set()
 
     async def run(self) -> None:
@@ -35,21 +35,21 @@ class UntilStopped:
             try:
                 await self._go_on()
             except Exception as e:
-                log.exception("a background task fails for a reason that nobody foresaw, and begins again")
+                log.exception("background task failed with an unexpected error; restarting")
                 self._failed(e)
-                await self.pause(_AGAIN_SECONDS)
+                await self.pause(_RETRY_SECONDS)
             else:
                 return
 
     async def _go_on(self) -> None:
-        """Work until stopped, or until something happens that it does not know."""
+        """Work until stopped, or until an unexpected error."""
         raise NotImplementedError
 
     def _failed(self, error: Exception) -> None:
-        """Note that it failed for a reason that nobody foresaw."""
+        """Record an unexpected error."""
 
     async def pause(self, seconds: float) -> None:
-        """Wait for so long, or until it is to end."""
+        """Wait for `seconds`, or until a stop is requested."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):  # `wait_for` of Python 3.11 loses a cancellation at its end
                 await self._stopping.wait()

@@ -9,7 +9,7 @@ from services.ops.registry.database_addresses import KnownPlaces
 
 
 class DestinationSettings(BaseSettings):
-    """What the writer's settings say of databases; the rest of them is none of the admin service's."""
+    """The databases of the writer's settings; the admin service ignores the other settings."""
 
     model_config = SettingsConfigDict(
         env_prefix="ONRAMP_WRITER_", frozen=True, hide_input_in_errors=True, extra="ignore"
@@ -26,7 +26,7 @@ class DestinationSettings(BaseSettings):
         return {name: dsn for name, dsn in (default | further | default).items() if dsn}
 
     def places(self) -> KnownPlaces:
-        """Return the same with the schemas that databases open, and who owns tables where others write."""
+        """Return the databases with their open schemas and table owners."""
         said = {name: given for name, given in self.databases.items() if isinstance(given, dict)}
         schemas = {
             n: tuple(map(str, each)) for n, of in said.items() if isinstance(each := of.get("schemas"), list)

@@ -1,4 +1,4 @@
-"""Looks at the registry each second: an operator who is removed is refused within two."""
+"""Polls the registry each second: a removed operator is refused within two."""
 
 import asyncio
 from collections.abc import Callable
@@ -14,13 +14,13 @@ class RegistryWatch(UntilStopped):
     """Refreshes the registry until it is stopped."""
 
     def __init__(self, registry: Registry, seen: Callable[[], None]) -> None:
-        """`seen` is called after each look."""
+        """`seen` is called after each poll."""
         super().__init__()
         self._registry = registry
         self._seen = seen
 
     async def _go_on(self) -> None:
-        """Look, and look again."""
+        """Poll until stopped."""
         while not self.stopped:
             await asyncio.to_thread(self._registry.refresh)
             self._seen()

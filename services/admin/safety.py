@@ -1,4 +1,4 @@
-"""Setups with which the admin service does not start: all faults at once, each with its fix."""
+"""Unsafe setups that prevent the start: all faults at once, each with its fix."""
 
 from services.admin.api.local import is_loopback
 from services.admin.settings import AdminSettings

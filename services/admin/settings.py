@@ -11,7 +11,7 @@ from shared.tls import server_context
 
 
 class AdminSettings(BaseSettings):
-    """What an operator sets of the admin service."""
+    """The admin service's settings."""
 
     model_config = SettingsConfigDict(env_prefix="ONRAMP_ADMIN_", frozen=True, hide_input_in_errors=True)
 

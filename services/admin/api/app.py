@@ -1,4 +1,4 @@
-"""The routes of the admin service: what is asked of them, and which query answers it."""
+"""The routes of the admin service: their parameters, and the query that answers each."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -40,9 +40,9 @@ from shared.errors import GROUP_CHANGED, REGISTRY_UNREAD
 
 _SAMPLES: Final = 10
 _MAX_COUNTS: Final = 1_000
-#: Bytes of a body, which is in memory before anybody asks what its caller may; routes that take more say so.
+#: Maximum bytes of a body, which is in memory before rights are checked; routes that accept more say so.
 _MAX_BODY: Final = 1 << 20
-#: Of what is written down; an index of Postgres takes no text of more than 2,704 bytes.
+#: Maximum length of a logged path; an index of Postgres accepts texts of up to 2,704 bytes.
 _LONGEST_PATH: Final = 500
 _READY: Final = frozenset({"keeping", "standby"})
 
@@ -81,10 +81,10 @@ def api(
 
 
 class _Application(FastAPI):
-    """Its limit of bodies answers around every handler and middleware that is added."""
+    """The body limit wraps every handler and middleware that is added."""
 
     def build_middleware_stack(self) -> ASGIApp:
-        """Return the application with what is around it."""
+        """Return the application wrapped by the body limit."""
         return TooLarge(super().build_middleware_stack())
 
 
@@ -100,7 +100,7 @@ def _add_state(app: FastAPI, ingester: IngesterStatus, operators: Operators, met
 
     @app.get("/readyz")
     async def readyz(asking: Asking) -> JSONResponse:
-        """Whether the ingester works; how much there is only for who sees all events."""
+        """Whether the ingester works; counts are shown to callers who see all events."""
         said: dict[str, Any] = {"keeper": ingester.state}
         if asking.only is None:
             said |= {"reason": ingester.reason, "kept": ingester.stored, "behind": ingester.behind}
@@ -112,14 +112,14 @@ def _add_state(app: FastAPI, ingester: IngesterStatus, operators: Operators, met
 def _add_groups(app: FastAPI, dsn: str, segments: Segments | None, personal: views.Personal) -> None:
     @app.get("/v1/groups")
     def list_groups(query: Annotated[GroupQuery, Query()], asking: Asking) -> dict[str, Any]:
-        """Groups of parked events with one cause each, the one that grew last first."""
+        """Groups of parked events with one cause each, the group with the newest event first."""
         return _page(dsn, _GROUPS, query, asking)
 
     @app.get("/v1/groups/{number}")
     def show_group(number: Id, asking: Asking) -> JSONResponse:
-        """One group, with what differs among its events, and what ten of them look like.
+        """One group, with the facets of its events, and ten of them as shapes.
 
-        The ETag is of what was decided about it, which a change names; its counts are not part of that.
+        The ETag covers the decisions about the group, which a change names, and not its counts.
         """
         with transaction(dsn) as conn:
             found = read_sql.group(conn, number, asking.only)
@@ -133,7 +133,7 @@ def _add_groups(app: FastAPI, dsn: str, segments: Segments | None, personal: vie
 
     @app.patch("/v1/groups/{number}")
     def change_group(number: Id, change: GroupChange, state: StateIfGiven, asking: Asking) -> JSONResponse:
-        """Acknowledge, ignore, resolve or open a group, or give it to somebody.
+        """Acknowledge, ignore, resolve or open a group, or assign it.
 
         `If-Match` is the ETag of the group as it was read.
         """
@@ -152,7 +152,7 @@ def _add_groups(app: FastAPI, dsn: str, segments: Segments | None, personal: vie
 
 
 def _tag_of(found: read_sql.Group) -> str:
-    """Return by what it is known again what was decided about a group."""
+    """Return the ETag of the decisions about a group."""
     decided = repr((found.state, found.assignee)).encode()
     return f"{found.id}-{sha256(decided).hexdigest()[:8]}"
 
@@ -160,13 +160,13 @@ def _tag_of(found: read_sql.Group) -> str:
 def _add_events(app: FastAPI, dsn: str, segments: Segments | None, personal: views.Personal) -> None:
     @app.get("/v1/counts")
     def count_events(asking: Asking) -> dict[str, Any]:
-        """How many events there are of each state, code, event name and destination: the largest counts."""
+        """The largest counts of events by state, code, event name and destination."""
         with transaction(dsn) as conn:
             return {"counts": [each._asdict() for each in read_sql.counts(conn, _MAX_COUNTS, asking.only)]}
 
     @app.get("/v1/events")
     def list_events(query: Annotated[EventQuery, Query()], asking: Asking) -> dict[str, Any]:
-        """Parked events without their values, the one that was kept last first."""
+        """Parked events without their values, the one stored last first."""
         return _page(dsn, _EVENTS, query, asking)
 
     @app.get("/v1/events/{number}")
@@ -182,7 +182,7 @@ def _add_events(app: FastAPI, dsn: str, segments: Segments | None, personal: vie
 
     @app.post("/v1/events/{number}/reveal", response_class=Response)
     def reveal(number: Id, wanted: Reveal, asking: Asking) -> Response:
-        """The event's very bytes: that they were seen, by whom and why, is written down first."""
+        """The event's bytes; the audit log first records who reads them and why."""
         actor = asking.acting(wanted.actor)
         with transaction(dsn) as conn:
             if read_sql.event(conn, number, asking.only) is None:
@@ -199,19 +199,19 @@ def _add_events(app: FastAPI, dsn: str, segments: Segments | None, personal: vie
 def _add_parts(app: FastAPI, dsn: str) -> None:
     @app.get("/v1/segments")
     def list_parts(query: Annotated[PartQuery, Query()], asking: Asking) -> dict[str, Any]:
-        """What is in segments: events by destination, name, step, code and hour, the newest first."""
+        """The contents of segments: events by destination, name, step, code and hour, the newest first."""
         return _page(dsn, _PARTS, query, asking)
 
 
 def _add_acts(app: FastAPI, dsn: str) -> None:
     @app.get("/v1/audit-log")
     def list_acts(query: Annotated[ActQuery, Query()], asking: Asking) -> dict[str, Any]:
-        """Who did what, when and why, and what they were refused; the last first."""
+        """The audit log: operators' actions and refusals with time and reason, the newest first."""
         return _page(dsn, _ACTS, query, asking)
 
 
 def _record_refusal(dsn: str, request: Request) -> None:
-    """Write down what a holder of a key was refused, or did not find."""
+    """Record in the audit log that an operator was refused something, or did not find it."""
     caller = caller_of(request)
     if caller is not LOCAL and caller.name:
         with transaction(dsn) as conn:
@@ -221,7 +221,7 @@ def _record_refusal(dsn: str, request: Request) -> None:
 
 
 def _printable(path: str) -> str:
-    """Return a path without what Postgres takes in no text, and as short as its index takes."""
+    """Return a path without NUL, cut to the length that a Postgres index accepts."""
     return "".join(c if c.isprintable() else "?" for c in path[:_LONGEST_PATH])
 
 
@@ -243,7 +243,7 @@ _ACTS: Final = _Listed("acts", read_sql.acts, lambda a: (a.id,), views.act)
 def _page(dsn: str, listed: _Listed, query: ListQuery, asking: Caller) -> dict[str, Any]:
     """Return one page of a list, and the cursor of the next one if there is one.
 
-    What its reader may see is one of the filters, so a cursor leads nobody who sees other events on.
+    The caller's rights are one of the filters, so a cursor is invalid for callers with other rights.
     """
     filters, limit = {**query.filters(), "only": asking.only}, query.limit
     with transaction(dsn) as conn:

@@ -1,6 +1,6 @@
 """Cursors: where the next page begins, signed, so that a reader can neither make one up nor mix lists.
 
-A cursor is of one list under its filters: with others it is refused, for its position means nothing there.
+A cursor belongs to one list and its filters; it is refused with others, where its position has no meaning.
 """
 
 import hmac
@@ -18,7 +18,7 @@ _SIGNATURE_BYTES: Final = 16
 
 
 def encode(key: bytes, listed: str, filters: Mapping[str, Any], position: Sequence[Any]) -> str:
-    """Return the cursor of what comes behind `position` in the list."""
+    """Return the cursor for the entries after `position` in the list."""
     body = orjson.dumps(list(position))
     return urlsafe_b64encode(_signature(key, listed, filters, body) + body).rstrip(b"=").decode()
 

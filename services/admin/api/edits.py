@@ -22,7 +22,7 @@ from shared.errors import BAD_EDITS, BAD_REQUEST, NO_FILTER, OnrampError, UserEr
 log = logging.getLogger(__name__)
 
 NDJSON: Final = "application/x-ndjson"
-#: Of a file that is sent back; beyond the first of them it is on disk.
+#: Maximum bytes of an uploaded file; beyond the first limit the file is on disk.
 MAX_BYTES: Final = 1 << 30
 _IN_MEMORY: Final = 1 << 20
 _LINES: Final = {
@@ -35,13 +35,13 @@ _LINES: Final = {
 
 
 def add_edits(app: FastAPI, dsn: str, segments: Segments | None) -> None:
-    """Add them."""
+    """Add the routes."""
 
     @app.post("/v1/download", response_class=StreamingResponse)
     def download(asked: DownloadRequest, asking: Asking) -> StreamingResponse:
-        """Events as lines, to be edited: that they were seen, by whom and why, is written down first.
+        """Events as lines, to be edited; the audit log first records who reads them and why.
 
-        Each is a line; `onramp-events` says how many there are, so a file that ends early is known by it.
+        Each event is a line.  The header `onramp-events` holds their number, which reveals a truncated file.
         """
         actor = asking.acting(asked.actor)
         filters = asked.filters.model_dump(exclude_none=True)
@@ -63,7 +63,7 @@ def add_edits(app: FastAPI, dsn: str, segments: Segments | None) -> None:
 
     @app.post("/v1/edits", status_code=201, max_body_size=2 * MAX_BYTES, openapi_extra=_LINES)
     async def keep_edits(request: Request, asking: Asking, by: Annotated[Actor, Query()]) -> dict[str, Any]:
-        """Keep edited payloads, one a line, for jobs whose filter is `edits`: none, if a line is wrong."""
+        """Store edited payloads, one a line, for jobs with the filter `edits`; none if a line is wrong."""
         actor = asking.acting(by.actor)
         with tempfile.SpooledTemporaryFile(_IN_MEMORY) as file:
             size = 0
@@ -87,7 +87,7 @@ def _keep(dsn: str, segments: Segments | None, file: BinaryIO, actor: str, askin
 
 
 def _lines(dsn: str, segments: Segments | None, events: Sequence[int]) -> Iterator[bytes]:
-    """Yield the lines of events, a page at a time; a file that ends early has fewer than it said."""
+    """Yield the lines of events, a page at a time; a truncated file has fewer lines than its header says."""
     try:
         with transaction(dsn) as conn:
             pages = list(edits_sql.pages(conn, events))

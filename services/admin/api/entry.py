@@ -1,7 +1,7 @@
-"""The entrance: nothing is answered before it is known who asks, and every answer says not to keep it.
+"""The entry point: identifies the caller before any answer, and forbids caching of every answer.
 
-Of one who asks for much at once a part is answered at a time, so that the others are answered too.
-What a route needs of its caller is judged once it is known which one it is (`rights.py`).
+Concurrent requests of one caller are limited, so that other callers are answered too.
+The rights that a route needs are checked once the route is known (`rights.py`).
 """
 
 from typing import Final
@@ -15,12 +15,12 @@ from services.admin.api.turns import TurnError, Turns
 from shared.errors import BODY_TOO_LARGE, NOT_LOCAL, InfrastructureError, UserError
 
 _HEADERS: Final = ((b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store"))
-#: They say of the service whether it is alive and ready, and nothing of events.
+#: Probes: they report liveness and readiness, and nothing about events.
 _WITHOUT_KEY: Final = frozenset({"/healthz", "/readyz"})
 
 
 class Entry:
-    """ASGI around the application: finds out who asks, and adds headers to every answer."""
+    """ASGI middleware that identifies the caller and adds headers to every answer."""
 
     def __init__(self, app: ASGIApp, operators: Operators) -> None:
         self._app = app
@@ -44,7 +44,7 @@ class Entry:
             await problem(e.fault, e.detail)(scope, receive, send_with_headers)
             return
         scope["state"] = {**scope.get("state", {}), "caller": caller}
-        # Without a name: all programs of this machine.
+        # A caller without a name is any program of this machine.
         if not caller.name or scope["path"] in _WITHOUT_KEY:
             await self._app(scope, receive, send_with_headers)
             return
@@ -64,9 +64,9 @@ class Entry:
 
 
 class TooLarge:
-    """ASGI around the whole application: the plain answer to a body that is too large becomes a problem.
+    """ASGI middleware that turns the plain answer to an oversized body into a problem document.
 
-    The framework's limit of bodies is around every handler and middleware.
+    The framework's body limit wraps every handler and middleware.
     """
 
     def __init__(self, app: ASGIApp) -> None:

@@ -13,14 +13,14 @@ _HOSTS: Final = frozenset({"127.0.0.1", "localhost", "[::1]"})
 
 
 def is_local(headers: Headers) -> bool:
-    """Whether a program of this machine sent it, as far as headers tell."""
+    """Return whether the headers are those of a program of this machine."""
     hosts = headers.getlist("host")
     names = {host.rpartition(":")[0] if not host.endswith("]") and ":" in host else host for host in hosts}
     return len(hosts) == 1 and names <= _HOSTS and "origin" not in headers
 
 
 def is_loopback(host: str) -> bool:
-    """Whether whoever listens at `host` is reached from this machine alone."""
+    """Return whether `host` is reachable from this machine alone."""
     try:
         return host.lower() == "localhost" or ip_address(host).is_loopback
     except ValueError:

@@ -1,4 +1,4 @@
-"""What the admin service shows Prometheus: its ingester and its process.  Nothing of single events."""
+"""The admin service's Prometheus metrics: its ingester and its process.  Nothing of single events."""
 
 from typing import Final
 
@@ -12,23 +12,25 @@ _STATES: Final = ("starting", "keeping", "standby", "waiting")
 
 
 class AdminMetrics:
-    """Every metric is declared here once, and the docs are made of it."""
+    """Declares every metric once; the docs are generated from it."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         self.process = ProcessMetrics(self.registry)
         self._kept = Counter(
-            "onramp_admin_stored_events", "Parked events that this process has kept.", registry=self.registry
+            "onramp_admin_stored_events",
+            "Parked events that this process has stored.",
+            registry=self.registry,
         )
         self._behind = Gauge(
             "onramp_admin_behind_records",
-            "Records of the topic that the ingester has not read yet, as of its last look; absent before it.",
+            "Records of the topic that the ingester has not read yet, as of its last poll; absent before it.",
             ["topic"],
             registry=self.registry,
         )
         self._set_aside = Gauge(
             "onramp_admin_quarantined_events",
-            "Parked events that the control database refuses, and that are kept aside until it takes them.",
+            "Parked events that the control database refuses, quarantined until it accepts them.",
             registry=self.registry,
         )
         self._state = Gauge(

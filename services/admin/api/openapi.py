@@ -1,4 +1,4 @@
-"""The OpenAPI document of the admin service: what FastAPI does not know of its answers, headers and keys."""
+"""The OpenAPI document of the admin service: answers, headers and keys that FastAPI cannot derive."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -46,7 +46,7 @@ _SAID: Final[Mapping[int, str]] = {
 #: Every operation with a key can have these.
 _ALWAYS: Final = (401, 403, 422, 429, 500, 503)
 _CHANGE: Final = (409, 412)
-#: What else an operation answers.
+#: Further statuses of an operation.
 _MORE: Final[Mapping[str, tuple[int, ...]]] = {
     "PATCH /v1/groups/{number}": (412, 428),
     "POST /v1/events/{number}/reveal": (410,),
@@ -107,7 +107,7 @@ _OTHER_BODIES: Final = {
 
 
 def describe(app: FastAPI) -> None:
-    """Have the application's document say what its operations need and answer."""
+    """Add rights, answers and headers to the application's OpenAPI document."""
     generate = app.openapi
     made: dict[str, Any] = {}
 
@@ -156,7 +156,7 @@ def _complete(name: str, path: str, operation: dict[str, Any]) -> None:
 
 
 def _of_parameters(operation: Mapping[str, Any], path: str) -> tuple[int, ...]:
-    """Return the statuses that an operation's parameters bring."""
+    """Return the error statuses that an operation's parameters can cause."""
     found: list[int] = [404] if "{" in path else []
     if any(each["name"] == "cursor" for each in operation.get("parameters", ())):
         found.append(400)

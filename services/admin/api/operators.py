@@ -1,7 +1,7 @@
-"""Who asks: an operator by a key, or, where that is allowed and none is known, a program of this machine.
+"""Identifies callers: an operator by a key, or, if allowed without operators, a program of this machine.
 
-A key is found by its name and compared in constant time, as the gateway's are.  Without permission
-(ONRAMP_ALLOW_KEYLESS) a service that knows no operator obeys nobody: a registry that was lost has none.  With
+A key is looked up by its name and compared in constant time, as in the gateway.  Without permission
+(ONRAMP_ALLOW_KEYLESS) a service without operators refuses everything: a lost registry has none.  With
 it, the first registry that is read decides: revoking the last operator closes the service.
 """
 
@@ -22,7 +22,7 @@ _ALL: Final = "*"
 
 
 class Caller(NamedTuple):
-    """Who asks; `name` is None for a program of this machine: it has no key, or the development key."""
+    """The caller; `name` is None for a program of this machine (no key, or the development key)."""
 
     name: str | None
     role: Role
@@ -30,11 +30,11 @@ class Caller(NamedTuple):
 
     @property
     def only(self) -> list[str] | None:
-        """The patterns of the event names that it sees; None: it sees all events."""
+        """Return the patterns of the event names that it sees, or None if it sees all events."""
         return None if _ALL in self.events else sorted(self.events)
 
     def sees(self, *event_names: str) -> bool:
-        """Whether it sees events of all these names; of none only who sees all events."""
+        """Return whether it sees events of all these names; without names, whether it sees all events."""
         if self.only is None:
             return True
         return bool(event_names) and all(
@@ -42,11 +42,11 @@ class Caller(NamedTuple):
         )
 
     def may(self, role: Role) -> bool:
-        """Whether it may do what this role may."""
+        """Return whether its role includes this role."""
         return _ROLES.index(self.role) >= _ROLES.index(role)
 
     def acting(self, said: str | None) -> str:
-        """Return who it is that acts: the holder of the key, else whoever it says that it is."""
+        """Return the actor: the holder of the key, or the name `said` if callers have no key."""
         if self.name is None and not said:
             raise UserError(BAD_QUERY, "actor: say who acts, because nobody has a key here")
         return self.name or str(said)
@@ -54,20 +54,20 @@ class Caller(NamedTuple):
 
 #: A program of this machine, which may do everything.
 LOCAL: Final = Caller(None, "admin")
-#: Whoever asks how the service is, without a key.
+#: A caller of the probes, without a key.
 STRANGER: Final = Caller("", "viewer", ())
 
 
 class Operators:
-    """Knows callers by the registry's snapshot of the moment."""
+    """Identifies callers by the registry's current snapshot."""
 
     def __init__(self, registry: Registry, *, keyless: bool = False, dev_key: str = "") -> None:
-        """Take what admits callers beside the registry.
+        """Take the sources of admission.
 
         Args:
             registry: its operators are admitted.
-            keyless: programs of this machine are, while there is no operator.
-            dev_key: its holder is, as a program of this machine.
+            keyless: programs of this machine are admitted while there is no operator.
+            dev_key: its holder is admitted as a program of this machine.
         """
         self._registry = registry
         self._may_be_keyless = keyless
@@ -76,19 +76,19 @@ class Operators:
         self.see()
 
     def see(self) -> None:
-        """Decide, once the registry was read, whether the service is open while nobody has a key."""
+        """Decide after the first read of the registry whether the service is open without keys."""
         if self._keyless is None and self._registry.is_read:
             self._keyless = self._may_be_keyless and not self._registry.snapshot().operators
 
     @property
     def is_known(self) -> bool:
-        """Whether the registry was read: before that nobody is let in."""
+        """Return whether the registry was read; no caller is admitted before."""
         return self._registry.is_read
 
     def personal(self, event_name: str | None) -> tuple[str, ...]:
-        """Return pointers to the fields of an event type that nobody sees even the shapes of, unasked.
+        """Return pointers to the personal fields of an event type, whose shapes are hidden too.
 
-        Of a name that is not known: what any type calls personal.
+        An unknown name has the personal fields of all types.
         """
         return self._registry.snapshot().personal_of(event_name)
 
@@ -97,7 +97,7 @@ class Operators:
         return self._registry.snapshot()
 
     def caller(self, headers: Headers) -> Caller:
-        """Return who sent these headers.
+        """Return the caller that sent these headers.
 
         Raises:
             UserError: UNAUTHENTICATED, always with the same text; NOT_ALLOWED, a sender's key; NOT_LOCAL.

@@ -1,4 +1,4 @@
-"""Errors of the API as RFC 9457 problem+json, made from the one error table; never a value that was sent."""
+"""Errors of the API as RFC 9457 problem+json, made from the error table; they never contain a sent value."""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -29,19 +29,19 @@ log = logging.getLogger(__name__)
 MEDIA_TYPE: Final = "application/problem+json"
 _TOO_MANY: Final = 429
 _UNAVAILABLE: Final = 503
-#: What an answer of this status says beside its document.
+#: Additional headers by status.
 _HEADERS: Final[Mapping[int, Mapping[str, str]]] = {
     401: {"www-authenticate": "Bearer"},
     _TOO_MANY: {"retry-after": "2"},
     _UNAVAILABLE: {"retry-after": "2"},
 }
-#: Writes down that somebody was refused something.
+#: Records a refusal in the audit log.
 OnRefusal = Callable[[Request], None]
 _BY_STATUS: Final = {404: NOT_STORED, 405: METHOD_NOT_ALLOWED, 413: BODY_TOO_LARGE}
 
 
 class RefusalError(UserError):
-    """An error whose answer says more, by names."""
+    """An error whose answer has further members."""
 
     def __init__(self, fault: Fault, detail: str, **more: Any) -> None:
         super().__init__(fault, detail)
@@ -49,7 +49,7 @@ class RefusalError(UserError):
 
 
 def answer_with_problems(app: FastAPI, on_refusal: OnRefusal) -> None:
-    """Have `app` answer every error as a problem, after `on_refusal` of what is not for its caller."""
+    """Make `app` answer every error as a problem; call `on_refusal` first for refusals."""
 
     def of_ours(request: Request, error: Exception) -> Response:
         assert isinstance(error, OnrampError)  # noqa: S101 - it is registered for it
@@ -67,7 +67,7 @@ def answer_with_problems(app: FastAPI, on_refusal: OnRefusal) -> None:
 
 
 def problem(fault: Fault, detail: str, status: int | None = None, **more: Any) -> JSONResponse:
-    """Return the answer that says what, why and how to fix it."""
+    """Return the problem document: title, detail and fix."""
     document = {
         "type": f"/errors/{fault.code}",
         "title": fault.title,
@@ -81,7 +81,7 @@ def problem(fault: Fault, detail: str, status: int | None = None, **more: Any) -
 
 
 def not_stored(what: str) -> UserError:
-    """Return the error of something that is not there."""
+    """Return the error for an object that does not exist."""
     return UserError(NOT_STORED, f"there is no {what} of this id")
 
 
@@ -101,7 +101,7 @@ def _of_starlette(request: Request, error: Exception) -> Response:
 
 
 def _methods(request: Request) -> set[str]:
-    """Return the methods that the routes of a path have, all of them: each route knows its own alone."""
+    """Return the methods of all routes of a path; each route knows only its own."""
     found: set[str] = set()
     for route in request.app.routes:
         if route.matches({**request.scope, "method": "OPTIONS"})[0] is not Match.NONE:
@@ -110,5 +110,5 @@ def _methods(request: Request) -> set[str]:
 
 
 def _unforeseen(_: Request, error: Exception) -> Response:
-    log.error("a request failed for a reason that nobody foresaw", exc_info=error)
+    log.error("request failed with an unexpected error", exc_info=error)
     return problem(INTERNAL_ADMIN, type(error).__name__)

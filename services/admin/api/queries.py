@@ -1,6 +1,6 @@
-"""What may be asked of the API: every parameter with its bounds; one that is not listed is refused.
+"""The API's parameters with their bounds; a parameter that is not listed is refused.
 
-And the conditions of requests: the state that a change is of (If-Match), or that a reader has.
+Also the conditions of requests: the state that a change expects (If-Match), or that a reader has.
 """
 
 import re
@@ -13,7 +13,7 @@ from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
 
 from shared.errors import IF_MATCH_MISSING, REGISTRY_CHANGED, Fault, UserError
 
-#: JSON's readers take most numbers as doubles: this one is the same for all of them.
+#: Largest integer that every JSON reader represents exactly: many read numbers as doubles.
 LAST_ID: Final = 9_000_000_000_000_000_000
 LAST_PARTITION: Final = 2**31 - 1
 #: Postgres has no NUL in texts.
@@ -30,7 +30,7 @@ IfNoneMatch = Annotated[list[str] | None, Header(alias="If-None-Match", descript
 
 
 def _in_utc(moment: datetime) -> datetime:
-    """Return a moment in UTC: Postgres knows no offset beyond 15:59."""
+    """Return a time in UTC: Postgres accepts no offset beyond 15:59."""
     try:
         return moment.astimezone(UTC)
     except OverflowError:
@@ -42,7 +42,7 @@ _Text = Annotated[str | None, Field(min_length=1, max_length=512, pattern=_PATTE
 
 
 class GroupState(StrEnum):
-    """What was decided about a group; a resolved one opens again by itself when it gets an event."""
+    """An operator's decision about a group; a resolved group reopens when it gets an event."""
 
     OPEN = "open"
     ACKNOWLEDGED = "acknowledged"
@@ -59,12 +59,12 @@ class ListQuery(BaseModel):
     cursor: Annotated[str | None, Field(max_length=512)] = None
 
     def filters(self) -> dict[str, Any]:
-        """Return what the list is narrowed by."""
+        """Return the filters of the list."""
         return self.model_dump(exclude={"limit", "cursor"}, exclude_none=True)
 
 
 class GroupQuery(ListQuery):
-    """Which groups."""
+    """Filters of groups."""
 
     state: GroupState | None = None
     code: _Text = None
@@ -74,7 +74,7 @@ class GroupQuery(ListQuery):
 
 
 class PartQuery(ListQuery):
-    """Which entries of the index of segments."""
+    """Filters of the index of segments."""
 
     code: _Text = None
     event_name: _Text = None
@@ -83,9 +83,9 @@ class PartQuery(ListQuery):
 
 
 class EventFilters(BaseModel):
-    """What tells events of a set from others; `since` and `until` are when they were parked.
+    """The filters of a set of events; `since` and `until` bound the time of parking.
 
-    `edits`: those that an upload has edited payloads of.
+    `edits`: the events with payloads edited by this upload.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -107,7 +107,7 @@ class EventFilters(BaseModel):
 
 
 class EventQuery(EventFilters, ListQuery):
-    """Which events; `topic`, `partition` and `offset` are an event's place on Kafka."""
+    """Filters of events; `topic`, `partition` and `offset` are an event's position in Kafka."""
 
     state: _Text = None
     topic: _Text = None
@@ -116,7 +116,7 @@ class EventQuery(EventFilters, ListQuery):
 
 
 class ActQuery(ListQuery):
-    """Which acts."""
+    """Filters of the audit log."""
 
     actor: _Text = None
     act: _Text = None
@@ -124,7 +124,7 @@ class ActQuery(ListQuery):
 
 
 class Actor(BaseModel):
-    """Who acts, by their own word: it counts while nobody has a key."""
+    """The actor as given by the caller; used only while no operator has a key."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -132,13 +132,13 @@ class Actor(BaseModel):
 
 
 class Reveal(Actor):
-    """Why somebody has to see a value."""
+    """The reason for reading a value."""
 
     reason: Annotated[str, Field(min_length=1, max_length=1024, pattern=_PATTERN)]
 
 
 class JobRequest(Actor):
-    """What is to be done to which events, why, and how fast (events a second at most).
+    """A job: its kind, its set of events, its reason, and its maximum rate in events a second.
 
     `rehearsed` of a replay: the rehearsal whose set and plan it takes.  `with_triggers` of a rehearsal: also
     in tables whose owner has triggers on them.  `to`: the table (schema.table of the same database) that
@@ -180,14 +180,14 @@ class JobRequest(Actor):
 
 
 class DownloadRequest(Reveal):
-    """Which events, in which state, somebody has to see, and why."""
+    """The events to download, their state, and the reason."""
 
     filters: EventFilters
     state: Annotated[str, Field(min_length=1, max_length=64, pattern=_PATTERN)] = "open"
 
 
 class RecheckRequest(Actor):
-    """Whether replays are still known where they landed, page by page, and why somebody asks."""
+    """A recheck, page by page, of whether databases still know replays, and its reason."""
 
     reason: Annotated[str, Field(min_length=1, max_length=1024, pattern=_PATTERN)]
     dry_run: bool = False
@@ -196,7 +196,7 @@ class RecheckRequest(Actor):
 
 
 class GroupChange(Actor):
-    """What an operator decides about a group."""
+    """An operator's change of a group."""
 
     state: GroupState | None = None
     assignee: Annotated[str | None, Field(max_length=128, pattern=_PATTERN)] = None
@@ -204,7 +204,7 @@ class GroupChange(Actor):
 
 
 class State:
-    """The state that a request is a change of, by its If-Match."""
+    """The state that a change expects, from If-Match."""
 
     def __init__(self, if_match: IfMatch = None) -> None:
         self._given = ",".join(if_match or ()).strip()
@@ -216,13 +216,13 @@ class State:
             raise UserError(IF_MATCH_MISSING, "the request has no If-Match")
 
     def require(self, tag: str, fault: Fault = REGISTRY_CHANGED) -> None:
-        """Raise `UserError` if a state is named that is not in force."""
+        """Raise `UserError` if If-Match names a state that is not in force."""
         if self._given and self._given != "*" and tag not in self._tags:
             raise UserError(fault, f'what is in force is "{tag}", and If-Match names others')
 
 
 class Known:
-    """The state that a reader has already, by its If-None-Match; compared weakly (RFC 9110, 13.1.2)."""
+    """The state that a reader has already, from If-None-Match; compared weakly (RFC 9110, 13.1.2)."""
 
     def __init__(self, if_none_match: IfNoneMatch = None) -> None:
         given = ",".join(if_none_match or ()).strip()
@@ -230,11 +230,11 @@ class Known:
         self._tags = {tag for _, tag in _TAG.findall(given)}
 
     def has(self, tag: str) -> bool:
-        """Whether this is what its reader has."""
+        """Return whether the reader has this state."""
         return self._is_any or tag in self._tags
 
 
-#: Of what may be changed without having read it.
+#: For changes that do not require a previous read.
 StateIfGiven = Annotated[State, Depends(State)]
-#: Of what is read again and again, and seldom changes.
+#: For documents that are polled and seldom change.
 KnownIfGiven = Annotated[Known, Depends(Known)]

@@ -1,4 +1,4 @@
-"""The route of rechecks: what a restored dump has lost of replays is open again, page by page."""
+"""The route of rechecks: replays that a restored dump has lost are reopened, page by page."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,13 +15,13 @@ from shared import wire
 
 
 def add_recheck(app: FastAPI, dsn: str, databases: Mapping[str, str]) -> None:
-    """Add it."""
+    """Add the route."""
 
     @app.post("/v1/recheck")
     def recheck(asked: RecheckRequest, asking: Asking) -> dict[str, Any]:
-        """Open again what is replayed and unknown to its database; with `dry_run` only name it.
+        """Reopen replayed events that their database does not know; with `dry_run` only list them.
 
-        A page of replayed events behind the id `after` is looked at; `next` is where the next one begins.
+        The page holds replayed events after the id `after`; `next` is the `after` of the next page.
         """
         actor = asking.acting(asked.actor)
         with transaction(dsn) as conn:

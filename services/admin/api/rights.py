@@ -1,6 +1,6 @@
-"""What each route needs of its caller, and which tables a caller may name.
+"""The rights that each route needs, and the tables that a caller may name.
 
-A route that is not named here is for admins who see all events.
+A route without an entry here requires an admin who sees all events.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ _Table = tuple[str, str, str]
 
 
 class Need(NamedTuple):
-    """The least role; and whether only who sees all events may ask."""
+    """The minimum role, and whether the caller must see all events."""
 
     role: Role
     all_events: bool = False
@@ -52,7 +52,7 @@ NEEDS: Final[Mapping[str, Need]] = {
     "GET /v1/registry/history": Need("viewer", all_events=True),
     "GET /v1/types": Need("viewer"),
     "GET /v1/types/{name}": Need("viewer"),
-    # A type names topics and tables, where the events of others may be.
+    # A type names topics and tables, which may hold other types' events.
     "PUT /v1/types/{name}": Need("admin", all_events=True),
     "DELETE /v1/types/{name}": Need("admin", all_events=True),
     "GET /v1/keys": Need("viewer", all_events=True),
@@ -67,30 +67,30 @@ NEEDS: Final[Mapping[str, Need]] = {
     "POST /v1/topics": Need("admin", all_events=True),
     "PATCH /v1/topics/{name}": Need("admin", all_events=True),
 }
-#: Of the service itself, also without a key.
+#: Routes of the service itself, open without a key.
 OPEN: Final = frozenset({"GET /healthz", "GET /readyz"})
 
 
 def need_of(operation: str) -> Need:
-    """Return what an operation (`GET /v1/events`) needs."""
+    """Return the rights that an operation (`GET /v1/events`) needs."""
     return NEEDS.get(operation, _UNNAMED)
 
 
 def caller_of(request: Request) -> Caller:
-    """Return who asks."""
+    """Return the caller."""
     caller: Caller = request.state.caller
     return caller
 
 
 async def require_once(request: Request) -> None:
-    """Raise `UserError` BAD_QUERY if a parameter comes twice: two readers could take different ones."""
+    """Raise `UserError` BAD_QUERY for a repeated parameter: two parsers could use different values."""
     names = [name for name, _ in request.query_params.multi_items()]
     if len(set(names)) < len(names):
         raise UserError(BAD_QUERY, "a parameter comes twice")
 
 
 async def require_right(request: Request) -> None:
-    """Raise `UserError` NOT_ALLOWED unless the caller may ask this."""
+    """Raise `UserError` NOT_ALLOWED unless the caller has the rights for this route."""
     asked = f"{request.method} {request.scope['route'].path}"
     if asked in OPEN:
         return
@@ -101,7 +101,7 @@ async def require_right(request: Request) -> None:
         raise UserError(NOT_ALLOWED, "it is about all events, and this key is for some")
 
 
-#: Who asks, for routes.
+#: The caller, as a route's parameter.
 Asking = Annotated[Caller, Depends(caller_of)]
 
 
@@ -112,7 +112,7 @@ def require_own_tables(
     databases: Mapping[str, str],
     registry: Snapshot,
 ) -> None:
-    """Raise `UserError` NOT_ALLOWED unless the tables of a replay take only the caller's types.
+    """Raise `UserError` NOT_ALLOWED unless the tables of a replay hold only the caller's types.
 
     The tables are `to` (schema.table) in each database that the events were parked for.  Without `to` they
     are the events' own tables, in which edited payloads would land.  The writer checks what a topic may
@@ -148,7 +148,7 @@ def _require_own_destinations(
 
 
 def _tables_of(parked: ParkedFor, databases: Mapping[str, str], registry: Snapshot) -> list[_Table]:
-    """Return the tables that a replay can bring an event to; patterns, of what packets may address.
+    """Return the tables that a replay can write to; patterns for tables that packets may address.
 
     Events of a database that is not configured are not replayed.
     """

@@ -1,4 +1,4 @@
-"""Turns of those who ask: one who asks much, or what takes long, leaves room for the others."""
+"""Limits concurrent requests by caller, so that slow or many requests leave room for other callers."""
 
 import asyncio
 from collections import Counter, defaultdict
@@ -8,20 +8,20 @@ from typing import Final
 
 from shared.errors import TOO_MANY_AT_ONCE, InfrastructureError
 
-#: Requests of one that are answered at once.  The database answers eight in all, so of two who ask for what
-#: takes long neither keeps a third one waiting.
+#: Maximum concurrent requests of one caller.  The database serves eight in all, so two callers with slow
+#: requests do not block a third.
 MAX_OF_ONE: Final = 3
-#: The others wait for their turn, so many and so long.
+#: Maximum number of waiting requests, and seconds that they wait.
 _MAX_WAITING: Final = 64
 _SECONDS: Final = 5.0
 
 
 class TurnError(InfrastructureError):
-    """No turn came: nothing was done of what was asked."""
+    """The request was refused by the limit; nothing was done."""
 
 
 class Turns:
-    """Who is answered, by name; of one event loop."""
+    """Requests in progress by caller; for one event loop."""
 
     def __init__(
         self, *, most: int = MAX_OF_ONE, waiting: int = _MAX_WAITING, seconds: float = _SECONDS
@@ -34,9 +34,9 @@ class Turns:
 
     @asynccontextmanager
     async def of(self, name: str) -> AsyncIterator[None]:
-        """Wait for a turn, and have it over the block.
+        """Wait for a turn and hold it during the block.
 
-        Raises `TurnError`: as many wait as may, or none came in time.
+        Raises `TurnError` if too many requests wait, or if the wait times out.
         """
         if self._of[name] >= self._most + self._waiting:
             raise self._refusal(name)

@@ -1,4 +1,4 @@
-"""Groups and events as the API shows them: masked, with a sentence; values of payloads are in none."""
+"""Groups and events as the API shows them: masked, with a sentence, without payload values."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -32,37 +32,37 @@ def group(found: Group) -> dict[str, Any]:
 
 
 def event(found: Event, *, whole: bool = False) -> dict[str, Any]:
-    """Return an event; its `whole` reason only when one alone is shown."""
+    """Return an event as a document; `whole` includes its complete reason."""
     reason = orjson.loads(found.reason)
     said = found._asdict() | {"parked_at": found.parked_at.isoformat(), "detail": reason.get("detail")}
     return said | {"reason": reason} if whole else {n: v for n, v in said.items() if n != "reason"}
 
 
 def part(found: Part) -> dict[str, Any]:
-    """Return what a segment has of one kind and hour."""
+    """Return an entry of the segment index: one kind and hour."""
     return found._asdict() | {"hour": found.hour.isoformat()}
 
 
 def act(found: Act) -> dict[str, Any]:
-    """Return an act."""
+    """Return an entry of the audit log."""
     return found._asdict() | {"at": found.at.isoformat()}
 
 
 def facets(found: Facets, cause: Cause, personal: Personal) -> dict[str, Any]:
-    """Return what differs within a group; of values that are personal not even the shapes."""
+    """Return the facets of a group; shapes of personal values are hidden too."""
     hidden = is_personal(cause.column, cause.place, personal(cause.event_name))
     return found.shown(shapes=not hidden)
 
 
 def samples(events: Sequence[int], loaded: Loaded, hidden: Iterable[str]) -> list[Any]:
-    """Return what events of one name look like."""
+    """Return the shapes of events of one name."""
     return [shape(event, loaded, hidden) for event in events]
 
 
 def shape(event: int, loaded: Loaded, hidden: Iterable[str]) -> Any:
-    """Return what an event looks like, or why that is not known; None: it has no value.
+    """Return the shape of an event, the reason why it is unknown, or None without a value.
 
-    `hidden`: JSON Pointers into its payload, of which not even the shape is shown.
+    `hidden`: JSON Pointers to payload fields whose shapes are hidden.
     """
     if event in loaded.lost:
         return f"not read: {loaded.lost[event].fault.code}"

@@ -1,1 +1,1 @@
-"""The ingester: follows `onramp.user_errors` into the control database."""
+"""The dead-letter ingester: copies `onramp.user_errors` into the control database."""

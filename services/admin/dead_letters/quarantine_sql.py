@@ -1,6 +1,6 @@
-"""Events that the control database refuses are set aside, whole and with why, and hold up no others.
+"""Quarantine of events that the control database refuses, with their SQLSTATE; other events continue.
 
-Nobody knows beforehand what that may be: a trigger, a constraint or an index that somebody has added there.
+The cause can be any trigger, constraint or index that an operator has added to the database.
 """
 
 import logging
@@ -24,7 +24,7 @@ _ADD: Final = """
     INSERT INTO onramp_admin.set_aside (key, sqlstate, event, value) VALUES (%s, %s, %s, %s)
     ON CONFLICT (key) DO UPDATE SET sqlstate = excluded.sqlstate
 """
-#: In another order each time: there may be more than are tried at once.
+#: In random order: there may be more than fit into one retry.
 _KEYS: Final = "SELECT key FROM onramp_admin.set_aside ORDER BY random()"
 _TRY_SECONDS: Final = 10.0
 _READ: Final = "SELECT event, value FROM onramp_admin.set_aside WHERE key = %s"
@@ -43,9 +43,9 @@ _PLAIN: Final = (
 
 
 def keep(session: IngesterSession, events: Sequence[StoredEvent], next_offsets: Mapping[Source, int]) -> int:
-    """Keep `events` but for those that the database refuses; return how many were new.
+    """Store `events` and quarantine those that the database refuses; return how many were new.
 
-    Those are found by halves.  Raises `InfrastructureError`.
+    Refused events are found by bisection.  Raises `InfrastructureError`.
     """
     try:
         return session.keep(events, next_offsets)
@@ -56,17 +56,17 @@ def keep(session: IngesterSession, events: Sequence[StoredEvent], next_offsets: 
             kept = keep(session, events[:middle], {}) + keep(session, events[middle:], {})
         else:
             for event in events:
-                _set_aside(session, event, e.sqlstate)
+                _quarantine(session, event, e.sqlstate)
         session.keep([], next_offsets)
         return kept
 
 
 def try_again(session: IngesterSession) -> int:
-    """Keep what was set aside, if it can be kept by now; return how many events still cannot.
+    """Retry quarantined events; return how many remain quarantined.
 
     Raises `InfrastructureError`.
     """
-    until = monotonic() + _TRY_SECONDS  # others wait to be kept
+    until = monotonic() + _TRY_SECONDS  # new events wait meanwhile
     for (key,) in _rows(session, _KEYS):
         if monotonic() > until:
             break
@@ -80,15 +80,15 @@ def try_again(session: IngesterSession) -> int:
 
 
 def count(session: IngesterSession) -> int:
-    """Return how many events are set aside.  Raises `InfrastructureError`."""
+    """Return how many events are quarantined.  Raises `InfrastructureError`."""
     ((found,),) = _rows(session, "SELECT count(*) FROM onramp_admin.set_aside")
     return int(found)
 
 
-def _set_aside(session: IngesterSession, event: StoredEvent, sqlstate: str) -> None:
+def _quarantine(session: IngesterSession, event: StoredEvent, sqlstate: str) -> None:
     log.error(
-        "the control database refuses an event, which is set aside in onramp_admin.set_aside: look for a "
-        "trigger, a constraint or an index of your own there; it is tried again each hour",
+        "control database refused an event, which is quarantined in onramp_admin.set_aside: look for a "
+        "trigger, a constraint or an index of your own there; it is retried each hour",
         extra={"event": f"{event.topic}/{event.partition}/{event.offset}", "sqlstate": sqlstate},
     )
     document = {name: getattr(event, name) for name in _PLAIN} | {"parked_at": event.parked_at.isoformat()}

@@ -1,7 +1,7 @@
-"""Reads ahead of who stores: while a slice is stored the next one comes, and what came meanwhile is one.
+"""Reads the next slice while the last is stored, and merges the slices that arrived meanwhile.
 
-Reading and storing each wait for another machine, so one after the other they take twice as long; and a
-larger slice counts its groups once.
+Reading and storing each wait for another machine, so in sequence they take twice as long; and a larger
+slice counts its groups once.
 """
 
 import asyncio
@@ -12,19 +12,19 @@ from typing import Final, NamedTuple, Self
 from services.ops.findings import Source
 from services.ops.parked.parked_events import StoredEvent
 
-#: So many polls are read ahead, of about a megabyte each.
+#: Maximum polls that are read ahead, of about a megabyte each.
 _MAX_AHEAD: Final = 4
 
 
 class Slice(NamedTuple):
-    """Events to keep, and the next offset of each partition behind them."""
+    """Events to store, and the next offset of each partition after them."""
 
     events: list[StoredEvent]
     next_offsets: dict[Source, int]
 
 
 class ReadAhead:
-    """What an iterator of slices brings, read in a task of its own; to be entered."""
+    """Reads an iterator of slices in its own task; a context manager."""
 
     def __init__(self, slices: AsyncGenerator[Slice, None]) -> None:
         self._slices = slices
@@ -39,9 +39,9 @@ class ReadAhead:
         await asyncio.gather(self._reading, return_exceptions=True)
 
     async def take(self) -> Slice | None:
-        """Wait for a slice, and return it with all that are there behind it; None at the iterator's end.
+        """Wait for a slice, and return it merged with all that have arrived; None at the iterator's end.
 
-        Raises what the iterator raises, once what came before is taken.
+        Raises the iterator's error, once the slices before it are taken.
         """
         taking = asyncio.create_task(self._read.get())
         try:

@@ -1,6 +1,6 @@
-"""The one packer: moves bytes from the control database into segments, and removes those that are over.
+"""The packer: moves bytes from the control database into segments, and removes expired ones.
 
-It is no part of what keeps: while the folder of segments is away, bytes stay where they are.
+It is separate from the ingester: while the segment folder is unreachable, bytes stay in the database.
 """
 
 import asyncio
@@ -16,12 +16,12 @@ from shared.errors import OnrampError
 log = logging.getLogger(__name__)
 
 _LOOK_SECONDS: Final = 5.0
-#: Whether events are over changes by the day.
+#: Seconds between expiry runs: retention is counted in days.
 _EXPIRE_SECONDS: Final = 3600.0
 
 
 class Packer(UntilStopped):
-    """Packs until it is stopped; without a folder there is nothing to do."""
+    """Packs until stopped; does nothing without a segment folder."""
 
     def __init__(self, dsn: str, segments: Segments | None) -> None:
         super().__init__()
@@ -29,13 +29,13 @@ class Packer(UntilStopped):
         self._segments = segments
 
     async def _go_on(self) -> None:
-        """Pack; tries again for as long as the folder or the database is out."""
+        """Pack; retry while the folder or the database is unreachable."""
         while self._segments and not self.stopped:
             try:
                 await self._work(self._segments)
             except OnrampError as e:
                 log.warning(
-                    "bytes of parked events stay in the control database, and are tried again",
+                    "packing failed: bytes of parked events stay in the control database; retrying",
                     extra={"code": e.fault.code, "reason": e.detail},
                 )
             await self.pause(_LOOK_SECONDS)
@@ -54,10 +54,10 @@ class Packer(UntilStopped):
         while not self.stopped:
             packed = await asyncio.to_thread(session.pack)
             if packed:
-                log.info("bytes of parked events are in a segment", extra={"events": packed})
+                log.info("packed bytes of parked events into a segment", extra={"events": packed})
                 continue
             if expired_at is None or time.monotonic() > expired_at + _EXPIRE_SECONDS:
                 for error in await asyncio.to_thread(session.expire):
-                    log.error("a segment is not rewritten", extra={"reason": error.detail})
+                    log.error("segment not rewritten", extra={"reason": error.detail})
                 expired_at = time.monotonic()
             await self.pause(_LOOK_SECONDS)

@@ -1,1 +1,1 @@
-"""Would they land now?  Some events of each open group are rehearsed, again and again."""
+"""Periodic rehearsals: whether some events of each open group would land now."""

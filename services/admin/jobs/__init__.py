@@ -1,1 +1,1 @@
-"""What operators have done to sets of events, in the background."""
+"""Operators' jobs on sets of events, in the background."""

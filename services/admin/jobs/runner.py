@@ -1,4 +1,4 @@
-"""Runs the jobs, a batch at a time, until it is stopped; every copy of the service does."""
+"""Runs the jobs, a batch at a time, until stopped; every replica of the service does."""
 
 import asyncio
 import logging
@@ -15,12 +15,12 @@ from shared.registry import Registry
 log = logging.getLogger(__name__)
 
 _IDLE_SECONDS: Final = 0.5
-#: Batches until what they have counted is summed up.
+#: Batches between two summations of their counts.
 _SUM_UP_AFTER: Final = 64
 
 
 class JobRunner(UntilStopped):
-    """Looks for a job's next batch, and does it."""
+    """Runs the next batch of a job."""
 
     def __init__(
         self,
@@ -30,7 +30,7 @@ class JobRunner(UntilStopped):
         segments: Segments | None = None,
         retired: Retired = frozenset,
     ) -> None:
-        """`registry` says what is personal, and so in no sample; `retired`: databases that are gone."""
+        """`registry` names personal fields, which samples hide; `retired`: databases that are gone."""
         super().__init__()
         self._dsn = dsn
         self._databases = databases
@@ -39,12 +39,12 @@ class JobRunner(UntilStopped):
         self._retired = retired
 
     async def _go_on(self) -> None:
-        """Work; while the database is out it is tried again."""
+        """Work; retry while the database is unreachable."""
         while not self.stopped:
             try:
                 await self._work()
             except InfrastructureError as e:
-                log.warning("jobs wait and are tried again", extra={"reason": e.detail})
+                log.warning("jobs are waiting; retrying", extra={"reason": e.detail})
                 await self.pause(_IDLE_SECONDS)
 
     async def _work(self) -> None:
@@ -57,7 +57,7 @@ class JobRunner(UntilStopped):
             self._retired,
         )
         try:
-            counted = 1  # by one that was killed, perhaps
+            counted = 1  # perhaps by a process that was killed
             while not self.stopped:
                 worked = await asyncio.to_thread(session.work)
                 counted += worked

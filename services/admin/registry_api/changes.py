@@ -1,4 +1,4 @@
-"""One change over HTTP: of the state that its sender has read, written down, and in force or refused."""
+"""One change over HTTP: based on the state that its sender has read, logged, and in force or refused."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -20,32 +20,32 @@ from shared.errors import REGISTRY_CONFLICT, REGISTRY_REFUSED, InfrastructureErr
 from shared.registry import Snapshot
 from shared.registry.memory import reasons
 
-#: What the registry is to be, of what is in force. Raises `ValueError` when that cannot be.
+#: Returns the new registry from the one in force. Raises `ValueError` for an invalid change.
 Make = Callable[[Snapshot], Snapshot]
 _DONE: Final = frozenset({Ended.APPLIED, Ended.UNCHANGED, Ended.POSSIBLE})
 
 
 class Act(NamedTuple):
-    """What is done to what, as it is written down."""
+    """An action and its subject, as the audit log records them."""
 
     name: str
     subject: str
-    #: It changes keys alone.
+    #: Whether it changes keys alone.
     of_keys: bool = False
 
 
 class Changes:
-    """Brings changes into force for the routes."""
+    """Brings the routes' changes into force."""
 
     def __init__(self, dsn: str, desk: RegistryReader) -> None:
         self._dsn = dsn
         self._desk = desk
 
     def make(self, asking: Caller, act: Act, said: Said, state: State, make: Make) -> tuple[Result, str]:
-        """Bring into force what `make` makes of what is; return how it ended, and what is in force then.
+        """Bring the registry that `make` returns into force; return the result, and the tag then in force.
 
         Raises:
-            UserError: REGISTRY_CHANGED, REGISTRY_CONFLICT or REGISTRY_REFUSED; nothing of it is in force.
+            UserError: REGISTRY_CHANGED, REGISTRY_CONFLICT or REGISTRY_REFUSED; nothing was changed.
             InfrastructureError: Kafka, a database of destinations or the control database cannot be reached.
         """
         wish = Wish(asking.acting(said.actor), said.reason, said.accept, said.dry_run)
@@ -66,7 +66,7 @@ class Changes:
 
 @contextmanager
 def _repeatable() -> Iterator[None]:
-    """Have an answer say what to do when it is not known whether the change is in force."""
+    """Add advice to the error when it is unknown whether the change is in force."""
     try:
         yield
     except InfrastructureError as e:
@@ -83,17 +83,17 @@ def _require_done(result: Result) -> None:
 
 
 def answered(result: Result, tag: str, **more: Any) -> JSONResponse:
-    """Return the answer of a change that may be, or is in force."""
+    """Return the answer to a change that is valid, or in force."""
     return JSONResponse({**result.as_dict(), **more}, headers={"etag": f'"{tag}"'})
 
 
 def tagged(
     seen: Seen, document: Any, known: Known | None = None, only: Sequence[str] | None = None
 ) -> Response:
-    """Return a part of what is in force, with the tag by which it can be changed; 304 if its reader knows it.
+    """Return a part of the registry in force, with the tag for changing it; 304 if the reader has it.
 
-    `only`: the patterns of the events whose entries are in `document`.  They are of the tag, because who is
-    given more to see would else be told, of the same state, that nothing has changed.
+    `only`: the patterns of the events whose entries are in `document`.  The tag includes them: a caller with
+    new rights would otherwise get 304 for the same state.
     """
     seen_by = "" if only is None else f"-{sha256(repr(only).encode()).hexdigest()[:8]}"
     tag = f"{seen.tag}{seen_by}"
@@ -104,6 +104,6 @@ def tagged(
 
 
 def require_there(there: bool, what: str) -> None:
-    """Raise `UserError` NOT_STORED unless it is there and may be seen."""
+    """Raise `UserError` NOT_STORED unless it exists and the caller may see it."""
     if not there:
         raise not_stored(what)

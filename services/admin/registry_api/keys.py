@@ -1,4 +1,4 @@
-"""The routes of senders' keys: each act is one change of the registry, and a secret is shown once."""
+"""The routes of senders' keys: each action is one change of the registry; a secret is shown once."""
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
@@ -36,12 +36,12 @@ from shared.registry.keys import new_key
 
 
 def add_keys(app: FastAPI, dsn: str, desk: RegistryReader) -> None:
-    """Add them."""
+    """Add the routes."""
     changes = Changes(dsn, desk)
 
     @app.get("/v1/keys")
     def list_keys() -> Response:
-        """The senders' keys: what each may, and until when; no hash."""
+        """The senders' keys with their rights and expiry, without hashes."""
         seen = desk.look()  # never 304: secrets expire, and the registry stays the same
         return tagged(seen, {"keys": [told(name, key) for name, key in sorted(seen.snapshot.keys.items())]})
 
@@ -52,7 +52,7 @@ def add_keys(app: FastAPI, dsn: str, desk: RegistryReader) -> None:
         state: StateIfGiven,
         asking: Asking,
     ) -> JSONResponse:
-        """Make a sender's key and bring it into force: `key` is shown this once, and kept nowhere."""
+        """Create a sender's key and bring it into force: `key` is shown only now, and stored nowhere."""
         new = valid(NewKey, document_of(given))
         secret, sha256 = new_key(new.name)
         change = _of_keys(
@@ -67,7 +67,7 @@ def add_keys(app: FastAPI, dsn: str, desk: RegistryReader) -> None:
     def rotate_key(
         name: KeyName, said: Annotated[RotateSaid, Query()], state: StateIfGiven, asking: Asking
     ) -> JSONResponse:
-        """Give a key another secret, which is shown this once; the old ones end after `overlap`."""
+        """Give a key a new secret, which is shown only now; old ones expire after `overlap`."""
         until = datetime.now(UTC) + overlap_of(said.overlap)
         secret, sha256 = new_key(name)
         change = _of_keys(lambda keys: with_another_secret(_there(keys, name), name, sha256, until))
@@ -80,7 +80,7 @@ def add_keys(app: FastAPI, dsn: str, desk: RegistryReader) -> None:
     def revoke_key(
         name: KeyName, said: Annotated[Said, Query()], state: StateIfGiven, asking: Asking
     ) -> JSONResponse:
-        """Take a key away with all its secrets: within two seconds it opens nothing."""
+        """Revoke a key with all its secrets; it takes effect within two seconds."""
         change = _of_keys(lambda keys: without(_there(keys, name), name))
         result, tag = changes.make(
             asking, Act("revoke key", f"key {name}", of_keys=True), said, state, change
@@ -98,5 +98,5 @@ def _there(keys: Keys, name: str) -> Keys:
 
 
 def _shown(name: str, secret: str, result: Result) -> dict[str, Any]:
-    """Return what its holder is to be given; of a key that is not in force, no secret."""
+    """Return the document for the key's holder; without the secret if the key is not in force."""
     return {"name": name, "key": secret} if result.state is Ended.APPLIED else {"name": name}

@@ -1,4 +1,4 @@
-"""Pages of lists that are in memory: cursors as of the other lists, signed and of one list and reader."""
+"""Pages of lists in memory, with signed cursors that belong to one list and reader."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -8,14 +8,14 @@ from services.admin.api.operators import Caller
 from services.admin.api.queries import ListQuery
 from services.admin.store.control_sql import cursor_key, transaction
 
-#: Which entries come behind a position; all of them behind None.
+#: Returns the entries after a position; None is before the first.
 Behind = Callable[[Any], Sequence[Any]]
 
 
 def page(
     dsn: str, name: str, query: ListQuery, asking: Caller, behind: Behind
 ) -> tuple[list[Any], str | None]:
-    """Return the positions of a page, and the cursor of the next one if there is one."""
+    """Return the positions of a page, and the cursor of the next page or None."""
     filters = {**query.filters(), "only": asking.only}
     with transaction(dsn) as conn:
         key = cursor_key(conn)

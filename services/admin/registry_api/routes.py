@@ -11,7 +11,7 @@ from services.ops.registry.registry_reader import RegistryReader
 
 
 def add_registry(app: FastAPI, dsn: str, desk: RegistryReader) -> None:
-    """Add them; acts go into the control database of `dsn`."""
+    """Add the routes; actions are logged in the control database at `dsn`."""
     add_whole(app, dsn, desk)
     add_types(app, dsn, desk)
     add_keys(app, dsn, desk)

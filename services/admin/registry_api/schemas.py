@@ -1,4 +1,4 @@
-"""What may be asked of these routes: parameters, bodies with their bounds, and the state that is changed."""
+"""Request models of these routes: parameters, bodies with their bounds, and the expected state."""
 
 from collections.abc import Callable, Coroutine
 from typing import Annotated, Any, Final, Literal, TypeVar
@@ -19,9 +19,9 @@ from shared.errors import (
 from shared.registry.texts import RETENTION
 from shared.strict_json import loads
 
-#: Of a whole registry, which is one record of Kafka's.
+#: Maximum bytes of a whole registry, which is one Kafka record.
 MAX_REGISTRY: Final = 15 << 20
-#: Of one event type, with its schema.
+#: Maximum bytes of one event type with its schema.
 MAX_TYPE: Final = 2 << 20
 _MAX_ELSE: Final = 64 << 10
 _MAX_ERRORS: Final = 50
@@ -35,7 +35,7 @@ TopicName = Annotated[str, Path(pattern=f"^{_TOPIC}$", description="A topic, or 
 
 
 class Said(Actor):
-    """Who changes something, why, and how far to go."""
+    """The actor, the reason and the options of a change."""
 
     dry_run: bool = False
     accept: bool = False
@@ -45,31 +45,31 @@ class Said(Actor):
             min_length=1,
             max_length=1024,
             pattern=r"^[^\x00]*[^\x00\s][^\x00]*$",
-            description="Why: it is kept with the change.",
+            description="Reason, stored with the change.",
         ),
     ]
 
 
 class RotateSaid(Said):
-    """And how long the old secrets go on."""
+    """A rotation: also the validity of the old secrets."""
 
     overlap: Annotated[str, Field(pattern=r"^\d{1,4}[mhd]$")] = "24h"
 
 
 class HistoryQuery(ListQuery):
-    """Which page of the history."""
+    """A page of the history."""
 
 
 class TypeQuery(ListQuery):
-    """Which page of event types."""
+    """A page of event types."""
 
 
 class TopicQuery(ListQuery):
-    """Which page of topics."""
+    """A page of topics."""
 
 
 class SampleQuery(BaseModel):
-    """So many of the newest records."""
+    """The number of newest records."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -77,7 +77,7 @@ class SampleQuery(BaseModel):
 
 
 class CheckQuery(BaseModel):
-    """The destinations of which event type; of all unless given."""
+    """The event type whose destinations are checked; all by default."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -85,13 +85,13 @@ class CheckQuery(BaseModel):
 
 
 class DeleteSaid(Said):
-    """And whether events of the type that are parked stay so."""
+    """A deletion: also whether parked events of the type remain parked."""
 
     parked: Literal["keep"] | None = None
 
 
 class AccessQuery(BaseModel):
-    """Whether this key may send this event, and packets of it to this destination."""
+    """The key, the event, and a destination of its packets."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -104,7 +104,7 @@ _Patterns = Annotated[list[Annotated[str, Field(min_length=1, max_length=200)]],
 
 
 class NewKey(BaseModel):
-    """A sender's key: patterns of event names that it may send (all unless given), and of destinations."""
+    """A sender's key: patterns of event names that it may send (default: all), and of destinations."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -114,7 +114,7 @@ class NewKey(BaseModel):
 
 
 class NewTopic(BaseModel):
-    """A topic, or the event whose topic it is; what is not said is as the gateway would make it."""
+    """A topic, or the event of that topic; omitted settings are those that the gateway would use."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -125,19 +125,19 @@ class NewTopic(BaseModel):
 
 
 class TopicChange(BaseModel):
-    """How long the topic is to keep events: 36h, 30d."""
+    """The topic's retention: 36h, 30d."""
 
     model_config = ConfigDict(extra="forbid")
 
     retention: Annotated[str, Field(pattern=f"^{RETENTION}$")]
 
 
-#: What OpenAPI says of a route that is asked with `KnownIfGiven`.
+#: The OpenAPI response of routes with `KnownIfGiven`.
 UNCHANGED: Final[dict[int | str, dict[str, Any]]] = {304: {"description": "It is what If-None-Match names."}}
 
 
 def body(most: int = _MAX_ELSE) -> Callable[[Request], Coroutine[Any, Any, bytes]]:
-    """Return the dependency that reads a body of so many bytes at most."""
+    """Return the dependency that reads a body of at most `most` bytes."""
 
     async def read(request: Request) -> bytes:
         chunks, size = list[bytes](), 0
@@ -155,7 +155,7 @@ def body(most: int = _MAX_ELSE) -> Callable[[Request], Coroutine[Any, Any, bytes
 
 
 def described(model: type[BaseModel], text: str = "") -> dict[str, Any]:
-    """Return what OpenAPI says of a body that a route reads by itself."""
+    """Return the OpenAPI description of a body that a route reads itself."""
     schema = model.model_json_schema(by_alias=True)
     return {
         "requestBody": {
@@ -167,7 +167,7 @@ def described(model: type[BaseModel], text: str = "") -> dict[str, Any]:
 
 
 def _inlined(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return a schema without references: the document has its components elsewhere."""
+    """Return a schema without references, because the document's components are elsewhere."""
     definitions = schema.pop("$defs", {})
 
     def inline(part: Any) -> Any:
@@ -184,7 +184,7 @@ def _inlined(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def document_of(given: bytes) -> dict[str, Any]:
-    """Return the JSON object that a body is. Raises `UserError`."""
+    """Return a body as a JSON object. Raises `UserError`."""
     document = loads(given)
     if not isinstance(document, dict):
         raise UserError(REGISTRY_REFUSED, "the body is no JSON object")
@@ -192,7 +192,7 @@ def document_of(given: bytes) -> dict[str, Any]:
 
 
 def valid(model: type[M], document: dict[str, Any]) -> M:
-    """Return what a document says. Raises `RefusalError` with every place that is wrong; no values."""
+    """Return a document as a model. Raises `RefusalError` with every invalid place, without values."""
     try:
         return model.model_validate(document)
     except ValidationError as e:

@@ -1,1 +1,1 @@
-"""Segments: the bytes of kept events in Parquet files, out of the control database."""
+"""Segments: the bytes of stored events in Parquet files, outside the control database."""

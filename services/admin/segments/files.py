@@ -1,7 +1,7 @@
-"""Files as Parquet reads and writes them, whose every call to a folder or a bucket has an end.
+"""Files for Parquet, with a deadline on every call to a folder or a bucket.
 
-What a call raises is raised here as what it is to whoever reads: so an error of the bucket is never taken for
-one of the file's content.
+A call's error is raised as a storage error, so an error of the bucket is never mistaken for one of the file's
+content.
 """
 
 import io
@@ -12,16 +12,16 @@ from services.admin.segments.storage_errors import refused, unavailable
 from services.admin.segments.timeouts import Patience, SilentError
 from shared.errors import InfrastructureError
 
-#: Of a call that reads about a megabyte, or asks for less.
+#: Seconds for a call that reads about a megabyte, or metadata.
 CALL_SECONDS: Final = 10.0
-#: Of one that hands over what is written; a bucket's uploads it meanwhile.
+#: Seconds for a write; a bucket's file uploads in the background.
 _WRITE_SECONDS: Final = 60.0
-#: Of the last one: a bucket has what was written then.
+#: Seconds for the final call, after which a bucket has the whole file.
 _CLOSE_SECONDS: Final = 300.0
 
 
 class Reader:
-    """A file that is read; its calls raise `FileNotFoundError` and `InfrastructureError`."""
+    """A file for reading; its calls raise `FileNotFoundError` and `InfrastructureError`."""
 
     mode = "rb"
 
@@ -33,7 +33,7 @@ class Reader:
         self.closed = False
 
     def read(self, count: int = -1) -> bytes:
-        """Return the next `count` bytes, fewer at the end; all that are left if it is negative."""
+        """Return the next `count` bytes, fewer at the end; all remaining bytes if it is negative."""
         left = max(0, self._size - self._at)
         wanted, at, raw = left if count < 0 else min(count, left), self._at, self._raw
         try:
@@ -44,22 +44,22 @@ class Reader:
         return found
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Go to `offset` from the start, from here or from the end."""
+        """Move to `offset` from the start, the position or the end."""
         self._at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
         return self._at
 
     def tell(self) -> int:
-        """Return where it is."""
+        """Return the position."""
         return self._at
 
     def close(self) -> None:
-        """Read no more."""
+        """Close the file."""
         self.closed = True
         self._raw = None
 
 
 class Writer:
-    """A file that is written.  After a call that failed nothing more is written to it."""
+    """A file for writing.  After a failed call nothing more is written to it."""
 
     mode = "wb"
 
@@ -68,7 +68,7 @@ class Writer:
         self._raw = raw
         self._at = 0
         self._failed: InfrastructureError | None = None
-        #: Whether a call is still under way: nothing else is to be asked of the file.
+        #: Whether a call is still in progress: then no other call may be made.
         self.is_stuck = False
         self.closed = False
 
@@ -82,17 +82,17 @@ class Writer:
         return len(data)
 
     def flush(self) -> None:
-        """Do nothing: what is written is there when it is finished."""
+        """Do nothing: `finish` makes the data durable."""
 
     def tell(self) -> int:
-        """Return how much was written."""
+        """Return the number of written bytes."""
         return self._at
 
     def close(self) -> None:
-        """Do nothing: it is finished by whoever opened it."""
+        """Do nothing: `Segments.writing` finishes the file."""
 
     def finish(self) -> None:
-        """Have the file, as far as it was written.  Raises `InfrastructureError`: it is not whole."""
+        """Complete the file.  Raises `InfrastructureError` if it is not whole."""
         self.closed = True
         raw, self._raw = self._raw, None
         if not self.is_stuck:

@@ -1,7 +1,7 @@
-"""Where segments are: a folder, or a bucket that speaks S3.
+"""The storage of segments: a folder, or an S3 bucket.
 
-Owns pyarrow for this room, with the file beside it, and imports it when the first segment is touched: a
-service that has no folder for segments never loads it.
+Owns pyarrow for this room, with the file beside it, and imports it when the first segment is used: a
+service without a segment folder never loads it.
 """
 
 import os
@@ -21,7 +21,7 @@ T = TypeVar("T")
 class Segments:
     """Files below a folder (a path, or a URI such as s3://bucket/path), by their names relative to it.
 
-    No call lasts for ever: what is silent is `InfrastructureError` too.
+    Every call has a deadline; a timeout is an `InfrastructureError` too.
     """
 
     def __init__(self, where: str) -> None:
@@ -31,16 +31,16 @@ class Segments:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether calls have not returned: a process must not wait for them when it ends."""
+        """Return whether calls have not returned: a process must not wait for them when it ends."""
         return self._patience.is_waiting
 
     def end(self) -> None:
-        """Give up what is under way; whatever is asked afterwards is refused."""
+        """Abandon calls in progress, and refuse later ones."""
         self._patience.end()
 
     @contextmanager
     def reading(self, name: str) -> Iterator[Reader]:
-        """Open a file to read.  Raises `FileNotFoundError`, and `InfrastructureError`: the folder is away."""
+        """Open a file to read.  Raises `FileNotFoundError`; `InfrastructureError` if unreachable."""
         fs, base = self._open()
         try:
             raw = self._call(lambda: fs.open_input_file(f"{base}/{name}"))
@@ -57,16 +57,16 @@ class Segments:
 
     @contextmanager
     def writing(self, name: str) -> Iterator[Writer]:
-        """Open a file to write: afterwards it is whole and on the disk, or gone.
+        """Open a file to write: afterwards it is whole and on the disk, or removed.
 
-        Nobody knows its name before, so a kill leaves a part that nobody reads; what is silent leaves it too.
+        Its name is recorded only afterwards, so a kill or a timeout leaves an unreferenced part.
         Raises `InfrastructureError`.
         """
         fs, base = self._open()
         path = f"{base}/{name}"
         sink: Writer | None = None
         try:
-            if _is_local(fs):  # a bucket has none
+            if _is_local(fs):  # a bucket has no fsync
                 fs.create_dir(str(PurePosixPath(path).parent), recursive=True)
             sink = Writer(self._patience, self._call(lambda: fs.open_output_stream(path)))
             try:
@@ -79,7 +79,7 @@ class Segments:
                 _sync(str(PurePosixPath(path).parent))
         except BaseException as e:
             if not (isinstance(e, SilentError) or (sink and sink.is_stuck)):
-                # Finishing completes the file of whatever failed, in a bucket too.
+                # Finishing also completes the file of a failed write, in a bucket too.
                 with suppress(OSError):
                     self._call(lambda: fs.delete_file(path))
             if isinstance(e, OSError):
@@ -97,12 +97,12 @@ class Segments:
         except OSError as e:
             raise unavailable(e) from None
         found = sorted(f"{folder}/{each.base_name}" for each in listed)
-        if not (found or _is_local(fs)):  # a folder is made by the first who writes, a bucket is not
+        if not (found or _is_local(fs)):  # the first write creates a folder, but no bucket
             self._require_base(fs, base)
         return found
 
     def remove(self, name: str) -> None:
-        """Remove a file; one that is not there is removed.  Raises `InfrastructureError`."""
+        """Remove a file if it exists.  Raises `InfrastructureError`."""
         fs, base = self._open()
         try:
             self._call(lambda: fs.delete_file(f"{base}/{name}"))
@@ -128,9 +128,9 @@ class Segments:
         return self._opened
 
     def _require_base(self, fs: Any, base: str) -> None:
-        """Tell a file that is lost from a folder that is not mounted, or a bucket that is not there.
+        """Raise `InfrastructureError` if the folder is not mounted, or the bucket does not exist.
 
-        A bucket has no folders: ours is not there while no file is in it.
+        A bucket has no folders: the prefix does not exist while it has no file.
         """
         from pyarrow.fs import FileType  # noqa: PLC0415 - see above
 

@@ -1,7 +1,7 @@
 """One segment: a Parquet file of events' bytes (zstd), sorted by group and id.
 
-Its row groups are about a megabyte, and their statistics say which groups and ids are in them: who wants
-some events reads the row groups that they are in, and no others.
+Its row groups are about a megabyte, and their statistics hold the range of groups and ids: a reader of some
+events reads only the row groups that contain them.
 """
 
 from array import array
@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple, Self
 from services.admin.segments.folder import Segments
 from shared.errors import SEGMENT_DAMAGED, SEGMENT_MISSING, OnrampError, UserError
 
-#: Of a row group, before compression.
+#: Bytes of a row group, before compression.
 _ROW_GROUP_BYTES: Final = 1_000_000
 _ROW_GROUP_ROWS: Final = 8_000
 _GROUP, _EVENT, _VALUE = "group", "event", "value"
@@ -30,7 +30,7 @@ class Row(NamedTuple):
 
 
 class Written(NamedTuple):
-    """What is in a segment: how many events, and a digest over all of it."""
+    """A segment's number of events, and a digest of its content."""
 
     events: int
     digest: bytes
@@ -38,7 +38,7 @@ class Written(NamedTuple):
 
 @dataclass(slots=True)
 class Read:
-    """What was read: the bytes that are there, and why others are not."""
+    """The result of a read: bytes by event, and the errors of the others."""
 
     values: dict[int, bytes] = field(default_factory=dict)
     lost: dict[int, OnrampError] = field(default_factory=dict)
@@ -46,9 +46,9 @@ class Read:
 
 
 def write(segments: Segments, name: str, rows: Iterable[Row]) -> Written:
-    """Write a segment of `rows`, which come sorted, and see that it can be read as it was written.
+    """Write a segment of the sorted `rows`, and verify it by reading it.
 
-    Raises `InfrastructureError`, `UserError` (it reads otherwise: nothing may rely on it).
+    Raises `InfrastructureError`; `UserError` if it reads differently and must not be used.
     """
     digest = _Digest()
     with segments.writing(name) as sink, _writer(sink) as writer:
@@ -64,13 +64,13 @@ def write(segments: Segments, name: str, rows: Iterable[Row]) -> Written:
 
 
 def read_all(segments: Segments, name: str) -> Iterator[Row]:
-    """Yield all rows.  Raises `InfrastructureError`, `UserError`: it is missing or damaged."""
+    """Yield all rows.  Raises `InfrastructureError`; `UserError` if it is missing or damaged."""
     for rows in _batches(segments, name):
         yield from rows
 
 
 def read(segments: Segments, name: str, wanted: Mapping[int, int]) -> Read:
-    """Read the bytes of the events that are `wanted`: an id and its group.  Raises `InfrastructureError`."""
+    """Read the bytes of the `wanted` events (group by id).  Raises `InfrastructureError`."""
     found = Read()
     try:
         with _opened(segments, name) as file:
@@ -86,7 +86,7 @@ def read(segments: Segments, name: str, wanted: Mapping[int, int]) -> Read:
 
 
 def _take(found: Read, name: str, file: Any, at: int, ids: list[int]) -> None:
-    """Read one row group; if it is damaged, only what is wanted of it is lost."""
+    """Read one row group; if it is damaged, only its own events are lost."""
     import pyarrow as pa  # noqa: PLC0415 - see folder.py
 
     found.row_groups += 1
@@ -96,11 +96,11 @@ def _take(found: Read, name: str, file: Any, at: int, ids: list[int]) -> None:
     except FileNotFoundError:
         raise _missing(name) from None
     except (OSError, pa.ArrowException):
-        # A group's ids are in several row groups at times, so this one need not have had them.
+        # A group can span several row groups, so an id may be in another one.
         found.lost |= {event: _damaged(name) for event in ids if event not in found.values}
         return
     wanted = set(ids)
-    # Not by pyarrow's filter, which loads all that it computes with, some megabytes.
+    # Without pyarrow's filter, which loads its compute module, some megabytes.
     rows = {event: value for event, value in all_of_it if event in wanted}
     found.values |= rows
     for event in rows:
@@ -109,7 +109,7 @@ def _take(found: Read, name: str, file: Any, at: int, ids: list[int]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """The events that are wanted, as columns: thousands are compared with each row group."""
+    """The requested events as columns: thousands are compared with each row group."""
 
     groups: Any
     events: Any
@@ -146,7 +146,7 @@ def _batches(segments: Segments, name: str) -> Iterator[list[Row]]:
 
 @contextmanager
 def _opened(segments: Segments, name: str) -> Iterator[Any]:
-    """Open a segment.  Raises `UserError`: it is missing, or its footer is damaged."""
+    """Open a segment.  Raises `UserError` if it is missing, or its footer is damaged."""
     import pyarrow as pa  # noqa: PLC0415 - see folder.py
     from pyarrow.parquet import ParquetFile  # noqa: PLC0415
 
@@ -164,7 +164,7 @@ def _opened(segments: Segments, name: str) -> Iterator[Any]:
 
 
 def _is_segment(file: Any) -> bool:
-    """Tell whether a Parquet file has the columns and the statistics of a segment; others may be named so."""
+    """Return whether a Parquet file has a segment's columns and statistics; its name proves nothing."""
     wanted = [(field.name, field.type) for field in _schema()]
     groups = (file.metadata.row_group(at) for at in range(file.num_row_groups))
     return [(field.name, field.type) for field in file.schema_arrow] == wanted and all(
@@ -204,7 +204,7 @@ def _schema() -> Any:
 
 
 def _table(rows: list[Row]) -> Any:
-    """Return rows as a table, made of buffers: `pa.array` loads pandas, which is 46 MiB."""
+    """Return rows as a table built of buffers: `pa.array` loads pandas, which is 46 MiB."""
     import pyarrow as pa  # noqa: PLC0415 - see folder.py
 
     def numbers(kind: Any, code: str, values: Iterable[int]) -> Any:
@@ -234,7 +234,7 @@ def _row_groups(rows: Iterable[Row]) -> Iterator[list[Row]]:
 
 
 class _Digest:
-    """Of rows in their order."""
+    """A digest of rows in their order."""
 
     def __init__(self) -> None:
         self._events = 0

@@ -1,4 +1,4 @@
-"""What a folder or a bucket refuses by, and what to do about it; never the words of a library."""
+"""Translates errors of a folder or a bucket into causes and fixes, without library messages."""
 
 import os
 import re
@@ -7,17 +7,17 @@ from typing import Final
 from services.admin.segments.timeouts import SilentError
 from shared.errors import STORE_UNAVAILABLE, InfrastructureError
 
-#: What a bucket's server, or the way to it, refuses by: NO_SUCH_BUCKET, ACCESS_DENIED, NETWORK_CONNECTION;
-#: where the library has no word, UNKNOWN and the status.
+#: The error code of a bucket's server or of the network: NO_SUCH_BUCKET, ACCESS_DENIED, NETWORK_CONNECTION;
+#: without a code, UNKNOWN and the status.
 _S3_CODE: Final = re.compile(r"AWS Error ([A-Z_]{1,50}(?: \(HTTP status \d{3}\))?) during ")
-#: A file that somebody removed while it was read.
+#: Codes for a file that was removed while it was read.
 _NO_FILE: Final = frozenset({"NO_SUCH_KEY", "RESOURCE_NOT_FOUND", "UNKNOWN (HTTP status 404)"})
 _NO_BUCKET: Final = "there is no bucket {}: make it (nothing here makes one), or correct ONRAMP_ADMIN_STORE"
 _RIGHTS: Final = (
     "correct AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or let that key list, read, write and delete"
 )
 _REACH: Final = "see that it works and answers from here, at the address that ONRAMP_ADMIN_STORE has"
-#: What to do about it.
+#: The fix by code.
 _ADVICE: Final = {
     "NO_SUCH_BUCKET": "make the bucket (nothing here makes one), or correct ONRAMP_ADMIN_STORE",
     "ACCESS_DENIED": _RIGHTS,
@@ -31,9 +31,9 @@ _ADVICE: Final = {
 
 
 def refused(error: Exception) -> Exception:
-    """Return what to raise for what a folder or a bucket raised.
+    """Return the exception to raise for an error of a folder or a bucket.
 
-    `FileNotFoundError` of a file that is gone, else `InfrastructureError`; without the library's words.
+    `FileNotFoundError` for a missing file, else `InfrastructureError`; without the library's message.
     """
     if isinstance(error, FileNotFoundError) or _code(error) in _NO_FILE:
         return FileNotFoundError("the file is not there")
@@ -41,7 +41,7 @@ def refused(error: Exception) -> Exception:
 
 
 def unavailable(error: Exception) -> InfrastructureError:
-    """Return it without the words of a library, which may name credentials."""
+    """Return the error without the library's message, which may contain credentials."""
     number, code = getattr(error, "errno", None), _code(error)
     if isinstance(error, SilentError):
         said = f"{error}: {_REACH}"
@@ -56,7 +56,7 @@ def unavailable(error: Exception) -> InfrastructureError:
 
 
 def not_there(bucket: str) -> InfrastructureError:
-    """Return what is wrong when there is no such bucket, or, without a name, no folder."""
+    """Return the error for a missing bucket or, without a name, a missing folder."""
     what = _NO_BUCKET.format(bucket) if bucket else "the folder itself is not there: is it mounted?"
     return InfrastructureError(STORE_UNAVAILABLE, what)
 

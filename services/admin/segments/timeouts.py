@@ -1,8 +1,8 @@
-"""Calls that may never return, each with an end: the library of S3 waits for a silent server for ever.
+"""Deadlines for calls that may never return: the S3 library waits for an unresponsive server forever.
 
-Each call runs in a thread of its own.  One that outlives its deadline is given up: whoever asked gets an
-error, and the thread stays until the call returns by itself.  So there are few of them, and a process that
-has some cannot end as others do (`is_waiting`): the library would wait for them.
+Each call runs in its own thread.  A call beyond its deadline is abandoned: the caller gets an error, and the
+thread remains until the call returns.  So their number is limited, and a process with abandoned calls must
+exit without waiting (`is_waiting`): the library would wait for them.
 """
 
 import threading
@@ -10,18 +10,18 @@ import time
 from collections.abc import Callable
 from typing import Any, Final, Generic, TypeVar
 
-#: So many calls at once at most, those that were given up among them.
+#: Maximum concurrent calls, including abandoned ones.
 AT_ONCE: Final = 8
 
 T = TypeVar("T")
 
 
 class SilentError(OSError):
-    """No answer in time.  Its text is ours: it may be shown."""
+    """No answer in time.  Its text is Onramp's and may be shown."""
 
 
 class Patience:
-    """Makes calls with an end."""
+    """Makes calls with a deadline."""
 
     def __init__(self, *, at_once: int = AT_ONCE) -> None:
         self._at_once = at_once
@@ -31,7 +31,7 @@ class Patience:
         self._is_over = False
 
     def call(self, act: Callable[[], T], seconds: float) -> T:
-        """Return or raise what `act` does.  Raises `SilentError`: it did not within so many seconds."""
+        """Return or raise the outcome of `act`.  Raises `SilentError` after `seconds` without one."""
         deadline = time.monotonic() + seconds
         call = _Call(act)
         with self._changed:
@@ -41,7 +41,7 @@ class Patience:
             if not self._has_room:
                 raise SilentError("no answer to earlier calls")
             self._calls.add(call)
-            # A daemon: one that is given up keeps nobody from ending.
+            # A daemon thread: an abandoned call must not block the exit.
             thread = threading.Thread(target=self._run, args=(call,), name="segments", daemon=True)
             self._threads = {each for each in self._threads if each.is_alive()} | {thread}
             thread.start()
@@ -53,19 +53,19 @@ class Patience:
             raise SilentError(
                 "the service is stopping" if self._is_over else f"no answer in {seconds:.0f} seconds"
             )
-        # What the library made is freed in it yet, and that aborts a process which ends meanwhile.
+        # The thread still frees the library's objects, which aborts a process that exits meanwhile.
         thread.join(max(0.0, deadline - time.monotonic()))
         return call.outcome()
 
     def end(self) -> None:
-        """Give up every call, and make no more."""
+        """Abandon every call, and refuse later ones."""
         with self._changed:
             self._is_over = True
             self._changed.notify_all()
 
     @property
     def is_waiting(self) -> bool:
-        """Whether there are calls that have not returned, or whose threads have not ended."""
+        """Return whether calls have not returned, or their threads have not ended."""
         with self._changed:
             return any(each.is_alive() for each in self._threads)
 
@@ -86,7 +86,7 @@ class Patience:
 
 
 class _Call(Generic[T]):
-    """One call; what it returns when nobody waits any more goes with its thread."""
+    """One call; the result of an abandoned call is dropped with its thread."""
 
     def __init__(self, act: Callable[[], T]) -> None:
         self._act = act
@@ -102,7 +102,7 @@ class _Call(Generic[T]):
             self._raised = e
 
     def outcome(self) -> T:
-        """Return or raise as the call did."""
+        """Return or raise the call's outcome."""
         if self._raised is not None:
             raise self._raised
         return self._returned[0]

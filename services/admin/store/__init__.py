@@ -1,1 +1,1 @@
-"""The control database: what is kept of parked events, and what was decided about them."""
+"""The control database: stored parked events, and operators' decisions about them."""

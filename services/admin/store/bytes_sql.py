@@ -1,7 +1,7 @@
-"""The bytes of kept events, wherever they are: in the control database, or in a segment.
+"""The bytes of stored events, from the control database or a segment.
 
-Whoever needs the bytes of an event asks here.  They are compared with what was kept (sha256), so what comes
-back is what was parked, or the reason why it cannot.
+Every reader of an event's bytes uses this module.  It compares them with the stored sha256, so the result is
+the parked bytes, or the reason why they are unavailable.
 """
 
 from collections import defaultdict
@@ -28,9 +28,9 @@ from shared.errors import (
     UserError,
 )
 
-#: Bytes of edited events that are in memory at once, but for the last of them.
+#: Maximum bytes of edited events in memory at once, apart from the last event.
 MAX_EDITED: Final = 16 << 20
-#: One statement: an event is in one place as of its moment.
+#: One statement, so that an event is in exactly one place in its snapshot.
 _WHERE: Final = """
     SELECT e.id, e.group_id, e.sha256, e.gone, b.value, s.name, e.reason::text, e.parked_at
     FROM onramp_admin.events e
@@ -45,11 +45,11 @@ _WHERE: Final = """
 
 @dataclass(slots=True)
 class Loaded:
-    """Bytes by event, and why others cannot be had.  A tombstone is in neither.
+    """Bytes by event, and errors by event.  A tombstone is in neither.
 
-    `times`: when each was received, if its record says so, and its record's own time.
-    `digests`: sha256 of bytes that are not as they were parked.  `later`: events that are asked for again,
-    because those before them have filled the memory that there is for it.
+    `times`: each event's time of receipt, if its record has it, and its record's timestamp.
+    `digests`: sha256 of edited bytes.  `later`: events to request again, because those before them have
+    used up the memory limit.
     """
 
     values: dict[int, bytes] = field(default_factory=dict)
@@ -59,7 +59,7 @@ class Loaded:
     later: set[int] = field(default_factory=set)
 
     def edit(self, edited: Callable[[int, bytes], Edited]) -> Self:
-        """Have these bytes as `edited` makes them, until they are many; raised `UserError`s are why not."""
+        """Replace these bytes by those of `edited`, up to the memory limit; store raised `UserError`s."""
         size = 0
         for number, value in sorted(self.values.items()):
             del self.values[number]
@@ -81,19 +81,19 @@ class _Place(NamedTuple):
     segment: str
 
 
-#: What the control database has, and where the rest is.
+#: Bytes of the control database, and the segments of the others.
 _Looked = tuple[Loaded, list[_Place]]
 
 
 def load(conn: connection, segments: Segments | None, events: Iterable[int]) -> Loaded:
-    """Return the bytes of `events`.  Raises `InfrastructureError`: the folder of segments is away."""
+    """Return the bytes of `events`.  Raises `InfrastructureError` if the segment folder is unreachable."""
     return _load(partial(_look, conn), partial(_read, segments), list(events))
 
 
 def shown(dsn: str, segments: Segments | None, events: Iterable[int]) -> Loaded:
-    """Return the bytes of `events` for a page; what a folder of segments that is away has is lost to it.
+    """Return the bytes of `events` for a page; those in an unreachable segment folder are errors.
 
-    No connection is in use while segments are read: a folder that hangs would keep all of them from others.
+    No connection is in use while segments are read: a hanging folder would exhaust the pool.
     """
 
     def look(ids: list[int]) -> _Looked:
@@ -111,7 +111,7 @@ def shown(dsn: str, segments: Segments | None, events: Iterable[int]) -> Loaded:
 
 
 def value(dsn: str, segments: Segments | None, event: int) -> bytes | None:
-    """Return an event's bytes; a tombstone has none.  Raises `OnrampError`: why they cannot be had."""
+    """Return an event's bytes; None for a tombstone.  Raises `OnrampError` if they are unavailable."""
     loaded = shown(dsn, segments, [event])
     if event in loaded.lost:
         raise loaded.lost[event]
@@ -124,7 +124,7 @@ def _load(
     loaded, places = look(events)
     read(loaded, places)
     moved = [e for e, why in loaded.lost.items() if why.fault is SEGMENT_MISSING]
-    if moved:  # rewritten between our look and our read, or really missing: the second look tells
+    if moved:  # rewritten between query and read, or really missing: a second query tells
         for event in moved:
             del loaded.lost[event]
         again, places = look(moved)
@@ -142,7 +142,7 @@ def _look(conn: connection, events: list[int]) -> _Looked:
             loaded.times[event] = _times(reason, parked_at)
             digest = None if kept is None else bytes(kept)
             if stored is not None:
-                _judge(loaded, event, digest, bytes(stored), "the control database")
+                _check_digest(loaded, event, digest, bytes(stored), "the control database")
             elif gone:
                 loaded.lost[event] = UserError(BYTES_REMOVED, f"event {event}")
             elif name is not None and digest is not None:
@@ -165,7 +165,7 @@ def _read(segments: Segments | None, loaded: Loaded, places: Sequence[_Place]) -
         loaded.lost |= read.lost
         for place in of:
             if place.event in read.values:
-                _judge(loaded, place.event, place.digest, read.values[place.event], f"segment {name}")
+                _check_digest(loaded, place.event, place.digest, read.values[place.event], f"segment {name}")
 
 
 def _times(reason: str, parked_at: datetime) -> tuple[datetime | None, datetime]:
@@ -174,7 +174,7 @@ def _times(reason: str, parked_at: datetime) -> tuple[datetime | None, datetime]
 
 
 def _time(told: object) -> datetime | None:
-    """Return a time of the record's reason; a year that no calendar has is none."""
+    """Return a time of the record's reason; None for an invalid year."""
     try:
         found = datetime.fromisoformat(str(told))
     except ValueError:
@@ -182,8 +182,8 @@ def _time(told: object) -> datetime | None:
     return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
-def _judge(loaded: Loaded, event: int, digest: bytes | None, found: bytes, where: str) -> None:
-    """Take bytes that have the stored event's digest."""
+def _check_digest(loaded: Loaded, event: int, digest: bytes | None, found: bytes, where: str) -> None:
+    """Add bytes that have the stored event's digest."""
     if sha256(found).digest() == digest:
         loaded.values[event] = found
     else:

@@ -1,4 +1,4 @@
-"""The control database: where what is parked is kept, in a schema of the admin service's own.
+"""The control database: parked events are stored there, in the admin service's own schema.
 
 Owns psycopg2 for this room, with the files beside it.
 """
@@ -21,8 +21,8 @@ from shared.postgres.connect import connect as opened
 from shared.postgres.failures import failure
 
 SCHEMA: Final = "onramp_admin"
-#: A step of a job waits for other databases in its transaction: a role's own short limit of that would end it
-#: again and again.
+#: A job's step waits for other databases in its transaction, so a role's own short timeout would end it
+#: each time.
 _OPTIONS: Final = (
     "-c search_path=pg_catalog,pg_temp -c timezone=UTC -c statement_timeout={statement_ms} "
     "-c idle_in_transaction_session_timeout=600000"
@@ -31,10 +31,10 @@ _READ_MS: Final = 10_000
 _FILES: Final = files(__package__) / "sql"
 _LOCK: Final = 7_203_155_011
 _CURSOR_KEY_BYTES: Final = 32
-#: Classes of SQLSTATE that say something of what was to be stored: a trigger, a constraint or an index of
-#: somebody's may refuse it.
+#: Classes of SQLSTATE about the stored data: a trigger, a constraint or an index that an operator added may
+#: refuse it.
 _OF_VALUES: Final = frozenset({"0A", "21", "22", "23", "38", "39", "44", "54", "P0"})
-#: Requests at once that a database answers; the others wait their turn, so long.
+#: Maximum concurrent requests of a database, and seconds that others wait.
 MAX_CONNECTIONS: Final = 8
 _TURN_SECONDS: Final = 5.0
 
@@ -46,7 +46,7 @@ def connect(dsn: str, *, statement_ms: int = _READ_MS) -> connection:
 
 
 class Pool:
-    """Few connections for many requests, each of them with one transaction at a time."""
+    """A connection pool: few connections for many requests, each with one transaction at a time."""
 
     def __init__(self, dsn: str, most: int = MAX_CONNECTIONS) -> None:
         self._dsn = dsn
@@ -73,7 +73,7 @@ class Pool:
             self._turns.release()
 
     def _take(self) -> connection:
-        """Return a connection that works: an outage may have ended idle ones, or left them read-only."""
+        """Return a usable connection: an outage may have closed idle ones, or left them read-only."""
         while self._idle:
             conn = self._idle.pop()
             if _answers(conn):
@@ -110,7 +110,7 @@ def transaction(dsn: str) -> AbstractContextManager[connection]:
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Turn psycopg2's errors, whose words may hold values, into `InfrastructureError`."""
+    """Turn psycopg2's errors, whose messages may hold values, into `InfrastructureError`."""
     try:
         yield
     except psycopg2.Error as e:
@@ -118,7 +118,7 @@ def translated() -> Iterator[None]:
 
 
 class RefusedError(Exception):
-    """The database refuses something of what was to be stored, and would again; `sqlstate` says why."""
+    """The database permanently refuses some of the data; `sqlstate` is the cause."""
 
     def __init__(self, sqlstate: str) -> None:
         super().__init__(f"SQLSTATE {sqlstate}")
@@ -127,7 +127,7 @@ class RefusedError(Exception):
 
 @contextmanager
 def refused() -> Iterator[None]:
-    """Turn those of psycopg2's errors that are about what was to be stored into `RefusedError`."""
+    """Turn psycopg2's errors about the stored data into `RefusedError`."""
     try:
         yield
     except psycopg2.Error as e:
@@ -154,7 +154,7 @@ def prepare(conn: connection) -> None:
 
 
 def cursor_key(conn: connection) -> bytes:
-    """Return the key that signs cursors; the same for all copies of the service."""
+    """Return the key that signs cursors; the same for all replicas of the service."""
     with conn.cursor() as cursor:
         cursor.execute("SELECT cursor_key FROM onramp_admin.installation")
         ((key,),) = cursor.fetchall()

@@ -23,9 +23,9 @@ from services.ops.fixes.edited_lines import (
 from services.ops.fixes.payloads import edited
 from shared.errors import BAD_EDITS, OnrampError, UserError
 
-#: Events of one file.
+#: Maximum events of one file.
 MAX_EVENTS: Final = 100_000
-#: In memory at once, of one page or batch: so many bytes, or one event.
+#: Maximum bytes of one page or batch in memory, at least one event.
 _PAGE_BYTES: Final = 16 << 20
 _PAGE: Final = 500
 _IDS: Final = "SELECT id FROM onramp_admin.events WHERE {} ORDER BY id LIMIT %(most)s"
@@ -39,7 +39,7 @@ _ADD: Final = """
     INSERT INTO onramp_admin.edits (upload, event, payload) VALUES %s
     ON CONFLICT DO NOTHING RETURNING event
 """
-#: Of events that do not fit into the memory that there is: NULL.
+#: NULL for events beyond the memory limit.
 _EDITS: Final = """
     SELECT event, CASE WHEN before < %s THEN payload END FROM (
         SELECT event, payload,
@@ -57,7 +57,7 @@ def ids(conn: connection, filters: Mapping[str, Any]) -> list[int]:
 
 
 def pages(conn: connection, events: Sequence[int]) -> Iterator[list[int]]:
-    """Cut events into pages whose bytes may be in memory at once."""
+    """Split events into pages within the memory limit."""
     for start in range(0, len(events), _PAGE):
         page: list[int] = []
         size = 0
@@ -83,9 +83,9 @@ def lines(conn: connection, segments: Segments | None, page: Sequence[int]) -> l
 def keep(
     conn: connection, segments: Segments | None, file: BinaryIO, actor: str, only: Only
 ) -> tuple[int, int]:
-    """Keep the edits of a file; return their number as an upload, and how many they are.
+    """Store the edits of a file; return the upload's id, and the number of edits.
 
-    Raises `UserError` BAD_EDITS with the line's number: then nothing is kept.
+    Raises `UserError` BAD_EDITS with the line's number; then nothing is stored.
     """
     with conn.cursor() as cur:
         cur.execute(_UPLOAD, (actor,))
@@ -103,7 +103,7 @@ def keep(
 
 
 def with_edits(conn: connection, upload: int, loader: Load, events: list[int]) -> Loaded:
-    """Return events as they were edited; one that cannot be is lost to this job."""
+    """Return edited events; an event that cannot be edited is an error of this job."""
     loaded = loader(events)
     with conn.cursor() as cur:
         cur.execute(_EDITS, (MAX_EDITED, upload, list(loaded.values)))
@@ -113,7 +113,7 @@ def with_edits(conn: connection, upload: int, loader: Load, events: list[int]) -
 
 
 def _batches(file: BinaryIO) -> Iterator[dict[int, Edit]]:
-    """Yield edits by the numbers of their lines; empty lines are none."""
+    """Yield edits by line number; empty lines are skipped."""
     batch: dict[int, Edit] = {}
     size = number = 0
     while line := file.readline(MAX_BYTES + 1):
@@ -135,7 +135,7 @@ def _batches(file: BinaryIO) -> Iterator[dict[int, Edit]]:
 def _add(
     conn: connection, segments: Segments | None, upload: int, batch: Mapping[int, Edit], only: Only
 ) -> None:
-    """Keep the edits of a batch of lines.  Raises `UserError`: one is for no event, or no edit of it."""
+    """Store the edits of a batch of lines.  Raises `UserError` for an unknown event or invalid edit."""
     wanted = {edit.event for edit in batch.values()}
     kept = _look(conn, wanted, only)
     for page in pages(conn, sorted(kept)):
@@ -166,14 +166,14 @@ def _require_editable(edit: Edit, loaded: Loaded) -> None:
 
 
 def _look(conn: connection, events: Iterable[int], only: Only) -> dict[int, tuple[Named, int]]:
-    """Return those of `events` that are seen, in their order: their names and the sizes of their bytes."""
+    """Return the visible ones of `events`, in their order: their names and sizes in bytes."""
     seen = sql.SQL("true" if only is None else FILTERS["only"].replace("%s", "%(only)s"))
     found = rows(conn, sql.SQL(_NAMED).format(seen), {"ids": list(events), "only": only})
     return {row[0]: (Named(*row[:4]), row[4]) for row in found}
 
 
 class _Line:
-    """Says of which line an error is."""
+    """Adds the line number to an error."""
 
     def __init__(self, number: int) -> None:
         self._number = number

@@ -1,4 +1,4 @@
-"""What operators decide about groups, and what they are refused."""
+"""Operators' decisions about groups, and refusals of operators."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -21,7 +21,7 @@ _LOCK_GROUP: Final = "SELECT FROM onramp_admin.groups WHERE id = %s FOR UPDATE"
 
 
 def locked_group(conn: connection, number: int, only: Only = None) -> Group | None:
-    """Return one group, which nobody else changes before this transaction ends."""
+    """Return one group, locked until this transaction ends."""
     with conn.cursor() as cur:
         cur.execute(_LOCK_GROUP, (number,))
     return group(conn, number, only)
@@ -35,6 +35,6 @@ def change_group(conn: connection, number: int, changed: Mapping[str, Any]) -> N
 
 
 def record_refusal(conn: connection, actor: str, subject: str) -> None:
-    """Write down that an operator was refused something: one row a minute, with the first and the count."""
+    """Log the refusal of an operator: one row a minute, with the first subject and the count."""
     with conn.cursor() as cur:
         cur.execute(_REFUSAL, (actor, subject))

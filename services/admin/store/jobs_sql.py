@@ -1,4 +1,4 @@
-"""Jobs as they are kept: what is to be done to which events, by whom and why, and how far it is."""
+"""Stored jobs: action, set of events, actor, reason and progress."""
 
 from datetime import datetime
 from typing import Final, NamedTuple
@@ -11,14 +11,14 @@ from services.admin.store.read_sql import MATCHES, Only
 from services.admin.store.sets_sql import EventSet, rows
 from shared.errors import IDEMPOTENCY_KEY_REUSED, SET_CHANGED, UserError
 
-#: What `Job` is made of.
+#: The columns of `Job`.
 JOB: Final = """
     SELECT id, kind, filters::text, upto, actor, reason, rate, state, counted, done_to, changed, created_at,
            finished_at, uuid::text, walked, failed, waits, fix::text, is_edited, "to",
            with_triggers, rehearsed, samples::text
     FROM onramp_admin.jobs
 """
-#: Of a job: its set has no event that patterns of event names do not match.
+#: Condition on a job: the patterns of event names match every event of its set.
 _NAMED: Final = MATCHES.replace("event_name", "filters ->> 'event_name'").replace("%s", "%(only)s")
 _WITHIN: Final = f"""
     (%(only)s::text[] IS NULL OR filters::jsonb -> 'only' <@ to_jsonb(%(only)s::text[]) OR {_NAMED})
@@ -35,7 +35,7 @@ _CANCEL: Final = """
     WHERE id = %s AND state = 'running'
 """
 
-#: One at a time of an actor and a key, until the end of the transaction.
+#: Locks an actor's key until the end of the transaction.
 _LOCK: Final = "SELECT pg_advisory_xact_lock(hashtextextended(%s, 7203155020))"
 _FORGET: Final = "DELETE FROM onramp_admin.requests WHERE at < now() - interval '24 hours'"
 _FIND_REQUEST: Final = "SELECT sha256, job FROM onramp_admin.requests WHERE actor = %s AND key = %s"
@@ -43,7 +43,7 @@ _KEEP_REQUEST: Final = "INSERT INTO onramp_admin.requests (actor, key, sha256, j
 
 
 class Plan(NamedTuple):
-    """What a replay or a rehearsal shall do beside landing events as they are.
+    """Options of a replay or a rehearsal in addition to landing the parked bytes.
 
     `fix`: JSON, the steps that edit payloads; `to`: another table (schema.table); `rehearsed`: the rehearsal
     whose plan this is.
@@ -57,7 +57,7 @@ class Plan(NamedTuple):
 
     @property
     def edits_payloads(self) -> bool:
-        """Whether events land with other payloads than their senders'."""
+        """Return whether events land with edited payloads."""
         return self.fix is not None or self.is_edited
 
 
@@ -65,11 +65,11 @@ _AS_IT_IS: Final = Plan()
 
 
 class Job(NamedTuple):
-    """A job and how far it is: so many of the `counted` events it has `changed`.
+    """A job and its progress: it has `changed` some of the `counted` events.
 
-    Of a replay these are the ones that landed or were there; `failed` did not land, and are open again.  Of a
-    rehearsal they are those that were answered; `failed` of them would not land.  `waits`: why it does not go
-    on just now.
+    Changed by a replay are events that landed or were there already; `failed` are open again.
+    Changed by a rehearsal are events with an answer; `failed` of them would not land.  `waits`: why the job
+    pauses at present.
     """
 
     id: int
@@ -98,12 +98,12 @@ class Job(NamedTuple):
 
     @property
     def events(self) -> EventSet:
-        """Its set."""
+        """Return the job's set of events."""
         return EventSet(orjson.loads(self.filters), self.upto)
 
     @property
     def plan(self) -> Plan:
-        """What it does beside landing events as they are."""
+        """Return the job's options."""
         return Plan(self.fix, self.is_edited, self.to, self.with_triggers, self.rehearsed)
 
 
@@ -126,26 +126,26 @@ def add(
 
 
 def job(conn: connection, number: int, only: Only = None) -> Job | None:
-    """Return one job, if all events of its set are among those that are seen."""
+    """Return one job, if all events of its set are visible."""
     found = rows(conn, sql.SQL(f"{JOB} WHERE id = %(id)s AND {_WITHIN}"), {"id": number, "only": only})
     return Job(*found[0]) if found else None
 
 
 def jobs(conn: connection, most: int, only: Only = None) -> list[Job]:
-    """Return the last jobs whose events are seen, the newest first."""
+    """Return the last jobs whose events are visible, the newest first."""
     statement = sql.SQL(f"{JOB} WHERE {_WITHIN} ORDER BY id DESC LIMIT %(most)s")
     return [Job(*row) for row in rows(conn, statement, {"most": most, "only": only})]
 
 
 def cancel(conn: connection, number: int) -> bool:
-    """End a running job before its next batch; what it has changed stays.  False when it does not run."""
+    """End a running job before its next batch; its changes remain.  Return False if it does not run."""
     with conn.cursor() as cur:
         cur.execute(_CANCEL, (number,))
         return bool(cur.rowcount)
 
 
 def require_as_counted(kind: str, counted: int, expected: int | None) -> None:
-    """Raise `UserError` SET_CHANGED if there is nothing to do, or not what its sender has counted."""
+    """Raise `UserError` SET_CHANGED if the set is empty, or differs from the expected count."""
     if not counted:
         raise UserError(SET_CHANGED, f"it has no event that a job could {kind}")
     if expected is not None and expected != counted:
@@ -153,9 +153,9 @@ def require_as_counted(kind: str, counted: int, expected: int | None) -> None:
 
 
 def started_by(conn: connection, actor: str, key: str, sha256: bytes) -> int | None:
-    """Return the job that the actor's request with this key has started within 24 hours.
+    """Return the job that the actor's request with this key started within 24 hours.
 
-    Raises `UserError` IDEMPOTENCY_KEY_REUSED if that was another request.
+    Raises `UserError` IDEMPOTENCY_KEY_REUSED if that request differed.
     """
     with conn.cursor() as cur:
         cur.execute(_LOCK, (f"{actor}/{key}",))
@@ -170,6 +170,6 @@ def started_by(conn: connection, actor: str, key: str, sha256: bytes) -> int | N
 
 
 def keep_request(conn: connection, actor: str, key: str, sha256: bytes, job: int) -> None:
-    """Keep that the request has started the job."""
+    """Store the job that the request has started."""
     with conn.cursor() as cur:
         cur.execute(_KEEP_REQUEST, (actor, key, sha256, job))

@@ -1,4 +1,4 @@
-"""What the API reads of the control database: groups and events, a page at a time, and one by its id."""
+"""The API's reads of the control database: pages of groups and events, and single ones by id."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -31,8 +31,8 @@ _FACETS: Final = "SELECT counts::text FROM onramp_admin.facets WHERE group_id = 
 _LAST: Final = "SELECT id FROM onramp_admin.parked WHERE group_id = %s ORDER BY id DESC LIMIT %s"
 _ACTS_DONE: Final = "SELECT id, at, actor, act, subject, reason, events FROM onramp_admin.acts"
 _ACT: Final = "INSERT INTO onramp_admin.acts (actor, act, subject, reason) VALUES (%s, %s, %s, %s)"
-#: Of each group what was kept of it and what has moved since; what is in "others" (of all, or of a name) is
-#: counted one by one, for it has no code or destination, and those who see some events alone see theirs.
+#: Each group with its stored counts and later moves; events in "others" (of all names, or of one) are counted
+#: individually: such a group has no code or destination, and callers with some rights see only their events.
 _COUNTS: Final = """
     WITH others AS (
         SELECT id FROM onramp_admin.groups
@@ -54,7 +54,7 @@ _COUNTS: Final = """
     ) counted{where}
     GROUP BY 1, 2, 3, 4 ORDER BY 5 DESC, 1, 2, 3, 4 LIMIT %s
 """
-#: The ids of topics, by jumping from one to the next in the index of places, which begins with them.
+#: The ids of topics, by a skip scan of the index on places, which begins with them.
 _TOPIC_IDS: Final = """
     WITH RECURSIVE topic (id) AS (
         (SELECT topic_id FROM onramp_admin.parked ORDER BY topic_id LIMIT 1)
@@ -64,10 +64,10 @@ _TOPIC_IDS: Final = """
     )
     SELECT id FROM topic
 """
-#: Patterns of event names as the registry has them; what has no event name matches none.
+#: Patterns of event names as in the registry; an event without a name matches none.
 MATCHES: Final = """event_name LIKE ANY (
     SELECT replace(replace(replace(p, '_', '\\_'), '*', '%%'), '?', '_') FROM unnest(%s::text[]) p)"""
-#: By the filter's name: the condition that it is.
+#: SQL conditions by filter.
 FILTERS: Final = {
     "only": MATCHES,
     "id": "id = %s",
@@ -89,7 +89,7 @@ FILTERS: Final = {
     "until": "parked_at < %s",
     "step": "step = %s",
 }
-#: By the filter's name: the column of events that an index has before `id`.
+#: By filter: the column of events that an index has before `id`.
 _INDEXED: Final = {
     "group": "group_id",
     "code": "code",
@@ -102,7 +102,7 @@ Filters = Mapping[str, Any]
 
 
 class _List(NamedTuple):
-    """What is paged, by which keyset."""
+    """A paged query and its keyset."""
 
     select: str
     behind: str
@@ -115,7 +115,7 @@ _PARTS: Final = _List(_PART, "id < %s", "id DESC")
 
 
 class Part(NamedTuple):
-    """So many events of one segment that were parked for one destination, event name, step, code and hour."""
+    """The number of a segment's events with one destination, event name, step, code and hour of parking."""
 
     id: int
     destination: str
@@ -127,12 +127,12 @@ class Part(NamedTuple):
 
 
 _ACTS: Final = _List(_ACTS_DONE, "id < %s", "id DESC")
-#: Patterns of the event names that are seen; None: all are.
+#: Patterns of the visible event names; None: all.
 Only = Sequence[str] | None
 
 
 class Group(NamedTuple):
-    """Parked events of one cause; `look`: whether some of them would land, as JSON, once that was asked."""
+    """Parked events of one cause; `look`: the last rehearsal of some of them, as JSON, if there is one."""
 
     id: int
     cause: Cause
@@ -145,7 +145,7 @@ class Group(NamedTuple):
 
 
 class Count(NamedTuple):
-    """How many events are alike; in a `destination` that is a pointer indices are `*`."""
+    """The number of equal events; in a `destination` that is a pointer, indices are `*`."""
 
     state: str
     code: str
@@ -155,7 +155,7 @@ class Count(NamedTuple):
 
 
 class Event(NamedTuple):
-    """One parked event and destination; `reason`: the record's header as it was."""
+    """One parked event and destination; `reason`: the record's original header."""
 
     id: int
     group: int
@@ -174,7 +174,7 @@ class Event(NamedTuple):
 
 
 class Act(NamedTuple):
-    """Who did what to what, when and why; `events`: how many requests of a minute were refused."""
+    """An entry of the audit log; `events`: the number of requests refused within a minute."""
 
     id: int
     at: datetime
@@ -186,12 +186,12 @@ class Act(NamedTuple):
 
 
 def groups(conn: connection, filters: Filters, after: Sequence[Any] | None, limit: int) -> list[Group]:
-    """Return groups, the one seen last first, behind `after` (a last_seen and an id)."""
+    """Return groups after `after` (a last_seen and an id), the one seen last first."""
     return [_group(row) for row in _page(conn, _GROUPS, filters, after, limit)]
 
 
 def events(conn: connection, filters: Filters, after: Sequence[Any] | None, limit: int) -> list[Event]:
-    """Return events, the one kept last first, behind `after` (an id)."""
+    """Return events after `after` (an id), the one stored last first."""
     given = {name: wanted for name, wanted in filters.items() if wanted is not None}
     if len(given) == 1 and (column := _INDEXED.get(next(iter(given)))):
         return _events_of(conn, column, next(iter(given.values())), after, limit)
@@ -199,19 +199,19 @@ def events(conn: connection, filters: Filters, after: Sequence[Any] | None, limi
 
 
 def counts(conn: connection, most: int, only: Only = None) -> list[Count]:
-    """Return how many events are alike, the `most` largest counts."""
+    """Return the `most` largest counts of equal events."""
     where, values = _where({"only": only})
     values = [OTHERS.code, *values, most]
     return [Count(*row) for row in _rows(conn, sql.SQL(_COUNTS.format(where=where)), values)]
 
 
 def parts(conn: connection, filters: Filters, after: Sequence[Any] | None, limit: int) -> list[Part]:
-    """Return what is in segments, the newest first, behind `after` (an id)."""
+    """Return entries of the segment index after `after` (an id), the newest first."""
     return [Part(*row) for row in _page(conn, _PARTS, filters, after, limit)]
 
 
 def acts(conn: connection, filters: Filters, after: Sequence[Any] | None, limit: int) -> list[Act]:
-    """Return what was done, the last first, behind `after` (an id)."""
+    """Return entries of the audit log after `after` (an id), the newest first."""
     return [Act(*row) for row in _page(conn, _ACTS, filters, after, limit)]
 
 
@@ -233,13 +233,13 @@ def last_of_group(conn: connection, group_id: int, count: int) -> list[int]:
 
 
 def facets(conn: connection, group_id: int) -> Facets:
-    """Return what differs among the events of a group."""
+    """Return the facets of a group."""
     found = _rows(conn, sql.SQL(_FACETS), (group_id,))
     return Facets.of(orjson.loads(found[0][0])) if found else Facets()
 
 
 def record_act(conn: connection, actor: str, act: str, subject: str, reason: str | None) -> None:
-    """Write down who did what."""
+    """Add an entry to the audit log."""
     with conn.cursor() as cur:
         cur.execute(_ACT, (actor, act, subject, reason))
 
@@ -247,10 +247,10 @@ def record_act(conn: connection, actor: str, act: str, subject: str, reason: str
 def _events_of(
     conn: connection, column: str, wanted: Any, after: Sequence[Any] | None, limit: int
 ) -> list[Event]:
-    """Return a page by the index of `column`, in a form that no other can serve.
+    """Return a page in a form that only the index of `column` can serve.
 
-    Of an equality Postgres expects its rows everywhere, and where they are old it goes back by the primary
-    key past all that is newer.
+    For an equality Postgres expects evenly spread rows, and scans the primary key backwards past all newer
+    rows when they are old.
     """
     where = f"{column} >= %s AND ({column}, id) < (%s, %s) ORDER BY {column} DESC, id DESC LIMIT %s"
     values = (wanted, wanted, *(after or (_LAST_ID,)), limit)

@@ -1,8 +1,8 @@
-"""Rechecks replays: opens again what a database knows nothing of, because it was restored from a dump.
+"""Rechecks replays: reopens events that their database does not know after a restore from a dump.
 
-A replayed event is lost if no attempt at it has landed there, and none is staged: one that a dump brought
-back lands by itself, or is dropped after a while.  It is opened once that is known, so a recheck that was cut
-short is just started again.
+A replayed event is lost if no attempt at it has landed there, and none is staged: a staged attempt from a
+dump lands later, or is dropped after a while.  Lost events are reopened page by page, so an interrupted
+recheck is simply started again.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,12 +21,12 @@ _OF_STATE: Final = f"""
     (SELECT {COLUMNS}, e.gone FROM onramp_admin.events e
      WHERE e.state = '{{}}' AND e.id > %(after)s ORDER BY e.id LIMIT %(most)s)
 """  # noqa: S608 - our own words
-#: Each by its own index, and then the first of both.
+#: Each branch uses its own index; then the first rows of both.
 _REPLAYED: Final = f"""
     SELECT * FROM ({_OF_STATE.format("replayed")} UNION ALL {_OF_STATE.format("replayed_duplicate")}) e
     ORDER BY id LIMIT %(most)s
 """  # noqa: S608 - our own words
-#: One statement: an attempt is staged, or known, as of the same moment.
+#: One statement, so that staged and known attempts are of the same snapshot.
 _LOOK: Final = f"""
     WITH k AS MATERIALIZED ({KEYS})
     SELECT k.id,
@@ -57,7 +57,7 @@ _WHY: Final = orjson.dumps(
 
 
 class Lost(NamedTuple):
-    """A replayed event that its database does not know; `gone`: its bytes were removed since."""
+    """A replayed event that its database does not know; `gone`: its bytes were removed."""
 
     attempt: Attempt
     gone: bool
@@ -65,20 +65,20 @@ class Lost(NamedTuple):
 
 @dataclass(slots=True)
 class Rechecked:
-    """What a page of replayed events has shown."""
+    """The result of a page of replayed events."""
 
     looked_at: int = 0
     lost: list[Lost] = field(default_factory=list)
-    #: Not known there, and staged there: the next recheck tells.
+    #: Unknown there but staged: the next recheck decides.
     staged: int = 0
-    #: By database, why it was not asked.
+    #: Reasons by database that was not queried.
     unreached: dict[str, str] = field(default_factory=dict)
-    #: Where the next page begins; None: there is none.
+    #: The `after` of the next page, or None.
     next: int | None = None
 
 
 def look(conn: connection, databases: Mapping[str, str], after: int, most: int) -> Rechecked:
-    """Ask the databases of the `most` replayed events behind the id `after` whether they know them."""
+    """Query the databases of the `most` replayed events after the id `after` for these events."""
     with conn.cursor() as cur:
         cur.execute(_REPLAYED, {"after": after, "most": most})
         rows = cur.fetchall()
@@ -92,7 +92,7 @@ def look(conn: connection, databases: Mapping[str, str], after: int, most: int) 
     for name, some in _by_database(attempts, databases).items():
         if name not in databases:
             found.unreached[name] = f"{NOT_CONFIGURED.title} {len(some)} replayed events are for it"
-            known |= {a.id for a in some}  # for all that anybody can tell
+            known |= {a.id for a in some}  # without an answer they count as known
             continue
         try:
             unknown = _unknown(Destination(name, databases[name]), some)
@@ -109,9 +109,9 @@ def look(conn: connection, databases: Mapping[str, str], after: int, most: int) 
 
 
 def _by_database(attempts: Sequence[Attempt], databases: Mapping[str, str]) -> dict[str, list[Attempt]]:
-    """Group attempts by the databases to ask: of what was refused any may know where it has landed.
+    """Group attempts by the databases to query: any may know where a refused event has landed.
 
-    The default one knew; but it may be the one that was restored from a dump.
+    The default database knew it, but may be the one that was restored from a dump.
     """
     refused = [a for a in attempts if wire.is_refused(a.destination)]
     others = [a for a in attempts if not wire.is_refused(a.destination)]
@@ -122,14 +122,14 @@ def _by_database(attempts: Sequence[Attempt], databases: Mapping[str, str]) -> d
 
 
 def reopen(conn: connection, lost: Iterable[Lost]) -> list[int]:
-    """Open what is lost again; return the events that were replayed until then."""
+    """Reopen lost events; return those that were in a replayed state until then."""
     with conn.cursor() as cur:
         cur.execute(_OPEN, {"ids": [each.attempt.id for each in lost], "why": _WHY})
         return sorted(event for (event,) in cur.fetchall())
 
 
 def _unknown(where: Destination, attempts: Sequence[Attempt]) -> dict[int, bool]:
-    """Return the events of which no attempt has landed there, and whether one is staged."""
+    """Return the events without a landed attempt there, and whether one is staged."""
     with in_destination(where) as cur:
         cur.execute(_LOOK, columns(attempts))
         return {event: staged for event, landed, staged in cur.fetchall() if not landed}

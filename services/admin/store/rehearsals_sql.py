@@ -1,4 +1,4 @@
-"""What a destination database knows of rehearsals: what is asked there, and what the writer has answered."""
+"""Rehearsals in a destination database: staged requests, and the writer's answers."""
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple
@@ -12,7 +12,7 @@ from services.admin.store.bytes_sql import Loaded
 from services.admin.store.staging_sql import KEYS, Load, columns, in_destination
 from shared.errors import OnrampError
 
-#: Of one statement: the values of those that it asks about are in memory.
+#: Maximum rows of one statement, whose values are in memory.
 _AT_ONCE: Final = 500
 _LOOK: Final = f"""
     WITH k AS MATERIALIZED ({KEYS})
@@ -30,7 +30,7 @@ _FORGET: Final = "DELETE FROM onramp.rehearsals WHERE job = %s"
 
 
 class Question(NamedTuple):
-    """What is asked of events: by which job (its UUID), for which table, and whether triggers may run."""
+    """A rehearsal's options: its job (UUID), its table, and whether triggers may run."""
 
     job: str
     to: str | None
@@ -38,9 +38,9 @@ class Question(NamedTuple):
 
 
 def ask(where: Destination, asked: Question, attempts: Sequence[Attempt], load: Load) -> list[Found]:
-    """Return the answers about `attempts`; ask again what is neither asked nor answered.
+    """Return the answers about `attempts`; stage those that are neither staged nor answered.
 
-    One whose bytes cannot be had has failed for that reason.  Raises `InfrastructureError`.
+    An attempt without readable bytes fails with that reason.  Raises `InfrastructureError`.
     """
     with in_destination(where) as cur:
         cur.execute(_LOOK, (*columns(attempts), asked.job))
@@ -60,7 +60,7 @@ def ask(where: Destination, asked: Question, attempts: Sequence[Attempt], load: 
 
 
 def forget(where: Destination, job: str) -> None:
-    """Remove all that the job has asked.  Raises `InfrastructureError`."""
+    """Remove the job's staged requests.  Raises `InfrastructureError`."""
     with in_destination(where) as cur:
         cur.execute(_FORGET, (job,))
 

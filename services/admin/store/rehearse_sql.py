@@ -1,7 +1,7 @@
-"""A rehearsal, page by page: the writer is asked about each event, and its answers are counted.
+"""A rehearsal, page by page: the writer answers for each event, and the answers are counted.
 
-Nothing of the events changes.  A page is counted once all of it is answered, with how far the job is: a kill
-before that asks again.
+Events do not change.  A page is counted with the job's progress once all of it is answered: after a kill
+before that, the page is repeated.
 """
 
 from collections import Counter
@@ -24,7 +24,7 @@ from shared.errors import NOT_STORED, SET_CHANGED, InfrastructureError, UserErro
 from shared.mask import masked
 from shared.registry import Snapshot
 
-#: Events that are asked about at once.
+#: Events of one page.
 MAX_ASKED: Final = 5_000
 SAMPLES: Final = 10
 _PAGE: Final = """
@@ -50,7 +50,7 @@ def work(
     load: Load,
     snapshot: Callable[[], Snapshot],
 ) -> None:
-    """Ask about the next page, or count its answers; the registry's `snapshot` says what samples hide."""
+    """Stage the next page, or count its answers; the registry's `snapshot` names hidden fields."""
     progress: dict[str, Any] = {
         "job": job.id,
         "done_to": job.done_to,
@@ -86,7 +86,7 @@ def rehearsed_set(
 ) -> tuple[EventSet, Plan]:
     """Return the set and the plan of a rehearsal, for a replay.
 
-    Raises `UserError`: there is none, it is not done, or the state of an event of its set has changed since.
+    Raises `UserError` if it does not exist, is not done, or the state of an event of its set has changed.
     """
     job = jobs_sql.job(conn, number, only)
     if job is None or job.kind != "rehearse":
@@ -100,7 +100,7 @@ def rehearsed_set(
 
 
 class Wish(NamedTuple):
-    """The filters of a job's set, up to which event, and what is to be done to it."""
+    """The filters of a job's set, its last event, and its options."""
 
     filters: Mapping[str, Any]
     upto: int | None
@@ -110,9 +110,9 @@ class Wish(NamedTuple):
 def set_and_plan(
     conn: connection, own: Wish, rehearsed: int | None, databases: Mapping[str, str]
 ) -> tuple[EventSet, Plan]:
-    """Return the set of a job and what is done to it: its own, or those of a rehearsal that is seen.
+    """Return the set and the options of a job: its own, or those of a visible rehearsal.
 
-    Raises `UserError` as `rehearsed` does.
+    Raises `UserError` as `rehearsed_set` does.
     """
     if rehearsed is not None:
         return rehearsed_set(conn, rehearsed, databases, own.filters.get("only"))
@@ -141,7 +141,7 @@ def _ask(job: Job, page: Sequence[Attempt], databases: Mapping[str, str], load: 
 
 
 def _forget(job: Job, databases: Mapping[str, str], names: Iterable[str]) -> None:
-    """Remove what was asked; in a database that is out the writer drops it after an hour."""
+    """Remove staged requests; in an unreachable database the writer drops them after an hour."""
     for name in names:
         try:
             rehearsals_sql.forget(destination_named(databases, name), job.uuid)
@@ -150,7 +150,7 @@ def _forget(job: Job, databases: Mapping[str, str], names: Iterable[str]) -> Non
 
 
 def result_of(found: Found) -> tuple[str, str]:
-    """Return what would come of an event, and why if it would not land."""
+    """Return an event's outcome, and the reason if it would not land."""
     if found.outcome in {results_sql.LANDED, results_sql.DUPLICATE}:
         return str(found.outcome), ""
     outcome = results_sql.FAILED if found.outcome == "parked" else str(found.outcome)
@@ -162,7 +162,7 @@ def _failed(results: Mapping[tuple[str, str], int]) -> int:
 
 
 def _samples(conn: connection, load: Load, found: Sequence[Found], known: Snapshot) -> str:
-    """Return some events with what would come of them, masked."""
+    """Return some masked events with their outcomes."""
     some = sorted(found)[:SAMPLES]
     values = load([f.id for f in some]).values
     names = dict(rows(conn, sql.SQL(_NAMES), {"events": [f.id for f in some]}))

@@ -1,8 +1,8 @@
-"""A replay job, step by step: mark events, have them staged where they belong, and see what became of them.
+"""A replay job, step by step: mark events, stage them in their databases, and collect the outcomes.
 
-An event is marked (`replaying`, its next attempt) in a transaction of its own and staged in a later step,
-by what finds marked events that their database does not know.  So a kill at any place leaves nothing but
-marked events, and the next step is the same as after any other.
+An event is marked (`replaying`, its next attempt) in a transaction of its own.  A later step stages marked
+events that their database does not know.  So a kill leaves only marked events, and the next step is the
+usual one.
 """
 
 from collections import Counter
@@ -20,16 +20,16 @@ from services.ops.parked.outcome_sentence import sentence_of
 from shared.errors import DATABASE_RETIRED, NOT_CONFIGURED, InfrastructureError, UserError
 from shared.postgres import arrays
 
-#: At most so many are staged ahead of the writer.
+#: Maximum events that are staged ahead of the writer.
 MAX_STAGED: Final = 10_000
 _MARKED: Final = f"""
     SELECT {COLUMNS} FROM onramp_admin.events e
     WHERE e.job = %(job)s AND e.state = 'replaying' AND e.stated > %(after)s ORDER BY e.stated
 """  # noqa: S608 - our own words
 _OUTSTANDING: Final = "SELECT count(*) FROM onramp_admin.states WHERE job = %s AND state = 'replaying'"
-#: By the writer's outcome: the event's state.
+#: The event's state by the writer's outcome.
 _PARKED: Final = "parked"
-#: Before the outcome of an attempt of another job that has landed.
+#: Prefix of the outcome of another job's landed attempt.
 _EARLIER: Final = "earlier_"
 #: Databases that an operator has retired.
 Retired = Callable[[], Collection[str]]
@@ -41,7 +41,7 @@ _STATES: Final = {
     _PARKED: "open",
     None: "open",
 }
-#: `attempt`: the one that has landed, if that is an earlier one.
+#: `attempt`: the landed attempt, if it is an earlier one.
 _SETTLE: Final = """
     UPDATE onramp_admin.states s SET state = new.state, failed = new.failed::json, changed_at = now(),
         attempt = coalesce(new.attempt, s.attempt)
@@ -57,21 +57,21 @@ _TAKE_OVER: Final = """
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """What a step has seen: what came of how many attempts (outcome, reason), and why it waits."""
+    """The result of a step: the number of attempts by (outcome, reason), and why it waits."""
 
     results: Counter[tuple[str, str]] = field(default_factory=Counter)
     waits: str | None = None
-    #: Whether there is more to stage: the next part of it is due.
+    #: Whether more is to be staged at once.
     is_behind: bool = False
 
     @property
     def failed(self) -> int:
-        """How many failed again."""
+        """Return how many failed again."""
         return sum(n for (outcome, _), n in self.results.items() if outcome == results_sql.FAILED)
 
     @property
     def replayed(self) -> int:
-        """How many landed, or were there already."""
+        """Return how many landed, or were there already."""
         return self.results.total() - self.failed
 
 
@@ -86,10 +86,10 @@ def settle(
     after: int = 0,
     retired: Retired = frozenset,
 ) -> Settled:
-    """Stage what is marked and not staged, or take it back; give events the states that they have got.
+    """Stage or withdraw marked events, and store the states of events with an outcome.
 
-    `after`: an id; nothing is asked about events up to it.  Events of a database that is not configured are
-    open again when the job is cancelled, and when the database is `retired`.
+    `after`: an id; events up to it are skipped.  Events of an unconfigured database are reopened when the
+    job is cancelled, and when the database is `retired`.
     """
     results: Counter[tuple[str, str]] = Counter()
     waits: list[str] = []
@@ -117,9 +117,9 @@ def settle(
 def _released(
     asked: Asked, error: InfrastructureError, retired: Retired, *, cancelling: bool
 ) -> Sequence[Found]:
-    """Return the attempts that nothing but the end of a database can decide, if that is what has happened.
+    """Return the attempts to release, if their database is retired.
 
-    One that is merely unreachable may land them yet: they wait.
+    A database that is only unreachable may still land its attempts: they wait.
     """
     if error.fault is not NOT_CONFIGURED:
         return ()
@@ -135,7 +135,7 @@ def _released(
 
 
 def _result(outcome: str, reason: str | None) -> tuple[str, str]:
-    """Return what came of an attempt, and why if it failed again."""
+    """Return an attempt's outcome, and the reason if it failed again."""
     if outcome.startswith(_EARLIER):
         return results_sql.LANDED_EARLIER, ""
     if outcome != _PARKED:
@@ -144,7 +144,7 @@ def _result(outcome: str, reason: str | None) -> tuple[str, str]:
 
 
 def outstanding(conn: connection, job: int) -> int:
-    """Count the events that the job has marked, and that have no outcome yet."""
+    """Count the job's marked events without an outcome."""
     with conn.cursor() as cur:
         cur.execute(_OUTSTANDING, (job,))
         ((count,),) = cur.fetchall()
@@ -152,7 +152,7 @@ def outstanding(conn: connection, job: int) -> int:
 
 
 def _marked(conn: connection, job: int, after: int) -> list[Attempt]:
-    """Return what is marked: never more than is staged ahead."""
+    """Return the marked events: never more than the staging limit."""
     with conn.cursor() as cur:
         cur.execute(_MARKED, {"job": job, "after": after})
         return [attempt_of(row) for row in cur.fetchall()]
@@ -170,7 +170,7 @@ def _give_states(conn: connection, job: int, found: Sequence[Found]) -> None:
 
 
 def _take_over(conn: connection, job: int, found: Sequence[Found]) -> None:
-    """Go on behind the highest attempt that the database knows of another job: its outcome is not ours."""
+    """Continue after the highest attempt of another job in the database, whose outcome is not this job's."""
     if not found:
         return
     ids, attempts = arrays.numbers(f.id for f in found), arrays.numbers(f.known or 0 for f in found)

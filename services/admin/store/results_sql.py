@@ -1,4 +1,4 @@
-"""What came of a job's events, counted by outcome and cause: a million that fail have a few causes."""
+"""Outcomes of a job's events, counted by outcome and cause: a million failures have a few causes."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -10,9 +10,9 @@ from psycopg2.extras import execute_values
 LANDED: Final = "landed"
 DUPLICATE: Final = "duplicate"
 FAILED: Final = "failed"
-#: An attempt of another job has landed it: the control database was restored since.
+#: Landed by another job's attempt: the control database was restored since.
 LANDED_EARLIER: Final = "landed_earlier"
-#: So many causes of one job are told apart; names in them are anybody's to make up.
+#: Maximum causes of one job, because clients choose the names in them.
 MAX: Final = 100
 OTHERS: Final = "other causes"
 _LONGEST: Final = 500
@@ -24,12 +24,12 @@ _ADD: Final = """
 _READ: Final = """
     SELECT outcome, reason, events FROM onramp_admin.results WHERE job = %s ORDER BY events DESC, 1, 2
 """
-#: How many events, by outcome and reason; what lands has none.
+#: Counts of events by outcome and reason; landed events have no reason.
 Results = Mapping[tuple[str, str], int]
 
 
 def add(conn: connection, job: int, found: Results) -> None:
-    """Add `found` to what is known of the job, whose row the caller has locked."""
+    """Add `found` to the results of the job, whose row the caller has locked."""
     if not found:
         return
     cut: Counter[tuple[str, str]] = Counter()
@@ -42,14 +42,14 @@ def add(conn: connection, job: int, found: Results) -> None:
 
 
 def read(conn: connection, job: int) -> list[tuple[str, str, int]]:
-    """Return outcomes and reasons with their counts, the most first."""
+    """Return outcomes and reasons with their counts, the largest first."""
     with conn.cursor() as cur:
         cur.execute(_READ, (job,))
         return cur.fetchall()
 
 
 def _bounded(found: Results, known: set[tuple[str, str]]) -> Results:
-    """Return `found` with what is beyond the most causes as others."""
+    """Return `found` with causes beyond the limit counted as others."""
     bounded: Counter[tuple[str, str]] = Counter()
     for (outcome, reason), events in found.items():
         if (outcome, reason) in known or len(known) < MAX:

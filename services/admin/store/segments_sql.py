@@ -1,8 +1,8 @@
-"""Moving bytes out of the control database, and removing them for good: one packer at a time.
+"""Moves bytes out of the control database, and deletes expired ones: one packer at a time.
 
-A segment is written whole under a name of its own, and then one transaction records it and removes the bytes
-from the database.  A kill between the two leaves a file that no row names: whoever packs next removes it.
-The packer's lock is of the connection that records, so a file of somebody who lost it is never recorded.
+A segment is written whole under a unique name, and then one transaction records it and removes the bytes
+from the database.  A kill in between leaves a file without a row, which the next packer removes.  The lock
+belongs to the recording connection, so a packer that lost the lock never records a file.
 """
 
 import logging
@@ -22,17 +22,17 @@ from shared.errors import SEGMENT_DAMAGED, InfrastructureError, OnrampError, Use
 
 log = logging.getLogger(__name__)
 
-#: Bytes that wait are packed when there are so many, or when the oldest has waited so long.
+#: Bytes are packed at this total size, or when the oldest has waited this long.
 SEGMENT_BYTES: Final = 64 * 2**20
 SEGMENT_HOURS: Final = 1
-#: How long the bytes of what was replayed or discarded stay.
+#: Days that bytes of replayed or discarded events are retained.
 KEPT_DAYS: Final = 7
 _MAX_EVENTS: Final = 1_000_000
-#: What is fetched at once: so many bytes at most, were all as large as the largest.
+#: Maximum bytes of one fetch, if all rows were as large as the largest.
 _FETCHED_BYTES: Final = 8 * 2**20
 _FETCHED_ROWS: Final = 2_000
 _STATEMENT_MS: Final = 300_000
-#: The one packer's; any number that nothing else uses.
+#: The packer's advisory lock; any number without another use.
 _LOCK: Final = 7_203_155_016
 _DUE: Final = f"""
     SELECT min(event), max(event), count(*), coalesce(sum(size), 0), coalesce(max(size), 0),
@@ -59,7 +59,7 @@ _ADD_PARTS: Final = """
     GROUP BY 2, 3, 4, 5, 6
 """
 _LEAVE: Final = "DELETE FROM onramp_admin.bytes WHERE event BETWEEN %s AND %s"
-#: An hour more than a discard can be undone: no restore is under way.
+#: One hour longer than a discard can be undone, so that no restore is in progress.
 _OVER: Final = f"""
     state IN ('replayed', 'replayed_duplicate', 'discarded')
     AND changed_at < now() - interval '{KEPT_DAYS} days 1 hour'
@@ -75,7 +75,7 @@ _GONE: Final = f"""
     WHERE p.id = s.event AND p.id BETWEEN %s AND %s AND NOT gone AND sha256 IS NOT NULL AND {_OVER}
     RETURNING p.id
 """  # noqa: S608 - our own words
-#: A job that is done needs its upload for the audit, as long as the bytes of its events stay.
+#: The audit needs a finished job's upload as long as the bytes of its events are retained.
 _DROP_UPLOADS: Final = f"""
     WITH unused AS (
         SELECT id FROM onramp_admin.uploads u
@@ -94,7 +94,7 @@ _DROP_UPLOADS: Final = f"""
 
 
 class Segment(NamedTuple):
-    """A segment: its events' range of ids, its file, how many it has, and how many of them are over."""
+    """A segment: its range of event ids, its file, and its numbers of events and of expired ones."""
 
     first: int
     last: int
@@ -104,7 +104,7 @@ class Segment(NamedTuple):
 
 
 class _Due(NamedTuple):
-    """What the next segment would have."""
+    """The content of the next segment."""
 
     first: int | None
     last: int
@@ -116,7 +116,7 @@ class _Due(NamedTuple):
 
 @dataclass(slots=True)
 class PackerSession:
-    """The connection of the one packer.  Its methods raise `InfrastructureError`: then it is to be closed."""
+    """The packer's connection.  Close it after a method has raised `InfrastructureError`."""
 
     conn: connection
     segments: Segments
@@ -124,7 +124,7 @@ class PackerSession:
 
     @classmethod
     def open(cls, dsn: str, segments: Segments) -> Self | None:
-        """Become the packer, and remove files that were never recorded; None while another one is."""
+        """Take the packer's lock and remove unrecorded files; return None while another process has it."""
         conn = connect(dsn, statement_ms=_STATEMENT_MS)
         try:
             with translated(), conn:
@@ -146,13 +146,13 @@ class PackerSession:
         return None
 
     def close(self) -> None:
-        """Give the lock back."""
+        """Close the connection, which releases the lock."""
         self.conn.close()
 
     def sweep(self) -> int:
-        """Remove files that no row names; return how many.  Whoever wrote them cannot record them any more.
+        """Remove files without a row; return how many.  Their writer cannot record them any more.
 
-        That is another packer, or a call of ours that was given up and ended later.
+        Such a file is of another packer, or of an abandoned call that ended later.
         """
         with translated(), self.conn, self.conn.cursor() as cur:
             cur.execute("SELECT name FROM onramp_admin.segments")
@@ -161,7 +161,7 @@ class PackerSession:
         return sum(self._remove(name) for name in unused)
 
     def pack(self) -> int:
-        """Move the bytes of the next segment out, if it is due; return how many events it has."""
+        """Pack the next segment if it is due; return its number of events."""
         with translated(), self.conn, self.conn.cursor() as cur:
             cur.execute(_DUE, (SEGMENT_BYTES,))
             due = _Due(*cur.fetchall()[0])
@@ -178,10 +178,10 @@ class PackerSession:
         return written.events
 
     def expire(self) -> list[OnrampError]:
-        """Remove the bytes of what was replayed or discarded long ago; return what could not be rewritten.
+        """Delete the bytes of expired events; return the errors of segments that were not rewritten.
 
-        A segment is deleted when all of its events are over, and rewritten when half of them are.  What
-        somebody sent back is deleted when all of its events are over.  Files of nobody are removed first.
+        A segment is deleted when all of its events have expired, and rewritten when half of them have.  An
+        upload is deleted when all of its events have expired.  Unrecorded files are removed first.
         """
         self.sweep()
         with translated(), self.conn, self.conn.cursor() as cur:
@@ -203,7 +203,7 @@ class PackerSession:
         with translated(), self.conn, self.conn.cursor() as cur:
             cur.execute(_GONE, (old.first, old.last))
             if cur.rowcount != old.events:
-                self.conn.rollback()  # one of them was opened again meanwhile
+                self.conn.rollback()  # one of them was reopened meanwhile
                 return
             cur.execute("DELETE FROM onramp_admin.segments WHERE first_event = %s", (old.first,))
             failpoints.reach("admin.segment_dropped")
@@ -227,19 +227,19 @@ class PackerSession:
         self._remove(old.name)
 
     def _remove(self, name: str) -> bool:
-        """Remove a file that no row names, if it can be: a folder that deletes nothing takes segments."""
+        """Remove a file without a row, if permitted: a folder without the right to delete is usable."""
         try:
             self.segments.remove(name)
         except InfrastructureError as e:
             log.error(  # noqa: TRY400 - it is said what is wrong
-                "a file of nobody's cannot be removed, and is tried again: look at the rights on the store",
+                "cannot remove an unrecorded file; retrying: check the rights on the store",
                 extra={"file": name, "reason": e.detail},
             )
             return False
         return True
 
     def _name(self, first: int, last: int) -> str:
-        """Return a name that nobody else gives: by the range of ids, and who would take it."""
+        """Return a unique name: by the range of ids, and a random part."""
         return f"{self.folder}/{first:019d}-{last:019d}-{secrets.token_hex(4)}.parquet"
 
     def _rows(self, due: _Due) -> Iterator[Row]:
@@ -251,7 +251,7 @@ class PackerSession:
 
 
 def _require(events: int, written: Written) -> None:
-    """See that what leaves the database is what the segment has."""
+    """Raise unless the segment has as many events as leave the database."""
     if events != written.events:
         raise UserError(
             SEGMENT_DAMAGED, f"a new segment has {written.events} events, and should have {events}"

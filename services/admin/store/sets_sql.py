@@ -1,4 +1,4 @@
-"""Sets of events: filters up to one event, and which of them a job of a kind can change."""
+"""Sets of events: filters up to one event, and the events that a kind of job can change."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
@@ -10,7 +10,7 @@ from psycopg2.extensions import connection
 from services.admin.store.read_sql import FILTERS
 from services.ops.parked.parked_events import NO_TOPIC_ID
 
-#: How long a discard can be undone.
+#: Days during which a discard can be undone.
 UNDO_DAYS: Final = 7
 _LAST_ID: Final = 2**63 - 1
 _LAST: Final = "SELECT coalesce(max(id), 0) FROM onramp_admin.parked e WHERE {}"
@@ -21,9 +21,9 @@ _PARKED_FOR: Final = """
 _CHANGED: Final = """
     SELECT EXISTS (SELECT FROM onramp_admin.events e WHERE {set} AND e.changed_at > %(since)s)
 """
-#: It has bytes, its database is one that is configured (what was refused has none: the default one's writer
-#: sorts it again), and its record says of which topic it is: the writer counts by that, and a record of
-#: another client may lack it.
+#: A replayable event has bytes, a configured database (a refused event has none: the default one's writer
+#: routes it again), and a record with its topic's id: the writer counts by that id, which a record of another
+#: client may lack.
 _CAN_BE_REPLAYED: Final = f"""
     e.topic_id <> '{NO_TOPIC_ID}' AND e.sha256 IS NOT NULL AND NOT e.gone
     AND EXISTS (SELECT FROM unnest(%(databases)s::text[]) d WHERE starts_with(e.destination, d || '.')
@@ -32,7 +32,7 @@ _CAN_BE_REPLAYED: Final = f"""
 
 
 class Step(NamedTuple):
-    """The states that a job leads from and to, and what else must hold of an event."""
+    """A job's initial and final states, and further conditions on an event."""
 
     start: str
     to: str
@@ -49,7 +49,7 @@ STEPS: Final = {
 
 
 class ParkedFor(NamedTuple):
-    """The destination of parked events (empty, or a pointer into the packet: refused), and what they are."""
+    """The destination of parked events (empty or a pointer into the packet if refused), and their names."""
 
     destination: str
     topic: str = ""
@@ -57,20 +57,20 @@ class ParkedFor(NamedTuple):
 
 
 class EventSet(NamedTuple):
-    """Events that match all `filters`, up to the id `upto`: what is kept later is not among them."""
+    """Events that match all `filters`, up to the id `upto`, which excludes later events."""
 
     filters: Mapping[str, Any]
     upto: int
 
     def condition(self) -> tuple[sql.Composable, dict[str, Any]]:
-        """Return it as SQL with its parameters."""
+        """Return the condition as SQL with its parameters."""
         given = {f"f_{name}": wanted for name, wanted in self.filters.items()}
         parts = [sql.SQL(FILTERS[name].replace("%s", f"%(f_{name})s")) for name in self.filters]
         return sql.SQL(" AND ").join([sql.SQL("e.id <= %(upto)s"), *parts]), given | {"upto": self.upto}
 
 
 def frozen(conn: connection, filters: Mapping[str, Any], upto: int | None = None) -> EventSet:
-    """Return the set of what is kept now (or was, up to the id `upto`); its last id is one that is seen."""
+    """Return the set of events stored now (or up to the id `upto`); its last id is a visible one."""
     seen = EventSet({n: v for n, v in filters.items() if n == "only"}, _LAST_ID)
     where, values = seen.condition()
     ((last,),) = rows(conn, sql.SQL(_LAST).format(where), values)
@@ -78,7 +78,7 @@ def frozen(conn: connection, filters: Mapping[str, Any], upto: int | None = None
 
 
 def count(conn: connection, kind: str, events: EventSet, databases: Iterable[str] = ()) -> int:
-    """Count the events of a set that a job of this kind would change now, where these are the `databases`."""
+    """Count the events of a set that a job of this kind would change now, given the `databases`."""
     of_set, values = events.condition()
     of_kind, more = condition(kind, databases)
     statement = sql.SQL(_COUNT).format(set=of_set, condition=of_kind)
@@ -87,32 +87,32 @@ def count(conn: connection, kind: str, events: EventSet, databases: Iterable[str
 
 
 def open_events(conn: connection, event_name: str) -> int:
-    """Count the events of a name that are parked, and about which nothing is decided."""
+    """Count the open parked events of a name."""
     return count(conn, "discard", frozen(conn, {"event_name": event_name}))
 
 
 def parked_for(conn: connection, events: EventSet) -> list[ParkedFor]:
-    """Return what the events of a set were parked for, each once."""
+    """Return the distinct destinations and names of the events of a set."""
     of_set, values = events.condition()
     return [ParkedFor(*row) for row in rows(conn, sql.SQL(_PARKED_FOR).format(set=of_set), values)]
 
 
 def has_changed(conn: connection, events: EventSet, since: datetime) -> bool:
-    """Whether the state of any event of a set has changed since then, also if it changed back."""
+    """Return whether the state of any event of a set has changed since then, even if it changed back."""
     of_set, values = events.condition()
     ((found,),) = rows(conn, sql.SQL(_CHANGED).format(set=of_set), values | {"since": since})
     return bool(found)
 
 
 def condition(kind: str, databases: Iterable[str]) -> tuple[sql.Composable, dict[str, Any]]:
-    """Return which events a job of this kind can change, as SQL with its parameters."""
+    """Return the condition on events that a job of this kind can change, with its parameters."""
     step = STEPS[kind]
     values = {"from": step.start, "databases": list(databases)}
     return sql.SQL(f"e.state = %(from)s AND {step.holds}"), values
 
 
 def rows(conn: connection, statement: sql.Composable, values: Mapping[str, Any]) -> Sequence[tuple[Any, ...]]:
-    """Return what a statement finds."""
+    """Return the rows of a statement."""
     with conn.cursor() as cur:
         cur.execute(statement, values)
         return cur.fetchall()

@@ -1,4 +1,4 @@
-"""What a destination database knows of replays: what is staged there, and what became of attempts.
+"""Replays in a destination database: staged attempts, and their outcomes.
 
 The writer takes and removes staged rows, and writes `onramp.replayed` with the row that lands.
 """
@@ -26,14 +26,14 @@ from shared.postgres.failures import failure
 _OPTIONS: Final = (
     "-c search_path=pg_catalog,pg_temp -c timezone=UTC -c statement_timeout=30000 -c lock_timeout=5000"
 )
-#: What `attempt_of` takes.
+#: The columns of `attempt_of`.
 COLUMNS: Final = """
     e.id, e.topic_id::text, e.topic, e.partition, e."offset", e.destination, e.attempt, e.parked_at, e.size
 """
-#: Of what is loaded and staged in one step: other jobs have their turn before the next.
+#: Maximum bytes that one step loads and stages; other jobs run before the next step.
 _MAX_EVENTS: Final = 5_000
 _MAX_BYTES: Final = 8 * 2**20
-#: Of one statement.
+#: Maximum rows of one statement.
 _ROWS: Final = 500
 KEYS: Final = """
     SELECT * FROM unnest(%s::bigint[], %s::uuid[], %s::int4[], %s::int8[], %s::text[], %s::int4[])
@@ -43,9 +43,9 @@ _OF_EVENT: Final = """
     WHERE (r.topic_id, r.partition, r."offset", r.destination)
         = (k.topic_id, k.partition, k."offset", k.destination)
 """
-#: One statement, so that both tables are seen as of the same moment.  LIMIT: by its key, each.  A join would
-#: read all of `onramp.replayed`, which has a row for each attempt that ever was.  An attempt of another job
-#: is one of before a restore of the control database, or one that was released without its database.
+#: One statement, so that both tables are of the same snapshot.  LIMIT makes each lookup use its key: a join
+#: would read all of `onramp.replayed`, which has a row for every attempt.  An attempt of another job is from
+#: before a restore of the control database, or was released while its database was unreachable.
 _LOOK: Final = f"""
     WITH k AS MATERIALIZED ({KEYS})
     SELECT k.id,
@@ -74,7 +74,7 @@ _STAGED: Final = """
 """
 _COPY: Final = f"COPY onramp.replays ({_STAGED}) FROM STDIN"
 _STAGE: Final = f"INSERT INTO onramp.replays ({_STAGED}) VALUES %s ON CONFLICT DO NOTHING"  # noqa: S608 - our own words
-#: What the writer has locked is waited for: it is gone then, and `onramp.replayed` knows it.
+#: Waits for rows that the writer has locked: they are gone afterwards, and `onramp.replayed` has them.
 _UNSTAGE: Final = f"""
     WITH k AS MATERIALIZED ({KEYS})
     DELETE FROM onramp.replays s USING k
@@ -85,21 +85,21 @@ _UNSTAGE: Final = f"""
 
 
 class Staging(NamedTuple):
-    """By which job (its UUID) attempts are staged, and for which other table (schema.table), if any."""
+    """The job (UUID) of staged attempts, and their other table (schema.table), if any."""
 
     job: str
     to: str | None = None
 
 
-#: Values of events by their ids.
+#: Loads values of events by id.
 Load = Callable[[list[int]], Loaded]
 
 
 def follow(where: Destination, by: Staging, attempts: Sequence[Attempt], load: Load) -> list[Found]:
-    """Return what became of `attempts`, once a part of those that are neither staged nor known is staged.
+    """Return the states of `attempts`, after staging a part of those that are neither staged nor known.
 
-    What is not staged then is for the next step, and what is behind a `known` attempt for one with a higher
-    attempt.  One whose bytes cannot be had has failed for that reason.  Raises `InfrastructureError`.
+    The rest is staged in the next step; after a `known` attempt, with a higher attempt number.  An attempt
+    without readable bytes fails with that reason.  Raises `InfrastructureError`.
     """
     with in_destination(where) as cur:
         found = _look(cur, by, attempts)
@@ -117,7 +117,7 @@ def follow(where: Destination, by: Staging, attempts: Sequence[Attempt], load: L
 
 
 def first_part(attempts: Iterable[Attempt], most: int) -> list[Attempt]:
-    """Return the first attempts, at most so many, and so few that their bytes fit into memory."""
+    """Return the first attempts, at most `most`, and within the memory limit."""
     part: list[Attempt] = []
     size = 0
     for attempt in attempts:
@@ -129,24 +129,24 @@ def first_part(attempts: Iterable[Attempt], most: int) -> list[Attempt]:
 
 
 def withdraw(where: Destination, by: Staging, attempts: Sequence[Attempt]) -> list[Found]:
-    """Take `attempts` back; return those that became something, and those that were taken back.
+    """Withdraw `attempts`; return those with an outcome, and those that were withdrawn.
 
-    What is not there is staged first (without its value: nobody else sees it), so that what is taken back is
-    what was deleted here, and by nobody else.  Raises `InfrastructureError`.
+    A missing attempt is staged first (without its value, invisible to others), so that a withdrawn attempt is
+    exactly one that this transaction deleted.  Raises `InfrastructureError`.
     """
     with in_destination(where) as cur:
         execute_values(cur, _STAGE, _rows(by, attempts, Loaded()), page_size=_ROWS)
         cur.execute(_UNSTAGE, columns(attempts))
         deleted = {number for (number,) in cur.fetchall()}
-        found = _look(cur, by, attempts)  # a later statement: it sees what landed while we waited
+        found = _look(cur, by, attempts)  # a later statement: it sees attempts that landed during the wait
     return [f for f in found if f.outcome is not None or f.id in deleted]
 
 
 @contextmanager
 def in_destination(where: Destination) -> Iterator[cursor]:
-    """Run the block as a transaction in a destination database, which is never waited for in silence.
+    """Run the block as a transaction in a destination database, with timeouts.
 
-    Its errors are `InfrastructureError`.
+    Raises `InfrastructureError`.
     """
     try:
         with answering(f"database {where.name}", where.dsn, partial(_connect, where.dsn)) as conn:
@@ -161,7 +161,7 @@ def _connect(dsn: str) -> connection:
 
 
 def lost(found: Found, why: OnrampError) -> Found:
-    """Return what is said of an event that cannot be staged."""
+    """Return the failure of an event that cannot be staged."""
     reason = {"code": why.fault.code, "detail": why.detail, "pointer": why.pointer, "fix": why.fault.fix}
     return found._replace(outcome="parked", reason=orjson.dumps(reason).decode())
 
@@ -173,22 +173,19 @@ def _look(cur: cursor, by: Staging, attempts: Sequence[Attempt]) -> list[Found]:
 
 
 def _stage(cur: cursor, by: Staging, attempts: Sequence[Attempt], loaded: Loaded) -> None:
-    """Stage `attempts`, none of which was there when we looked."""
+    """Stage `attempts`, none of which was staged at the last query."""
     rows = _rows(by, attempts, loaded)
     cur.execute("SAVEPOINT copied")
     try:
         cur.copy_expert(_COPY, as_file(map(line_of, rows)))
     except UniqueViolation:
-        # Another attempt is, that a restored dump brought back, or another service was quicker.
+        # Another attempt is staged, from a restored dump or by another replica.
         cur.execute("ROLLBACK TO SAVEPOINT copied")
         execute_values(cur, _STAGE, rows, page_size=_ROWS)
 
 
 def _rows(by: Staging, attempts: Sequence[Attempt], loaded: Loaded) -> list[tuple[Value, ...]]:
-    """Return rows of `_STAGED`, in the order in which the writer takes them.
-
-    So two that lock never wait for each other in a circle.
-    """
+    """Return rows of `_STAGED` in the writer's order, which prevents deadlocks."""
     return [
         (
             a.topic_id,

@@ -1,8 +1,7 @@
-"""Works at jobs: what is done to a set of events, batch by batch.
+"""Executes jobs on sets of events, batch by batch.
 
-A batch and how far its job is are one transaction, so a service that is killed loses neither, and another
-one goes on.  An event changes only from the state that the job starts from: of two jobs that want the same
-event one gets it.
+A batch and its job's progress are one transaction, so a killed service loses neither, and another replica
+continues.  An event changes only from the job's initial state: of two jobs on the same event, one gets it.
 """
 
 import logging
@@ -37,7 +36,7 @@ log = logging.getLogger(__name__)
 _BATCH: Final = 5_000
 #: A batch is thousands of rows.
 _STATEMENT_MS: Final = 60_000
-#: Each in its turn; one that another service is at is passed over.
+#: The next due job; a job that another replica works at is skipped.
 _NEXT: Final = f"""{JOB} WHERE state IN ('running', 'cancelling') AND next_at <= now()
     ORDER BY next_at, id LIMIT 1 FOR UPDATE SKIP LOCKED
 """
@@ -59,7 +58,7 @@ _PROGRESS: Final = """
         next_at = now() + coalesce(%(looked_at)s / rate::float8, 0) * interval '1 second'
     WHERE id = %(job)s
 """
-#: A replay that has nothing to stage looks again after a while.
+#: Seconds before the next poll of a replay with nothing to stage.
 _REPLAY_PROGRESS: Final = """
     UPDATE onramp_admin.jobs SET done_to = %(done_to)s, changed = changed + %(replayed)s,
         failed = failed + %(failed)s, walked = %(walked)s, waits = %(waits)s, state = %(state)s,
@@ -68,17 +67,17 @@ _REPLAY_PROGRESS: Final = """
             THEN coalesce(%(looked_at)s / rate::float8, 0) ELSE %(pause)s END * interval '1 second'
     WHERE id = %(job)s
 """
-#: Until then: to ask about 10,000 events again and again takes the processor from the writer that lands them.
+#: Longest pause: frequent polls for 10,000 events take CPU time from the writer that lands them.
 _SOON: Final = 0.25
 _LATER: Final = 0.5
 _MUCH_LATER: Final = 1.0
-#: So few are asked about again soon, and those of which so large a share (one in) was through.
+#: Few events are polled again soon, and so are those of which a share (one in this number) had an outcome.
 _FEW: Final = 1_000
 _SHARE: Final = 4
-#: A step that fails is tried again after so long at least.
+#: Minimum seconds before a failed step is retried.
 _FAILED_SECONDS: Final = 5.0
-#: Who needs so long to find that it waits (a table is locked there, a store hangs) pauses for so many times
-#: as long: the time belongs to those that go on.
+#: A step that takes this long to find that it waits (a locked table, a hanging store) pauses for a multiple
+#: of that time, which other jobs use.
 _LONG_SECONDS: Final = 2.0
 _TIMES_AS_LONG: Final = 4.0
 _POSTPONE: Final = """
@@ -88,7 +87,7 @@ _POSTPONE: Final = """
 """
 #: One at a time; any number that nothing else uses.
 _SUM_LOCK: Final = 7_203_155_019
-#: Who deletes a row has its count: what is added meanwhile stays for the next time.
+#: The transaction that deletes a row adds its count; rows added meanwhile remain for the next run.
 _SUM_UP: Final = """
     WITH added AS (
         DELETE FROM onramp_admin.moves WHERE (SELECT pg_try_advisory_xact_lock(%(lock)s)) RETURNING *
@@ -100,20 +99,20 @@ _SUM_UP: Final = """
 
 @dataclass(frozen=True, slots=True)
 class JobSession:
-    """A connection that works at jobs.  Its methods raise `InfrastructureError`: then it is to be closed."""
+    """A connection that executes jobs.  Close it after a method has raised `InfrastructureError`."""
 
     conn: connection
-    #: Of replays: destination databases by their names.
+    #: Destination databases of replays, by name.
     databases: Mapping[str, str] = field(default_factory=dict)
     segments: Segments | None = None
-    #: Returns the registry in force, or raises `InfrastructureError`: it says what is personal.
+    #: Returns the registry in force, which names personal fields, or raises `InfrastructureError`.
     snapshot: Callable[[], Snapshot] = lambda: EMPTY
-    #: Where a job is postponed whose step has lost the connection.
+    #: DSN for postponing a job whose step has lost the connection.
     dsn: str = field(default="", repr=False)
     #: Returns the databases that an operator has retired.
     retired: Retired = frozenset
-    #: By replay, the id behind which its last step has marked events: the next one asks about these alone.
-    #: What is not known here is asked about with all others.
+    #: By replay, the id after which its last step has marked events: the next step polls only these.
+    #: A replay without an entry polls all its events.
     _marked_behind: dict[int, int] = field(default_factory=dict)
 
     @classmethod
@@ -125,7 +124,7 @@ class JobSession:
         snapshot: Callable[[], Snapshot] = lambda: EMPTY,
         retired: Retired = frozenset,
     ) -> Self:
-        """Connect, and see that the schema is there."""
+        """Connect and prepare the schema."""
         conn = connect(dsn, statement_ms=_STATEMENT_MS)
         with translated(), conn:
             prepare(conn)
@@ -136,10 +135,10 @@ class JobSession:
         self.conn.close()
 
     def work(self) -> bool:
-        """Do the next batch of the job whose turn it is; False when there is none.
+        """Execute the next batch of the next due job; return False without one.
 
-        One that fails, or needs long to say that it waits, comes again after a while: the others go on.  A
-        connection that its step has lost is raised then.
+        A job that fails, or is slow to find that it waits, is postponed, and other jobs continue.  Raises if
+        the step has lost the connection.
         """
         began, job, failure = monotonic(), None, None
         try:
@@ -169,24 +168,24 @@ class JobSession:
             self._do(job)
         except Exception as e:
             if not isinstance(e, psycopg2.Error | OnrampError):
-                log.exception("a step of a job fails for a reason that nobody foresaw", extra={"job": job.id})
+                log.exception("step of a job failed with an unexpected error", extra={"job": job.id})
             return e
         return None
 
     def _postpone(self, job: Job, why: str | None, seconds: float) -> None:
-        """Have a job wait, for that reason; without one only if it waits for another."""
+        """Postpone a job with this reason; without a reason only if it waits for another job."""
         with ExitStack() as opened:
             conn = opened.enter_context(closing(connect(self.dsn))) if self.conn.closed else self.conn
             with translated(), conn:
                 _execute(conn, _POSTPONE, {"job": job.id, "why": why, "seconds": seconds})
 
     def sum_up(self) -> None:
-        """Make one row of what was counted of each group and state."""
+        """Merge the counts of each group and state into one row."""
         with translated(), self.conn:
             _execute(self.conn, _SUM_UP, {"lock": _SUM_LOCK})
 
     def _loader(self, job: Job) -> Load:
-        """Return what loads events as they shall land: a rehearsal and its replay have the same."""
+        """Return the loader of the bytes to land, equal for a rehearsal and its replay."""
         loader = partial(load, self.conn, self.segments)
         if job.is_edited:
             return partial(edits_sql.with_edits, self.conn, job.events.filters["edits"], loader)
@@ -204,7 +203,7 @@ class JobSession:
         _execute(self.conn, _PROGRESS, progress | {"done_to": batch.last, "is_last": batch.is_last})
 
     def _replay(self, job: Job) -> None:
-        """See what became of marked events, stage or take back what is to be; then mark more."""
+        """Collect outcomes of marked events, stage or withdraw attempts, then mark more events."""
         cancelling = job.state == "cancelling"
         marked_behind = self._marked_behind.pop(job.id, 0)
         after = 0 if cancelling else marked_behind
@@ -221,7 +220,7 @@ class JobSession:
         )
         left = replay_sql.outstanding(self.conn, job.id)
         batch, walked = _Batch(job.done_to, 0, 0, job.walked), job.walked
-        # Many at once: the step after one that marks asks about these.
+        # Many at once: the next step polls these.
         if not cancelling and not walked and left <= replay_sql.MAX_STAGED * 3 // 4:
             batch = _do_batch(self.conn, job, self.databases, replay_sql.MAX_STAGED - left)
             walked = batch.is_last
@@ -240,29 +239,29 @@ class JobSession:
 
 
 def _pause(through: int, asked: int) -> float:
-    """Return how long to wait when so many of those that were `asked` about were through."""
+    """Return the seconds to wait, given how many of the `asked` events have an outcome."""
     if through * _SHARE < asked and asked > _FEW:
         return _MUCH_LATER
     return _SOON if through else _LATER
 
 
 def _why(failure: Exception) -> str:
-    """Return it without the words of a library, which may have values."""
+    """Return the cause without a library's message, which may have values."""
     if isinstance(failure, OnrampError):
         return failure.detail
     if isinstance(failure, psycopg2.Error):
         state = failure.pgcode or "none (the connection was lost)"
         return f"the control database refuses a step of it: SQLSTATE {state}; it is tried again"
-    return f"a step of it fails for a reason that is in the log ({type(failure).__name__}); it is tried again"
+    return f"a step failed with an unexpected error, see the log ({type(failure).__name__}); retrying"
 
 
 def _edited(loader: Load, fix: Fix, ids: list[int]) -> Loaded:
-    """Return events as the fix makes them; those that it does not fit are lost to this job."""
+    """Return events with the fix applied; those that it does not fit are errors of this job."""
     return loader(ids).edit(lambda _, value: fixed(value, fix))
 
 
 class _Batch(NamedTuple):
-    """How far a job went, how many events it looked at and changed, and whether there are no more."""
+    """A batch's last id, its numbers of inspected and changed events, and whether it was the last."""
 
     last: int
     looked_at: int
@@ -282,7 +281,7 @@ def _do_batch(conn: connection, job: Job, databases: Iterable[str], most: int = 
 
 
 def _most(of: Job) -> int:
-    """Return how many events a batch takes: of a slow job what it may change in a second."""
+    """Return a batch's number of events; for a job with a rate, those of one second."""
     return min(_BATCH, of.rate or _BATCH)
 
 

@@ -12,7 +12,7 @@ from shared.kafka_security import Brokers
 def test_a_keeper_that_fails_for_a_reason_nobody_foresaw_says_so_and_begins_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(background_tasks, "_AGAIN_SECONDS", 0.0)
+    monkeypatch.setattr(background_tasks, "_RETRY_SECONDS", 0.0)
 
     async def keep() -> list[str]:
         ingester, states = DeadLetterIngester(Brokers("nowhere:1"), "host=nowhere"), list[str]()
@@ -29,5 +29,5 @@ def test_a_keeper_that_fails_for_a_reason_nobody_foresaw_says_so_and_begins_agai
 
     assert asyncio.run(keep()) == [
         "starting ",
-        "waiting it fails for a reason that is in the log (LookupError)",
+        "waiting failed with an unexpected error, see the log (LookupError)",
     ]
