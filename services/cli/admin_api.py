@@ -1,4 +1,4 @@
-"""What a verb asks of the admin service: its answers as documents, its problems as sentences."""
+"""Client of the admin service: answers as documents, problems as sentences."""
 
 import http.client
 import json
@@ -23,24 +23,24 @@ from services.cli.options import DATA_DIR
 KEY_FILE: Final[ContextVar[Path | None]] = ContextVar("key_file", default=None)
 _THIS_MACHINE: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 _SECONDS: Final = 30.0
-#: Of each read of a file: the service looks at all of one before it answers.
+#: Timeout of file transfers: the service checks a whole file before it answers.
 _FILE_SECONDS: Final = 600.0
 _MAX: Final = 500
 _OF_A_SERVER: Final = 500
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """A redirect would take the key along, to wherever it leads."""
+    """Refuses redirects, which would send the key to another server."""
 
     def redirect_request(self, *_: object) -> None:
-        """Follow none."""
+        """Return None: follow no redirect."""
 
 
 _OPENER: Final = urllib.request.build_opener(_NoRedirects)
 
 
 class AdminApi:
-    """The service at `url`.  What it refuses ends the verb with 1, and with 3 when it cannot be asked."""
+    """The service at `url`.  A refusal ends the verb with 1, an unreachable service with 3."""
 
     def __init__(self, url: str, key: str = "") -> None:
         self._url = url.rstrip("/")
@@ -48,9 +48,9 @@ class AdminApi:
 
     @classmethod
     def at(cls, url: str | None) -> Self:
-        """Return the service at `url`, asked with the operator's key; without `url` that of `onramp up`.
+        """Return the client for `url` with the operator's key; without `url` for `onramp up`.
 
-        The key that `onramp up` made goes to its own service alone.
+        The key that `onramp up` created is sent only to its own service.
         """
         from stack.addresses import known
         from stack.dev_key import known_operator_key
@@ -77,7 +77,7 @@ class AdminApi:
         return answer
 
     def change(self, path: str, document: Mapping[str, Any]) -> dict[str, Any]:
-        """Read what is at a path, send a change of that very state, and return the answer's document."""
+        """Read the state at a path, send a change with its ETag, and return the answer's document."""
         request = urllib.request.Request(f"{self._url}{path}", headers=self._headers)  # noqa: S310 - as given
         with self._answer(request, _SECONDS) as answer:
             state = {"If-Match": str(answer.headers["etag"])}
@@ -89,7 +89,7 @@ class AdminApi:
         return self._ask(path, json.dumps(document).encode())
 
     def upload(self, path: str, file: BinaryIO, size: int, kind: str, **query: str) -> dict[str, Any]:
-        """Send a file's `size` bytes, a part at a time, and return the answer's document."""
+        """Send a file's `size` bytes in parts, and return the answer's document."""
         headers = self._headers | {"Content-Type": kind, "Content-Length": str(size)}
         url = f"{self._url}{path}?{urllib.parse.urlencode(query)}"
         with self._answer(urllib.request.Request(url, file, headers, method="POST"), _FILE_SECONDS) as answer:  # noqa: S310
@@ -145,9 +145,9 @@ class AdminApi:
 
 
 def operators_key(url: str) -> str:
-    """Return the key of --key-file or ONRAMP_ADMIN_KEY: never an argument, which every `ps` shows.
+    """Return the key of --key-file or ONRAMP_ADMIN_KEY, never of an argument, which `ps` shows.
 
-    It goes over the network encrypted, or the verb ends.
+    Ends the verb if the key would be sent unencrypted over the network.
     """
     file = KEY_FILE.get()
     try:
@@ -166,10 +166,10 @@ def operators_key(url: str) -> str:
 
 
 def _sentence(error: urllib.error.HTTPError) -> str:
-    """Return a problem's words; of another answer its status."""
+    """Return a problem's title, detail and fix, or another answer's status."""
     try:
         problem = json.loads(error.read())
         wrong = "; ".join(f"{e['place']}: {e['detail']}" for e in problem.get("errors", ()))
         return f"{problem['title']} {wrong or problem['detail']}. {problem['fix']}"
     except (ValueError, KeyError, TypeError):
-        return f"the admin service answers {error.code}: is it one?"
+        return f"the answer has the status {error.code}: is {error.url} the admin service?"

@@ -1,4 +1,4 @@
-"""Puts the verbs together into one command."""
+"""Assembles the verbs into one command."""
 
 import typer
 
@@ -60,7 +60,7 @@ app.command()(top.top)
 
 
 def main() -> int:
-    """Run the command line; errors of the stack are sentences, not tracebacks."""
+    """Run the command line; print errors of the stack as sentences, not tracebacks."""
     try:
         app(prog_name="onramp")
     except StackError as error:

@@ -1,6 +1,6 @@
-"""Where a verb looks: Kafka, and the writer's databases by its own settings, else those of `onramp up`.
+"""Connection options of verbs: Kafka, and the writer's databases, else those of `onramp up`.
 
-A verb whose first parameter is `where` says so with a decorator, and gets the options for it.
+A decorator adds these options to a verb whose first parameter is `where`.
 """
 
 import functools
@@ -29,15 +29,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """Kafka's brokers, and DSNs by database, the default one first; none when none is known."""
+    """Kafka's brokers, and DSNs by database, the default one first; empty if none is known."""
 
     kafka: str
     databases: Mapping[str, str]
-    #: By database, where they are not the usual ones.
+    #: Schemas by database, if they are not the default ones.
     schemas: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    #: Where the writer of `onramp up` answers.
+    #: The address of the writer of `onramp up`.
     writer: str = ""
-    #: DSNs of the roles that own tables, by database, where the writing role does not.
+    #: DSNs of separate roles that own tables, by database.
     owners: Mapping[str, str] = field(default_factory=dict, repr=False, kw_only=True)
 
     def open_schemas(self, database: str) -> tuple[str, ...]:
@@ -48,16 +48,16 @@ class Where:
 
     @property
     def brokers(self) -> "Brokers":
-        """Return the same brokers with how they are spoken to, by the services' own settings.
+        """Return the brokers with the security settings of the services.
 
         Raises:
-            typer.BadParameter: those settings do not fit together.
+            typer.BadParameter: the settings contradict each other.
         """
         return self.kafka_settings.brokers
 
     @property
     def kafka_settings(self) -> "KafkaSettings":
-        """Return the services' own settings of Kafka. Raises `typer.BadParameter` as `brokers` does."""
+        """Return the services' Kafka settings. Raises `typer.BadParameter` as `brokers` does."""
         return _settings(self.kafka)
 
     def require_database(self) -> None:
@@ -67,10 +67,10 @@ class Where:
 
 
 def kafka_settings(kafka: str | None, data_dir: Path) -> "KafkaSettings":
-    """Return the services' own settings of Kafka, for the brokers given or those of `onramp up`.
+    """Return the services' Kafka settings, for the given brokers or those of `onramp up`.
 
     Raises:
-        typer.BadParameter: those settings do not fit together.
+        typer.BadParameter: the settings contradict each other.
     """
     from stack import addresses
 
@@ -87,12 +87,12 @@ def _settings(bootstrap: str) -> "KafkaSettings":
 
 
 def with_where_options(verb: Callable[..., None]) -> Callable[..., None]:
-    """Return `verb` as a command with options for Kafka and databases: its `where` is made of them."""
+    """Return `verb` as a command with options for Kafka and databases, which form its `where`."""
     return _with(kafka_and_databases, verb)
 
 
 def with_database_options(verb: Callable[..., None]) -> Callable[..., None]:
-    """Return the same for a verb that needs no Kafka."""
+    """Return `verb` as a command with options for databases only."""
     return _with(databases_alone, verb)
 
 
@@ -118,7 +118,7 @@ def kafka_and_databases(
     databases: DatabasesOption = "{}",
     data_dir: DataDirOption = DATA_DIR,
 ) -> Where:
-    """Return where to look: what was given, else what `onramp up` has noted in `data_dir`."""
+    """Return the given connections, else those that `onramp up` has stored in `data_dir`."""
     from stack import addresses
 
     known = addresses.known(data_dir)
@@ -134,12 +134,12 @@ def databases_alone(
     databases: DatabasesOption = "{}",
     data_dir: DataDirOption = DATA_DIR,
 ) -> Where:
-    """Return the same without Kafka."""
+    """Return the database connections without Kafka."""
     return Where("", _by_name(dsn, database, databases, data_dir), _schemas(databases))
 
 
 def _by_name(dsn: str | None, default: str, further: str, data_dir: Path) -> dict[str, str]:
-    """Return DSNs by public name, the default database's first; empty when none is known."""
+    """Return DSNs by public name, the default database's first; empty if none is known."""
     address = dsn or _embedded_dsn(data_dir)
     by_name = {default: address} if address else {}
     return by_name | {name: each for name, value in _parsed(further).items() if (each := _dsn_in(value))}
@@ -149,14 +149,14 @@ def _parsed(databases: str) -> dict[str, object]:
     try:
         document = json.loads(databases)
     except json.JSONDecodeError as error:
-        raise typer.BadParameter(f"this is no JSON: {error}", param_hint="--databases") from error
+        raise typer.BadParameter(f"not JSON: {error}", param_hint="--databases") from error
     if not isinstance(document, dict):
         raise typer.BadParameter("a JSON object of name to DSN is expected", param_hint="--databases")
     return document
 
 
 def _dsn_in(value: object) -> str | None:
-    """Return the DSN in what the writer's settings say of a database; None: the default one has its own."""
+    """Return the DSN in the writer's settings of a database, or None for the default database."""
     address = value.get("dsn") if isinstance(value, dict) else value
     if address is not None and not isinstance(address, str):
         raise typer.BadParameter("a JSON object of name to DSN is expected", param_hint="--databases")

@@ -1,4 +1,4 @@
-"""Events as `onramp send` reads them: lines of a file or a pipe, or one that is made of options."""
+"""Reads events for `onramp send`: lines of a file or a pipe, or one event from options."""
 
 import io
 import sys
@@ -18,25 +18,25 @@ Batch = list[tuple[str, bytes]]
 
 
 def one_event(name: str, payload: str, event_id: str | None) -> Batch:
-    """Return an envelope made of options; without an id it gets a new one.
+    """Return an envelope built from options; without an id it gets a new one.
 
     Raises:
-        BadParameter: the payload is no JSON.
+        BadParameter: the payload is not JSON.
     """
     try:
         document: Any = orjson.loads(payload)
     except orjson.JSONDecodeError as error:
-        raise typer.BadParameter(f"--payload is no JSON: {error}") from error
+        raise typer.BadParameter(f"--payload is not JSON: {error}") from error
     id_ = event_id or str(uuid.uuid4())
     metadata = {"id": id_, "timestamp": datetime.now(UTC).isoformat(), "version": "1"}
     return [(id_, orjson.dumps({"metadata": metadata, "event_name": name, "payload": document}))]
 
 
 def batches_in(file: Path | None, most: int) -> Iterator[Batch]:
-    """Yield the events of a file, or of standard input for None and `-`, at most so many at once.
+    """Yield the events of a file, or of standard input for None and `-`, in batches of at most `most`.
 
     Raises:
-        BadParameter: it cannot be read, or a line is no JSON document.
+        BadParameter: the file cannot be read, or a line is not a JSON document.
     """
     if file is None or str(file) == "-":
         yield from _batches(sys.stdin.buffer, most)  # type: ignore[arg-type]
@@ -49,10 +49,10 @@ def batches_in(file: Path | None, most: int) -> Iterator[Batch]:
 
 
 def _batches(stream: io.BufferedIOBase, most: int) -> Iterator[Batch]:
-    """Yield together what has come together: who pipes a line sees it sent.
+    """Yield lines as soon as they arrive, so that a piped line is sent at once.
 
     Raises:
-        BadParameter: a line is no JSON document, after those before it were yielded.
+        BadParameter: a line is not a JSON document; the lines before it were yielded.
     """
     number = 0
     for lines in _arrived(stream):
@@ -78,9 +78,9 @@ def _arrived(stream: io.BufferedIOBase) -> Iterator[list[bytes]]:
 
 
 def _checked(lines: list[bytes], before: int) -> tuple[Batch, typer.BadParameter | None]:
-    """Return the events before the first line that is no JSON document, and the error that names it.
+    """Return the events before the first invalid line, and the error that names it.
 
-    Such a line, sent on, would change what its neighbours mean.
+    An invalid line in a request would change the meaning of its neighbours.
     """
     batch = []
     for number, line in enumerate(lines, start=before + 1):
@@ -88,7 +88,7 @@ def _checked(lines: list[bytes], before: int) -> tuple[Batch, typer.BadParameter
             if stripped := line.strip():
                 batch.append((_id_of(orjson.loads(stripped)), stripped))
         except orjson.JSONDecodeError as error:
-            return batch, typer.BadParameter(f"line {number} is no JSON document: {error}")
+            return batch, typer.BadParameter(f"line {number} is not a JSON document: {error}")
     return batch, None
 
 

@@ -1,4 +1,4 @@
-"""How a verb ends: its exit code, so that scripts can tell what happened, and what it says on the way."""
+"""Exit codes of verbs, for scripts, and messages on standard error."""
 
 import json
 import sys
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Exit(IntEnum):
-    """What an exit code means; `MEANINGS` says it in words."""
+    """Exit codes; `MEANINGS` describes them."""
 
     OK = 0
     FAILED = 1
@@ -24,22 +24,22 @@ class Exit(IntEnum):
 
 
 MEANINGS: Final = {
-    Exit.OK: "all went well",
+    Exit.OK: "success",
     Exit.FAILED: "something failed (an event was rejected, counts do not add up, a part crashed)",
     Exit.USAGE: "wrong usage",
-    Exit.UNAVAILABLE: "something that is needed is not there (Java, a jar, Kafka, Postgres, the gateway)",
-    Exit.UNCHECKED: "nothing is wrong, but not all could be judged (the audit)",
+    Exit.UNAVAILABLE: "a requirement is missing (Java, a jar, Kafka, Postgres, the gateway)",
+    Exit.UNCHECKED: "nothing is wrong, but not everything could be checked (the audit)",
 }
 HELP: Final = f"Exit codes: {'; '.join(f'{code} {meaning}' for code, meaning in MEANINGS.items())}."
 
 
 def complain(problem: str) -> None:
-    """Print a problem on standard error, which leaves standard output to results."""
+    """Print a problem on standard error; standard output is for results."""
     print(f"onramp: {problem}", file=sys.stderr)
 
 
 def explain(error: "StackError") -> Exit:
-    """Print an error of the stack for people and return its exit code."""
+    """Print an error of the stack as a sentence, and return its exit code."""
     from stack.errors import UnavailableError
 
     complain(str(error))
@@ -59,9 +59,9 @@ def exits_when_unavailable() -> Iterator[None]:
 
 
 def finish(result: Mapping[str, Any], *, worked: bool, as_json: bool, done: str, problem: str) -> NoReturn:
-    """Print what a verb has changed, and end it: with 0 if it `worked`, else with 1.
+    """Print a verb's result, and end it: with 0 if it `worked`, else with 1.
 
-    As JSON it is `result` either way; for people it is the sentence `done` or the `problem`.
+    JSON output is always `result`; text output is the sentence `done` or the `problem`.
     """
     if as_json:
         print(json.dumps(result))

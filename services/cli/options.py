@@ -1,4 +1,4 @@
-"""The options that several verbs have: name, help and environment variable stand here once."""
+"""Shared options of verbs: name, help and environment variable."""
 
 from pathlib import Path
 from typing import Annotated, Final
@@ -6,7 +6,7 @@ from typing import Annotated, Final
 import typer
 
 ROOT: Final = Path(__file__).resolve().parent.parent.parent
-#: Where `onramp up` keeps its data unless it is told otherwise.
+#: The default data folder of `onramp up`.
 DATA_DIR: Final = ROOT / ".onramp"
 
 KafkaOption = Annotated[

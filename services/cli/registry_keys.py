@@ -1,4 +1,4 @@
-"""The verbs of `onramp keys`: keys of senders in the registry in Kafka, each action one change."""
+"""The verbs of `onramp keys` on the registry in Kafka; each action is one change."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -25,10 +25,11 @@ DestinationsOption = Annotated[
     typer.Option("--destination", help="A pattern of database.schema.table its packets may address."),
 ]
 OverlapOption = Annotated[
-    str, typer.Option("--overlap", help="How long the old secrets go on: 30m, 24h, 7d; 0m ends them now.")
+    str,
+    typer.Option("--overlap", help="Remaining validity of the old secrets: 30m, 24h, 7d; 0m ends them now."),
 ]
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Print what would change, and change nothing.")]
-ReasonOption = Annotated[str, typer.Option("--reason", help="Why: it is kept with the change.")]
+ReasonOption = Annotated[str, typer.Option("--reason", help="Reason, stored with the change.")]
 
 
 def create(
@@ -42,9 +43,9 @@ def create(
     data_dir: DataDirOption = DATA_DIR,
     as_json: JsonOption = False,
 ) -> None:
-    """Make a sender's key, and bring it into force. It is printed once and kept nowhere.
+    """Create a sender's key, and bring it into force. It is printed once and stored nowhere.
 
-    Exits with 1 when there is a key of that name, or somebody else's change came before. Example:
+    Exits with 1 when a key of that name exists, or another change came first. Example:
 
     onramp keys create shop --event "order_*" --reason "the new shop"
     """
@@ -70,9 +71,9 @@ def rotate(
     data_dir: DataDirOption = DATA_DIR,
     as_json: JsonOption = False,
 ) -> None:
-    """Give a key another secret; the old ones end after the overlap. It is printed once and kept nowhere.
+    """Give a key a new secret; the old ones end after the overlap. It is printed once and stored nowhere.
 
-    Exits with 1 when there is no such key, or somebody else's change came before. Example:
+    Exits with 1 when there is no such key, or another change came first. Example:
 
     onramp keys rotate shop --overlap 24h
     """
@@ -98,9 +99,9 @@ def revoke(
     data_dir: DataDirOption = DATA_DIR,
     as_json: JsonOption = False,
 ) -> None:
-    """Take a key away with all its secrets: within two seconds it opens nothing.
+    """Revoke a key with all its secrets; it takes effect within two seconds.
 
-    Exits with 1 when there is no such key, or somebody else's change came before. Example:
+    Exits with 1 when there is no such key, or another change came first. Example:
 
     onramp keys revoke shop --reason "its laptop was lost"
     """
@@ -113,7 +114,7 @@ def revoke(
 def list_(
     *, kafka: KafkaOption = None, data_dir: DataDirOption = DATA_DIR, as_json: JsonOption = False
 ) -> None:
-    """Print the keys of senders that are in force, what they may and until when.
+    """Print the senders' keys in force, with their rights and expiry.
 
     Exits with 3 when Kafka cannot be reached. Example:
 
@@ -144,9 +145,9 @@ def _change(
     *,
     dry_run: bool = False,
 ) -> list[str]:
-    """Bring into force what `change` makes of the keys, and return a line for each that differs.
+    """Bring the keys that `change` returns into force, and return a line for each difference.
 
-    It ends the verb with 1 when that cannot be.
+    Ends the verb with 1 if the change is refused.
     """
     from services.cli.connection_options import kafka_settings
     from services.ops.registry.change import State, Wish, change_to, editing
@@ -178,7 +179,7 @@ def _given(secret: str) -> str:
 
 
 def _tell(said: dict[str, object], changes: list[str], done: str, *, dry_run: bool, as_json: bool) -> None:
-    """Print what was done; of a dry run what would be, and no secret, because none is in force."""
+    """Print the changes; a dry run prints no secret, because none is in force."""
     if dry_run:
         said, done = {"name": said["name"], "changes": changes}, "\n".join([*changes, "possible"])
     print(json.dumps(said) if as_json else done)

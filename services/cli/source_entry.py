@@ -1,4 +1,4 @@
-"""One source as a verb of `onramp sources` names it: its entry, its DSN, and who is given that."""
+"""One source of an `onramp sources` verb: its entry, its DSN, and handing over the DSN."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Entry:
-    """A source by its name and the options of the verb; it may not be in the registry yet."""
+    """A source by name and verb options; it may be absent from the registry."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class Entry:
         }
 
     def source(self, file: Path | None = None, kafka: str | None = None) -> "Source":
-        """Return the source: by the options, else as the registry has it. Raises `typer.Exit`."""
+        """Return the source from the options, else from the registry. Raises `typer.Exit`."""
         if self._is_new:
             return self._validated()
         snapshot = registry(file, kafka, self._data_dir)
@@ -63,7 +63,7 @@ class Entry:
         return SourceDsns().find(source.dsn_env) or SourceDsns(folder_of(self._data_dir)).find(source.dsn_env)
 
     def required_dsn(self, source: "Source") -> str:
-        """Return the same. Raises `typer.Exit` without one."""
+        """Return the DSN. Raises `typer.Exit` without one."""
         dsn = self.dsn(source)
         if not dsn:
             complain(f"{source.dsn_env} is not set: give the source's DSN in it")
@@ -71,7 +71,7 @@ class Entry:
         return dsn
 
     def require_schemas(self) -> None:
-        """Raise `typer.Exit` when the source lacks a schema; say so when it cannot be asked."""
+        """Raise `typer.Exit` if the source lacks a schema; print a warning if it is unreachable."""
         from services.cdc.agent.source_sql import SourceError
         from services.cdc.setup.login_sql import schemas_of
 
@@ -91,7 +91,7 @@ class Entry:
             raise typer.Exit(Exit.FAILED)
 
     def is_same(self, there: Any) -> bool:
-        """Whether an entry of the registry says the same."""
+        """Return whether an entry of the registry is equal."""
         from shared.registry.sources import Source
 
         return Source.model_validate(there) == self._validated()
@@ -106,7 +106,7 @@ class Entry:
             keep(self._data_dir, variable, dsn)
 
     def next_step(self, kafka: str | None) -> str:
-        """Return what is left to do."""
+        """Return the operator's next step."""
         from shared.registry.sources import PASSWORD_SUFFIX
 
         source = self._validated()
@@ -157,7 +157,7 @@ def registry(file: Path | None, kafka: str | None, data_dir: Path) -> "Snapshot"
 
 
 def changed(change: Any, reason: str, kafka: str | None, data_dir: Path) -> "Result":
-    """Bring the sources that `change` makes of those there into force. Raises `typer.Exit`."""
+    """Bring the sources that `change` returns into force. Raises `typer.Exit`."""
     from pydantic import ValidationError
 
     from services.cli.connection_options import kafka_settings
@@ -179,7 +179,7 @@ def changed(change: Any, reason: str, kafka: str | None, data_dir: Path) -> "Res
 
 
 def finish_change(result: "Result", *, as_json: bool, done: str) -> None:
-    """Print how a change ended, and end the verb."""
+    """Print a change's result, and end the verb."""
     finish(
         result.as_dict(),
         worked=result.state in ("applied", "unchanged"),

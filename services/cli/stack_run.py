@@ -1,4 +1,4 @@
-"""One run of `onramp up`: start the stack, do the main job, stay until a signal, stop everything."""
+"""One run of `onramp up`: start the stack, do the main job, wait for a signal, stop everything."""
 
 import json
 import time
@@ -21,7 +21,7 @@ _CHECK_SECONDS: Final = 0.5
 
 
 class StackRun:
-    """Holds what the stages of a run share: the stack, where progress goes, and who may interrupt."""
+    """The shared state of a run's stages: the stack, the progress report, and signal handling."""
 
     def __init__(
         self,
@@ -40,10 +40,10 @@ class StackRun:
             plan: what to start and where.
             report: where progress goes.
             events: how many flights to send; 0 sends none.
-            leave: end when they have landed, and do not stay up.
+            leave: end when they have landed.
             as_json: print the result as JSON.
-            registry: the registry's file, applied at the start and whenever it changes; None: there is none.
-            where: all databases of the writer, by `kafka` and `dsn`, for tables that the file asks for.
+            registry: the registry's file, applied at the start and whenever it changes, or None.
+            where: all databases of the writer, for tables that the file requires.
         """
         from stack.interrupts import Interrupts
         from stack.up import Stack
@@ -72,7 +72,7 @@ class StackRun:
                 if not self._leave:
                     self._stay()
             except Stopped:
-                # Asked to stop is the usual end of staying up, and no success of a job that was to finish.
+                # A signal is the usual end of a run, but not a success of an unfinished job.
                 code = Exit.FAILED if self._leave else code
             except StackError as error:
                 code = explain(self._stack.crash() or error)
@@ -97,12 +97,12 @@ class StackRun:
             self._followed.look()
 
     def _retry_registry(self) -> None:
-        """Look again at a file that was refused: the writer has made its schemas by now."""
+        """Retry a refused file: the writer has created its schemas by now."""
         if self._followed is not None:
             self._followed.retry_refused()
 
     def _check(self) -> None:
-        """Raise if a part has crashed, and look at the registry's file."""
+        """Raise if a part has crashed, and check the registry's file."""
         self._stack.check()
         if self._followed is not None:
             self._followed.look()
@@ -123,7 +123,7 @@ class StackRun:
         return Exit.OK if outcome.adds_up else Exit.FAILED
 
     def _stay(self) -> None:
-        """Stay until a signal, and watch: a part that crashes is an error with its name."""
+        """Wait for a signal and watch the parts: a crash is an error with the part's name."""
         self._note(where_to_look(self._stack))
         while True:
             with self._interrupts.allowed():
@@ -132,14 +132,14 @@ class StackRun:
             self._follow_sources()
 
     def _follow_sources(self) -> None:
-        """Have sources captured that are added meanwhile; a failure of that stops no event."""
+        """Start capturing sources that are added later; a failure does not affect events."""
         from stack.errors import StackError
 
         try:
             new = self._stack.follow_sources()
         except StackError as error:
             new = self._stack.sources
-            self._note([f"What captures sources did not start; run `onramp up` again: {error}"])
+            self._note([f"Capturing sources did not start; run `onramp up` again: {error}"])
         self._note([line for name in new for line in lines_of_source(self._stack, name)])
 
     def _note(self, lines: list[str]) -> None:

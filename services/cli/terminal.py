@@ -1,4 +1,4 @@
-"""How progress looks: a spinner and check marks on a terminal, plain lines elsewhere."""
+"""Progress output: a spinner and check marks on a terminal, plain lines elsewhere."""
 
 import time
 from collections.abc import Iterator
@@ -34,7 +34,7 @@ class _Lines:
         self.note(f"{text}: done in {time.monotonic() - began:.1f} s")
 
     def progress(self, text: str) -> None:
-        # A line now and then shows that it lives; one per batch would bury the rest.
+        # Occasional lines show progress; one per batch would hide other output.
         if time.monotonic() - self._last >= _EVERY_SECONDS:
             self._last = time.monotonic()
             self.note(f"  {text}")

@@ -1,4 +1,4 @@
-"""One run of `onramp top`: looks at both services, and shows what happened between two looks."""
+"""One run of `onramp top`: scrapes both services, and shows the figures between two scrapes."""
 
 import json
 import time
@@ -10,19 +10,19 @@ from services.cli.show.top import View, tables_of, view_of
 
 
 class TopRun:
-    """Looks at services by their names and addresses."""
+    """Scrapes services, given by name and address."""
 
     def __init__(self, services: Mapping[str, str], seconds: float) -> None:
         self._services = services
         self._seconds = seconds
-        #: What each service said last; one that does not answer stays as it was, and is named.
+        #: The last scrape of each service; an unreachable service retains its last one, and is reported.
         self._last: dict[str, Scrape] = {}
-        #: What those said that answered the last time.
+        #: Scrapes of the services that answered the last time.
         self._answered: dict[str, Scrape] = {}
         self._problems: list[str] = []
 
     def once(self, *, as_json: bool) -> Exit:
-        """Look twice, print what happened between, and return the exit code."""
+        """Scrape twice, print the figures, and return the exit code."""
         from rich.console import Console
 
         self._have_all_shown()
@@ -37,7 +37,7 @@ class TopRun:
         return Exit.UNAVAILABLE if self._problems else Exit.OK
 
     def stay(self) -> Exit:
-        """Show it until Ctrl-C."""
+        """Show the figures until Ctrl-C."""
         from rich.live import Live
 
         self._have_all_shown()
@@ -50,13 +50,13 @@ class TopRun:
             return Exit.OK
 
     def _have_all_shown(self) -> None:
-        """Look once for nothing: a series is at 0 on its first page, and its past would look like a burst."""
+        """Scrape once in advance: a new series starts at 0, and its past would appear as a burst."""
         for name in self._services:
             self._look(name)
         self._problems = []
 
     def _next(self) -> View:
-        """Look at each, after the pause when it is not the first time, and compare with the look before."""
+        """Scrape each service, after a pause except for the first time, and compare with the last scrape."""
         if self._answered or self._problems:
             time.sleep(self._seconds)
         self._problems = []
@@ -64,7 +64,7 @@ class TopRun:
         looks = {name: self._look(name) for name in self._services}
         self._answered = {name: look for name, look in looks.items() if look is not None}
         self._last |= self._answered
-        # Of one that did not answer, now or before, nothing is known to have happened since.
+        # A service without an answer, now or before, has no figures.
         both = before.keys() & self._answered.keys()
         pairs = [(before[name] if name in both else now, now) for name, now in self._last.items()]
         between = max((now.at - was.at for was, now in pairs), default=0.0)

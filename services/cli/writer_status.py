@@ -1,4 +1,4 @@
-"""What the running writer says of itself: its /readyz, and of its /metrics what waits on Kafka."""
+"""The running writer's status: its /readyz, and the waiting events of its /metrics."""
 
 import http.client
 import json
@@ -15,7 +15,7 @@ _SECONDS: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class WriterStatus:
-    """One look at a writer."""
+    """The status of a writer at one time."""
 
     document: dict[str, Any]
     #: By database: how many events wait on Kafka, and for how long the oldest has (seconds).
@@ -24,7 +24,7 @@ class WriterStatus:
 
     @classmethod
     def of(cls, url: str) -> Self:
-        """Ask the writer at `url`.
+        """Query the writer at `url`.
 
         Raises:
             UnavailableError: it does not answer.

@@ -1,1 +1,1 @@
-"""Operators' questions and decisions as a library: the CLI and the admin service both call it."""
+"""Operators' queries and decisions as a library for the CLI and the admin service."""

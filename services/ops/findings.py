@@ -1,11 +1,11 @@
-"""What the audit reports: violations by receipt, what it could not check, and the verdict."""
+"""The audit's report: violations by receipt, unchecked parts, and the outcome."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
-#: Outcomes that an event has beside `parked`, once it is replayed.
+#: Outcomes of a replayed event in addition to `parked`.
 OF_PARKED: Final = frozenset({"replayed", "replayed_duplicate"})
 
 
@@ -20,7 +20,7 @@ class Source(NamedTuple):
 
 
 class Generation(NamedTuple):
-    """A partition of one generation of a topic: a topic that was recreated has another id."""
+    """A partition of one topic generation: a recreated topic has another id."""
 
     topic_id: str
     source: Source
@@ -35,7 +35,7 @@ class Table(NamedTuple):
 
     @property
     def destination(self) -> str:
-        """Return it as the totals name it, inside its database."""
+        """Return the name inside its database, as in the totals."""
         return f"{self.schema}.{self.name}"
 
     def __str__(self) -> str:
@@ -43,9 +43,9 @@ class Table(NamedTuple):
 
 
 class Replayed(NamedTuple):
-    """An event that was parked and landed later, or was there already; `to`: the table, if another's.
+    """A parked event that landed later, or was there already; `to`: the table, if it is another one.
 
-    `sha256`: of the bytes that landed, if they were edited; `job`: the replay's UUID, then.
+    `sha256` and `job` (the replay's UUID) are set if the landed bytes were edited.
     """
 
     offset: int
@@ -75,9 +75,9 @@ class Code(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One violation.  `offset` is None when it is about a partition or a count; no values in `detail`.
+    """One violation.  `offset` is None for a partition or a count; `detail` has no values.
 
-    `fix`: what puts it right, where that is one command.
+    `fix`: the command that fixes it, if one does.
     """
 
     code: Code
@@ -88,11 +88,11 @@ class Finding:
 
     @property
     def receipt(self) -> str:
-        """Return where it is: topic/partition/offset."""
+        """Return its position: topic/partition/offset."""
         return f"{self.source}" if self.offset is None else f"{self.source}/{self.offset}"
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it for JSON."""
+        """Return it as a JSON document."""
         return {
             "code": self.code.value,
             "topic": self.source.topic,
@@ -105,7 +105,7 @@ class Finding:
 
 @dataclass(slots=True)
 class Line:
-    """The books of one generation of a partition, up to the ledgers' `next_offset`."""
+    """The totals of one generation of a partition, up to the ledgers' `next_offset`."""
 
     topic_id: str
     topic: str
@@ -114,23 +114,23 @@ class Line:
     next_offset: int
     filtered: int = 0
     unroutable: int = 0
-    #: Destinations that were refused without a database, of unroutable events and of others.
+    #: Refused destinations without a database, of unroutable events and of others.
     refused: int = 0
     outcomes: dict[str, int] = field(default_factory=dict)
     waiting: int = 0
-    #: Known after the receipts were read: offsets without a record, and events of the probe.
+    #: Known after reading receipts: offsets without a record, and events of the probe.
     holes: int | None = None
     probes: int | None = None
 
     @property
     def accounted(self) -> int:
-        """Return how many (event, destination) have a verdict."""
+        """Return the number of (event, destination) pairs with an outcome."""
         first = sum(n for outcome, n in self.outcomes.items() if outcome not in OF_PARKED)
         return self.filtered + self.refused + first + self.waiting
 
     @property
     def read(self) -> int:
-        """Return how many events the writer has read, as far as that is known."""
+        """Return the number of events that the writer has read, as far as it is known."""
         return self.next_offset - self.baseline - (self.holes or 0) - (self.probes or 0)
 
 
@@ -141,37 +141,37 @@ class Report:
     deep: bool = False
     lines: list[Line] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
-    #: Sentences: what this audit could not check, and why.
+    #: Sentences about unchecked parts, with the reason.
     unchecked: list[str] = field(default_factory=list)
     #: Events on Kafka above the ledgers: not settled yet.
     unsettled: int = 0
-    #: Records that were read again.
+    #: Number of records that were read.
     receipts: int = 0
-    #: Events that are not in a table, and nobody knows whether they were routed there.
+    #: Events missing in a table, without known routes.
     unjudged: int = 0
-    #: Partitions whose sums are not of one moment: a writer was in the middle of them.
+    #: Partitions with totals of different times, because a writer was running.
     in_motion: int = 0
-    #: Partitions that no broker leads, of what this audit needs.
+    #: Needed partitions without a leader.
     leaderless: list[str] = field(default_factory=list)
     #: Tables that the audit's role may not read.
     unreadable: list[str] = field(default_factory=list)
-    #: Records on Onramp's own topics that are not Onramp's.
+    #: Foreign records on Onramp's own topics.
     foreign: int = 0
-    #: Retired databases: nothing is compared with their counts, by outcome; None: the database was not given.
+    #: Counts of retired databases by outcome, which are not compared; None: the database was not given.
     closed: Mapping[str, Mapping[str, int] | None] = field(default_factory=dict)
-    #: By state, what the control database keeps of what was parked; None: there is none.
+    #: Stored parked events by state; None without a control database.
     kept: dict[str, int] | None = None
-    #: Parked events that the admin service has not come to yet.
+    #: Parked events that the admin service has not stored yet.
     not_yet_kept: int = 0
 
     @property
     def balanced(self) -> bool:
-        """Tell whether nothing is wrong, and all that was read could be judged."""
+        """Return whether there is no violation, and every event could be checked."""
         unchecked = self.unjudged or self.in_motion or self.leaderless or self.unreadable
         return not self.findings and not unchecked
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it for JSON."""
+        """Return it as a JSON document."""
         return {
             "balanced": self.balanced,
             "deep": self.deep,

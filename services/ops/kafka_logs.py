@@ -1,4 +1,4 @@
-"""Reads Onramp's topics and the events' own, from outside of every consumer group.
+"""Reads Onramp's topics and event topics, without a consumer group.
 
 Owns aiokafka for the admin service.  Nothing is written, and no offset is committed.
 """
@@ -26,11 +26,11 @@ log = logging.getLogger(__name__)
 _POLL_MS: Final = 200
 _FETCH_WAIT_MS: Final = 25
 _TIMEOUT_MS: Final = 10_000
-#: So many a consumer learns of in time, of which it did not know who leads them.
+#: Maximum partitions of one request for leaders, so that a consumer learns them in time.
 _FEW: Final = 10
-#: For so long a group's coordinator may move, read its log, or be made with Kafka's first group.
+#: Seconds that a group's coordinator may take to move, to load its log, or to be created.
 _COORDINATOR_SECONDS: Final = 10.0
-#: So many polls in a row that bring nothing, and it is asked who leads.
+#: Empty polls in a row before a check of the leaders.
 _SILENT_POLLS: Final = 25
 
 
@@ -44,32 +44,32 @@ class LogRecord:
     key: bytes | None
     value: bytes | None
     headers: Mapping[str, bytes]
-    #: How many headers it has: of two with one name the last counts.
+    #: The number of its headers; of two with one name the last counts.
     header_count: int
 
 
 class Poll(NamedTuple):
-    """Records, and the next offset of each partition: behind the last record, or behind holes."""
+    """Records, and the next offset of each partition: after the last record, or after holes."""
 
     records: list[LogRecord]
     next_offsets: dict[Source, int]
 
 
 class KafkaLogs:
-    """A view of one Kafka cluster, to be entered; one reading at a time.
+    """A reader of one Kafka cluster; a context manager with one read at a time.
 
     Every method raises `InfrastructureError` when Kafka cannot be reached.  A partition without a leader
-    is left out of what is read, for it would hold up all others, and is named in `leaderless`.
+    is excluded from reads, because it would block all others, and is listed in `leaderless`.
     """
 
     def __init__(self, brokers: Brokers) -> None:
         self._brokers = brokers
-        #: What every client of this cluster is made with.
+        #: The settings of every client of this cluster.
         self._common = {**brokers.aiokafka(), "request_timeout_ms": _TIMEOUT_MS}
         self._parts = AsyncExitStack()
         self._admin: Any = None
         self._consumer: Any = None
-        #: Of what was asked for: the partitions that could not be read when they were asked for last.
+        #: Partitions that could not be read at the last request.
         self.leaderless: set[Source] = set()
 
     async def __aenter__(self) -> Self:
@@ -82,7 +82,7 @@ class KafkaLogs:
                     **self._common,
                     enable_auto_commit=False,
                     auto_offset_reset="none",
-                    # A fetch that waits at one log's end holds up the first of the next log.
+                    # A fetch that waits at one log's end delays the first fetch of the next log.
                     fetch_max_wait_ms=_FETCH_WAIT_MS,
                     isolation_level="read_committed",
                 )
@@ -99,12 +99,12 @@ class KafkaLogs:
         return {topic: sorted(leaders) for topic, leaders in (await self._leaders()).items()}
 
     async def topic_ids(self) -> dict[str, str]:
-        """Return Kafka's UUIDs of all topics: one that is made again has another."""
+        """Return Kafka's UUIDs of all topics; a recreated topic has a new one."""
         with self._translated():
             return dict(await self._admin.topic_ids())
 
     async def replicas(self) -> dict[str, dict[int, int]]:
-        """Return how many replicas each partition is to have, by topic."""
+        """Return the number of replicas of each partition, by topic."""
         with self._translated():
             topics = await self._admin.describe_topics()
         return {t["topic"]: {p["partition"]: len(p["replicas"]) for p in t["partitions"]} for t in topics}
@@ -188,7 +188,7 @@ class KafkaLogs:
                 try:
                     answer = await self._admin._send_request(SizesRequest(), broker["node_id"])  # noqa: SLF001
                 except (KafkaError, OSError):
-                    continue  # what it holds others hold as well, or nobody says it
+                    continue  # other replicas report it, or none does
                 for _, _, topics in answer.dirs:
                     for topic, partitions in topics:
                         sizes = found.setdefault(topic, {})
@@ -225,11 +225,11 @@ class KafkaLogs:
                 for record in records:
                     if record.offset < ends[partition]:
                         yield _record(record)
-            # The consumer's position says when the end is reached: the last offsets may be holes.
+            # The consumer's position determines the end, because the last offsets may be holes.
             left = {p for p in left if await self._consumer.position(p) < ends[p]}
 
     async def _require_leaders(self, partitions: Iterable[TopicPartition]) -> None:
-        """Raise `InfrastructureError` when one of them has lost its leader: nothing comes from there."""
+        """Raise `InfrastructureError` if a partition has lost its leader and returns no records."""
         leaders = await self._leaders()
         lost = [Source(*p) for p in partitions if leaders.get(p.topic, {}).get(p.partition, -1) < 0]
         if lost:
@@ -246,7 +246,7 @@ class KafkaLogs:
                     yield _record(record)
 
     async def polls(self, since: Mapping[Source, int]) -> AsyncIterator[Poll]:
-        """Yield what each poll brings from `since` on, forever, also when that is nothing."""
+        """Yield each poll from `since` on, forever, also empty ones."""
         self._seek(since)
         while since:
             with self._translated():
@@ -272,14 +272,14 @@ class KafkaLogs:
 
 
 def no_leader(of: Iterable[Source]) -> str:
-    """Return why partitions cannot be read, and what helps."""
+    """Return why partitions cannot be read, and the fix."""
     names = ", ".join(map(str, sorted(of)))
     return f"no broker leads {names}: start the one that holds it, or move it to another"
 
 
 def _warn_unreadable(topic: str, partition: int, offset: int) -> None:
     log.warning(
-        "a record cannot be read, the key of a header is no UTF-8: it is passed over",
+        "skipped an unreadable record: the key of a header is not UTF-8",
         extra={"topic": topic, "partition": partition, "offset": offset},
     )
 

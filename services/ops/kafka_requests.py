@@ -1,4 +1,4 @@
-"""Two requests of Kafka's protocol that aiokafka does not speak: sizes of logs, one setting of a topic."""
+"""Two Kafka requests that aiokafka does not implement: sizes of logs, one setting of a topic."""
 
 from typing import Final
 
@@ -6,9 +6,9 @@ from aiokafka.protocol.api import Request, RequestStruct, Response
 from aiokafka.protocol.types import Array, Boolean, Int8, Int16, Int32, Int64, Schema, String
 
 _TEXT: Final = String("utf-8")
-#: The only kind of resource whose settings are changed here.
+#: The resource type of a topic.
 _TOPIC: Final = 2
-#: To set one and leave all others as they are; the older request for it resets them.
+#: Sets one setting and preserves the others, which the older request resets.
 _SET: Final = 0
 
 
@@ -47,7 +47,7 @@ class _SizesRequestV1(RequestStruct):  # type: ignore[misc]  # aiokafka has no t
 
 
 class SizesRequest(Request[_SizesRequestV1]):  # type: ignore[misc]  # aiokafka has no types
-    """What one broker has of all topics (DescribeLogDirs)."""
+    """Requests the sizes of one broker's logs (DescribeLogDirs)."""
 
     API_KEY = 35
 
@@ -86,7 +86,7 @@ class _SettingRequestV0(RequestStruct):  # type: ignore[misc]  # aiokafka has no
 
 
 class SettingRequest(Request[_SettingRequestV0]):  # type: ignore[misc]  # aiokafka has no types
-    """Sets one setting of a topic; dry, the broker only says whether it would (IncrementalAlterConfigs)."""
+    """Sets one setting of a topic; dry, the broker only validates it (IncrementalAlterConfigs)."""
 
     API_KEY = 44
 

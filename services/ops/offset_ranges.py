@@ -1,4 +1,4 @@
-"""Ranges of offsets and the routes that they were settled under, as one database has them."""
+"""Offset ranges with the routes that they were settled under, in one database."""
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
@@ -16,13 +16,13 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """What one database says of one generation: spans by offset, which do not overlap."""
+    """One database's settled ranges of one generation, by offset, without overlaps."""
 
     spans: tuple[Span, ...] = ()
 
     @classmethod
     def of(cls, spans: Iterable[Span], ledger: int) -> "History":
-        """Make it of `spans` in the order they were written: of what was settled again the last counts."""
+        """Build it from `spans` in the order written: for a range settled twice, the last counts."""
         kept: list[Span] = []
         for span in spans:
             while kept and kept[-1].start >= span.start:
@@ -34,16 +34,16 @@ class History:
         return cls(tuple(s for s in settled if s.start < s.end))
 
     def at(self, offset: int) -> str | None:
-        """Return the digest of the routes that `offset` was settled under, None where nothing says."""
+        """Return the digest of the routes that `offset` was settled under, or None if unknown."""
         index = bisect_right(self.spans, offset, key=_start) - 1
         return self.spans[index].digest if index >= 0 and offset < self.spans[index].end else None
 
     def began_before(self, offset: int) -> bool:
-        """Tell whether spans were kept by `offset`: then each settled offset is in one."""
+        """Return whether ranges were already recorded at `offset`: then each settled offset is in one."""
         return bool(self.spans) and self.spans[0].start <= offset
 
     def gaps(self, ledger: int) -> Iterator[tuple[int, int]]:
-        """Yield what the ledger has passed and no transaction settled."""
+        """Yield ranges below the ledger that no transaction settled."""
         ends = [s.end for s in self.spans]
         starts = [*(s.start for s in self.spans[1:]), ledger]
         yield from ((end, start) for end, start in zip(ends, starts, strict=False) if end < start)

@@ -1,6 +1,6 @@
-"""One consistent view of the control database, for the audit: what is kept, and what was decided about it.
+"""One snapshot of the control database, for the audit: stored events and decisions about them.
 
-Read in one read-only transaction at REPEATABLE READ.  Nothing here holds more than a page of events.
+It is one read-only transaction at REPEATABLE READ, with at most a page of events in memory.
 """
 
 from collections import Counter
@@ -29,7 +29,7 @@ _LOOK: Final = f"""
     SELECT {_PLACE}, e.sha256, e.state
     FROM k JOIN onramp_admin.events e USING (topic_id, topic, partition, "offset", destination)
 """  # noqa: S608 - our own words
-#: A destination of no database is empty, or a pointer into the packet.
+#: A destination without a database is empty, or a pointer into the packet.
 _COUNT: Final = """
     WITH k AS MATERIALIZED (
         SELECT * FROM unnest(%s::text[], %s::int4[], %s::int8[], %s::int8[], %s::text[]) WITH ORDINALITY
@@ -51,7 +51,7 @@ _UNATTRIBUTED: Final = f"""
     WHERE e.state = 'discarded'
         AND (j.kind IS DISTINCT FROM 'discard' OR j.actor = '' OR j.reason = '')
 """  # noqa: S608 - our own words
-#: Those that should have bytes: in the database they are those that were kept, else a segment has the event.
+#: Events that should have bytes: the stored ones in the database, or a segment with the event.
 _WITHOUT_BYTES: Final = f"""
     SELECT {_PLACE} FROM onramp_admin.events e LEFT JOIN onramp_admin.bytes b ON b.event = e.id
     WHERE e.sha256 IS NOT NULL AND NOT e.gone AND CASE
@@ -73,21 +73,21 @@ _PAYLOAD: Final = """
 
 
 class KeptAs(NamedTuple):
-    """The digest of an event's bytes, and what was decided about it."""
+    """The digest of an event's bytes, and its state."""
 
     sha256: bytes | None
     state: str
 
 
 class EditOf(NamedTuple):
-    """How a job edited payloads: by steps, or each by hand."""
+    """A job's edit of payloads: by steps, or by uploaded lines."""
 
     fix: str | None
     by_hand: bool
 
 
 class KeptRange(NamedTuple):
-    """Events of a partition, `first` included and `upto` excluded, parked by `database`; None: by none."""
+    """A partition's events in [`first`, `upto`), parked by `database`, or without a database if None."""
 
     source: Source
     first: int
@@ -97,17 +97,17 @@ class KeptRange(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What the control database says at one moment.  Valid inside `opened` only."""
+    """A snapshot of the control database.  Valid inside `opened` only."""
 
     conn: connection
-    #: Up to where each partition of `onramp.user_errors` is kept.
+    #: The next offset of each partition of `onramp.user_errors`.
     consumed: dict[Source, int]
-    #: Of which generation of its topic that is, where it is known.
+    #: The topic's id at that time, where it is known.
     topic_ids: dict[Source, str]
 
     @classmethod
     def load(cls, conn: connection) -> Self | None:
-        """Begin the moment; None when nothing was ever kept in this database."""
+        """Begin the snapshot; return None if this database has no schema of the admin service."""
         with _translated(), conn.cursor() as cur:
             cur.execute("SELECT to_regclass('onramp_admin.consumed')")
             if cur.fetchone() == (None,):
@@ -121,7 +121,7 @@ class Kept:
             )
 
     def look(self, places: Sequence[Place]) -> dict[Place, KeptAs]:
-        """Return those of `places` that are kept."""
+        """Return the stored ones of `places`."""
         columns = [list(column) for column in zip(*places, strict=True)] or [[], [], [], [], []]
         with _translated(), self.conn.cursor() as cur:
             cur.execute(_LOOK, columns)
@@ -151,29 +151,29 @@ class Kept:
         return self._places("replayed", _REPLAYED)
 
     def unattributed(self) -> Iterator[Place]:
-        """Yield the discarded events of which nobody says who discarded them and why."""
+        """Yield the discarded events without a recorded operator and reason."""
         return self._places("unattributed", _UNATTRIBUTED)
 
     def without_bytes(self) -> Iterator[Place]:
-        """Yield the events whose bytes are in no place, or are others in the database."""
+        """Yield the events whose bytes are missing, or differ in the database."""
         return self._places("without_bytes", _WITHOUT_BYTES)
 
     def edit_of(self, job: str) -> EditOf | None:
-        """Return how a job edited payloads; None: it is not known."""
+        """Return a job's edit of payloads, or None if it is unknown."""
         with _translated(), self.conn.cursor() as cur:
             cur.execute(_FIX, (job,))
             row = cur.fetchone()
             return EditOf(*row) if row else None
 
     def payload_of(self, job: str, place: Place) -> bytes | None:
-        """Return the payload that somebody sent for an event of a job; None: it is not there."""
+        """Return the payload that was uploaded for an event of a job, or None."""
         with _translated(), self.conn.cursor() as cur:
             cur.execute(_PAYLOAD, (job, *place))
             row = cur.fetchone()
             return bytes(row[0]) if row else None
 
     def _places(self, name: str, statement: str) -> Iterator[Place]:
-        """Yield what `statement` finds; the server sends a part at a time."""
+        """Yield the rows of `statement`; the server sends them in parts."""
         with _translated(), self.conn.cursor(f"onramp_{name}") as cur:
             cur.itersize = _AT_ONCE
             cur.execute(statement)
@@ -183,9 +183,9 @@ class Kept:
 
 @contextmanager
 def opened(dsn: str) -> Iterator[Kept | None]:
-    """Open a view of the control database at `dsn`; None when there is none.
+    """Open a snapshot of the control database at `dsn`, or None if it does not exist.
 
-    Raises `InfrastructureError`: it cannot be reached, or read.
+    Raises `InfrastructureError` if it cannot be reached or read.
     """
     if not dsn:
         yield None
@@ -197,8 +197,8 @@ def opened(dsn: str) -> Iterator[Kept | None]:
             DATABASE_UNAVAILABLE,
             failure("the control database", e)
             if e.pgcode
-            else "the control database cannot be reached: nobody answers where --control or ONRAMP_ADMIN_DSN "
-            "says (else the default database), or the connection was refused",
+            else "the control database cannot be reached: no server answers at --control or ONRAMP_ADMIN_DSN "
+            "(else the default database), or the connection was refused",
         ) from None
     with closing(conn):
         conn.set_session(isolation_level="REPEATABLE READ", readonly=True)

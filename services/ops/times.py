@@ -1,4 +1,4 @@
-"""Times as Postgres writes them: it has years that Python has not."""
+"""Parses times of Postgres, whose years may exceed Python's range."""
 
 from datetime import datetime
 

@@ -1,7 +1,7 @@
-"""One consistent view of a database: ledger, totals, outbox and the rows with their receipts.
+"""One snapshot of a database: ledger, totals, outbox and the rows with their receipts.
 
 Owns psycopg2 for the admin service.  Everything is read in one read-only transaction at
-REPEATABLE READ, so a writer at work cannot make the books look wrong.
+REPEATABLE READ, so a running writer cannot make totals inconsistent.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -32,9 +32,9 @@ def _typed(columns: Iterable[Column]) -> str:
 _OPTIONS: Final = "-c search_path=pg_catalog,pg_temp -c timezone=UTC"
 _AT_ONCE: Final = 2000
 
-#: The columns that every landing table has, whichever release made it.
+#: The columns of every landing table, of any release.
 _FIRST: Final = [c for c in landing_table.COLUMNS if not c.is_later and c.part is not Part.ORIGIN]
-#: Those that a table made of an event type's schema has too.
+#: Columns that tables of an event type's schema have too.
 _SHARED: Final = [c for c in _FIRST if c.name != landing_table.PAYLOAD]
 _RECEIPT: Final = ", ".join(landing_table.named(Part.RECEIPT))
 #: Times as text: Python's have only the years 1 to 9999.
@@ -43,9 +43,9 @@ _EVENT: Final = ", ".join(
     for c in _SHARED
     if c.part in (Part.KEY, Part.CONTENT)
 )
-#: Tables with receipts: they are known by their columns, so that one that was moved is still seen.  Landing
-#: tables keep the payload whole; of the others, whose only key is `_id` (what another key refuses has no row
-#: with its id), each column that can be compared with its field is named with its type.
+#: Tables with receipts, identified by their columns, so that a moved table is found.  Landing tables store
+#: the whole payload.  The others have `_id` as their only key (an event that another key refuses has no row
+#: with its id), and each column that can be compared with its field is listed with its type.
 _IS_LANDING: Final = (
     f"(each.landing = {len(_FIRST)} AND (n.nspname = '{landing_table.SCHEMA}' OR each.others = 0))"
 )
@@ -115,17 +115,17 @@ class Row(NamedTuple):
     offset: int
     id: str
     event_name: str
-    #: None: it is not within the years 1 to 9999.
+    #: None outside the years 1 to 9999.
     timestamp: datetime | None
     version: str
-    #: JSON: the payload, or of a table made of a schema its columns.
+    #: JSON: the payload, or the columns of a table of a schema.
     payload: str
-    #: The columns that can be compared with the payload's fields, and their types; None: it is kept whole.
+    #: The comparable columns and their types; None if the payload is stored whole.
     fields: Mapping[str, str] | None = None
 
 
 class OutboxRow(NamedTuple):
-    """A parked event on its way to the topic, or one that waits; `destination` as the table has it."""
+    """A parked event on its way to the topic, or a waiting one; `destination` as in the table."""
 
     generation: Generation
     offset: int
@@ -134,12 +134,12 @@ class OutboxRow(NamedTuple):
 
 @dataclass(slots=True)
 class Snapshot:
-    """What one database says at one moment.  Valid inside `opened` only."""
+    """A snapshot of one database.  Valid inside `opened` only."""
 
     database: str
     conn: connection
     ledger: dict[Generation, int] = field(default_factory=dict)
-    #: Which offsets were settled under which routes, in the order written.
+    #: The routes of settled offset ranges, in the order written.
     spans: dict[Generation, list[Span]] = field(default_factory=dict)
     #: (generation, schema.table, outcome) -> events
     totals: dict[tuple[Generation, str, str], int] = field(default_factory=dict)
@@ -148,9 +148,9 @@ class Snapshot:
     waiting: list[OutboxRow] = field(default_factory=list)
     #: Parked events that landed later, or were there already.
     replayed: dict[Generation, list[Replayed]] = field(default_factory=dict)
-    #: Tables with receipts: of those that were made of a schema, the types of columns as `Row.fields`.
+    #: Tables with receipts; for tables of a schema, the types of columns as in `Row.fields`.
     tables: dict[Table, Mapping[str, str] | None] = field(default_factory=dict)
-    #: Others with receipts, which the role that reads here may not read.
+    #: Tables with receipts that the current role may not read.
     unreadable: frozenset[Table] = frozenset()
 
     def load(self) -> Self:
@@ -191,15 +191,15 @@ class Snapshot:
         return self
 
     def counts(self, table: Table) -> dict[Source, int]:
-        """Count the rows of a table by where they say that they came from."""
+        """Count the rows of a table by the source in their receipts."""
         return {Source(t, p): n for t, p, n in self._all(_COUNTS, table)}
 
     def repeated(self, table: Table) -> list[tuple[Source, int, int]]:
-        """Return receipts (source, offset) that more than one row has, and how many rows."""
+        """Return receipts (source, offset) in more than one row, and the number of rows."""
         return [(Source(t, p), o, n) for t, p, o, n in self._all(_REPEATED, table)]
 
     def rows(self, table: Table, source: Source) -> Iterator[Row]:
-        """Yield the rows that came from `source`, by offset; the server sends a part at a time."""
+        """Yield the rows with receipts of `source`, by offset; the server sends them in parts."""
         name = f"onramp_{table.name}_{source}".replace("/", "_")[:60]
         with self.conn.cursor(name) as cursor:
             cursor.itersize = _AT_ONCE
@@ -214,11 +214,11 @@ class Snapshot:
             return {row[3]: self._row(table, row) for row in cursor.fetchall()}
 
     def exists(self, table: Table) -> bool:
-        """Tell whether the database has this table, and it keeps receipts that can be read."""
+        """Return whether the database has this table with readable receipts."""
         return table in self.tables
 
     def _reading(self, statement: str, table: Table) -> sql.Composed:
-        """Return a statement that takes parameters, so a name's % is doubled."""
+        """Return a statement with parameters, in which a name's % is doubled."""
         fields = self.tables.get(table)
         payload: sql.Composable = sql.SQL("payload::text")
         if fields is not None:
@@ -248,7 +248,7 @@ def _in(statement: str, table: Table) -> sql.Composed:
 def opened(database: str, dsn: str) -> Iterator[Snapshot]:
     """Open a snapshot of the database at `dsn`, and close it at the end.
 
-    Raises `InfrastructureError`: it cannot be reached, or no writer has ever prepared it.
+    Raises `InfrastructureError` if it cannot be reached, or no writer has prepared it.
     """
     try:
         conn = connect(dsn, name="onramp-audit", options=_OPTIONS)
@@ -257,8 +257,8 @@ def opened(database: str, dsn: str) -> Iterator[Snapshot]:
             DATABASE_UNAVAILABLE,
             failure(f"database {database}", e)
             if e.pgcode
-            else f"database {database} cannot be reached: nobody answers where --dsn or ONRAMP_WRITER_DSN "
-            "says (else where `onramp up` listens), or the connection was refused",
+            else f"database {database} cannot be reached: no server answers at --dsn or ONRAMP_WRITER_DSN "
+            "(else where `onramp up` listens), or the connection was refused",
         ) from None
     try:
         conn.set_session(isolation_level="REPEATABLE READ", readonly=True)

@@ -46,13 +46,15 @@ def add_edits(app: FastAPI, dsn: str, segments: Segments | None) -> None:
         actor = asking.acting(asked.actor)
         filters = asked.filters.model_dump(exclude_none=True)
         if not filters:
-            raise UserError(NO_FILTER, "filters: give at least one")
+            raise UserError(NO_FILTER, "filters: at least one is required")
         if asking.only is not None:
             filters |= {"only": asking.only}
         with transaction(dsn) as conn:
             events = edits_sql.ids(conn, {**filters, "state": asked.state})
             if len(events) > edits_sql.MAX_EVENTS:
-                raise UserError(NO_FILTER, f"they are more than {edits_sql.MAX_EVENTS:,}: narrow the filters")
+                raise UserError(
+                    NO_FILTER, f"more than {edits_sql.MAX_EVENTS:,} events match: narrow the filters"
+                )
             named = f"{len(events)} events ({min(events, default=0)} to {max(events, default=0)})"
             record_act(conn, actor, "download", named, asked.reason)
         headers = {
@@ -71,7 +73,9 @@ def add_edits(app: FastAPI, dsn: str, segments: Segments | None) -> None:
                 async for chunk in request.stream():
                     size += len(chunk)
                     if size > MAX_BYTES:
-                        raise UserError(BAD_EDITS, f"it has more than {MAX_BYTES:,} bytes: send it in parts")
+                        raise UserError(
+                            BAD_EDITS, f"the file has more than {MAX_BYTES:,} bytes: send it in parts"
+                        )
                     await run_in_threadpool(file.write, chunk)
             except ClientDisconnect:
                 raise UserError(BAD_REQUEST, "the body ended early") from None
@@ -96,4 +100,4 @@ def _lines(dsn: str, segments: Segments | None, events: Sequence[int]) -> Iterat
                 found = edits_sql.lines(conn, segments, page)
             yield from found
     except OnrampError as e:
-        log.warning("a download ended early", extra={"reason": e.detail})
+        log.warning("download ended early", extra={"reason": e.detail})

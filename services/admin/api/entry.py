@@ -84,7 +84,7 @@ class TooLarge:
             if not is_replaced:
                 await send(message)
                 return
-            answer = problem(BODY_TOO_LARGE, "it has more bytes than this route takes")
+            answer = problem(BODY_TOO_LARGE, "the body has more bytes than this route accepts")
             answer.raw_headers += _HEADERS
             await answer(scope, receive, send)
 

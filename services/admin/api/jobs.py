@@ -113,7 +113,7 @@ def _set_of(asked: JobRequest) -> dict[str, Any]:
     """Return the filters of the requested set.  Raises `UserError` without a filter."""
     filters = asked.filters.model_dump(exclude_none=True)
     if not filters and asked.rehearsed is None:
-        raise UserError(NO_FILTER, "filters: give at least one")
+        raise UserError(NO_FILTER, "filters: at least one is required")
     return filters
 
 

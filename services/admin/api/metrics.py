@@ -35,7 +35,7 @@ class AdminMetrics:
         )
         self._state = Gauge(
             "onramp_admin_ingester_state",
-            "1 for the state that the ingester is in.",
+            "1 for the ingester's current state.",
             ["state"],
             registry=self.registry,
         )

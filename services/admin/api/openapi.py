@@ -93,7 +93,7 @@ _SHAPES: Final[Mapping[str, str]] = {
     "POST /v1/topics": "topic:string made:boolean partitions:integer replication:integer config:object",
     "PATCH /v1/topics/{name}": "topic:string dry_run:boolean",
 }
-#: Of every change of the registry.
+#: Members of every answer to a change of the registry.
 _CHANGED: Final = "state:string reason:string changes:array findings:array ddl:array"
 _ETAG: Final = {"ETag": {"schema": {"type": "string"}, "description": "By which a change names this state."}}
 _WITH_ETAG: Final = frozenset(

@@ -48,7 +48,7 @@ class Caller(NamedTuple):
     def acting(self, said: str | None) -> str:
         """Return the actor: the holder of the key, or the name `said` if callers have no key."""
         if self.name is None and not said:
-            raise UserError(BAD_QUERY, "actor: say who acts, because nobody has a key here")
+            raise UserError(BAD_QUERY, "actor: name the actor, because there are no keys here")
         return self.name or str(said)
 
 

@@ -96,9 +96,9 @@ async def require_right(request: Request) -> None:
         return
     caller, need = caller_of(request), need_of(asked)
     if not caller.may(need.role):
-        raise UserError(NOT_ALLOWED, f"it needs the role {need.role}, and this key has {caller.role}")
+        raise UserError(NOT_ALLOWED, f"the route needs the role {need.role}, and this key has {caller.role}")
     if need.all_events and caller.only is not None:
-        raise UserError(NOT_ALLOWED, "it is about all events, and this key is for some")
+        raise UserError(NOT_ALLOWED, "the route is about all events, and this key is for some")
 
 
 #: The caller, as a route's parameter.

@@ -145,7 +145,7 @@ def body(most: int = _MAX_ELSE) -> Callable[[Request], Coroutine[Any, Any, bytes
             async for chunk in request.stream():
                 size += len(chunk)
                 if size > most:
-                    raise UserError(BODY_TOO_LARGE, f"it has more than {most:,} bytes")
+                    raise UserError(BODY_TOO_LARGE, f"the body has more than {most:,} bytes")
                 chunks.append(chunk)
         except ClientDisconnect:
             raise UserError(BAD_REQUEST, "the body ended early") from None
@@ -187,7 +187,7 @@ def document_of(given: bytes) -> dict[str, Any]:
     """Return a body as a JSON object. Raises `UserError`."""
     document = loads(given)
     if not isinstance(document, dict):
-        raise UserError(REGISTRY_REFUSED, "the body is no JSON object")
+        raise UserError(REGISTRY_REFUSED, "the body is not a JSON object")
     return document
 
 

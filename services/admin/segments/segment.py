@@ -81,7 +81,9 @@ def read(segments: Segments, name: str, wanted: Mapping[int, int]) -> Read:
     except UserError as e:
         found.lost |= {event: e for event in wanted if event not in found.values}
     lost = wanted.keys() - found.values.keys() - found.lost.keys()
-    found.lost |= {event: UserError(SEGMENT_DAMAGED, f"segment {name} does not have it") for event in lost}
+    found.lost |= {
+        event: UserError(SEGMENT_DAMAGED, f"segment {name} does not contain the event") for event in lost
+    }
     return found
 
 
@@ -175,7 +177,7 @@ def _is_segment(file: Any) -> bool:
 
 
 def _missing(name: str) -> UserError:
-    return UserError(SEGMENT_MISSING, f"segment {name} is not there")
+    return UserError(SEGMENT_MISSING, f"segment {name} does not exist")
 
 
 def _damaged(name: str) -> UserError:

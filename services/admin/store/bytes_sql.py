@@ -148,7 +148,7 @@ def _look(conn: connection, events: list[int]) -> _Looked:
             elif name is not None and digest is not None:
                 places.append(_Place(event, group, digest, name))
             elif digest is not None:
-                loaded.lost[event] = UserError(SEGMENT_MISSING, f"no segment is known of event {event}")
+                loaded.lost[event] = UserError(SEGMENT_MISSING, f"event {event} has no segment")
     return loaded, places
 
 
@@ -187,4 +187,4 @@ def _check_digest(loaded: Loaded, event: int, digest: bytes | None, found: bytes
     if sha256(found).digest() == digest:
         loaded.values[event] = found
     else:
-        loaded.lost[event] = UserError(SEGMENT_DAMAGED, f"{where} has other bytes of event {event}")
+        loaded.lost[event] = UserError(SEGMENT_DAMAGED, f"{where} has different bytes of event {event}")

@@ -95,7 +95,7 @@ def keep(
             _add(conn, segments, upload, batch, only)
             count += len(batch)
             if count > MAX_EVENTS:
-                raise UserError(BAD_EDITS, f"it has more than {MAX_EVENTS:,} lines: send it in parts")
+                raise UserError(BAD_EDITS, f"the file has more than {MAX_EVENTS:,} lines: send it in parts")
         if not count:
             raise UserError(BAD_EDITS, "line 1: there is none")
         cur.execute(_COUNT, (count, upload))
@@ -119,7 +119,7 @@ def _batches(file: BinaryIO) -> Iterator[dict[int, Edit]]:
     while line := file.readline(MAX_BYTES + 1):
         number += 1
         if len(line) > MAX_BYTES:
-            raise UserError(BAD_EDITS, f"line {number}: it has more than {MAX_BYTES:,} bytes")
+            raise UserError(BAD_EDITS, f"line {number}: the line has more than {MAX_BYTES:,} bytes")
         if not line.strip():
             continue
         with _Line(number):

@@ -147,9 +147,9 @@ def cancel(conn: connection, number: int) -> bool:
 def require_as_counted(kind: str, counted: int, expected: int | None) -> None:
     """Raise `UserError` SET_CHANGED if the set is empty, or differs from the expected count."""
     if not counted:
-        raise UserError(SET_CHANGED, f"it has no event that a job could {kind}")
+        raise UserError(SET_CHANGED, f"the set has no event that a job could {kind}")
     if expected is not None and expected != counted:
-        raise UserError(SET_CHANGED, f"it has {counted} events, and {expected} were expected")
+        raise UserError(SET_CHANGED, f"the set has {counted} events, and {expected} were expected")
 
 
 def started_by(conn: connection, actor: str, key: str, sha256: bytes) -> int | None:
@@ -165,7 +165,7 @@ def started_by(conn: connection, actor: str, key: str, sha256: bytes) -> int | N
     if found is None:
         return None
     if bytes(found[0]) != sha256:
-        raise UserError(IDEMPOTENCY_KEY_REUSED, f"it started job {found[1]} by another request")
+        raise UserError(IDEMPOTENCY_KEY_REUSED, f"the key started job {found[1]} by another request")
     return int(found[1])
 
 

@@ -126,7 +126,7 @@ def _released(
     if cancelling:
         return [Found(a.id, None, None, staged=False) for a in asked.attempts]
     gone = retired()
-    why = UserError(DATABASE_RETIRED, "its database was retired before the replay landed")
+    why = UserError(DATABASE_RETIRED, "the database was retired before the replay landed")
     return [
         staging_sql.lost(Found(a.id, None, None, staged=False), why)
         for a in asked.attempts

@@ -251,7 +251,7 @@ def _why(failure: Exception) -> str:
         return failure.detail
     if isinstance(failure, psycopg2.Error):
         state = failure.pgcode or "none (the connection was lost)"
-        return f"the control database refuses a step of it: SQLSTATE {state}; it is tried again"
+        return f"the control database refused a step: SQLSTATE {state}; retrying"
     return f"a step failed with an unexpected error, see the log ({type(failure).__name__}); retrying"
 
 

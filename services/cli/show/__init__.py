@@ -1,1 +1,1 @@
-"""What verbs print: results as lines for people and as JSON for programs."""
+"""Output of verbs: results as lines for people and as JSON for programs."""

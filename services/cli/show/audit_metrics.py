@@ -17,22 +17,22 @@ class AuditMetrics:
         self.registry = CollectorRegistry()
         self.findings = Gauge(
             "onramp_audit_findings",
-            "Violations that the last audit found: events in no place, or in two.",
+            "Violations in the last audit: events in no place, or in two.",
             registry=self.registry,
         )
         self.unchecked = Gauge(
             "onramp_audit_unchecked",
-            "Events, partitions and tables that the last audit could not judge.",
+            "Events, partitions and tables that the last audit could not check.",
             registry=self.registry,
         )
         self.ended = Gauge(
             "onramp_audit_timestamp_seconds",
-            "When the last audit ended that reached all it needs (Unix seconds).",
+            "Time of the last audit that reached all services (Unix seconds).",
             registry=self.registry,
         )
 
     def show(self, report: "Report", ended: float) -> None:
-        """Take the report of an audit that `ended` then."""
+        """Set the metrics from a report of an audit that `ended` then."""
         self.findings.set(len(report.findings))
         tables_and_partitions = len(report.leaderless) + len(report.unreadable)
         self.unchecked.set(report.unjudged + report.in_motion + tables_and_partitions)
@@ -40,7 +40,7 @@ class AuditMetrics:
 
 
 def write(report: "Report", file: Path) -> None:
-    """Replace `file` as a whole: who reads it meanwhile has the old one or the new one.  Raises `OSError`."""
+    """Replace `file` atomically: a reader sees the old one or the new one.  Raises `OSError`."""
     metrics = AuditMetrics()
     metrics.show(report, time.time())
     write_to_textfile(str(file), metrics.registry)

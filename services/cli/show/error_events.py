@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Printer:
-    """How events are printed: with their values or without, as JSON or as text."""
+    """Prints events with or without values, as JSON or as text."""
 
     value: bool
     as_json: bool
@@ -27,7 +27,7 @@ class Printer:
 
 
 def _time_of(milliseconds: int) -> str:
-    """Return a record's time, which its client chose; "?" where no calendar has it."""
+    """Return a record's time, chosen by its client, or "?" if it is out of range."""
     try:
         return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="seconds")
     except (ValueError, OverflowError, OSError):

@@ -1,4 +1,4 @@
-"""Kept events and their groups as `onramp errors` prints them; values only when they were asked for."""
+"""Prints stored events and their groups for `onramp errors`; values only on request."""
 
 import json
 import sys
@@ -8,7 +8,7 @@ from typing import Any
 Entry = Mapping[str, Any]
 _GROUP_COLUMNS = f"{'GROUP':>6}  {'EVENTS':>9}  {'STATE':<12}  {'LAST SEEN':<19}  {'LANDS':<5}  CAUSE"
 _JOB_COLUMNS = f"{'JOB':>6}  {'KIND':<8}  {'STATE':<9}  {'EVENTS':>24}  {'STARTED':<19}  BY: REASON"
-#: Of a group, what is no field of one line.
+#: Members of a group that are not printed as one line.
 _OWN_LINES = frozenset({"cause", "facets", "samples", "would_land_now"})
 
 
@@ -18,7 +18,7 @@ def print_groups(groups: Iterable[Entry], *, as_json: bool) -> None:
 
 
 def print_group(group: Entry, *, as_json: bool) -> None:
-    """Print all of one group, and what its events look like."""
+    """Print one group with all fields, and shapes of its events."""
     if as_json:
         print(json.dumps(group))
         return
@@ -36,14 +36,14 @@ def print_events(events: Iterable[Entry], *, as_json: bool) -> None:
 
 
 def print_counts(counts: Sequence[Entry], *, as_json: bool) -> None:
-    """Print how many events there are of each state, code, event and destination."""
+    """Print the counts of events by state, code, event and destination."""
     if as_json:
         print(json.dumps(counts))
         return
     for entry in counts:
         print(_safe(_count_line(entry)))
     if not counts:
-        print("Nothing is parked.")
+        print("No event is parked.")
 
 
 def print_jobs(jobs: Iterable[Entry], *, as_json: bool) -> None:
@@ -52,7 +52,7 @@ def print_jobs(jobs: Iterable[Entry], *, as_json: bool) -> None:
 
 
 def print_job(job: Entry, *, as_json: bool) -> None:
-    """Print all of one job, and what came of its events by cause."""
+    """Print one job with all fields, and the outcomes of its events by cause."""
     if as_json:
         print(json.dumps(job))
         return
@@ -61,7 +61,7 @@ def print_job(job: Entry, *, as_json: bool) -> None:
 
 
 def print_rehearsal(job: Entry, *, as_json: bool) -> None:
-    """Print what would come of the events of a rehearsal."""
+    """Print the outcomes of a rehearsal's events."""
     if as_json:
         print(json.dumps(job))
         return
@@ -70,7 +70,7 @@ def print_rehearsal(job: Entry, *, as_json: bool) -> None:
 
 
 def print_acts(acts: Iterable[Entry], *, as_json: bool) -> None:
-    """Print a line for each act."""
+    """Print a line for each entry of the audit log."""
     _print_each(acts, _act_line, as_json=as_json)
 
 
@@ -80,7 +80,7 @@ def print_counted(counted: Entry, *, as_json: bool) -> None:
 
 
 def print_rechecked(pages: Iterable[Entry], *, dry_run: bool, as_json: bool) -> dict[str, str]:
-    """Print what replayed events were lost, as they are found; return why databases were not asked."""
+    """Print lost replayed events page by page; return the errors of databases that were not queried."""
     sums = {"looked_at": 0, "lost": 0, "staged": 0, "gone": 0}
     unreached: dict[str, str] = {}
     for page in pages:
@@ -112,7 +112,7 @@ def print_fields(fields: Entry) -> None:
 
 
 def print_event(event: Entry, value: bytes | None, *, as_json: bool) -> None:
-    """Print all of one event, and its value if there is one to show; its reason's own fields behind it."""
+    """Print one event with all fields, the fields of its reason, and its value if given."""
     if as_json:
         print(json.dumps({**event, **({} if value is None else {"value": _escaped(value)})}))
         return
@@ -130,7 +130,7 @@ def write_bytes(value: bytes) -> None:
 
 
 def _print_results(job: Entry) -> None:
-    """Print what came of how many events and why, and what some of them look like."""
+    """Print outcomes with counts and reasons, and shapes of some events."""
     for result in job["results"]:
         print(_safe(f"  {result['events']:>9,}  {result['outcome']:<9}  {result['reason']}"))
     for sample in job["samples"]:
@@ -146,7 +146,7 @@ def _print_each(entries: Iterable[Entry], line_of: Callable[[Entry], str], *, as
 def _print_table(
     columns: str, entries: Iterable[Entry], line_of: Callable[[Entry], str], *, as_json: bool
 ) -> None:
-    """Print the columns' names before the first entry; nothing without entries."""
+    """Print the columns' names and the entries; nothing without entries."""
     for number, entry in enumerate(entries):
         if number == 0 and not as_json:
             print(columns)
@@ -159,12 +159,12 @@ def _group_line(group: Entry) -> str:
 
 
 def _look(look: Entry | None) -> str:
-    """Return how many of how many events would land."""
+    """Return the share of rehearsed events that would land."""
     return f"{look['would_land']:>2}/{look['of']:<2}" if look and look["at"] else "  -  "
 
 
 def _print_look(look: Entry | None) -> None:
-    """Print how many events would land now, of when that is, and what would come of the others."""
+    """Print how many events would land, the time of that rehearsal, and the outcomes of the others."""
     if look and look["at"]:
         print(f"would land now: {look['would_land']} of {look['of']}, as of {_time(look['at'])}")
         for result in look["why"]:
@@ -176,7 +176,7 @@ def _print_look(look: Entry | None) -> None:
 
 
 def _facet(facet: Entry) -> str:
-    """Return the values of a facet with their counts, the first of them first."""
+    """Return the values of a facet with their counts."""
     said = [f"{value['value'] or '-'} ({value['events']:,})" for value in facet["values"]]
     return ", ".join([*said, *([f"others ({facet['others']:,})"] if facet["others"] else [])])
 
@@ -204,7 +204,7 @@ def _count_line(entry: Entry) -> str:
 
 
 def _done(job: Entry) -> str:
-    """Return how many of how many events a job changed, and why not all of them if it is over."""
+    """Return a job's changed and counted events, and why a finished job did not change all."""
     missing = job["counted"] - job["changed"] - job["failed"]
     others = f" ({missing:,} were changed by other jobs)" if job["state"] == "done" and missing > 0 else ""
     return f"{job['changed']:,} of {job['counted']:,}{others}"

@@ -1,4 +1,4 @@
-"""What `onramp send` prints of each event, as soon as that is known, and what its exit code follows from."""
+"""Prints the results of `onramp send` as they arrive, and determines its exit code."""
 
 from typing import Any, Final
 
@@ -16,11 +16,11 @@ class Receipts:
         self._as_json = as_json
         self._rejected = False
         self._unprinted: Exception | None = None
-        #: The last answer about an event that was given up.
+        #: The last answer about an abandoned event.
         self.dead_lettered: dict[str, Any] | None = None
 
     def __call__(self, event_id: str, outcome: str, answer: dict[str, Any]) -> None:
-        """Print what has become of an event; what was given up is kept for the end."""
+        """Print an event's result; store an abandoned event for the end."""
         if outcome == "unknown" and answer.get("status") not in _KEY_REJECTED:
             self.dead_lettered = self.dead_lettered or answer
             return
@@ -34,7 +34,7 @@ class Receipts:
         """Return the exit code, once all is sent.
 
         Raises:
-            UnavailableError: the gateway gave no verdict in time.
+            UnavailableError: the gateway did not answer in time.
         """
         from stack.gateway_errors import unavailable
 

@@ -1,4 +1,4 @@
-"""One resync as `onramp sources resync` shows it: requested, and followed until all tables are merged."""
+"""Requests a resync for `onramp sources resync`, and follows it until all tables are merged."""
 
 import sys
 import time
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from services.cli.connection_options import Where
 
 _POLL_SECONDS: Final = 0.5
-#: So many polls in a row nothing is left to merge: the last rows may be between Kafka and the database.
+#: Polls in a row without anything to merge: the last rows may be between Kafka and the database.
 _QUIET_POLLS: Final = 4
 #: States that a resync goes through.
 _EXPECTED: Final = ("starting", "flowing", "out_of_sync")
@@ -26,7 +26,7 @@ def request(where: "Where", source: str) -> list[str]:
 
 
 def follow(where: "Where", databases: "Sequence[str]", source: str) -> bool:
-    """Show the progress in each database until it is over; return False when the agent does not poll.
+    """Show the progress in each database until the end; return False if the agent does not poll.
 
     Raises `KeptError`.
     """

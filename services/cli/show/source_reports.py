@@ -1,4 +1,4 @@
-"""What the agent has reported of sources, read from the databases they are published to, as an exit code."""
+"""Reads the agent's reports of sources from their target databases, and maps them to an exit code."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -37,7 +37,7 @@ def read(where: "Where") -> tuple[list[dict[str, Any]], bool]:
 
 
 def exit_of(where: "Where", found: Sequence[Mapping[str, Any]]) -> Exit:
-    """Return whether all sources are well; name those of the registry that no agent has reported."""
+    """Return whether all sources are healthy; print those of the registry without an agent's report."""
     from services.cli.show.source_list import is_well
     from services.ops.registry.change import editing
     from shared.errors import InfrastructureError

@@ -1,4 +1,4 @@
-"""What `onramp up` prints: the main job's result, and where its parts listen."""
+"""Output of `onramp up`: the main job's result, and the addresses of its parts."""
 
 import dataclasses
 import json
@@ -29,7 +29,7 @@ def as_dict(outcome: "Outcome") -> dict[str, object]:
 
 
 def lines_of(outcome: "Outcome") -> list[str]:
-    """Return the result in lines for people; the same ids sent again are said to be that."""
+    """Return the result in lines for people, with repeated ids counted separately."""
     return ["", *_counts(outcome), *_verdict(outcome), *_worst(outcome), ""]
 
 
@@ -59,7 +59,7 @@ def _worst(outcome: "Outcome") -> list[str]:
 
 
 def where_to_look(stack: "Stack") -> list[str]:
-    """Return the addresses of the parts, and two commands to try: one sends, one shows the row."""
+    """Return the addresses of the parts, and two example commands: send an event, query its row."""
     from stack.dev_key import FILE_NAME, OPERATOR_FILE_NAME
     from stack.postgres import without_password
 
@@ -88,7 +88,7 @@ def where_to_look(stack: "Stack") -> list[str]:
 
 
 def lines_of_source(stack: "Stack", name: str) -> list[str]:
-    """Return where a source's tables are, and what it lacks to be captured."""
+    """Return the location of a source's tables, and its missing settings."""
     from shared.postgres.source_dsns import SourceDsns
     from stack.source_secrets import folder_of
 
@@ -105,7 +105,7 @@ def lines_of_source(stack: "Stack", name: str) -> list[str]:
 
 
 def _of_source(stack: "Stack", dsn: str) -> list[str]:
-    """Return how to change a row of the demo's source, and to see it change here."""
+    """Return commands that change a row of the demo's source, and show the change."""
     from stack.source_demo import NAME, SCHEMA, TABLES
 
     update = f"UPDATE {SCHEMA}.airlines SET name = 'Ours' WHERE carrier = 'UA'"  # noqa: S608 - constants of ours
@@ -122,7 +122,7 @@ def _of_source(stack: "Stack", dsn: str) -> list[str]:
 
 
 def _psql() -> str:
-    """Return a psql that is there: this machine's, else the embedded server's."""
+    """Return the path of psql: this machine's, else the embedded server's."""
     from stack.errors import StackError
     from stack.postgres import binaries
 

@@ -1,4 +1,4 @@
-"""What `onramp top` shows: types and databases, in and out a second, from two looks at both services."""
+"""Output of `onramp top`: rates of types and databases, from two scrapes of both services."""
 
 import time
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ _LAG_READ: Final = "onramp_writer_lag_timestamp_seconds"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TypeLine:
-    """One event type: events a second, how many were ever parked, and how far its topic is behind."""
+    """One event type: events per second, total of parked events, and lag of its topic."""
 
     event_type: str
     in_per_second: float
@@ -32,7 +32,7 @@ class TypeLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatabaseLine:
-    """One database: its state, what lands in it and what waits for it."""
+    """One database: its state, its landing rate and its waiting events."""
 
     database: str
     state: str
@@ -44,13 +44,13 @@ class DatabaseLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """All of it, between two looks."""
+    """All figures between two scrapes."""
 
     in_per_second: float
     out_per_second: float
     parked_per_second: float
     request_p99_seconds: float | None
-    #: How old the figures of lag are: the writer reads them now and then; None: it has read none.
+    #: Age of the lag figures, which the writer reads periodically; None before the first.
     lag_age_seconds: float | None
     types: list[TypeLine]
     databases: list[DatabaseLine]
@@ -61,7 +61,7 @@ class View:
 
 
 def view_of(before: Scrape, now: Scrape) -> View:
-    """Compare two looks at the pages of both services together."""
+    """Return the figures between two scrapes of both services."""
     types, databases = _types(before, now), _databases(before, now)
     return View(
         in_per_second=sum(each.in_per_second for each in types),
@@ -101,7 +101,7 @@ def _types(before: Scrape, now: Scrape) -> list[TypeLine]:
 
 
 def _by_type(topics: dict[str, float]) -> dict[str, float]:
-    """Name topics by their event types, where they have the usual names."""
+    """Return values by event type instead of by topic, for topics with default names."""
     return {topic.removeprefix(wire.topic_of("")): value for topic, value in topics.items()}
 
 
@@ -128,7 +128,7 @@ def _states(now: Scrape) -> dict[str, str]:
 
 
 def tables_of(view: View, problems: list[str]) -> "Group":
-    """Return it for a terminal."""
+    """Return the view as tables for a terminal."""
     from rich.console import Group
     from rich.text import Text
 
@@ -181,5 +181,5 @@ def _table(heads: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Any:
     for n, head in enumerate(heads):
         table.add_column(head, justify="right" if n else "left")
     for row in rows:
-        table.add_row(*(Text(cell) for cell in row))  # as it is: a name is no markup
+        table.add_row(*(Text(cell) for cell in row))  # literally: a name is not markup
     return table

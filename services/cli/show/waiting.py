@@ -1,4 +1,4 @@
-"""What waits as `onramp errors waiting` prints it: holds, databases, and what is not settled."""
+"""Output of `onramp errors waiting`: holds, databases, and unsettled offsets."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -8,7 +8,7 @@ Entry = Mapping[str, Any]
 
 
 def print_waiting(document: Mapping[str, Sequence[Entry]], *, as_json: bool) -> None:
-    """Print a line for each hold, each database that does not land, and each topic with a backlog."""
+    """Print a line for each hold, each database that is not landing, and each topic with a backlog."""
     if as_json:
         print(json.dumps(document))
         return
@@ -39,7 +39,7 @@ def _topic_line(topic: Entry) -> str:
 
 def _deleted(topic: Entry) -> str:
     hours = topic["deleted_in_hours"]
-    size = "by size, nobody can tell when" if topic["deleted_by_size"] else ""
+    size = "by size, at an unknown time" if topic["deleted_by_size"] else ""
     if hours is None:
         return f"Kafka deletes them {size}" if size else "Kafka deletes none of them for now"
     return f"Kafka deletes the oldest in {hours:,} hours" + (f", or {size}" if size else "")

@@ -1,1 +1,1 @@
-"""The verbs: one file each, which reads its options and hands over to what does the work."""
+"""The verbs: one file each, which reads the options and calls the module that does the work."""

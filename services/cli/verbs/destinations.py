@@ -1,4 +1,4 @@
-"""`onramp destinations`: whether events can land where the registry says, before the first one comes."""
+"""`onramp destinations`: whether events can land in the registry's tables, before the first one arrives."""
 
 import json
 from pathlib import Path
@@ -36,7 +36,7 @@ def check(where: Where, *, file: FileOption = Path("onramp.yaml"), as_json: Json
 
     Ask with the writer's own DSN: its rights are what counts. Facts are the open schema, USAGE, the
     table, its columns and their types, INSERT, a usable key, and SELECT on the columns that events fill.
-    Landing tables are made by the writer and not looked at. A database that does not answer is
+    Landing tables are created by the writer and not checked. A database that does not answer is
     waited for 2 seconds. Exits with 1 when a fact does not hold, 3 if a database cannot be reached. Example:
 
     onramp destinations check --file onramp.yaml
@@ -66,7 +66,7 @@ def check(where: Where, *, file: FileOption = Path("onramp.yaml"), as_json: Json
 @app.command("list")
 @with_database_options
 def list_(where: Where, *, file: FileOption = Path("onramp.yaml"), as_json: JsonOption = False) -> None:
-    """Print the tables that the file names, and which of them are made by apply or have no key.
+    """Print the tables of the file, marked if apply creates them or if they have no key.
 
     Example:
     onramp destinations list --file onramp.yaml

@@ -1,4 +1,4 @@
-"""`onramp doctor`: says whether everything is there that `onramp up` needs."""
+"""`onramp doctor`: checks the requirements of `onramp up`."""
 
 import json
 import sys
@@ -16,7 +16,7 @@ _MIN_MEMORY_GB = 3
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that was looked at. Not `needed` means that `up` helps itself."""
+    """One check. If it is not `needed`, `up` works without it."""
 
     what: str
     good: bool
@@ -25,7 +25,7 @@ class Check:
 
 
 def doctor(*, as_json: JsonOption = False) -> None:
-    """Look at this machine and say what `onramp up` would miss. Nothing is changed or downloaded.
+    """Check whether this machine has what `onramp up` needs. Nothing is changed or downloaded.
 
     Examples:
     onramp doctor

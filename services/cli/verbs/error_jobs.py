@@ -1,4 +1,4 @@
-"""`onramp errors discard`, `restore`, `rehearse`, `replay`, `jobs`, `acts`: what is done to sets, by whom."""
+"""`onramp errors discard`, `restore`, `rehearse`, `replay`, `jobs`, `acts`: jobs and their log."""
 
 import getpass
 import time
@@ -37,14 +37,16 @@ from services.cli.show.parked_groups import (
     print_rehearsal,
 )
 
-RateOption = Annotated[int | None, typer.Option(min=1, help="At most so many a second.", show_default=False)]
-DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only count them.")]
+RateOption = Annotated[int | None, typer.Option(min=1, help="Maximum events per second.", show_default=False)]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only count the events.")]
 YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
-CancelOption = Annotated[bool, typer.Option("--cancel", help="End that job before its next batch.")]
-WhyOption = Annotated[str, typer.Option("--reason", help="Why: it is written down.")]
+CancelOption = Annotated[bool, typer.Option("--cancel", help="End the job before its next batch.")]
+WhyOption = Annotated[str, typer.Option("--reason", help="Reason; it is logged.")]
 TriggersOption = Annotated[
     bool,
-    typer.Option("--with-triggers", help="Also in tables with triggers, which may act beyond the rehearsal."),
+    typer.Option(
+        "--with-triggers", help="Also in tables with triggers, whose effects may outlast the rehearsal."
+    ),
 ]
 RehearsedOption = Annotated[
     int | None,
@@ -56,17 +58,17 @@ JobArgument = Annotated[int | None, typer.Argument(help="One job's number.", sho
 _LOOK_SECONDS: Final = 0.5
 _RUNNING: Final = frozenset({"running", "cancelling"})
 _DISCARD: Final = """\
-Discard parked events: they stay, and nobody has to look at them. It can be undone for seven days.
+Discard parked events: they remain stored, and need no action. It can be undone for seven days.
 
-They are counted first, and what was counted is what is discarded: events that are parked meanwhile are
-not. Examples:
+The events are counted first, and exactly these are discarded, without events that are parked meanwhile.
+Examples:
 
 onramp errors discard --group 3 --reason "a test of the sender" --dry-run
 
 onramp errors discard --group 3 --reason "a test of the sender" --yes
 """
 _RESTORE: Final = """\
-Take back a discard of the last seven days: the events are open again.
+Undo a discard of the last seven days: the events are open again.
 
 Example: onramp errors restore --group 3 --reason "they were real"
 """
@@ -120,11 +122,11 @@ def rehearse(
     admin: AdminOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Say which parked events would land now, by the code that lands them; nothing of them changes.
+    """Print which parked events would land now, by the code that lands them; the events do not change.
 
     Prints how many would land, are there already or would fail, by cause, and ten of them as shapes. Waits
-    for the writer's answers; after Ctrl-C it goes on, and `onramp errors jobs` has them. A table with
-    triggers of its owner is not tried unless you say so. Exits with 1 when not all would land. Examples:
+    for the writer's answers; after Ctrl-C it continues, and `onramp errors jobs` shows them. Tables with
+    triggers are skipped without --with-triggers. Exits with 1 when not all would land. Examples:
 
     onramp errors rehearse --group 3
 
@@ -170,10 +172,10 @@ def replay(
     admin: AdminOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Have parked events land, once what was wrong is fixed: a table, a right, a route.
+    """Replay parked events, once their cause is fixed: a table, a right, a route.
 
-    The writer lands them by the rules of today, each once, with the place on Kafka that it had. What fails
-    again is open again, with the new reason. Examples:
+    The writer lands them by the current routes, each once, with its original Kafka offset. Events that fail
+    again are open again, with the new reason. Examples:
 
     onramp errors replay --group 3 --reason "the column is wide enough now"
 
@@ -207,10 +209,10 @@ def jobs(
     admin: AdminOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Print the last jobs and how far they are, or all of one; or cancel it.
+    """Print the last jobs and their progress, or one job in full; or cancel it.
 
-    Of a replay it says how many failed again, and of one job why, by cause. What a cancelled job has changed
-    stays changed. Examples:
+    A replay has its number of repeated failures, and a single job their causes. Changes of a cancelled job
+    remain. Examples:
 
     onramp errors jobs
 
@@ -235,9 +237,9 @@ def acts(
     admin: AdminOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Print who did what to parked events, saw a value or was refused, when and why; the last first.
+    """Print the audit log: actions on parked events, values read and refusals; the newest first.
 
-    Asks `onramp admin`, as an operator with the role admin. Examples:
+    Queries `onramp admin`, as an operator with the role admin. Examples:
 
     onramp errors acts --actor ann
 
@@ -248,7 +250,7 @@ def acts(
 
 
 def _start(api: AdminApi, asked: Mapping[str, Any], *, dry_run: bool, yes: bool, as_json: bool) -> None:
-    """Count the set, ask, and start the job for what was counted."""
+    """Count the set, ask for confirmation, and start the job for the counted events."""
     counted = api.post("/v1/jobs", {**asked, "dry_run": True})
     if dry_run or not (yes or typer.confirm(f"{asked['kind']} {counted['events']:,} events?", err=True)):
         print_counted(counted, as_json=as_json)

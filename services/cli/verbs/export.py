@@ -1,4 +1,4 @@
-"""`onramp export`: the registry that is in force, as a file that `onramp apply` takes."""
+"""`onramp export`: the registry in force, as a file for `onramp apply`."""
 
 import json
 
@@ -11,7 +11,7 @@ from services.cli.options import DATA_DIR, DataDirOption, JsonOption, KafkaOptio
 def export(
     *, kafka: KafkaOption = None, data_dir: DataDirOption = DATA_DIR, as_json: JsonOption = False
 ) -> None:
-    """Print the registry that is in force in Kafka, as YAML or JSON; `onramp apply` takes it back.
+    """Print the registry in force in Kafka, as YAML or JSON, for `onramp apply`.
 
     Exits with 3 when Kafka cannot be reached. Example:
 

@@ -11,5 +11,5 @@ def ingest() -> None:
 
     ONRAMP_KAFKA_BOOTSTRAP=127.0.0.1:9092 ONRAMP_INGEST_PORT=8080 onramp ingest
     """
-    # In this very process, so that signals and the exit code are the gateway's own.
+    # In the same process, so that signals and the exit code are the gateway's.
     os.execv(sys.executable, [sys.executable, "-m", "services.ingest"])  # noqa: S606 - no shell is meant

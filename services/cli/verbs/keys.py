@@ -1,4 +1,4 @@
-"""`onramp keys`: makes keys of senders and operators, for the file or for the registry in Kafka."""
+"""`onramp keys`: creates keys of senders and operators, for the file or for the registry in Kafka."""
 
 import json
 from enum import StrEnum
@@ -22,7 +22,7 @@ NameArgument = Annotated[
 
 
 class Role(StrEnum):
-    """What an operator may do: each what those before it may."""
+    """Roles of operators; each includes the ones before it."""
 
     viewer = "viewer"
     operator = "operator"
@@ -37,7 +37,7 @@ OperatorOption = Annotated[
 
 @app.callback()
 def keys() -> None:
-    """Make keys: for senders to the gateway, or for operators of the admin service.
+    """Create keys: for senders to the gateway, or for operators of the admin service.
 
     Example:
     onramp keys new shop
@@ -46,11 +46,11 @@ def keys() -> None:
 
 @app.command()
 def new(name: NameArgument, *, operator: OperatorOption = None, as_json: JsonOption = False) -> None:
-    """Make a key and its SHA-256, and print what to give to its holder and what to write down.
+    """Create a key and its SHA-256, and print the key for its holder and the registry's entry.
 
-    The key is printed once and kept nowhere: whoever loses it makes another. A viewer of the admin service
-    sees parked events masked, an operator acts on them, an admin reads values and what others did. Exits with
-    1 for a name that no key can have. Examples:
+    The key is printed once and stored nowhere; a lost key must be replaced. A viewer of the admin service
+    sees masked parked events, an operator acts on them, an admin reads values and the audit log. Exits with
+    1 for an invalid name. Examples:
 
     onramp keys new shop
 

@@ -1,4 +1,4 @@
-"""`onramp errors mark`: what is decided about a group of parked events."""
+"""`onramp errors mark`: an operator's decision about a group of parked events."""
 
 import getpass
 from enum import StrEnum
@@ -14,7 +14,7 @@ from services.cli.show.parked_groups import print_group
 
 
 class GroupState(StrEnum):
-    """What can be decided about a group."""
+    """States of a group that an operator can set."""
 
     open = "open"
     acknowledged = "acknowledged"
@@ -27,14 +27,14 @@ def mark(
     *,
     state: Annotated[GroupState | None, typer.Option(help="Its new state.", show_default=False)] = None,
     assignee: Annotated[
-        str | None, typer.Option(help="Whose it is; empty: nobody's.", show_default=False)
+        str | None, typer.Option(help="Assignee; empty for none.", show_default=False)
     ] = None,
-    reason: Annotated[str | None, typer.Option(help="Why: it is written down.", show_default=False)] = None,
+    reason: Annotated[str | None, typer.Option(help="Reason; it is logged.", show_default=False)] = None,
     actor: ActorOption = "",
     admin: AdminOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Say that a group of parked events is acknowledged, ignored, resolved or open, or whose it is.
+    """Mark a group of parked events as acknowledged, ignored, resolved or open, or assign it.
 
     A resolved group that gets another event is open again; an ignored one stays ignored. Examples:
 
@@ -43,7 +43,7 @@ def mark(
     onramp errors mark 3 --state ignored --reason "a partner's tests"
     """
     if state is None and assignee is None:
-        complain("give --state or --assignee: nothing is to be changed")
+        complain("give --state or --assignee: nothing would change")
         raise typer.Exit(Exit.USAGE)
     asked: dict[str, Any] = {"actor": actor or getpass.getuser(), "reason": reason}
     if state is not None:

@@ -1,4 +1,4 @@
-"""`onramp partitions`: which are halted and why, and letting one go on."""
+"""`onramp partitions`: halted partitions with their reasons, and resuming one."""
 
 import asyncio
 import json
@@ -18,7 +18,7 @@ app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 
 class How(StrEnum):
-    """What the writer is to do."""
+    """The writer's action."""
 
     accept = "accept"
 
@@ -33,10 +33,10 @@ HowArgument = Annotated[
 
 @app.callback()
 def partitions() -> None:
-    """See which partitions are halted, and let one go on.
+    """See which partitions are halted, and resume one.
 
-    A partition is halted when going on would skip events: Kafka lost what it had acknowledged, or
-    deleted what was not settled. The other partitions go on. Examples:
+    A partition is halted when continuing would skip events: Kafka lost acknowledged events, or deleted
+    unsettled ones. The other partitions continue. Examples:
 
     onramp partitions list
 
@@ -47,7 +47,7 @@ def partitions() -> None:
 @app.command(name="list")
 @with_where_options
 def list_(where: Where, *, as_json: JsonOption = False) -> None:
-    """Print the halted partitions that an operator can let go on, and why they are halted.
+    """Print the halted partitions that an operator can resume, with their reasons.
 
     Exits with 0 when none is, 1 when one is, 3 when Kafka cannot be reached. Example:
 
@@ -69,9 +69,9 @@ def list_(where: Where, *, as_json: JsonOption = False) -> None:
 def resolve(
     where: Where, partition: PartitionArgument, how: HowArgument, *, as_json: JsonOption = False
 ) -> None:
-    """Tell the running writer to go on with a halted partition; it does so within seconds.
+    """Tell the running writer to resume a halted partition; it does so within seconds.
 
-    Where the log was cut, all that it holds from the cut on lands, in every database; events that
+    If the log was truncated, all its events from that point land in every database; events that
     landed before, and were sent again, are duplicates by their key, and in a table without a key
     they land twice. Exits with 1 when the partition is not halted. Example:
 

@@ -18,7 +18,7 @@ from services.cli.options import (
     KafkaOption,
 )
 
-FileArgument = Annotated[Path, typer.Argument(help="The registry's file as it is to be.")]
+FileArgument = Annotated[Path, typer.Argument(help="The registry's new file.")]
 SinceOption = Annotated[
     str | None,
     typer.Option(
@@ -27,7 +27,7 @@ SinceOption = Annotated[
     ),
 ]
 LastOption = Annotated[
-    int | None, typer.Option(help="So many of the last events of each topic instead.", show_default=False)
+    int | None, typer.Option(help="Number of the last events of each topic instead.", show_default=False)
 ]
 EventOption = Annotated[
     list[str] | None,
@@ -48,11 +48,11 @@ def plan(
     databases: DatabasesOption = "{}",
     data_dir: DataDirOption = DATA_DIR,
 ) -> None:
-    """Try a change of the registry on the events that Kafka holds; nothing is written.
+    """Test a change of the registry on the events in Kafka; nothing is written.
 
-    Each event is judged by the registry in force, and by the file. Exits with 1 when an event newly fails or
-    the file is wrong, with 4 when nothing does and not all could be tried, and with 3 when Kafka cannot be
-    read. Examples:
+    Each event is evaluated by the registry in force, and by the file. Exits with 1 when an event newly fails
+    or the file is invalid, with 4 when none does but not all could be evaluated, and with 3 when Kafka cannot
+    be read. Examples:
 
     onramp plan onramp.yaml --since 24h
 
@@ -79,7 +79,7 @@ def _said(option: str, value: object) -> list[str]:
 
 
 def _become(*arguments: str) -> NoReturn:
-    """Go on as the trial, in this very process, so that signals and the exit code are its own."""
+    """Replace this process by the plan's, so that signals and the exit code are its own."""
     from stack.java import find_java
 
     os.environ["JAVA_HOME"] = str(find_java().home)

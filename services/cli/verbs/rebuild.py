@@ -1,4 +1,4 @@
-"""`onramp sources rebuild`: a public table is made again from what landed of its source."""
+"""`onramp sources rebuild`: rebuilds a public table from its source's landed changes."""
 
 from typing import Annotated
 
@@ -13,10 +13,10 @@ TableArgument = Annotated[str, typer.Argument(help="The table as source.schema.t
 
 @with_database_options
 def rebuild(where: Where, table: TableArgument, *, as_json: JsonOption = False) -> None:
-    """Make a public table again from what landed, from its beginning; its source is not asked.
+    """Rebuild a public table from all landed changes, without querying its source.
 
-    For a table that is held, or that somebody changed. It is empty and filled again in steps. Exits with 1
-    when the beginning is trimmed already, 3 when a database cannot be reached. Example:
+    For a table that is suspended, or that was changed by hand. It is emptied and refilled in steps. Exits
+    with 1 when the first changes are trimmed already, 3 when a database cannot be reached. Example:
 
     onramp sources rebuild shop.app.orders
     """

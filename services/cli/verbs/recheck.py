@@ -1,4 +1,4 @@
-"""`onramp errors recheck`: what a restored dump has lost of replays is open again."""
+"""`onramp errors recheck`: reopens replays that a restored dump has lost."""
 
 import getpass
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from services.cli.exits import Exit, complain
 from services.cli.options import JsonOption
 from services.cli.show.parked_groups import print_rechecked
 
-DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only name them.")]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only list the events.")]
 _PAGE: Final = 1_000
 
 
@@ -24,11 +24,11 @@ def recheck(
     admin: AdminOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Open again what was replayed and what its database does not know: it was restored from a dump.
+    """Reopen replayed events that their database does not know after a restore from a dump.
 
-    Every replayed event is looked for where it landed. Only what no attempt has landed of, and what is not
-    staged there, is open again; replay it then. Run it after a database was restored, or when `onramp audit`
-    says replay_lost. Exits with 3 when a database does not answer. Examples:
+    Every replayed event is searched where it landed. Only events without a landed or staged attempt there
+    are reopened; replay them then. Run it after a database was restored, or when `onramp audit` reports
+    replay_lost. Exits with 3 when a database does not answer. Examples:
 
     onramp errors recheck --reason "restored from last night" --dry-run
 
@@ -42,7 +42,7 @@ def recheck(
 
 
 def _pages(api: AdminApi, asked: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield what page after page of replayed events has shown."""
+    """Yield the results of each page of replayed events."""
     after: int | None = 0
     while after is not None:
         page = api.post("/v1/recheck", {**asked, "after": after})

@@ -119,9 +119,9 @@ def up(
 
 
 def _registry_file(named: Path | None, kafka: str | None) -> Path | None:
-    """Return the file to follow. One that is wrong ends the verb before anything starts.
+    """Return the file to follow. An invalid file ends the verb before anything starts.
 
-    Into brokers that somebody gave, which others may use as well, goes only what was named.
+    Brokers given by the user, which others may use as well, get only what was named.
     """
     from shared.registry.file import RegistryFileError, load
 

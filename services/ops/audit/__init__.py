@@ -1,1 +1,1 @@
-"""The audit: what was received against what landed, waits or is parked."""
+"""The audit: received events compared with those that landed, wait or are parked."""

@@ -1,6 +1,6 @@
-"""What must hold among ledgers, totals, outbox, markers and counted rows, and the findings where it does not.
+"""Checks of ledgers, totals, outbox, markers and counted rows against each other, and their findings.
 
-Everything here is arithmetic over the books; no Kafka, no Postgres.
+Everything here is arithmetic over collected data, without Kafka and Postgres.
 """
 
 from collections import Counter
@@ -16,7 +16,7 @@ _LANDED: Final = ("landed", "replayed")
 
 
 def line_of(books: Books, generation: Generation) -> Line:
-    """Return the books of one generation, as they are."""
+    """Return the totals of one generation."""
     none = books.without_destination(generation)
     names = [n for n, d in books.databases.items() if generation in d.ledger]
     line = Line(
@@ -34,7 +34,7 @@ def line_of(books: Books, generation: Generation) -> Line:
 
 
 def one_destination(books: Books, generation: Generation) -> bool:
-    """Tell whether all events of `generation` that have a destination have the same."""
+    """Return whether all events of `generation` with a destination have the same one."""
     destinations = {
         (name, destination) for name, d in books.databases.items() for destination, _ in d.counted(generation)
     }
@@ -45,7 +45,7 @@ def one_destination(books: Books, generation: Generation) -> bool:
 
 
 def check_markers(books: Books, generation: Generation) -> Iterable[Finding]:
-    """Yield undrained markers that do not count what the topic holds: their drain would halt."""
+    """Yield undrained markers whose count differs from the topic's: their drain would halt."""
     for database in books.databases:
         settled_to = books.databases[database].ledger.get(generation, 0)
         diverted = books.diverted.get((database, generation.source), ())
@@ -64,7 +64,7 @@ def check_markers(books: Books, generation: Generation) -> Iterable[Finding]:
 
 
 def check_rows(books: Books, report: Report) -> None:
-    """Compare rows with landed totals, and report receipts that several rows have."""
+    """Compare rows with landed totals, and report receipts in several rows."""
     for name, database in books.databases.items():
         landed: Counter[tuple[str, Source]] = Counter()
         for (generation, destination, outcome), n in database.totals.items():
@@ -87,12 +87,12 @@ def check_rows(books: Books, report: Report) -> None:
 
 
 def report_unread_tables(books: Books, report: Report) -> None:
-    """Name the tables with receipts that the audit's role may not read: what is in them is unchecked."""
+    """Report the tables with receipts that the audit's role may not read, and whose rows are unchecked."""
     for database in books.databases.values():
         for table in sorted(database.unreadable):
             report.unreadable.append(str(table))
             report.unchecked.append(
-                f"{table} may not be read by the audit's role, so its rows are not looked at: "
+                f"{table} may not be read by the audit's role, so its rows are not checked: "
                 "GRANT it USAGE on the schema and SELECT on the table, or audit as the writer's role"
             )
 

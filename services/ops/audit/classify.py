@@ -1,8 +1,8 @@
-"""What a record on an event topic is: the audit's own reading, by the contract alone.
+"""Classifies a record of an event topic: the audit's own implementation of the contract.
 
-On purpose it shares no code with the writer's SORT nor with the gateway's CHECK, so that a
-mistake of theirs shows.  It is looser than they are: what it takes for an envelope may still
-have been parked for a reason that it does not know, and parked is a place.
+It deliberately shares no code with the writer's SORT or the gateway's CHECK, so that it reveals
+their faults.  It is more lenient: an event that it accepts may still have been parked for a
+reason that it does not know.
 """
 
 import json
@@ -24,7 +24,7 @@ _FILTER: Final = {"consumer": {"type": "data_pipeline"}}
 
 
 class Kind(Enum):
-    """What becomes of a record."""
+    """The kind of a record."""
 
     FILTERED = auto()
     PROBE = auto()
@@ -46,7 +46,7 @@ class Event:
     value: bytes | None = None
 
     def edited(self, value: bytes) -> "Event":
-        """Return the event as an operator's fix made it: its envelope is the same."""
+        """Return the event with an operator's fix applied: its envelope is the same."""
         return replace(self, value=value, document=json.loads(value))
 
     def compared(self, row: Any) -> "Comparison":
@@ -61,7 +61,7 @@ class Event:
         return Comparison(False not in same.values(), unread)
 
     def _compared_payload(self, row: Any) -> dict[str, bool | None]:
-        """Return by column whether the values are the same; None: one of them cannot be read."""
+        """Return by column whether the values are equal, or None if one of them cannot be read."""
         sent, there = _exact(self.value or b"null")["payload"], _exact(row.payload)
         if row.fields is None:  # a table of one field that is called payload looks like a landing table
             is_boxed = sent.keys() == {"payload"} and _equal(sent["payload"], there)
@@ -84,14 +84,14 @@ class Event:
 
 
 class Comparison(NamedTuple):
-    """Whether a row is an event, as far as its values can be read; `unread`: the columns of the others."""
+    """The comparison of a row with an event; `unread`: columns whose values cannot be read."""
 
     same: bool
     unread: tuple[str, ...]
 
 
 def classify(record: LogRecord, topic: str = "") -> Event:
-    """Return what the record of `topic` is; only one of a source has changes."""
+    """Return the classified record of `topic`; only a source's topic has changes."""
     if record.header_count > wire.MAX_HEADERS or _are_too_large(record.headers):
         return Event(Kind.UNROUTABLE, record.offset, value=record.value)
     if not _is_for_us(record.headers):
@@ -100,7 +100,7 @@ def classify(record: LogRecord, topic: str = "") -> Event:
 
 
 def read(offset: int, value: bytes | None, topic: str = "") -> Event:
-    """Return what the value of a record is, whatever its headers were: so a replay reads it."""
+    """Return the classified value of a record without its headers, as a replay reads it."""
     try:
         document = json.loads(value or b"")
     except UNREADABLE:
@@ -117,7 +117,7 @@ def read(offset: int, value: bytes | None, topic: str = "") -> Event:
 
 
 def _is_change(document: Any) -> bool:
-    """Tell whether it is a change of a source's table, or what it says of a transaction."""
+    """Return whether it is a change of a source's table, or a transaction record."""
     match document:
         case {"op": str(), "source": {"schema": str(), "table": str()}} | {"status": str(), "id": str()}:
             return True
@@ -125,7 +125,7 @@ def _is_change(document: Any) -> bool:
 
 
 def _are_too_large(headers: Mapping[str, bytes]) -> bool:
-    """Tell whether nobody reads them, and so nobody knows whose the record is.  A lone NUL is no context."""
+    """Return whether headers exceed the limit, so that the owner is unknown.  A lone NUL is no context."""
     context, received_at = (headers.get(name) for name in (wire.HEADER_CONTEXT, wire.HEADER_RECEIVED_AT))
     size = len(context or b"") + len(received_at or b"")
     return bool(context) and context != b"\0" and size > wire.MAX_HEADER_BYTES
@@ -139,13 +139,13 @@ def _is_for_us(headers: Mapping[str, bytes]) -> bool:
 
 
 def _database(destination: Any) -> str:
-    """Return the public name of the database; empty where none can be read."""
+    """Return the public name of the database, or an empty text if it cannot be read."""
     named = _named(destination) if isinstance(destination, dict) else None
     return named if isinstance(named, str) else ""
 
 
 def _named(destination: Mapping[str, Any]) -> Any:
-    """Return what names the database: its vanity name, else its name."""
+    """Return the database's vanity name, else its name."""
     return destination.get("vanity") or destination.get("database")
 
 
@@ -159,9 +159,9 @@ def _identity(destination: Any) -> str:
 
 
 def _same_time(row: datetime | None, sent: Any) -> bool | None:
-    """Postgres keeps microseconds; spellings that Python cannot read are not compared.
+    """Return whether two times are equal to the microsecond; unreadable spellings are not compared.
 
-    None: neither is within the years 1 to 9999 in UTC.
+    None if neither is within the years 1 to 9999 in UTC.
     """
     try:
         moment = datetime.fromisoformat(sent.upper())
@@ -175,9 +175,9 @@ def _same_time(row: datetime | None, sent: Any) -> bool | None:
 
 
 def _same_value(sent: Any, there: Any, type_: str) -> bool | None:
-    """Tell whether a column of this type has what was sent: `null` is NULL, numbers may come as strings.
+    """Return whether a column of this type has the sent value: `null` is NULL, numbers may be strings.
 
-    None: one of the two cannot be read as a value of this type.
+    None if one of the two cannot be read as a value of this type.
     """
     if sent is None or there is None:
         return sent is there
@@ -198,7 +198,7 @@ def _exact(text: str | bytes) -> Any:
 
 
 def _number(text: str) -> Decimal | tuple[str]:
-    """Return a number; one whose exponent no Decimal has is equal to itself alone."""
+    """Return a number; an exponent beyond Decimal's range equals only itself."""
     try:
         return Decimal(text)
     except InvalidOperation:
@@ -206,7 +206,7 @@ def _number(text: str) -> Decimal | tuple[str]:
 
 
 def _equal(one: Any, other: Any) -> bool:
-    """Tell whether two JSON values are equal: to Python, true is 1."""
+    """Return whether two JSON values are equal; in Python, true equals 1."""
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other
     if isinstance(one, dict) and isinstance(other, dict):

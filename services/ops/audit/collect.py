@@ -1,4 +1,4 @@
-"""Collects what the audit compares, from every database and then from Kafka."""
+"""Collects the audit's data from every database and then from Kafka."""
 
 import re
 from collections import Counter, defaultdict
@@ -24,7 +24,7 @@ async def collect(
     topics: re.Pattern[str],
     comparison: Comparison | None = None,
 ) -> Books:
-    """Read everything that the audit compares, and have what is parked compared with what is kept.
+    """Read the audit's data, and compare parked events with stored ones.
 
     Raises `InfrastructureError`.
     """
@@ -73,7 +73,7 @@ async def collect(
 
 
 def _counts(database: DatabaseBooks | None) -> Mapping[str, int] | None:
-    """Return how many events a database has counted, by outcome; None if it was not given."""
+    """Return a database's counts of events by outcome, or None if it was not given."""
     if database is None:
         return None
     counts: Counter[str] = Counter()
@@ -85,7 +85,7 @@ def _counts(database: DatabaseBooks | None) -> Mapping[str, int] | None:
 async def _parked(
     logs: KafkaLogs, topics: re.Pattern[str], comparison: Comparison | None
 ) -> tuple[dict[str, ParkedEvent], int]:
-    """Return what is parked, without bytes and reasons, and how many records are not Onramp's."""
+    """Return parked events without bytes and reasons, and the number of foreign records."""
     found: dict[str, ParkedEvent] = {}
     foreign = 0
     topic_ids = await logs.topic_ids()
@@ -106,7 +106,7 @@ async def _parked(
 
 
 def _add(empty: list[Marker], new: Marker) -> None:
-    """Add a range without events, as one with that before it: an outage has many."""
+    """Add a range without events, merged with the one before it: an outage has many."""
     last = empty[-1] if empty else None
     if last and (last.end, last.digest) == (new.start, new.digest):
         empty[-1] = replace(last, end=new.end)
@@ -115,7 +115,7 @@ def _add(empty: list[Marker], new: Marker) -> None:
 
 
 def _database(snapshot: Snapshot, topics: re.Pattern[str]) -> DatabaseBooks:
-    """Return what a database says of the audited topics; the probe's are outside of all counts."""
+    """Return a database's data of the audited topics; the probe's are excluded from all counts."""
 
     def audited(source: Source) -> bool:
         return bool(topics.fullmatch(source.topic)) and source.topic != wire.topic_of(wire.PROBE_EVENT)

@@ -1,7 +1,7 @@
-"""A writer that works while the books are read: what they say then is not of one moment.
+"""Detects a writer that works during the audit, so that the totals are of different times.
 
-Each database is read at a moment of its own, Kafka after them.  What a batch has brought to one
-of them and not to another, or not yet counted, is no violation, and no sum over it balances.
+Each database is read in its own snapshot, and Kafka after them.  A batch that has landed in one of
+them only, or is not counted yet, is not a violation, and its totals do not reconcile.
 """
 
 from services.ops.audit.ledgers import Books
@@ -9,7 +9,7 @@ from services.ops.findings import Generation
 
 
 def concurrent_writer(books: Books, generation: Generation) -> str | None:
-    """Return why the counts of this partition are not of one moment; None when they are."""
+    """Return why the counts of this partition are of different times, or None if they are consistent."""
     covered = {
         name: books.covered(name, generation)
         for name, database in books.databases.items()
@@ -20,7 +20,7 @@ def concurrent_writer(books: Books, generation: Generation) -> str | None:
         return f"the next offsets of the databases are {offsets}"
     next_offset = next(iter(covered.values()))
     if books.without_destination(generation).next_offset > next_offset:
-        return "more was settled while the books were read"
+        return "more was settled during the audit"
     if not _is_newest(books, generation):  # the group's offset is the newest's
         return None
     group = books.group.get(generation.source, books.start(generation))
@@ -30,7 +30,7 @@ def concurrent_writer(books: Books, generation: Generation) -> str | None:
 
 
 def in_progress(books: Books, generation: Generation, database: str) -> range:
-    """Return what another database has settled and `database` had not when it was read, and may yet."""
+    """Return the offsets that another database has settled and `database` had not when it was read."""
     if not _is_newest(books, generation):
         return range(0)
     committed = books.committed.get(generation.source, 0)

@@ -1,6 +1,6 @@
-"""The books: what the audit compares, as it was read, and what follows from it for a partition.
+"""The audit's collected data, and the values that follow from it for a partition.
 
-Everything here is arithmetic over what was read before; no Kafka, no Postgres.
+Everything here is arithmetic over collected data, without Kafka and Postgres.
 """
 
 from bisect import bisect_left
@@ -17,13 +17,13 @@ from services.ops.parked.records import Marker
 
 @dataclass(slots=True, kw_only=True)
 class DatabaseBooks:
-    """One database's part."""
+    """The data of one database."""
 
     ledger: Mapping[Generation, int]
     totals: Mapping[tuple[Generation, str, str], int]
     #: (source, offset, destination) in the outbox
     outbox: frozenset[tuple[Source, int, str]]
-    #: (generation, offset, destination) that wait in the database itself, behind a hold
+    #: (generation, offset, destination) of events that wait in the database, behind a hold
     held: frozenset[tuple[Generation, int, str]]
     #: rows of landing tables by source
     counts: Mapping[Table, Mapping[Source, int]]
@@ -32,14 +32,14 @@ class DatabaseBooks:
     unreadable: frozenset[Table] = frozenset()
     #: parked events that landed later, or were there already
     replayed: Mapping[Generation, list[Replayed]] = field(default_factory=dict)
-    #: under which routes each range was settled
+    #: routes of each settled range
     history: Mapping[Generation, History] = field(default_factory=dict)
     _counted: dict[Generation, Counter[tuple[str, str]]] = field(default_factory=lambda: defaultdict(Counter))
     _held: dict[Generation, set[tuple[int, str]]] = field(default_factory=lambda: defaultdict(set))
     _kept: dict[Source, set[tuple[int, str]]] = field(default_factory=lambda: defaultdict(set))
 
     def __post_init__(self) -> None:
-        """Sort by partition once: everything is asked for by partition."""
+        """Sort by partition once, because every query is by partition."""
         for (generation, destination, outcome), n in self.totals.items():
             self._counted[generation][destination, outcome] += n
         for generation, offset, destination in self.held:
@@ -52,7 +52,7 @@ class DatabaseBooks:
         return self._counted.get(generation, Counter())
 
     def held_of(self, generation: Generation) -> set[tuple[int, str]]:
-        """Return the (offset, destination) that wait in the database itself."""
+        """Return the (offset, destination) of events that wait in the database."""
         return self._held.get(generation, set())
 
     def kept_of(self, source: Source) -> set[tuple[int, str]]:
@@ -61,7 +61,7 @@ class DatabaseBooks:
 
 
 class ParkedEvent(NamedTuple):
-    """What the audit holds of a record on `onramp.user_errors`: neither its bytes nor its reason."""
+    """A record of `onramp.user_errors` without its bytes and reason."""
 
     source: Source
     offset: int
@@ -70,7 +70,7 @@ class ParkedEvent(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class Books:
-    """Everything that was read, at one moment per database, Kafka's after the databases'."""
+    """All collected data: one snapshot per database, then Kafka."""
 
     databases: Mapping[str, DatabaseBooks]
     settled: SettledLog
@@ -79,21 +79,21 @@ class Books:
     #: by (database, source): the offsets of diverted events in their order, and the markers of ranges
     diverted: Mapping[tuple[str, Source], Sequence[int]]
     markers: Mapping[tuple[str, Generation], Sequence[Marker]]
-    #: by source, what is on Kafka now
+    #: by source, Kafka's offset range
     spans: Mapping[Source, tuple[int, int]]
     topic_ids: dict[Source, list[str]] = field(default_factory=dict)
-    #: Where the writer's group stood before any database was read: all below it was settled in each.
+    #: The writer group's offsets before any database was read: all events below were settled in each.
     committed: Mapping[Source, int] = field(default_factory=dict)
-    #: Partitions that nobody leads: what they hold is not here.
+    #: Partitions without a leader, which were not read.
     leaderless: frozenset[Source] = frozenset()
-    #: Records on Onramp's own topics that are none of Onramp's.
+    #: Foreign records on Onramp's own topics.
     foreign: int = 0
-    #: Retired databases, and what those that were given have counted, by outcome: none is among `databases`.
+    #: Retired databases with their counts by outcome, if given; none is among `databases`.
     closed: Mapping[str, Mapping[str, int] | None] = field(default_factory=dict)
     _parked_from: dict[Source, list[ParkedEvent]] = field(default_factory=lambda: defaultdict(list))
 
     def __post_init__(self) -> None:
-        """Order the generations of each partition as the writer met them; the last is today's."""
+        """Order the generations of each partition as the writer read them; the last is the current one."""
         for event in self.parked.values():
             self._parked_from[event.source].append(event)
         order = {generation: n for n, generation in enumerate(self.settled.baselines)}
@@ -107,7 +107,7 @@ class Books:
         }
 
     def newest(self) -> list[Generation]:
-        """Return today's generation of every partition that a ledger knows."""
+        """Return the current generation of every partition that a ledger knows."""
         return [Generation(ids[-1], source) for source, ids in sorted(self.topic_ids.items())]
 
     def generations_of(self, source: Source) -> list[Generation]:
@@ -115,39 +115,39 @@ class Books:
         return [Generation(i, source) for i in self.topic_ids.get(source, ())]
 
     def chain(self, source: Source) -> list[Generation]:
-        """Return the generations of the log that Kafka has today, the newest last."""
+        """Return the generations of Kafka's current log, the newest last."""
         ids = self.topic_ids[source]
         followed = self.settled.followed(ids[-1], source.partition)
         return [Generation(i, source) for i in followed if i in ids]
 
     def start(self, generation: Generation) -> int:
-        """Return the first offset of `generation`; 0 when none was ever written."""
+        """Return the first offset of `generation`, or 0 if none was written."""
         return min(self.baseline(generation).values(), default=0)
 
     def next_offset(self, generation: Generation) -> int:
-        """Return up to where every event is settled or waits, in the database that is furthest."""
+        """Return the offset below which every event is settled or waits, in the furthest database."""
         return max(self.covered(n, generation) for n, d in self.databases.items() if generation in d.ledger)
 
     def containing(self, source: Source, offset: int) -> list[Generation]:
-        """Return the generations that have settled an event at `offset`."""
+        """Return the generations with a settled event at `offset`."""
         known = self.generations_of(source)
         return [each for each in known if self.start(each) <= offset < self.next_offset(each)]
 
     def shares_offsets(self, source: Source) -> bool:
-        """Tell whether two generations of `source` have settled the same offsets."""
+        """Return whether two generations of `source` have settled the same offsets."""
         known = self.generations_of(source)
         return any(len(self.containing(source, self.start(each))) > 1 for each in known)
 
     def baseline(self, generation: Generation) -> Mapping[str, int]:
-        """Return first offsets by database; empty when none was ever written."""
+        """Return first offsets by database; empty if none was written."""
         return self.settled.baselines.get((generation.topic_id, generation.source.partition), {})
 
     def without_destination(self, generation: Generation) -> Totals:
-        """Return how many were filtered, unroutable and refused."""
+        """Return the numbers of filtered, unroutable and refused events."""
         return self.settled.totals.get((generation.topic_id, generation.source.partition), Totals())
 
     def waiting(self, database: str, generation: Generation) -> set[int]:
-        """Return the offsets that wait for `database`: diverted, closed by a marker, above its ledger."""
+        """Return the offsets that wait for `database`: diverted, closed by a marker, and above its ledger."""
         settled_to = self.databases[database].ledger.get(generation, 0)
         diverted = self.diverted.get((database, generation.source), ())
         offsets: set[int] = set()
@@ -157,11 +157,11 @@ class Books:
         return offsets
 
     def sorted_markers(self, database: str, generation: Generation) -> list[Marker]:
-        """Return the markers for `database`, by where their ranges start."""
+        """Return the markers for `database`, by the start of their ranges."""
         return sorted(self.markers.get((database, generation), ()), key=lambda m: m.start)
 
     def covered(self, database: str, generation: Generation) -> int:
-        """Return up to where every event is settled or waits in `database`."""
+        """Return the offset below which every event is settled or waits in `database`."""
         settled_to = self.databases[database].ledger.get(generation, 0)
         for m in self.sorted_markers(database, generation):
             if m.start <= settled_to:
@@ -169,7 +169,7 @@ class Books:
         return settled_to
 
     def parked_keys(self, generation: Generation, database: str | None, below: int) -> set[tuple[int, str]]:
-        """Return the (offset, destination) that are parked by `database`; None: by none.
+        """Return the (offset, destination) parked by `database`, or without a database if None.
 
         Without a database the destination is a pointer into the packet, empty for the whole event.
         """
@@ -180,7 +180,7 @@ class Books:
             if self.start(generation) <= e.offset < below
             and (e.destination.startswith(prefix) or (database is None and not e.destination))
         }
-        # What goes nowhere and is too large for the topic may be in any outbox.
+        # An event without a destination that is too large for the topic may be in any outbox.
         for name in self.databases if database is None else (database,):
             kept = self.databases[name].kept_of(generation.source)
             ours = ((o, d) for o, d in kept if self.start(generation) <= o < below)
@@ -188,7 +188,7 @@ class Books:
         return keys
 
     def is_shared(self, m: Marker) -> bool:
-        """Tell whether another generation has offsets of this range: waiting events name the topic alone."""
+        """Return whether another generation has offsets of this range: waiting events name only the topic."""
         others = (i for i in self.generations_of(m.source) if i.topic_id != m.topic_id)
         return any(self.start(other) < m.end and m.start < self.next_offset(other) for other in others)
 

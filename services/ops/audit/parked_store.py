@@ -1,7 +1,7 @@
-"""What was parked against what the control database keeps of it: bytes, states, replays and discards.
+"""Compares parked events with the control database: bytes, states, replays and discards.
 
-It is read before the databases and again after them.  What it had replayed before, a database must know;
-what a database knew, it must not have open or discarded after.
+The control database is read before the databases and again after them.  A database must know the events that
+were replayed before, and the events that it knows must not be open or discarded afterwards.
 """
 
 import re
@@ -22,34 +22,34 @@ from services.ops.parked_store_sql import Kept, KeptRange
 from shared import wire
 
 _AT_ONCE: Final = 1_000
-#: So many findings of one kind are named for each partition.
+#: Maximum findings of one kind that are listed for a partition.
 MAX_NAMED: Final = 1_000
 _READ_AGAIN: Final = (
     "stop `onramp admin`, run `psql -c 'DELETE FROM onramp_admin.consumed'` in the control database and "
     "start it again: it reads the topic from its start, and keeps what is missing"
 )
 _RESTORE: Final = "restore the control database and ONRAMP_ADMIN_STORE from their backups"
-_RECHECK: Final = "`onramp errors recheck` opens it again; then `onramp errors replay`"
+_RECHECK: Final = "`onramp errors recheck` reopens it; then `onramp errors replay`"
 _REPLAY: Final = "`onramp errors replay` (of a discarded one after `restore`): it lands no second time"
 _DISCARD: Final = "`onramp errors restore`, then `onramp errors discard` with a reason"
 
 
 class Named:
-    """Findings, the first of each kind and partition by name and the others as a number."""
+    """Findings: the first of each kind and partition are listed, the others counted."""
 
     def __init__(self) -> None:
         self._counts: Counter[tuple[Code, Source]] = Counter()
         self._named: list[Finding] = []
 
     def add(self, code: Code, place: Place, detail: str, fix: str) -> None:
-        """Take one about an event."""
+        """Add a finding about an event."""
         source = Source(place.topic, place.partition)
         self._counts[code, source] += 1
         if self._counts[code, source] <= MAX_NAMED:
             self._named.append(Finding(code, source, place.offset, detail, fix))
 
     def all(self) -> Iterator[Finding]:
-        """Yield them."""
+        """Yield the findings."""
         yield from self._named
         for (code, source), n in self._counts.items():
             if n > MAX_NAMED:
@@ -58,21 +58,21 @@ class Named:
 
 @dataclass(slots=True)
 class Comparison:
-    """The records of `onramp.user_errors`, a page at a time, against what is kept of them.
+    """Compares the records of `onramp.user_errors` with stored events, a page at a time.
 
-    `consumed`: up to where they must be.
+    `consumed`: the offset below which records must be stored.
     """
 
     kept: Kept
     topics: re.Pattern[str]
     named: Named = field(default_factory=Named)
     consumed: Mapping[Source, int] = field(default_factory=dict)
-    #: By source, the (offset, destination) that are parked and not kept.
+    #: By source, the (offset, destination) of parked events that are not stored.
     not_stored: dict[Source, set[tuple[int, str]]] = field(default_factory=lambda: defaultdict(set))
     _page: list[tuple[Place, bytes | None, bool]] = field(default_factory=list)
 
     def begin(self, spans: Mapping[Source, tuple[int, int]], topic_ids: Mapping[str, str]) -> None:
-        """Take what is on Kafka: a log that was recreated since is kept from its start."""
+        """Take Kafka's offset ranges; a log that was recreated since must be stored from its start."""
         of = self.kept.topic_ids
         self.consumed = {
             source: offset
@@ -83,18 +83,18 @@ class Comparison:
         }
 
     def see(self, record: LogRecord, event: ErrorEvent) -> None:
-        """Take a record, and the event that it is."""
+        """Add a record and its event."""
         if place := place_of(event):
             digest = None if event.value is None else sha256(event.value).digest()
             self._add(place, digest, is_due=record.offset < self.consumed.get(record.source, 0))
 
     def see_outbox(self, places: Iterable[Place]) -> None:
-        """Take what is on its way to the topic."""
+        """Add events of the outbox, on their way to the topic."""
         for place in places:
             self._add(place, None, is_due=False)
 
     def flush(self) -> None:
-        """Compare what was not compared yet."""
+        """Compare the collected page."""
         page, self._page = self._page, []
         found = self.kept.look([place for place, *_ in page])
         for place, digest, is_due in page:
@@ -117,20 +117,20 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class KeptCheck:
-    """The control database `before` the others were read and `after` them, and what Kafka has of it."""
+    """The control database `before` and `after` the other databases were read, and Kafka's records."""
 
     before: Kept
     after: Kept
     comparison: Comparison
 
     def run(self, books: Books, report: Report, *, deep: bool) -> None:
-        """Check everything that must hold of what is kept."""
+        """Run all checks of the control database."""
         named = self.comparison.named
         report.findings += self._check_sums(books, report)
         self._name_lost_replays(books, named, report)
         self._name_contradicted(books, named)
         for place in self._audited(self.after.unattributed()):
-            text = f"discarded for {_target(place)}, and nobody says by whom and why"
+            text = f"discarded for {_target(place)}, without a recorded operator and reason"
             named.add(Code.UNATTRIBUTED, place, text, _DISCARD)
         for place in self._audited(self.before.without_bytes() if deep else ()):
             text = f"what the control database keeps of {_target(place)} has no bytes, or others"
@@ -138,7 +138,7 @@ class KeptCheck:
         report.findings += named.all()
 
     def _check_sums(self, books: Books, report: Report) -> Iterator[Finding]:
-        """Compare parked totals with what is kept in any state, and what is not kept yet."""
+        """Compare parked totals with stored events in any state, and events not stored yet."""
         checked = list(_ranges(books))
         report.kept = {}
         states: Counter[str] = Counter()
@@ -156,7 +156,7 @@ class KeptCheck:
         report.kept = dict(sorted(states.items()))
 
     def _name_lost_replays(self, books: Books, named: Named, report: Report) -> None:
-        """Name what is replayed, and what its database knows nothing of: it was restored from a dump."""
+        """Report replayed events that their database does not know after a restore from a dump."""
         unknown = 0
         for generation, places in groupby(self._audited(self.before.replayed()), key=_generation):
             known = {
@@ -184,7 +184,7 @@ class KeptCheck:
             report.unchecked.append(f"{unknown:,} replayed events are for databases that were not given")
 
     def _name_contradicted(self, books: Books, named: Named) -> None:
-        """Name what landed by a replay, and what the control database has open, or discarded."""
+        """Report events that landed by a replay and are open or discarded in the control database."""
         for database in books.databases.values():
             for (topic_id, source), events in database.replayed.items():
                 for first in range(0, len(events), _AT_ONCE):
@@ -203,10 +203,10 @@ class KeptCheck:
 
 
 def _ranges(books: Books) -> Iterator[tuple[KeptRange, int]]:
-    """Yield what is settled of each partition, by database, and how many parked events it counts."""
+    """Yield each partition's settled range by database, and its count of parked events."""
     for source in sorted(books.topic_ids):
         if books.shares_offsets(source):
-            continue  # what is parked names the topic, not its generation
+            continue  # parked events name the topic, not its generation
         for generation in books.generations_of(source):
             first = books.start(generation)
             for name, database in books.databases.items():
@@ -226,14 +226,14 @@ def _is_in(of: KeptRange, offset: int, destination: str) -> bool:
 
 
 def _was_asked(books: Books, generation: Generation, place: Place) -> bool:
-    """Tell whether what would know the event was given: of what was refused that may be any database."""
+    """Return whether the database that would know the event was given; for a refused event, any database."""
     if wire.is_refused(place.destination):
         return books.baseline(generation).keys() <= books.databases.keys()
     return any(place.destination.startswith(f"{name}.") for name in books.databases)
 
 
 def _is_closed(books: Books, place: Place) -> bool:
-    """Tell whether what would know the event is a database that is retired."""
+    """Return whether the database that would know the event is retired."""
     return any(place.destination.startswith(f"{name}.") for name in books.closed)
 
 

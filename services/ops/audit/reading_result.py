@@ -1,4 +1,4 @@
-"""What the audit has found in one partition that it read again."""
+"""The result of reading the events of one partition."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from services.ops.findings import Finding, Table
 
 @dataclass(slots=True)
 class ReadingResult:
-    """What the reading of one partition has found."""
+    """The result of reading the events of one partition."""
 
     findings: list[Finding] = field(default_factory=list)
     records: int = 0
@@ -16,22 +16,22 @@ class ReadingResult:
     probes: int = 0
     #: (event, destination) pairs without the filtered
     pairs: int = 0
-    #: (event, destination) pairs that wait and that the books, which count an event once, leave out
+    #: waiting (event, destination) pairs beyond the totals, which count an event once
     waiting_too: int = 0
-    #: by table, events that it had already
+    #: by table, duplicates
     duplicates: Counter[Table] = field(default_factory=Counter)
-    #: by typed table, events for it: they have no receipt to look for
+    #: by typed table, events for it: typed tables have no receipts
     without_receipts: Counter[Table] = field(default_factory=Counter)
-    #: by table, events that are not there, and that may have been routed elsewhere
+    #: by table, missing events that may have been routed elsewhere
     unjudged: Counter[Table] = field(default_factory=Counter)
-    #: events of which that is so of some table
+    #: number of such events
     events_unjudged: int = 0
-    #: rows that an operator's edit has made, and nobody knows the edit
+    #: edited rows whose edit is unknown
     edits_unknown: int = 0
-    #: by table and column, values that cannot be read: how many, and the offset of the first
+    #: by table and column, unreadable values: their number, and the offset of the first
     unread: dict[tuple[Table, str], tuple[int, int]] = field(default_factory=dict)
 
     def add_unread(self, table: Table, column: str, offset: int) -> None:
-        """Count a value of the row at `offset` that is not compared because it cannot be read."""
+        """Count an unreadable value of the row at `offset`."""
         count, first = self.unread.get((table, column), (0, offset))
         self.unread[table, column] = (count + 1, first)

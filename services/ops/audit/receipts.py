@@ -1,7 +1,7 @@
-"""The receipts: every event of a partition is read again and looked for where it should be.
+"""Checks receipts: reads every event of a partition and searches its row.
 
-A merge by offset of what Kafka holds and of the rows that claim to come from there, so
-memory does not grow with the topic.
+It merges Kafka's records and the rows with receipts by offset, so memory does not grow with the
+topic.
 """
 
 import heapq
@@ -28,12 +28,12 @@ from services.ops.totals_sql import Row, Snapshot
 
 _LOOK_UP_AT: Final = 1000
 
-#: An offset, and the row of a table that claims to come from there.
+#: An offset, and the row of a table with that receipt.
 PlacedRow = tuple[int, Table, Row]
 
 
 class Reading:
-    """Reads one generation of a partition again, in one pass and in the order of its offsets."""
+    """Reads one generation of a partition in one pass, in the order of its offsets."""
 
     def __init__(
         self, books: Books, snapshots: Mapping[str, Snapshot], readable: ReadableRange, edits: Edits
@@ -57,7 +57,7 @@ class Reading:
         self.result = ReadingResult()
 
     async def run(self, records: AsyncIterator[LogRecord]) -> ReadingResult:
-        """Judge each of `records`, which come in the order of their offsets."""
+        """Check each of `records`, which are in the order of their offsets."""
         rows = heapq.merge(*self._streams(), key=lambda placed: placed[0])
         ahead = next(rows, None)
         async for record in records:
@@ -83,7 +83,7 @@ class Reading:
                     yield _with_table(table, snapshot.rows(table, self._generation.source))
 
     def _report_unknown(self, placed: PlacedRow) -> None:
-        """Report a row whose receipt is no settled record."""
+        """Report a row whose receipt names no settled record."""
         offset, table, _ = placed
         if offset < self._readable.shared or (
             self._readable.until is not None and offset >= self._readable.until
@@ -117,7 +117,7 @@ class Reading:
             self._judge_envelope(event, rows)
 
     def _judge_shared(self, event: Event, rows: list[PlacedRow]) -> None:
-        """Judge an event whose receipt another generation has too: the row with its id is its own."""
+        """Check an event whose receipt exists in another generation too: its row has its id."""
         if event.kind is Kind.UNROUTABLE:
             self._judge_refused(event, None)
         elif event.kind is Kind.ENVELOPE and event.offset not in self._refused:
@@ -127,7 +127,7 @@ class Reading:
                     self._judge_row(event, routed, here)
 
     def _judge_change(self) -> None:
-        """Count a change: its landing table tells the offset, and is trimmed."""
+        """Count a change: its landing table has the offset, and is trimmed."""
         topic = self._generation.source.topic
         databases = self._books.settled.databases_of_changes(topic)
         closed = databases & self._books.closed.keys()
@@ -150,7 +150,7 @@ class Reading:
         self._count_waiting_too(event, by_database)
 
     def _judge_refused(self, event: Event, rows: list[PlacedRow] | None) -> None:
-        """Judge an event that should be, or is, parked without a destination."""
+        """Check an event that should be, or is, parked without a destination."""
         self.result.pairs += 1
         if event.offset not in self._refused:
             self._report(Code.LOST, event.offset, "no envelope and no packet, and it is not parked")
@@ -194,7 +194,7 @@ class Reading:
                 self.result.waiting_too += max(by_database.get(database, 0) - 1, 0)
 
     def _expected(self, event: Event) -> tuple[set[Routed], set[Routed]]:
-        """Return where the event went, and where it may have gone: more, where its routes are unknown."""
+        """Return the event's tables, and its possible tables: more if its routes are unknown."""
         sure: set[Routed] = set()
         possible: set[Routed] = set()
         for database in self._snapshots:
@@ -205,16 +205,16 @@ class Reading:
         return sure, possible
 
     def _is_kept(self, event: Event, table: Table) -> bool:
-        """Tell whether the event is parked for `table`, or waits for it in its database."""
+        """Return whether the event is parked for `table`, or waits for it in its database."""
         parked = (event.offset, str(table)) in self._parked[table.database]
         return parked or (event.offset, table.destination) in self._held[table.database]
 
     def _is_elsewhere(self, event: Event, table: Table) -> bool:
-        """Tell whether the event is parked for `table`, or waits for it anywhere."""
+        """Return whether the event is parked for `table`, or waits for it anywhere."""
         return event.offset in self._waiting[table.database] or self._is_kept(event, table)
 
     def _has_seen(self, database: str, offset: int) -> bool:
-        """Tell whether `offset` must be settled in this database: it was registered, and has come to it."""
+        """Return whether `offset` must be settled in this database: it was registered, and has reached it."""
         ahead = offset in self._in_progress[database]
         return not ahead and offset >= self._books.baseline(self._generation).get(database, 0)
 
@@ -241,7 +241,7 @@ class Reading:
             self._report(wrong.code, event.offset, wrong.detail)
 
     def _is_same(self, event: Event, replayed: Replayed, table: Table, rows: list[Row]) -> bool:
-        """Tell whether the rows are what landed by the replay, as far as anybody knows that."""
+        """Return whether the rows are those that landed by the replay, as far as it is known."""
         as_landed: Event | None = event
         if rows and replayed.sha256 is not None:
             edited = self._edits.edited(event.value, replayed, self._generation)
@@ -250,7 +250,7 @@ class Reading:
         return as_landed is None or all(self._is_event(as_landed, table, row) for row in rows)
 
     def _is_event(self, event: Event, table: Table, row: Row) -> bool:
-        """Tell whether `row` is `event`, as far as its values can be read; note those that cannot."""
+        """Return whether `row` is `event`; count values that cannot be read."""
         return row.id == event.id and self._has_body(event, table, row)
 
     def _has_body(self, event: Event, table: Table, row: Row) -> bool:
@@ -260,7 +260,7 @@ class Reading:
         return same
 
     def _judge_row(self, event: Event, routed: Routed, rows: list[Row]) -> None:
-        """Judge an event that is not parked and does not wait."""
+        """Check an event that is not parked and does not wait."""
         table = routed.table
         if not rows and not self._has_receipts(routed):
             self.result.without_receipts[table] += 1
@@ -272,12 +272,12 @@ class Reading:
             self._report(Code.CORRUPT, event.offset, f"the row of {table} is not what Kafka holds")
 
     def _has_receipts(self, routed: Routed) -> bool:
-        """Tell whether the event's row can be looked for: its table keeps receipts that can be read."""
+        """Return whether the event's row can be searched: its table has readable receipts."""
         of = self._snapshots[routed.table.database]
         return of.exists(routed.table) if routed.typed else routed.table not in of.unreadable
 
     def _look_up(self, table: Table) -> None:
-        """Look events up by id: they are duplicates if their table has their ids, else lost."""
+        """Look up events by id: they are duplicates if their table has their ids, else lost."""
         events = self._absent.pop(table)
         snapshot = self._snapshots[table.database]
         there = snapshot.by_id(table, [e.id for e in events]) if snapshot.exists(table) else {}
@@ -300,5 +300,5 @@ class Reading:
 
 
 def _with_table(table: Table, rows: Iterator[Row]) -> Iterator[PlacedRow]:
-    """Return `rows` with their table: an expression in the loop would see its last table."""
+    """Return `rows` with their table: an expression in the loop would bind its last table."""
     return ((row.offset, table, row) for row in rows)

@@ -1,4 +1,4 @@
-"""The sums: what was read is what has a verdict, and what Kafka holds is what was counted."""
+"""Reconciles totals: read events have outcomes, and Kafka's records were counted."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from services.ops.findings import Code, Finding, Generation, Line
 
 @dataclass(frozen=True, slots=True)
 class Sums:
-    """One generation of a partition, and what its reading found (None: it was not read whole)."""
+    """The totals of one generation of a partition, and the result of reading it (None: not read whole)."""
 
     books: Books
     generation: Generation
@@ -19,35 +19,35 @@ class Sums:
     result: ReadingResult | None
 
     def unchecked(self) -> str | None:
-        """Return why these sums cannot be checked at all, if so."""
+        """Return why these totals cannot be checked, or None."""
         source, baseline = self.generation.source, self.books.baseline(self.generation)
         if not baseline:
             return f"{source}: no baseline was ever written, so its sums cannot be checked"
         absent = baseline.keys() - self.books.databases.keys()
         if unknown := sorted(absent - self.books.settled.retired):
             return f"{source}: the sums need the database {', '.join(unknown)}, which was not given"
-        if absent and self.result is None:  # with receipts, what went to the others is told apart
+        if absent and self.result is None:  # receipts separate the events of other databases
             names = ", ".join(sorted(absent))
             return f"{source}: its events went to {names} too, which is retired: --deep tells them apart"
         return None
 
     def are_of_one_moment(self, in_motion: str | None) -> bool:
-        """Tell whether they can be believed: beside a writer, only if each receipt agrees.
+        """Return whether the totals are consistent: with a running writer, only if each receipt agrees.
 
-        `in_motion` is why a writer is thought to be at work, None when none is.  What has come
-        meanwhile can hide as many as were lost, and miss as many as were not.
+        `in_motion` is the sign of a running writer, or None.  Events that arrived meanwhile can hide as
+        many lost ones, and simulate as many missing ones.
         """
         return not in_motion or (self.result is not None and not any(self.findings()))
 
     def findings(self) -> Iterator[Finding]:
-        """Yield what does not add up."""
+        """Yield the totals that do not reconcile."""
         if self.result is not None:
             yield from self._against_receipts(self.result)
         elif not self._fit():
             yield self._unbalanced(self.line.read)
 
     def _fit(self) -> bool:
-        """Compare without receipts: an event may have several destinations, and has at least one verdict."""
+        """Compare without receipts: an event may have several destinations, and has at least one outcome."""
         if self.line.refused == self.line.unroutable and one_destination(self.books, self.generation):
             return self.line.accounted == self.line.read
         return self.line.accounted >= self.line.read
@@ -77,7 +77,7 @@ class Sums:
             Code.UNBALANCED,
             self.generation.source,
             None,
-            f"{expected} were to be accounted for in [{line.baseline}, {line.next_offset}); the books say "
+            f"{expected} were to be accounted for in [{line.baseline}, {line.next_offset}); the totals are "
             f"{line.filtered} filtered, {line.refused} refused, {outcomes}, {line.waiting} waiting: "
             f"{line.accounted} in all",
         )

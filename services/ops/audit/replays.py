@@ -1,6 +1,6 @@
-"""Parked events that landed later, by a replay: `onramp.replayed` says so in the row's own transaction.
+"""Parked events that landed later by a replay, as recorded in `onramp.replayed` with the row.
 
-Such an event stays counted as parked, and has a row all the same.
+Such an event remains counted as parked, although it has a row.
 """
 
 from collections import Counter, defaultdict
@@ -22,7 +22,7 @@ _OUTCOMES: Final = {"landed": "replayed", "duplicate": "replayed_duplicate"}
 
 
 class ReplayedEvents:
-    """Those of one generation of a partition, in one database."""
+    """The replayed events of one generation of a partition, in one database."""
 
     def __init__(self, snapshot: Snapshot, books: DatabaseBooks, generation: Generation) -> None:
         name = snapshot.database
@@ -36,20 +36,20 @@ class ReplayedEvents:
                 self._of_refused[r.offset].append(table)
 
     def of(self, offset: int, table: Table) -> Replayed | None:
-        """Return what became of the event that was parked for `table`."""
+        """Return the replay of the event that was parked for `table`."""
         return self._parked_for.get((offset, str(table)))
 
     def tables_of_refused(self, offset: int) -> list[Table]:
-        """Return the tables with receipts that have an event whose destinations were refused."""
+        """Return the tables with receipts that have a refused event."""
         return self._of_refused.get(offset, [])
 
     def landed_in(self, offset: int, table: Table) -> Replayed | None:
-        """Return the replay by which the event landed in `table`, another than it was parked for."""
+        """Return the replay by which the event landed in `table` instead of its own table."""
         return self._landed_in.get((offset, str(table)))
 
 
 class Edits:
-    """What replays have made of payloads: by the job's fix, applied again, or as somebody sent them."""
+    """Edited payloads of replays: by the job's fix, applied again, or as uploaded."""
 
     def __init__(self, kept: Kept | None) -> None:
         self._kept = kept
@@ -57,7 +57,7 @@ class Edits:
         self._fixes: dict[str, Fix] = {}
 
     def edited(self, value: bytes | None, replayed: Replayed, of: Generation) -> bytes | None:
-        """Return the bytes that landed; None: nobody knows them."""
+        """Return the bytes that landed, or None if they are unknown."""
         if value is None or replayed.job is None or self._kept is None:
             return None
         try:
@@ -83,7 +83,7 @@ def _place(of: Generation, replayed: Replayed) -> Place:
 
 
 def check_replayed(books: Books, generation: Generation) -> Iterator[Finding]:
-    """Compare the totals of replays with `onramp.replayed`: they are of one transaction."""
+    """Compare the totals of replays with `onramp.replayed`: both change in one transaction."""
     for name, database in books.databases.items():
         said = Counter(_OUTCOMES[r.outcome] for r in database.replayed.get(generation, ()))
         counted: Counter[str] = Counter()
@@ -96,9 +96,9 @@ def check_replayed(books: Books, generation: Generation) -> Iterator[Finding]:
 
 
 def redirected(name: str, replayed: Mapping[Generation, list[Replayed]]) -> Counter[tuple[str, Source]]:
-    """Return by table (schema.table) and source how many rows more, or less, it has than totals say.
+    """Return by table (schema.table) and source the surplus of rows over totals, which may be negative.
 
-    What was refused is counted under the table that it landed in.
+    Refused events are counted under the table that they landed in.
     """
     moved: Counter[tuple[str, Source]] = Counter()
     for generation, events in replayed.items():
@@ -110,7 +110,7 @@ def redirected(name: str, replayed: Mapping[Generation, list[Replayed]]) -> Coun
 
 
 class Wrong(NamedTuple):
-    """What is wrong with an event."""
+    """A violation of an event."""
 
     code: Code
     detail: str
@@ -122,9 +122,9 @@ def wrong_rows_of_refused(
     replayed: Mapping[str, ReplayedEvents],
     is_same: Callable[[Replayed, Table, Row], bool] | None,
 ) -> Iterator[Wrong]:
-    """Yield what is wrong with the rows of an event that was refused: each has landed by a replay.
+    """Yield violations of a refused event's rows: each must have landed by a replay.
 
-    `is_same`: whether a row is what was replayed; None: nobody but the database can tell.
+    `is_same`: whether a row is the replayed event; None if only the database can decide.
     """
     for _, table, row in rows:
         found = replayed[table.database].landed_in(offset, table)
@@ -140,9 +140,9 @@ def wrong_rows_of_refused(
 
 
 def wrong_row(replayed: Replayed, rows: list[Row], table: Table, *, same: bool) -> Wrong | None:
-    """Return what is wrong with the rows that a replayed event has in the table that it was parked for.
+    """Return the violation of a replayed event's rows in the table that it was parked for, or None.
 
-    `same`: they are what Kafka holds, or what an operator's edit has made of it.
+    `same`: the rows are Kafka's event, or its edited version.
     """
     if replayed.outcome != "landed" or replayed.to:
         return Wrong(Code.DOUBLE_TERMINAL, f"parked, and a row of {table}") if rows else None

@@ -1,8 +1,8 @@
 """The audit, top to bottom: read the databases, then Kafka, then compare (invariant 8).
 
-The databases come first: what is parked, diverted or counted on Kafka later is above what
-their ledgers said, and is left out.  Only where the writer's group stands is read before them:
-what is below, each of them must have settled.
+The databases come first: events that are parked, diverted or counted on Kafka later are above
+their ledgers and excluded.  Only the offsets of the writer's group are read before them: each
+database must have settled the events below.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ from services.ops.totals_sql import Snapshot
 from services.ops.transactions.check import check_transactions
 from shared.kafka_security import Brokers
 
-#: Unless the request says otherwise, receipts are read again when there are at most so many.
+#: Maximum receipts that are read by default.
 DEEP_AT_MOST: Final = 2_000_000
 _ATTEMPTS: Final = 5
 _BETWEEN_SECONDS: Final = 0.3
@@ -52,9 +52,9 @@ _BETWEEN_SECONDS: Final = 0.3
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What to audit: DSNs by database.  `deep` None: receipts are read again if there are few enough.
+    """The scope of an audit: DSNs by database.  `deep` None: receipts are read up to a limit.
 
-    `control`: the DSN of the control database; it is left out where there is none.
+    `control`: the DSN of the control database, or None to skip it.
     """
 
     brokers: Brokers
@@ -66,7 +66,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class _Sources:
-    """What is read again, event by event."""
+    """The sources for reading event by event."""
 
     logs: KafkaLogs
     snapshots: Mapping[str, Snapshot]
@@ -76,8 +76,8 @@ class _Sources:
 async def audit(request: Request) -> Report:
     """Audit the running stack.  Raises `InfrastructureError` when a part cannot be reached.
 
-    A writer in the middle of a batch is looked at again, a few times: its books are of two
-    moments then, and what is still so at the end is said, not guessed.
+    The audit is repeated a few times if a writer is in the middle of a batch, because its totals are of
+    two times then; what remains inconsistent is reported as unchecked.
     """
     async with KafkaLogs(request.brokers) as logs:
         for _ in range(_ATTEMPTS - 1):
@@ -88,7 +88,7 @@ async def audit(request: Request) -> Report:
 
 
 async def _once(request: Request, logs: KafkaLogs, *, last: bool) -> Report | None:
-    """Look once; None when that met a writer in the middle of a batch and was not the `last` look."""
+    """Audit once; return None if a writer was in the middle of a batch and this is not the `last` try."""
     committed = await logs.group_offsets()
     topics = re.compile(request.topics)
     with ExitStack() as stack:
@@ -120,21 +120,21 @@ async def _once(request: Request, logs: KafkaLogs, *, last: bool) -> Report | No
             kept.run(books, report, deep=deep)
         report_unreadable(books, report)
         if not report.deep:
-            report.unchecked.append("receipts were not read again: --deep reads them")
+            report.unchecked.append("receipts were not read: --deep reads them")
     report.findings.sort(key=lambda f: (f.source, -1 if f.offset is None else f.offset, f.code))
     report.unchecked = list(dict.fromkeys(report.unchecked))
     return report
 
 
 def _meets_a_writer(books: Books, *, deep: bool) -> bool:
-    """Tell whether looking again could change the verdict: sums of several moments match by chance."""
+    """Return whether a repeat could change the outcome: totals of different times match by chance."""
     suspects = [generation for generation in books.newest() if concurrent_writer(books, generation)]
     lines = (line_of(books, generation) for generation in suspects)
     return any(not deep or line.accounted != line.read for line in lines) or any(deleted(books))
 
 
 async def _check_generation(sources: _Sources, books: Books, readable: ReadableRange, report: Report) -> None:
-    """Check everything that must hold of one generation of a partition."""
+    """Run all checks of one generation of a partition."""
     generation = readable.generation
     line = line_of(books, generation)
     report.lines.append(line)
@@ -147,7 +147,7 @@ async def _check_generation(sources: _Sources, books: Books, readable: ReadableR
     report.findings += check_gaps(books, generation)
     result = await _read_again(sources, books, readable, report) if report.deep else None
     if readable.first > line.baseline or readable.upto < line.next_offset:
-        result = None  # what Kafka has no more cannot be counted
+        result = None  # events that Kafka has deleted cannot be counted
     if result is not None:
         line.holes, line.probes = len(readable) - result.records, result.probes
         line.waiting += result.waiting_too
@@ -170,13 +170,13 @@ async def _check_generation(sources: _Sources, books: Books, readable: ReadableR
 
 
 async def _is_compacted(logs: KafkaLogs, topic: str) -> bool:
-    """Tell whether Kafka may remove records of `topic` that have a later one of their key."""
+    """Return whether Kafka may compact `topic`: remove records with a later one of their key."""
     settings = await logs.settings([topic])
     return "compact" in settings.get(topic, {}).get("cleanup.policy", "")
 
 
 def _check_others(books: Books, report: Report) -> None:
-    """Check what still must hold of an generation whose log is gone: what waits, and the gaps."""
+    """Check waiting events and gaps of a generation whose log is gone."""
     for source in books.topic_ids:
         chain = books.chain(source)
         for generation in books.generations_of(source):
@@ -201,7 +201,7 @@ def _count_unsettled(books: Books, report: Report) -> None:
 
 
 def _report_in_progress(books: Books, generation: Generation, report: Report) -> None:
-    """Say which events are not judged for a database because their batch is not committed."""
+    """Report events that are unchecked for a database because their batch is not committed."""
     for name in books.databases:
         if ahead := in_progress(books, generation, name):
             report.unjudged += len(ahead)
@@ -227,13 +227,13 @@ async def _read_again(
     report.unjudged += result.events_unjudged
     report.unchecked += [
         f"{n} events from {generation.source} are not in {table}, "
-        "and nobody knows whether they were routed there"
+        "and whether they were routed there is unknown"
         for table, n in sorted(result.unjudged.items())
     ]
     if result.edits_unknown:
         report.unchecked.append(
             f"{result.edits_unknown} edited rows from {generation.source} are not compared: "
-            "nobody knows the edit"
+            "the edit is unknown"
         )
     report.unchecked += [
         f"{table}: values of {column} that cannot be read are not compared: {n} from {generation.source}, "

@@ -1,6 +1,6 @@
-"""What `onramp.settled` says: baselines, totals without a destination, the routes of the plans.
+"""Reads `onramp.settled`: baselines, totals without a destination, the routes of the plans.
 
-A reading of its own, not the writer's: a mistake of the writer's in this format must show.
+It is independent of the writer's reader, so that it reveals the writer's mistakes in this format.
 """
 
 from collections import defaultdict
@@ -15,12 +15,12 @@ from shared import wire
 from shared.parse_errors import UNREADABLE
 
 LANDING_SCHEMA: Final = "events"
-#: Entries that the writer asks for and the audit does not.
+#: Entries that the writer reads and the audit does not.
 _NOT_ASKED: Final = ("plan", "pin", "leader", "halt", "retire")
 
 
 class Totals(NamedTuple):
-    """What no database counts of one partition, below `next_offset`: events, and refused destinations."""
+    """One partition's totals below `next_offset` that no database counts: events, refused destinations."""
 
     next_offset: int = 0
     filtered: int = 0
@@ -29,9 +29,9 @@ class Totals(NamedTuple):
 
 
 class Succession(msgspec.Struct):
-    """The generation that a partition goes on with by an operator's decision.
+    """The generation that a partition continues with by an operator's decision.
 
-    `before` names those between it and the first, in their order.
+    `before` names the generations between it and the first, in their order.
     """
 
     epoch: int
@@ -61,7 +61,7 @@ class _SourceRoute(msgspec.Struct):
 
 
 class _Routes(msgspec.Struct):
-    """As much of a snapshot as the audit asks of it."""
+    """The part of a snapshot that the audit needs."""
 
     default_database: str
     event_routes: list[_Route] = []
@@ -69,7 +69,7 @@ class _Routes(msgspec.Struct):
 
 
 class Routed(NamedTuple):
-    """A table that an event goes to.  In a typed table it cannot be found by its receipt."""
+    """A table of an event.  A typed table has no receipts to find the event by."""
 
     table: Table
     typed: bool
@@ -82,21 +82,21 @@ class SettledLog:
     baselines: dict[tuple[str, int], Mapping[str, int]] = field(default_factory=dict)
     totals: dict[tuple[str, int], Totals] = field(default_factory=dict)
     routes: dict[str, "RouteTable"] = field(default_factory=dict)
-    #: Which generation a partition goes on with, by (the topic's own id, partition).
+    #: The generation that a partition continues with, by (the topic's own id, partition).
     successions: dict[tuple[str, int], Succession] = field(default_factory=dict)
-    #: Who answered the last halt, by (topic, partition).
+    #: The operator who answered the last halt, by (topic, partition).
     answered_by: dict[tuple[str, int], str] = field(default_factory=dict)
-    #: Databases that an operator has retired: their books are closed.
+    #: Retired databases, whose totals are closed.
     retired: set[str] = field(default_factory=set)
-    #: Entries that nobody of Onramp's has written.
+    #: Foreign entries.
     foreign: int = 0
     _choices: dict[str, list[frozenset[Routed]]] = field(default_factory=dict)
     _of_changes: dict[str, set[str]] = field(default_factory=dict)
 
     def apply(self, key: bytes | None, value: bytes | None) -> None:
-        """Take in one entry; of several epochs' totals the furthest counts.
+        """Apply one entry; the furthest totals of several epochs count.
 
-        Any client may write to the topic: what is no entry is passed over.
+        Any client may write to the topic: invalid entries are skipped.
         """
         try:
             self._apply((key or b"").decode().split("/"), value or b"")
@@ -112,7 +112,7 @@ class SettledLog:
         elif kind == "baseline":
             generation = (rest[0], int(rest[1]))
             first = msgspec.json.decode(value, type=dict[str, int])
-            # Found again at the end: the topic's newest generation is the one that was seen last.
+            # Moved to the end: the topic's newest generation is the one that was read last.
             self.retired -= first.keys() - self.baselines.get(generation, {}).keys()
             self.baselines[generation] = {**self.baselines.pop(generation, {}), **first}
         elif kind == "totals":
@@ -131,13 +131,13 @@ class SettledLog:
             raise ValueError(kind)
 
     def _follow(self, generation: tuple[str, int], succession: Succession) -> None:
-        """Take in an entry, which names all generations before."""
+        """Apply an entry, which names all earlier generations."""
         known = self.successions.get(generation)
         if known is None or known.epoch <= succession.epoch:  # a zombie's entry is not the last
             self.successions[generation] = succession
 
     def followed(self, topic_id: str, partition: int) -> list[str]:
-        """Return the ids of the same log up to `topic_id`: each went on where the one before was given up."""
+        """Return the ids of the same log up to `topic_id`, each the successor of the one before."""
         for (first, number), succession in self.successions.items():
             if number == partition and topic_id in (
                 topic_ids := [first, *succession.before, succession.topic_id]
@@ -146,11 +146,11 @@ class SettledLog:
         return [topic_id]
 
     def destinations(self, event: str, digest: str) -> frozenset[Routed]:
-        """Return where events of this name went under the routes `digest`, which must be known."""
+        """Return the tables of events of this name under the routes `digest`, which must be known."""
         return self.routes[digest].tables_of(event)
 
     def databases_of_changes(self, topic: str) -> set[str]:
-        """Return the databases in which changes on a source's topic ever landed."""
+        """Return all databases in which changes of a source's topic have landed."""
         if topic not in self._of_changes:
             self._of_changes[topic] = {
                 database
@@ -161,9 +161,9 @@ class SettledLog:
         return self._of_changes[topic]
 
     def all_choices(self, event: str, otherwise: str) -> list[frozenset[Routed]]:
-        """Return where events of this name ever went: once for each choice that differs.
+        """Return the distinct sets of tables that events of this name ever had.
 
-        `otherwise` is the default database while no plan was ever written.
+        `otherwise` is the default database if no plan was written.
         """
         if event not in self._choices:
             choices = dict.fromkeys(routes.tables_of(event) for routes in self.routes.values())
@@ -173,7 +173,7 @@ class SettledLog:
 
 @dataclass(frozen=True, slots=True)
 class RouteTable:
-    """One snapshot of the routes, laid out once by the event names that it names."""
+    """One snapshot of the routes, indexed by event name."""
 
     default: str
     by_name: Mapping[str, frozenset[Routed]]
@@ -182,7 +182,7 @@ class RouteTable:
 
     @classmethod
     def of(cls, routes: _Routes) -> "RouteTable":
-        """Lay out `routes`."""
+        """Index `routes`."""
         by_name: dict[str, set[Routed]] = defaultdict(set)
         for route in routes.event_routes:
             typed = Routed(Table(route.database, route.schema, route.table), typed=True)
@@ -193,7 +193,7 @@ class RouteTable:
         return cls(routes.default_database, tables, tuple((s.name, s.database) for s in routes.sources))
 
     def tables_of(self, event: str) -> frozenset[Routed]:
-        """Return where events of this name went."""
+        """Return the tables of events of this name."""
         return self.by_name.get(event) or frozenset({_landing(self.default, event)})
 
 

@@ -1,7 +1,7 @@
-"""Under which routes each offset was settled, as its database tells it: what a missing row is judged by.
+"""The routes under which each offset was settled, as its database recorded them, to check missing rows.
 
-Where a database does not say, all routes that ever were are asked; an event about which they
-do not agree is left unjudged.
+Without a record all routes that ever existed are considered; an event about which they disagree
+is reported as unchecked.
 """
 
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from services.ops.offset_ranges import History, Span
 
 
 def check_gaps(books: Books, generation: Generation) -> Iterator[Finding]:
-    """Yield what a ledger has passed although no transaction settled it."""
+    """Yield ranges below a ledger that no transaction settled."""
     for name, database in books.databases.items():
         if history := database.history.get(generation):
             for start, end in history.gaps(database.ledger[generation]):
@@ -43,7 +43,7 @@ class SettledRoutes:
         }
 
     def choices(self, database: str, event: str, offset: int) -> set[frozenset[Routed]]:
-        """Return where in `database` the event may have gone: one choice where known, else several."""
+        """Return the event's possible sets of tables in `database`: one if known, else several."""
         log = self._books.settled
         digests = self._digests(database, offset)
         if not digests or not digests <= log.routes.keys():
@@ -51,17 +51,17 @@ class SettledRoutes:
         return {self._in(database, log.destinations(event, digest)) for digest in digests}
 
     def _digests(self, database: str, offset: int) -> set[str]:
-        """Return the digests of the routes that may hold; none when nothing says."""
+        """Return the digests of the routes that may apply; empty if unknown."""
         history = self._histories[database]
         if digest := history.at(offset) or self._markers[database].at(offset):
             return {digest}
-        # Passed over, or not come to yet: the neighbours say where its event was to go.
+        # Skipped, or not reached yet: the neighbouring ranges have its event's routes.
         if history.began_before(offset) or offset >= self._covered[database]:
             return {known for neighbour in self._histories.values() if (known := neighbour.at(offset))}
         return set()
 
     def _every(self, event: str) -> list[frozenset[Routed]]:
-        """Return all choices that ever were with our databases: other writers of this Kafka have theirs."""
+        """Return all choices with the given databases: other writers of this Kafka have their own."""
         choices = self._books.settled.all_choices(event, self._default)
         ours = self._books.databases.keys()
         return [c for c in choices if any(routed.table.database in ours for routed in c)] or choices

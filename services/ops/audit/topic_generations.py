@@ -1,8 +1,7 @@
-"""The generations of a partition: over which offsets each is judged, and what was lost between them.
+"""The generations of a partition: the offsets that each is checked over, and the losses between them.
 
-A log that lost events goes on as another generation when an operator accepts that (docs/adr, logs that
-go back), and `onramp.settled` says which follows which.  Of a topic that was recreated nothing is left
-to read.
+A log that lost events continues as another generation when an operator accepts the loss (docs/adr, logs
+that go back), and `onramp.settled` records the succession.  A recreated topic has no old records left.
 """
 
 from collections.abc import Iterator
@@ -14,14 +13,14 @@ from services.ops.findings import Code, Finding, Generation, Report, Source
 
 
 class ReadableRange(NamedTuple):
-    """What can be read again of an generation: the settled offsets `first` to `upto`."""
+    """The readable part of a generation: the settled offsets `first` to `upto`."""
 
     generation: Generation
     first: int
     upto: int
-    #: Below it other generations have had offsets too: a row or a parked event may be theirs.
+    #: Below it other generations have offsets too: a row or a parked event may be theirs.
     shared: int = 0
-    #: From here on the offsets are a later generation's; None: there is none.
+    #: The first offset of a later generation, or None.
     until: int | None = None
 
     def __len__(self) -> int:
@@ -30,7 +29,7 @@ class ReadableRange(NamedTuple):
 
 
 def readable_ranges(books: Books) -> list[ReadableRange]:
-    """Return a range for each generation of the logs that Kafka has today, the first generation first."""
+    """Return a range for each generation of Kafka's current logs, the first generation first."""
     return [
         _readable_range(books, generation)
         for source in sorted(books.topic_ids)
@@ -58,14 +57,14 @@ def _readable_range(books: Books, generation: Generation) -> ReadableRange:
 
 
 def deleted(books: Books) -> Iterator[Finding]:
-    """Yield what Kafka deleted before it was settled, and nobody has accepted yet."""
+    """Yield ranges that Kafka deleted before they were settled, and that no operator has accepted."""
     for generation in books.newest():
         first = books.spans.get(generation.source, (0, 0))[0]
         yield from _between(generation.source, books.next_offset(generation), first, "")
 
 
 def dead_lettered(books: Books) -> Iterator[Finding]:
-    """Yield the same where the log went on as another generation: it is lost, whoever accepted that."""
+    """Yield the deleted ranges that an operator accepted: the log continued, and the events are lost."""
     for source in sorted(books.topic_ids):
         chain = books.chain(source)
         for generation, following in pairwise(chain):
@@ -81,16 +80,16 @@ def _between(source: Source, end: int, start: int, accepted: str) -> Iterator[Fi
 
 
 def report_unreadable(books: Books, report: Report) -> None:
-    """Count as unjudged what cannot be read again, because another generation has its offsets."""
+    """Count events as unchecked that cannot be read because another generation has their offsets."""
     for source in sorted(books.topic_ids):
         chain = books.chain(source)
         for generation in books.generations_of(source):
             if generation not in chain:
                 n = max(books.next_offset(generation) - books.start(generation), 0)
-                reason = "of a topic of this name that is gone, or of a log that nobody can tell from it"
+                reason = "of a deleted topic of this name, or of a log that cannot be distinguished from it"
             elif (until := _readable_range(books, generation).until) is not None:
                 n = max(books.next_offset(generation) - max(until, books.start(generation)), 0)
-                reason = f"of a log that was cut at {until}; what it held above them nobody knows"
+                reason = f"of a log that was truncated at {until}; its records above them are unknown"
             else:
                 continue
             if n:

@@ -1,1 +1,1 @@
-"""What is edited in parked events before a replay: payloads alone, by steps that are data."""
+"""Edits of parked events before a replay: payloads only, by steps that are data."""

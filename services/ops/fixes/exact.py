@@ -10,7 +10,7 @@ from shared.errors import BAD_JSON, DUPLICATE_KEY, UserError
 
 
 class Number:
-    """A number as it was written; two are equal if their values are."""
+    """A number with its original text; two numbers are equal if their values are."""
 
     __slots__ = ("text",)
 
@@ -37,20 +37,22 @@ class Number:
 def loads(body: bytes) -> Any:
     """Parse one JSON document.  Raises `UserError`.
 
-    Numbers of any size are taken, and halves of surrogate pairs: a fix may be what mends them.
+    Numbers of any size and lone surrogates are accepted: a fix may repair them.
     """
     try:
         return _DECODER.decode(body.decode())
     except (ValueError, RecursionError):
-        raise UserError(BAD_JSON, "it is no JSON, or nested too deep") from None
+        raise UserError(BAD_JSON, "the document is not JSON, or nested too deep") from None
 
 
 def dumps(document: object) -> bytes:
-    """Write a document of `loads`.  Raises `UserError`: a text in it is half of a surrogate pair."""
+    """Serialize a document of `loads`.  Raises `UserError` for a lone surrogate."""
     try:
         return orjson.dumps(document, default=_number)
     except (TypeError, RecursionError):
-        raise UserError(BAD_JSON, "it has a text that is no Unicode, or is nested too deep") from None
+        raise UserError(
+            BAD_JSON, "the document has a text that is not Unicode, or is nested too deep"
+        ) from None
 
 
 def _number(value: object) -> orjson.Fragment:
@@ -67,7 +69,7 @@ def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 
 def _constant(_: str) -> NoReturn:
-    raise UserError(BAD_JSON, "NaN and Infinity are no JSON")
+    raise UserError(BAD_JSON, "NaN and Infinity are not JSON")
 
 
 _DECODER: Final = json.JSONDecoder(

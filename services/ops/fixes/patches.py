@@ -14,7 +14,7 @@ _MOVING: Final = frozenset({"move", "copy"})
 
 
 def change_of(operation: object) -> Change:
-    """Return what an operation of a patch does.  Raises `UserError`: it is none."""
+    """Return the change of a patch operation.  Raises `UserError` for an invalid one."""
     if not isinstance(operation, Mapping) or not isinstance(op := operation.get("op"), str):
         raise UserError(BAD_FIX, "patch: each operation is an object with `op`")
     needed = {"op", "path"} | ({"value"} if op in _VALUED else set()) | ({"from"} if op in _MOVING else set())
@@ -38,7 +38,7 @@ def _moving(op: str, source: Place, place: Place) -> Change:
     if op == "copy":
         return lambda payload: place.add(payload, deepcopy(source.get(payload)))
     if place.is_within(source):
-        raise UserError(BAD_FIX, "patch: nothing moves into itself")
+        raise UserError(BAD_FIX, "patch: a value cannot move into itself")
     return lambda payload: place.add(payload, source.take(payload))
 
 
@@ -56,7 +56,7 @@ def _valued(op: str, place: Place, value: object) -> Change:
 
 
 def _same(one: object, other: object) -> bool:
-    """Whether two values of JSON are the same: true is not 1."""
+    """Return whether two JSON values are equal; true is not 1."""
     if isinstance(one, dict) and isinstance(other, dict):
         return one.keys() == other.keys() and all(_same(one[name], other[name]) for name in one)
     if isinstance(one, list) and isinstance(other, list):

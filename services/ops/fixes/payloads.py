@@ -1,6 +1,6 @@
-"""The payload of an event's bytes: read alone, and put back alone.
+"""Extracts and replaces the payload in an event's bytes.
 
-All other members stay byte for byte: id, name, time and destinations cannot change, whatever an edit says.
+All other members remain byte for byte: an edit cannot change id, name, time or destinations.
 """
 
 from hashlib import sha256
@@ -13,14 +13,14 @@ from services.ops.fixes.steps import MAX_BYTES, Fix
 from shared import strict_json
 from shared.errors import BAD_EDITS, FIX_DOES_NOT_APPLY, OnrampError, UserError
 
-#: Of an envelope, and of a packet.
+#: The payload's member in an envelope, and in a packet.
 _BODIES: Final = ("payload", "data")
 _PREFIX: Final = "the fix does not apply: "
 _MEMBERS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 class Edited(NamedTuple):
-    """An event as it shall land, and the digest of those bytes."""
+    """An event's bytes to land, and their digest."""
 
     value: bytes
     sha256: bytes
@@ -42,11 +42,11 @@ def fixed(value: bytes, fix: Fix) -> Edited:
 
 
 def payload_of(value: bytes) -> bytes:
-    """Return the very bytes of an event's payload.  Raises `UserError`: it has none that is an object."""
+    """Return the bytes of an event's payload.  Raises `UserError` unless the payload is an object."""
     try:
         return bytes(_MEMBERS.decode(value)[_body_of(exact.loads(value))])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        raise _inapplicable("the event is no JSON") from None
+        raise _inapplicable("the event is not JSON") from None
     except UserError as e:
         raise UserError(BAD_EDITS, e.detail.removeprefix(_PREFIX)) from None
 
@@ -58,11 +58,11 @@ def edited(value: bytes, payload: bytes) -> Edited:
     except UserError as e:
         raise UserError(BAD_EDITS, e.detail.removeprefix(_PREFIX)) from None
     except RecursionError:
-        raise UserError(BAD_EDITS, "it is nested too deep") from None
+        raise UserError(BAD_EDITS, "the event is nested too deep") from None
 
 
 def _body_of(document: Any) -> str:
-    """Return the name of the member that an edit sees.  Raises `UserError`."""
+    """Return the name of the editable member.  Raises `UserError`."""
     found = [name for name in _BODIES if isinstance(document, dict) and isinstance(document.get(name), dict)]
     if len(found) != 1:
         raise _inapplicable("the event has no payload that is an object")
@@ -70,11 +70,11 @@ def _body_of(document: Any) -> str:
 
 
 def _with_body(value: bytes, body: str, edited: bytes, most: int = MAX_BYTES) -> Edited:
-    """Return the event with another payload, as it must be to be an event.  Raises `UserError`."""
+    """Return the event with another payload, if it is valid.  Raises `UserError`."""
     try:
         members = _MEMBERS.decode(value)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        raise _inapplicable("the event is no JSON") from None
+        raise _inapplicable("the event is not JSON") from None
     parts = (
         exact.dumps(name) + b":" + (edited if name == body else bytes(member))
         for name, member in members.items()

@@ -1,6 +1,6 @@
-"""Places in a payload, by JSON Pointer (RFC 6901): what is there, and putting something there.
+"""Reads and writes places in a payload, by JSON Pointer (RFC 6901).
 
-Whatever is not there is an error that names the pointer, never a value.
+A missing place is an error that names the pointer, never a value.
 """
 
 import re
@@ -10,7 +10,7 @@ from shared.errors import BAD_FIX, FIX_DOES_NOT_APPLY, UserError
 
 NOTHING: Final = object()
 _LONGEST: Final = 1_024
-#: Without leading zeros, and of no more digits than arrays of one event need.
+#: An array index: without leading zeros, and with no more digits than arrays of one event need.
 _INDEX: Final = re.compile(r"0|[1-9][0-9]{0,8}")
 
 
@@ -18,7 +18,7 @@ class Place:
     """A member of the payload, or an item of an array in it; never the payload itself."""
 
     def __init__(self, pointer: object) -> None:
-        """Raises `UserError`: it is no pointer."""
+        """Raise `UserError` for an invalid pointer."""
         if not isinstance(pointer, str) or not pointer.startswith("/") or len(pointer) > _LONGEST:
             raise UserError(BAD_FIX, "a place is a JSON Pointer into the payload, such as /price")
         self.pointer = pointer
@@ -26,39 +26,39 @@ class Place:
         self._path, self._last = path, last
 
     def find(self, payload: Any) -> Any:
-        """Return what is there, else `NOTHING`."""
+        """Return the value, or `NOTHING` if it is missing."""
         parent = self._parent(payload)
         if isinstance(parent, dict):
             return parent.get(self._last, NOTHING)
         return _item(parent, self._last)
 
     def get(self, payload: Any) -> Any:
-        """Return what is there.  Raises `UserError`."""
+        """Return the value.  Raises `UserError` if it is missing."""
         found = self.find(payload)
         if found is NOTHING:
             raise self.error("is not there")
         return found
 
     def take(self, payload: Any) -> Any:
-        """Remove what is there, and return it.  Raises `UserError`."""
+        """Remove the value, and return it.  Raises `UserError` if it is missing."""
         found = self.get(payload)
         parent = self._parent(payload)
         del parent[self._last if isinstance(parent, dict) else int(self._last)]
         return found
 
     def replace(self, payload: Any, value: object) -> None:
-        """Put `value` in the place of what is there.  Raises `UserError`."""
+        """Replace the value by `value`.  Raises `UserError` if it is missing."""
         self.get(payload)
         parent = self._parent(payload)
         parent[self._last if isinstance(parent, dict) else int(self._last)] = value
 
     def put(self, payload: Any, value: object) -> None:
-        """Put `value` where nothing is, in an object.  Raises `UserError`."""
+        """Add a member with `value` to an object.  Raises `UserError` if it exists."""
         parent = self._parent(payload)
         if not isinstance(parent, dict):
             raise self.error("has no object around it")
         if self._last in parent:
-            raise self.error("is there already")
+            raise self.error("exists already")
         parent[self._last] = value
 
     def add(self, payload: Any, value: object) -> None:
@@ -74,11 +74,11 @@ class Place:
             raise self.error("has no object or array around it that takes it")
 
     def is_within(self, other: "Place") -> bool:
-        """Whether it is in what is at `other`, or that itself."""
+        """Return whether it is `other` or inside it."""
         return f"{self.pointer}/".startswith(f"{other.pointer}/")
 
     def error(self, why: str) -> UserError:
-        """Return the error that this place has."""
+        """Return an error about this place."""
         return UserError(FIX_DOES_NOT_APPLY, f"the fix does not apply: {self.pointer} {why}", self.pointer)
 
     def _parent(self, payload: Any) -> Any:

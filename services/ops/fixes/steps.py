@@ -1,4 +1,4 @@
-"""A fix: steps that edit a payload, one after the other.  They are data; no code of anybody runs."""
+"""A fix: steps that edit a payload in sequence.  They are data; no user code runs."""
 
 from collections.abc import Mapping
 from copy import deepcopy
@@ -11,11 +11,11 @@ from services.ops.fixes.places import NOTHING, Place
 from shared.errors import BAD_FIX, FIX_DOES_NOT_APPLY, UserError
 from shared.strict_json import MAX_DEPTH
 
-#: Of one fix; a patch counts each of its operations.
+#: Maximum steps of one fix; a patch counts each of its operations.
 MAX_STEPS: Final = 64
-#: Of an event with what a fix has made of it.
+#: Maximum growth of an event by a fix.
 MAX_BYTES: Final = 16 << 20
-#: Of a fix as it is stored: each event may get all of it.
+#: Maximum characters of a stored fix: each event may grow by all of it.
 _LONGEST: Final = 64 << 10
 _MEMBERS: Final = {
     "rename": {"rename", "to"},
@@ -30,7 +30,7 @@ class Fix:
     """The steps of a fix."""
 
     def __init__(self, steps: object) -> None:
-        """Raises `UserError` BAD_FIX, which says what is wrong with which step."""
+        """Parse the steps.  Raises `UserError` BAD_FIX, which names the step and its error."""
         if isinstance(steps, Mapping):
             steps = [steps]
         if not isinstance(steps, list) or not steps:
@@ -42,23 +42,25 @@ class Fix:
             except UserError as e:
                 raise UserError(BAD_FIX, f"step {number}: {e.detail}") from None
         if len(self._changes) > MAX_STEPS:
-            raise UserError(BAD_FIX, f"it has more than {MAX_STEPS} steps")
+            raise UserError(BAD_FIX, f"the fix has more than {MAX_STEPS} steps")
         #: As it is stored.
         self.text = exact.dumps(steps).decode()
         if len(self.text) > _LONGEST:
-            raise UserError(BAD_FIX, f"it has more than {_LONGEST:,} characters: send edited lines instead")
+            raise UserError(
+                BAD_FIX, f"the fix has more than {_LONGEST:,} characters: send edited lines instead"
+            )
 
     def most(self, size: int) -> int:
-        """Return how many bytes it may make of an event of that size.
+        """Return the maximum bytes of an edited event of that size.
 
-        Copies of copies double it each time, and thousands of events are edited and staged at once.
+        Repeated copies would double the size each time, and thousands of events are edited at once.
         """
         return min(MAX_BYTES, 2 * (size + len(self.text)))
 
     def apply(self, payload: Any, most: int) -> None:
         """Edit `payload` in place.  Raises `UserError`, which names places and never values.
 
-        It never has more than `most` bytes, were it written.
+        The serialized payload never exceeds `most` bytes.
         """
         for change in self._changes:
             change(payload)
@@ -125,7 +127,7 @@ def _drop(place: Place, _: Mapping[str, Any]) -> Change:
 
 
 def _require_bounded(payload: Any, most: int) -> None:
-    """Raise `UserError` for what is more than it may be: each value is a byte at least."""
+    """Raise `UserError` for a payload beyond the limit: each value is at least one byte."""
     level, size = [payload], 0
     for _ in range(MAX_DEPTH):
         level = [each for parent in level for each in _children(parent)]
@@ -135,12 +137,12 @@ def _require_bounded(payload: Any, most: int) -> None:
     if level:
         raise UserError(
             FIX_DOES_NOT_APPLY,
-            "the fix does not apply: it makes more of a payload than a fix may (twice)",
+            "the fix does not apply: the payload grows beyond the limit (twice its size)",
         )
 
 
 def _length(value: Any) -> int:
-    """Return how long what is written of a value by itself is, roughly: of what has none it is nothing."""
+    """Return the approximate serialized length of a value without its children."""
     if isinstance(value, str):
         return len(value)
     return len(value.text) if isinstance(value, exact.Number) else 0

@@ -1,1 +1,1 @@
-"""What an operator decides about halts and holds."""
+"""Operators' decisions about halts and holds, tables and topics."""

@@ -1,7 +1,7 @@
-"""Makes the tables that the registry's event types ask for, and adds columns; nothing is dropped or retyped.
+"""Creates the tables that event types require, and adds columns; never drops or retypes one.
 
-On a connection of its own, by the role that owns tables, one at a time (an advisory lock) and with a short
-`lock_timeout`: whoever reads or writes the table meanwhile is held up by no queue behind this.
+It uses its own connection with the role that owns tables, one table at a time (an advisory lock), and a short
+`lock_timeout`, so that no queue behind it blocks readers or writers of the table.
 """
 
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ from shared.postgres.answering import answering
 from shared.postgres.connect import connect
 from shared.postgres.failures import NO_SUCH_DATABASE, failure
 
-#: The writer's, by which it makes landing tables.
+#: The writer's advisory lock for creating landing tables.
 _LOCK: Final = 7_203_155_002
 _OPTIONS: Final = (
     "-c search_path=pg_catalog,pg_temp -c lock_timeout=2000 -c statement_timeout=30000 -c timezone=UTC"
@@ -41,7 +41,7 @@ class Owner(NamedTuple):
 
 
 class Ddl(NamedTuple):
-    """What a table needed, and why it was not done; empty if it was."""
+    """A table's statements, and why they were not executed (empty if they were)."""
 
     statements: list[str]
     problem: str = ""
@@ -57,7 +57,7 @@ def planned(owner: Owner, wanted: Wanted, writer: str) -> list[str]:
 
 
 def carry_out(owner: Owner, wanted: Wanted, writer: str) -> Ddl:
-    """Give the table what it needs, all or nothing; `writer` is the role that lands.
+    """Execute the table's statements, all or none; `writer` is the role that lands.
 
     Raises:
         InfrastructureError: the database cannot be reached.
@@ -68,20 +68,18 @@ def carry_out(owner: Owner, wanted: Wanted, writer: str) -> Ddl:
             statements = _statements(doing, wanted, writer)
             if statements:
                 doing.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
-                statements = _statements(doing, wanted, writer)  # another may have been first
+                statements = _statements(doing, wanted, writer)  # another process may have been first
             for statement in statements:
                 doing.execute(statement)
     except psycopg2.Error as e:
         if not e.pgcode or e.pgcode.startswith(_CONNECTION) or e.pgcode == NO_SUCH_DATABASE:
             raise _unavailable(owner, e) from None
-        return Ddl(
-            statements, f"{wanted.name}: SQLSTATE {e.pgcode}, nothing of it was done; run as its owner"
-        )
+        return Ddl(statements, f"{wanted.name}: SQLSTATE {e.pgcode}, nothing was changed; run as its owner")
     return Ddl(statements)
 
 
 def role_of(of: Owner) -> str:
-    """Return the role that a DSN leads to. Raises `InfrastructureError`."""
+    """Return the role of a DSN. Raises `InfrastructureError`."""
     try:
         with _connected(of) as asking:
             asking.execute("SELECT current_user::text")

@@ -1,7 +1,7 @@
-"""Whether events can land in a table: each fact that must hold, and the SQL that mends it.
+"""Checks whether events can land in a table: each fact that must hold, and the SQL that fixes it.
 
-Asked with the writer's own role, before the first event is parked for want of a right.  The table is
-described by the catalogue, in a reading of its own: nothing here changes anything.
+The check uses the writer's own role, before the first event is parked for a missing right.  It reads only
+the catalogue and changes nothing.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -27,7 +27,7 @@ _COLUMNS: Final = """
     FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
     WHERE a.attrelid = %s AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum
 """
-#: A key by which a repeat is told: the primary key, or a unique index over `_id` alone.
+#: A key that identifies a repeat: the primary key, or a unique index over `_id` alone.
 _KEYS: Final = """
     SELECT i.indimmediate,
            array(SELECT a.attname::text FROM unnest(i.indkey::int2[]) WITH ORDINALITY k (attnum, place)
@@ -37,7 +37,7 @@ _KEYS: Final = """
     WHERE i.indrelid = %s AND i.indisunique AND i.indisvalid AND i.indpred IS NULL AND i.indexprs IS NULL
     ORDER BY i.indisprimary DESC, i.indexrelid
 """
-#: Postgres' categories of types that take a field of this type of column; `json` takes everything.
+#: Postgres' categories of types that accept a field of this type; `json` accepts everything.
 _TAKES: Final = {"bigint": "N", "numeric": "N", "boolean": "B"}
 _NEVER_TEXT: Final = "BA"
 #: Onramp's own columns in which a repeat differs from its event.
@@ -62,7 +62,7 @@ _OWN_TYPES: Final = """
 
 
 class Fact(NamedTuple):
-    """Something that must hold for events to land: whether it does, and the SQL that makes it so."""
+    """A condition for events to land: whether it holds, and the SQL that establishes it."""
 
     holds: bool
     text: str
@@ -71,16 +71,16 @@ class Fact(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """A table, and what its events bring."""
+    """A destination table and the fields of its events."""
 
     schema: str
     table: str
-    #: The schemas that the writer opens in its database.
+    #: The database's schemas that the writer may write to.
     open_schemas: Sequence[str]
     columns: Sequence[FieldColumn] = ()
     #: Fields without a column are dropped, as the contract says.
     discards: bool = False
-    #: It was said that nothing tells a repeat here.
+    #: Whether `unkeyed: true` accepts a table without a key that identifies repeats.
     unkeyed: bool = False
 
     @property
@@ -106,7 +106,7 @@ class _Key(NamedTuple):
 
 
 def facts(conn: connection, wanted: Wanted) -> list[Fact]:
-    """Return the facts in their order: what fails at one is not asked of the next."""
+    """Return the facts in their order, up to the first one that prevents further checks."""
     with conn.cursor() as asking:
         return list(_facts(asking, wanted))
 
@@ -139,7 +139,7 @@ def _facts(asking: cursor, wanted: Wanted) -> Iterator[Fact]:
 
 
 def own_column_facts(conn: connection, wanted: Wanted) -> list[Fact]:
-    """Return of each of Onramp's own columns that the table would change its values without an error."""
+    """Return a failed fact for each of Onramp's columns whose type would silently change values."""
     with conn.cursor() as asking:
         table = _one(asking, _TABLE, wanted.schema, wanted.table)
         return list(_of_own_columns(asking, table[0], wanted)) if table else []
@@ -181,7 +181,7 @@ def _takes(column: _Column, field: FieldColumn) -> bool:
     if field.type in _TAKES:
         return column.category == _TAKES[field.type]
     if field.type == "jsonb":
-        return True  # of several types, or an array: its values tell
+        return True  # of several types, or an array: decided per value
     return column.category not in _NEVER_TEXT
 
 
@@ -191,7 +191,7 @@ def _of_key(keys: list[_Key], columns: dict[str, _Column], wanted: Wanted, role:
         yield _without_key(columns, wanted)
         return
     for key in usable:
-        text = f"the key ({', '.join(key.columns)}) is checked at once"
+        text = f"the key ({', '.join(key.columns)}) is checked immediately"
         yield _fact(holds=key.immediate, text=text, sql="-- make the constraint anew, NOT DEFERRABLE")
     brought = {field.name for field in wanted.columns} | OWN_NAMES
     for name in usable[0].columns:
@@ -205,7 +205,7 @@ def _of_key(keys: list[_Key], columns: dict[str, _Column], wanted: Wanted, role:
 
 
 def key_fact(conn: connection, wanted: Wanted) -> Fact | None:
-    """Return that a repeat can be told in the table, or that it was said that it cannot; None: no table."""
+    """Return the fact that a key identifies repeats or `unkeyed` is set; None without a table."""
     with conn.cursor() as asking:
         table = _one(asking, _TABLE, wanted.schema, wanted.table)
         if not table or table[1] not in "rp":
@@ -218,10 +218,10 @@ def key_fact(conn: connection, wanted: Wanted) -> Fact | None:
 
 
 def _usable(keys: list[_Key], columns: dict[str, _Column], wanted: Wanted) -> list[_Key]:
-    """Return the keys that tell a repeat: it has no other value in any of a key's columns.
+    """Return the keys that identify a repeat: its values equal the event's in all columns of the key.
 
-    Another value comes from a default, where the event gives none, and from columns that say when and where
-    the event arrived.
+    Values differ in columns with a default that the event does not set, and in columns for the time and
+    position of arrival.
     """
     given = {field.name for field in wanted.columns if field.is_required} | OWN_NAMES
     changing = {c.name for c in columns.values() if c.has_default and c.name not in given} | _ARRIVAL

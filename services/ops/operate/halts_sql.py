@@ -1,4 +1,4 @@
-"""Halted databases, for an operator: why, since when, and how the halt is to be resolved."""
+"""Halted databases, for an operator: reason, time, and the requested resolution."""
 
 from datetime import datetime
 from typing import Final, NamedTuple
@@ -10,7 +10,7 @@ _RESOLVE: Final = "UPDATE onramp.halts SET resolution = %s, resolved_by = sessio
 
 
 class Halt(NamedTuple):
-    """Why a database is halted.  `resolution`: the operator's decision, None while there is none."""
+    """A database's halt.  `resolution`: the operator's decision, or None."""
 
     database: str
     reason: str
@@ -19,7 +19,7 @@ class Halt(NamedTuple):
 
 
 def halt_of(database: str, dsn: str) -> Halt | None:
-    """Return the halt of the database, None when it is not halted.  Raises `InfrastructureError`."""
+    """Return the halt of the database, or None if it is not halted.  Raises `InfrastructureError`."""
     with connected(database, dsn) as conn, conn.cursor() as cursor:
         cursor.execute(_READ)
         row = cursor.fetchone()
@@ -27,7 +27,7 @@ def halt_of(database: str, dsn: str) -> Halt | None:
 
 
 def resolve(database: str, dsn: str, resolution: str) -> bool:
-    """Tell the writer how to resolve the halt; False when there is none.  Raises `InfrastructureError`."""
+    """Store the resolution for the writer; return False without a halt.  Raises `InfrastructureError`."""
     with connected(database, dsn) as conn, conn.cursor() as cursor:
         cursor.execute(_RESOLVE, (resolution,))
         return bool(cursor.rowcount)

@@ -1,4 +1,4 @@
-"""The holds of a database, for an operator: what is paused or blocked, how much waits; resuming, giving up.
+"""The holds of a database, for an operator: list, resume and dead-letter them.
 
 Owns psycopg2, with `halts_sql`, for the little that the admin service changes.
 """
@@ -24,26 +24,26 @@ _READ: Final = """
         WHERE CASE h.kind WHEN 'table' THEN destination = h.name ELSE event_type = h.name END) w
     WHERE h.state <> 'watched' ORDER BY h.kind, h.name
 """
-#: What was judged before counts no more: an operator has looked.
+#: Resets the counts of parked events, because an operator has resumed the type.
 _RESUME: Final = """
     UPDATE onramp.holds SET state = 'resumed', seen = 0, parked = 0
     WHERE kind = 'type' AND name = %s AND state = 'paused'
 """
 
 
-#: Once more if somebody gave it up before: what has come since is given up too.
+#: Also for a hold that was dead-lettered before: later events are dead-lettered too.
 _GIVE_UP: Final = """
     UPDATE onramp.holds SET state = 'dead_lettered', given_up_at = now(), given_up_by = %s, reason = %s
     WHERE name = %s AND state <> 'watched'
 """
 
-#: Seconds that a server may be silent: who asks many databases in turn waits so long for each.
+#: Timeout of an unresponsive server in seconds; queries of many databases wait this long for each.
 PATIENCE_S: Final = 2.0
 _OPTIONS: Final = "-c lock_timeout=2000"
 
 
 class Held(NamedTuple):
-    """A hold and how many events wait behind it, and since when the oldest of them does."""
+    """A hold, the number of events that wait behind it, and the time of the oldest."""
 
     database: str
     kind: str
@@ -55,20 +55,20 @@ class Held(NamedTuple):
     oldest: datetime | None
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it for JSON."""
+        """Return it as a JSON document."""
         oldest = self.oldest and self.oldest.isoformat()
         return self._asdict() | {"since": self.since.isoformat(), "oldest": oldest}
 
 
 def holds(database: str, dsn: str) -> list[Held]:
-    """Return what is paused, resumed or blocked in the database.  Raises `InfrastructureError`."""
+    """Return the paused, resumed and blocked holds of the database.  Raises `InfrastructureError`."""
     with connected(database, dsn) as conn, conn.cursor() as cursor:
         cursor.execute(_READ)
         return [Held(database, *row) for row in cursor.fetchall()]
 
 
 def resume(database: str, dsn: str, event_type: str) -> bool:
-    """Let what waits for `event_type` land; False when it is not paused there.
+    """Resume `event_type` so that its waiting events land; return False if it is not paused there.
 
     Raises `InfrastructureError`.
     """
@@ -78,7 +78,7 @@ def resume(database: str, dsn: str, event_type: str) -> bool:
 
 
 def give_up(database: str, dsn: str, name: str, *, by: str, reason: str) -> bool:
-    """Have what waits behind the holds of this name parked; False when there is none.
+    """Have events that wait behind the holds of this name parked; return False without such a hold.
 
     Raises `InfrastructureError`.
     """
@@ -91,7 +91,7 @@ def give_up(database: str, dsn: str, name: str, *, by: str, reason: str) -> bool
 def connected(database: str, dsn: str) -> Iterator[connection]:
     """Open a connection whose changes are committed at the end.
 
-    Raises `InfrastructureError`, also when the server stays silent for `PATIENCE_S`.
+    Raises `InfrastructureError`, also if the server does not answer for `PATIENCE_S`.
     """
     open_ = partial(connect, dsn, name="onramp-operator", options=_OPTIONS)
     try:

@@ -1,4 +1,4 @@
-"""Halted partitions, for an operator: why, since when, and the answer that lets one go on.
+"""Halted partitions, for an operator: reason, time, and the answer that resumes one.
 
 The writer reports them on `onramp.settled` and reads the answer there.  Owns aiokafka's producer for
 the admin service: the answer is all that it writes.
@@ -17,14 +17,14 @@ from shared.errors import KAFKA_UNAVAILABLE, InfrastructureError
 from shared.kafka_security import Brokers
 from shared.parse_errors import UNREADABLE
 
-#: Go on with what Kafka has.
+#: Continue with the records that Kafka has.
 ACCEPT: Final = "accept"
 _HALT: Final = "halt/"
 _ANSWER: Final = "word/"
 
 
 class Halt(NamedTuple):
-    """Why a partition (topic/number) is halted.  `answer`: the operator's decision, None without one."""
+    """The halt of a partition (topic/number).  `answer`: the operator's decision, or None."""
 
     partition: str
     reason: str
@@ -60,7 +60,7 @@ async def halts(brokers: Brokers) -> list[Halt]:
 
 
 async def answer(brokers: Brokers, partition: str, how: str) -> bool:
-    """Tell the writer what to do about the halt of `partition`; False: there is none.
+    """Send the writer the answer to the halt of `partition`; return False without a halt.
 
     Raises `InfrastructureError`.
     """
@@ -79,7 +79,7 @@ async def answer(brokers: Brokers, partition: str, how: str) -> bool:
         )
     except KafkaError as e:
         raise InfrastructureError(
-            KAFKA_UNAVAILABLE, f"Kafka at {brokers} did not take the answer: {type(e).__name__}"
+            KAFKA_UNAVAILABLE, f"Kafka at {brokers} did not accept the answer: {type(e).__name__}"
         ) from None
     finally:
         await producer.stop()
@@ -100,7 +100,7 @@ async def _read(brokers: Brokers) -> tuple[dict[str, _Halt], dict[str, _Answer]]
                         record.value or b"", type=_Answer
                     )
             except UNREADABLE:
-                continue  # anybody may write there: it is none of the writer's
+                continue  # any client may write there: not an entry of the writer
         if logs.leaderless:
             raise InfrastructureError(KAFKA_UNAVAILABLE, no_leader(logs.leaderless))
     return {p: halt for p, halt in halts.items() if not halt.over}, answers

@@ -1,4 +1,4 @@
-"""Makes the topic of an event type as the gateway would, with what a person wants otherwise."""
+"""Creates an event type's topic as the gateway would, with an operator's deviations."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,13 +15,13 @@ from shared.settings import KafkaSettings
 from shared.topics import event_topic
 
 _REQUEST_MS: Final = 10_000
-#: The bound of the gateway's own setting.
+#: The limit of the gateway's own setting.
 _MAX_PARTITIONS: Final = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What a person asks for; None: as the gateway would make it."""
+    """The requested settings; None takes the gateway's."""
 
     topic: str
     partitions: int | None = None
@@ -30,19 +30,19 @@ class Wanted:
 
 
 def spec_of(wanted: Wanted, types: Mapping[str, EventType], kafka: KafkaSettings) -> NewTopic:
-    """Return what is to be made.
+    """Return the specification of the new topic.
 
     Raises:
-        ValueError: the gateway would use no such topic, or another; the message says what it takes.
+        ValueError: the gateway would not use such a topic; the message says which it accepts.
     """
     own = [t for name, t in types.items() if (t.topic or wire.topic_of(name)) == wanted.topic]
     name = wanted.topic.removeprefix(wire.EVENT_TOPIC_PREFIX)
     is_usual = wanted.topic != name and wire.EVENT_NAME.fullmatch(name)
     if not own and (not is_usual or wire.is_reserved(name)):
-        raise ValueError("no event goes there: name an event, or a topic that an event type has")
+        raise ValueError("no event uses this topic: name an event, or a topic of an event type")
     said = next((t.partitions for t in own if t.partitions), None)
     if said and wanted.partitions not in (None, said):
-        raise ValueError(f"the registry says {said} partitions: change them there, or leave it out here")
+        raise ValueError(f"the registry has {said} partitions: change the registry, or omit the option")
     replication = wanted.replication or kafka.replication
     if replication < kafka.min_insync:
         text = f"{replication} replicas are less than ONRAMP_KAFKA_MIN_INSYNC={kafka.min_insync}"
@@ -57,7 +57,7 @@ def spec_of(wanted: Wanted, types: Mapping[str, EventType], kafka: KafkaSettings
 
 
 async def create(spec: NewTopic, kafka: KafkaSettings, *, is_dry: bool = False) -> str:
-    """Make the topic; dry, have Kafka say whether it would. Return why it refused, empty if it did not.
+    """Create the topic; dry, only validate it. Return Kafka's reason for a refusal, or an empty text.
 
     Raises `InfrastructureError`.
     """
@@ -75,5 +75,5 @@ async def create(spec: NewTopic, kafka: KafkaSettings, *, is_dry: bool = False) 
     if error is NoError:
         return ""
     if error is TopicAlreadyExistsError:
-        return "it is there already: `onramp topics list` prints what it has"
+        return "it exists already: `onramp topics list` prints its settings"
     return f"Kafka refuses: {error.__name__}"

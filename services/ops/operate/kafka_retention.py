@@ -1,4 +1,4 @@
-"""Changes how long a topic of events keeps them: one setting, all others stay."""
+"""Changes the retention of an event topic, and no other setting."""
 
 from typing import Any, Final, NamedTuple
 
@@ -17,27 +17,27 @@ _REQUEST_MS: Final = 10_000
 
 
 class Retained(NamedTuple):
-    """How long a topic kept its events, and keeps them now or would, in milliseconds; -1 is without end."""
+    """A topic's retention before and after the change, in milliseconds; -1 is unlimited."""
 
     topic: str
     before_ms: int
     after_ms: int
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it for programs."""
+        """Return it as a JSON document."""
         return self._asdict()
 
 
 async def change(brokers: Brokers, topic: str, retention: str, *, is_dry: bool) -> Retained:
-    """Have a topic keep its events so long (36h, 30d); dry, have Kafka say whether it would.
+    """Set a topic's retention (36h, 30d); dry, have Kafka only validate it.
 
     Raises:
-        ValueError: this is no retention, no topic of events, or Kafka refuses.
-        InfrastructureError: it cannot be reached.
+        ValueError: invalid retention, not an event topic, or refused by Kafka.
+        InfrastructureError: Kafka cannot be reached.
     """
     after = milliseconds(retention)
     if is_own(topic):
-        raise ValueError("it is no topic of events: how long others are kept is not decided here")
+        raise ValueError("not an event topic: the retention of other topics cannot be changed here")
     admin = AIOKafkaAdminClient(**brokers.aiokafka(), request_timeout_ms=_REQUEST_MS)
     try:
         await admin.start()
@@ -55,11 +55,11 @@ async def change(brokers: Brokers, topic: str, retention: str, *, is_dry: bool) 
 
 
 async def _now(admin: Any, topic: str) -> int:
-    """Return what the topic has. Raises `ValueError`: there is none, or it may not be asked."""
+    """Return the topic's retention. Raises `ValueError` for a missing or unreadable topic."""
     resource = ConfigResource(ConfigResourceType.TOPIC, topic, {_SETTING: None})
     code, _, _, _, entries = (await admin.describe_configs([resource]))[0].resources[0]
     if for_code(code) in {UnknownTopicOrPartitionError, InvalidTopicError}:
-        raise ValueError("there is no such topic: `onramp topics list` prints those that there are")
+        raise ValueError("there is no such topic: `onramp topics list` prints the topics")
     if code:
         raise ValueError(f"Kafka refuses: {for_code(code).__name__}")
     return next((int(entry[1]) for entry in entries if entry[0] == _SETTING), -1)

@@ -1,4 +1,4 @@
-"""Retires a database that is not configured any more, by a word on `onramp.settled` for the writer."""
+"""Retires a database that is no longer configured, by an entry on `onramp.settled` for the writer."""
 
 import asyncio
 import getpass
@@ -19,7 +19,7 @@ from shared.parse_errors import UNREADABLE
 _WORD: Final = "retire"
 _DONE: Final = "retired"
 _BASELINE: Final = "baseline"
-#: The topic is read whole: while a job waits for an unknown database, as often.
+#: Seconds between two reads of the whole topic, while a job waits for an unknown database.
 _READ_SECONDS: Final = 10.0
 
 
@@ -35,20 +35,20 @@ class _Done(msgspec.Struct):
 
 
 class Known(NamedTuple):
-    """What `onramp.settled` says of a database: whether it has a past there, and whether it is retired."""
+    """Whether `onramp.settled` has entries of a database, and whether it is retired."""
 
     has_past: bool
     is_retired: bool
 
 
 async def known(brokers: Brokers, name: str) -> Known:
-    """Return what is known of a database.  Raises `InfrastructureError`."""
+    """Return whether a database is known and retired.  Raises `InfrastructureError`."""
     past, retired = await _read(brokers)
     return Known(name in past, name in retired)
 
 
 async def _read(brokers: Brokers) -> tuple[set[str], set[str]]:
-    """Return the databases that have a past on `onramp.settled`, and those that are retired."""
+    """Return the databases with entries on `onramp.settled`, and the retired ones."""
     baselines: dict[bytes, set[str]] = {}
     retired: set[str] = set()
     async with KafkaLogs(brokers) as logs:
@@ -59,12 +59,12 @@ async def _read(brokers: Brokers) -> tuple[set[str], set[str]]:
                     baselines[key] = set(msgspec.json.decode(record.value or b"", type=dict[str, int]))
                 elif key.startswith(f"{_DONE}/".encode()):
                     done = msgspec.json.decode(record.value or b"", type=_Done)
-                    if done.upto is not None:  # what was before it is over
+                    if done.upto is not None:  # the entries before it are obsolete
                         retired.add(name := key.decode().partition("/")[2])
                         for names in baselines.values():
                             names.discard(name)
             except UNREADABLE:
-                continue  # anybody may write there: it is none of the writer's
+                continue  # any client may write there: not an entry of the writer
         if logs.leaderless:
             raise InfrastructureError(KAFKA_UNAVAILABLE, no_leader(logs.leaderless))
     past = {name for names in baselines.values() for name in names}
@@ -72,7 +72,7 @@ async def _read(brokers: Brokers) -> tuple[set[str], set[str]]:
 
 
 class RetiredDatabases:
-    """Returns the databases that an operator has retired, as of some seconds ago at most; for one thread."""
+    """Returns the retired databases, cached for some seconds; for one thread."""
 
     def __init__(self, brokers: Brokers) -> None:
         self._brokers = brokers
@@ -80,7 +80,7 @@ class RetiredDatabases:
         self._again_at = 0.0
 
     def __call__(self) -> set[str]:
-        """Return them. Raises `InfrastructureError`."""
+        """Return the retired databases. Raises `InfrastructureError`."""
         if time.monotonic() >= self._again_at:
             self._found = asyncio.run(_read(self._brokers))[1]
             self._again_at = time.monotonic() + _READ_SECONDS
@@ -88,7 +88,7 @@ class RetiredDatabases:
 
 
 async def retire(brokers: Brokers, name: str, reason: str) -> None:
-    """Tell the writer that a database is retired.  Raises `InfrastructureError`."""
+    """Write the entry that retires a database.  Raises `InfrastructureError`."""
     producer = AIOKafkaProducer(**brokers.aiokafka(), acks="all")
     try:
         await producer.start()
@@ -98,7 +98,7 @@ async def retire(brokers: Brokers, name: str, reason: str) -> None:
         )
     except KafkaError as e:
         raise InfrastructureError(
-            KAFKA_UNAVAILABLE, f"Kafka at {brokers} did not take the word: {type(e).__name__}"
+            KAFKA_UNAVAILABLE, f"Kafka at {brokers} did not accept the entry: {type(e).__name__}"
         ) from None
     finally:
         await producer.stop()

@@ -1,11 +1,11 @@
-"""How far each partition is settled in a database: what was diverted and lies below it has drained."""
+"""The next offset of each partition in a database: diverted events below it have drained."""
 
 from typing import Final
 
 from services.ops.findings import Source
 from services.ops.operate.holds_sql import connected
 
-#: Of a topic that was recreated the furthest offset counts: this is a look, not the audit.
+#: For a recreated topic the furthest offset counts: this is an overview, not the audit.
 _LEDGER: Final = "SELECT topic, partition, max(next_offset) FROM onramp.ledger GROUP BY 1, 2"
 
 

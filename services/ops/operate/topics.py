@@ -1,4 +1,4 @@
-"""What there is of the events' topics, as a person asks for it: their facts, and their newest records."""
+"""Facts and newest records of event topics, for operators."""
 
 import heapq
 import time
@@ -15,33 +15,33 @@ _RATE_SECONDS: Final = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicFacts:
-    """One topic.  `retention_ms` -1: without end; a partition without a leader is not in the counts."""
+    """One topic.  `retention_ms` -1: unlimited; counts exclude partitions without a leader."""
 
     topic: str
     partitions: int
     replicas: int
     retention_ms: int
-    #: Records that Kafka holds: the last offset but the first, holes included.
+    #: Records in Kafka: the difference of end and first offset, holes included.
     events: int
-    #: Records of the last minute, a second.
+    #: Records per second over the last minute.
     rate: float
     #: Records that the writer has not settled yet.
     lag: int
     leaderless: int
-    #: Of one copy; None where no broker says it of every partition.
+    #: Bytes of one replica; None unless brokers report every partition.
     bytes: int | None
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it for programs."""
+        """Return it as a JSON document."""
         return asdict(self)
 
 
-#: Which of the topics are asked for, of all their names in order.
+#: Selects topics from the sorted list of names.
 Pick = Callable[[list[str]], list[str]]
 
 
 def is_own(topic: str) -> bool:
-    """Whether it is Kafka's or Onramp's own."""
+    """Return whether the topic is Kafka's or Onramp's own."""
     return topic.startswith(("__", "onramp."))
 
 
@@ -79,7 +79,7 @@ def _sum_of(sizes: Mapping[int, int], partitions: int) -> int | None:
 
 
 async def newest(brokers: Brokers, topic: str, last: int) -> list[LogRecord] | None:
-    """Return the newest records of all partitions, `last` at most, by time; None: there is no such topic.
+    """Return at most the `last` newest records of all partitions, by time; None without such a topic.
 
     Raises `InfrastructureError`.
     """
@@ -91,7 +91,7 @@ async def newest(brokers: Brokers, topic: str, last: int) -> list[LogRecord] | N
             for source, (first, end) in (await logs.spans([topic])).items()
         }
         kept: list[tuple[tuple[int, object, int], LogRecord]] = []
-        async for record in logs.read(spans):  # of many partitions, and no more of them held than asked for
+        async for record in logs.read(spans):  # of many partitions; at most `last` are in memory
             (heapq.heappush if len(kept) < last else heapq.heappushpop)(kept, (_age(record), record))
     return [record for _, record in sorted(kept)]
 
@@ -101,5 +101,5 @@ def _age(record: LogRecord) -> tuple[int, object, int]:
 
 
 def topic_of(name: str) -> str:
-    """Return the topic that a person means: an event's name is as good as its topic."""
+    """Return the topic of a topic's or an event's name."""
     return wire.topic_of(name) if wire.EVENT_NAME.fullmatch(name) else name

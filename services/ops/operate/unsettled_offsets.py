@@ -1,6 +1,6 @@
-"""What lies on Kafka and is not settled yet: how much of each topic, and when Kafka deletes the oldest of it.
+"""Unsettled offsets on Kafka: their number by topic, and when Kafka deletes the oldest.
 
-Kafka is the buffer while no database is up, for as long as a topic's retention.
+Kafka is the buffer while no database is up, limited by a topic's retention.
 """
 
 import time
@@ -18,19 +18,19 @@ _FOR_EVER: Final = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unsettled:
-    """Offsets of one topic behind the group's.  `oldest_ms`: of the first, None: unknown."""
+    """One topic's offsets after the group's.  `oldest_ms`: timestamp of the first, None if unknown."""
 
     topic: str
     offsets: int
     oldest_ms: int | None
-    #: None: its topic has no retention by time, or the oldest is not known.
+    #: None without a retention by time, or without a known oldest record.
     hours: float | None
-    #: Kafka deletes by size as well: then nobody can tell when.
+    #: Whether Kafka also deletes by size, at an unknown time.
     by_size: bool
 
 
 async def unsettled(logs: KafkaLogs) -> list[Unsettled]:
-    """Return it, what is deleted first at the head.  Raises `InfrastructureError`."""
+    """Return the topics, the one with the earliest deletion first.  Raises `InfrastructureError`."""
     group = await logs.group_offsets()
     topics = {source.topic for source in group} | {
         topic for topic in await logs.topics() if topic.startswith(wire.EVENT_TOPIC_PREFIX)
@@ -41,7 +41,7 @@ async def unsettled(logs: KafkaLogs) -> list[Unsettled]:
         if at < end:
             left[source] = at, end
     oldest = {}
-    # One record of each: a hole at its head hides when it came.
+    # One record of each partition: a hole at its start hides the time.
     async for record in logs.read({source: (at, at + 1) for source, (at, _) in left.items()}):
         oldest[record.source] = record.timestamp
     return await _by_topic(logs, left, oldest)
@@ -64,7 +64,7 @@ async def _by_topic(
 
 
 def judged(topic: str, offsets: int, oldest_ms: int | None, settings: dict[str, str]) -> Unsettled:
-    """Return when Kafka deletes the oldest, by its topic's settings."""
+    """Return the topic with the time at which Kafka deletes its oldest record, by its settings."""
     keeps = int(settings.get("retention.ms", _FOR_EVER))
     by_size = int(settings.get("retention.bytes", _FOR_EVER)) != _FOR_EVER
     hours = None

@@ -1,1 +1,1 @@
-"""Parked events, as people read them."""
+"""Parked events: parsing, causes, facets and presentation."""

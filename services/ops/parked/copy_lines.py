@@ -1,4 +1,4 @@
-"""Kept events as lines that Postgres' COPY reads: whatever text is in them stays as it is."""
+"""Stored events as lines for Postgres' COPY, which preserve any text."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -6,14 +6,14 @@ from typing import Any, Final
 
 from services.ops.parked.parked_events import StoredEvent
 
-#: What a row may have.
+#: The types of a row's values.
 Value = str | int | bytes | datetime | None
-#: Of what is read at once: more than the driver asks for, and little of a slice.
+#: Bytes of a block: more than the driver reads at once, and a small part of a slice.
 _BLOCK: Final = 64 * 1024
 
 
 def as_file(lines: Iterable[str]) -> Any:
-    """Return lines as a file that COPY reads: a block of them is in memory at a time."""
+    """Return lines as a file for COPY, with one block in memory at a time."""
     return _Lines(lines)
 
 
@@ -22,7 +22,7 @@ class _Lines:
         self._lines = iter(lines)
 
     def read(self, _: int = -1) -> bytes:
-        """Return the next block; nothing at the end."""
+        """Return the next block, empty at the end."""
         block: list[str] = []
         size = 0
         for line in self._lines:
@@ -34,7 +34,7 @@ class _Lines:
 
 
 def event_line(first: int, event: StoredEvent, group: int) -> str:
-    """Return the line of an event of a group, behind a number of its own."""
+    """Return the line of an event: its number, its group and its columns."""
     fields = (
         str(first),
         event.topic_id,

@@ -1,7 +1,7 @@
-"""Facets: what differs among events of one cause, counted by value; what is rare is counted together.
+"""Facets: the differing values among events of one cause, with counts; rare values are merged.
 
-Values are anybody's to make up, so of each facet few are counted by name.  One that was counted among the
-others and comes again starts anew: its count is then of what came since, and all counts still add up.
+Clients choose values freely, so the number of values per facet is limited.  A merged value that recurs starts
+at zero: its count covers only events since then, and the total remains correct.
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,17 +13,17 @@ import orjson
 from services.ops.parked.parked_events import StoredEvent
 from shared.mask import pointer_tokens
 
-#: Of a facet so many values are counted by name; if there are more, half of them go on.
+#: Maximum values of a facet; beyond it, half of them are merged.
 MAX: Final = 64
-#: Of which so many are shown.
+#: Values of a facet that are shown.
 SHOWN: Final = 10
 _BODIES: Final = ("payload", "data")
-#: Of a time in ISO 8601, down to the hour.
+#: Length of an ISO 8601 time down to the hour.
 _HOUR: Final = len("2026-01-01T00")
 
 
 class Value(NamedTuple):
-    """How many events have one value of a facet; None: they say none."""
+    """A value of a facet, None if it is missing, and its number of events."""
 
     value: str | None
     events: int
@@ -31,25 +31,25 @@ class Value(NamedTuple):
 
 @dataclass(slots=True)
 class _Facet:
-    """The values of one facet; `newest`: of too many the newest stay, else the most frequent."""
+    """The values of one facet; the limit retains the `newest`, else the most frequent ones."""
 
     newest: bool
     values: dict[str | None, int] = field(default_factory=dict)
     others: int = 0
 
     def ranked(self) -> list[Value]:
-        """Return all values, the first of them first."""
+        """Return all values in their order."""
         found = [Value(*item) for item in self.values.items()]
         if self.newest:
             return sorted(found, key=lambda v: v.value or "", reverse=True)
         return sorted(found, key=lambda v: (-v.events, v.value or ""))
 
     def add(self, value: str | None) -> None:
-        """Count one event: a plain dict, for this is once for each that is kept."""
+        """Count one event; in a plain dict, because it runs for every stored event."""
         self.values[value] = self.values.get(value, 0) + 1
 
     def bound(self) -> None:
-        """Count what is rare together."""
+        """Merge rare values beyond the limit."""
         if len(self.values) > MAX:
             for value, events in self.ranked()[MAX // 2 :]:
                 del self.values[value]
@@ -57,14 +57,14 @@ class _Facet:
 
 
 class Facets:
-    """What is counted of one group."""
+    """The facets of one group."""
 
     def __init__(self) -> None:
         self._facets = {name: _Facet(name == "hour") for name in ("version", "shape", "hour")}
 
     @classmethod
     def of(cls, stored: Mapping[str, Any]) -> Self:
-        """Return what `stored` says."""
+        """Return the facets from their stored form."""
         facets = cls()
         for name, (values, others) in stored.items():
             facet = facets._facets[name]
@@ -72,12 +72,12 @@ class Facets:
         return facets
 
     def stored(self) -> str:
-        """Return it as JSON: by facet its values with their counts, and the count of the others."""
+        """Return the facets as JSON: values with their counts, and the count of the others."""
         of = {name: [list(f.values.items()), f.others] for name, f in self._facets.items() if f.values}
         return orjson.dumps(of).decode()
 
     def add(self, events: Iterable[StoredEvent], *, shapes: bool) -> None:
-        """Count events; their values' `shapes` only where all of them are of one place."""
+        """Count events; `shapes` of values only if all of them are of one place."""
         version, shape, hour = (self._facets[name] for name in ("version", "shape", "hour"))
         for event in events:
             version.add(event.version)
@@ -88,7 +88,7 @@ class Facets:
             facet.bound()
 
     def shown(self, *, shapes: bool) -> dict[str, dict[str, Any]]:
-        """Return by facet its first values, and how many events have another one."""
+        """Return the first values of each facet, and the number of events with other ones."""
         return {
             name: _view(facet)
             for name, facet in self._facets.items()
@@ -103,9 +103,9 @@ def _view(facet: _Facet) -> dict[str, Any]:
 
 
 def is_personal(column: str | None, place: str | None, personal: Iterable[str]) -> bool:
-    """Whether the value at a group's column or place is, or is in, what `personal` pointers call so.
+    """Return whether the value at a group's column or place is covered by the `personal` pointers.
 
-    Indices count as any index, as in the place.  Where it is not known which place that is, it is personal.
+    Any index matches any other, as in the place.  A value at an unknown place is personal.
     """
     hidden = [_path(pointer) for pointer in personal]
     if not hidden:

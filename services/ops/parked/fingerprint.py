@@ -1,6 +1,6 @@
-"""The cause of a parked event: what those with the same fix have in common, and its fingerprint.
+"""The cause of a parked event, shared by events with the same fix, and its fingerprint.
 
-What differs from event to event (version, time, the value itself) is no part of it.
+It excludes fields that differ from event to event (version, time, the value itself).
 """
 
 import re
@@ -13,22 +13,22 @@ import orjson
 
 from shared.mask import shape
 
-#: Of what `fingerprint` is made; another choice of fields is another version, and groups of both live on.
+#: Version of the fingerprint's fields; groups of older versions remain.
 VERSION: Final = 1
-#: At most so many groups are told apart: event names, and with them causes, are anybody's to make up.
+#: Maximum number of groups, because clients choose event names, and with them causes.
 MAX_GROUPS: Final = 10_000
 _INDEX: Final = re.compile(r"(?<=/)\d+(?=/|$)")
 _BODIES: Final = ("payload", "data")
 _ABSENT: Final = "absent"
 _NOTHING: Final = object()
-#: Of an array that fits into one event.
+#: Digits of an index of an array that fits into one event.
 _LONGEST_INDEX: Final = 9
-#: Postgres takes no longer texts into an index, and what is no name of Onramp's may be of any length.
+#: Maximum length of an indexed text in Postgres; foreign names may have any length.
 _LONGEST_NAME: Final = 512
 
 
 class Cause(NamedTuple):
-    """What tells one group of parked events from another; None where it is not known."""
+    """The identity of a group of parked events; unknown fields are None."""
 
     step: str | None
     code: str | None
@@ -38,12 +38,12 @@ class Cause(NamedTuple):
     #: The constraint, else the JSON Pointer with every index of an array as `*`.
     place: str | None
     event_name: str | None
-    #: Of the value at the column or pointer.
+    #: The JSON type of the value at the column or pointer.
     json_type: str | None
 
     @property
     def fingerprint(self) -> bytes:
-        """16 bytes that are the same for the same cause, on any machine."""
+        """Return 16 bytes that are equal for equal causes, on any machine."""
         return _fingerprint(self)
 
 
@@ -52,7 +52,7 @@ def _fingerprint(cause: Cause) -> bytes:
     return sha256(orjson.dumps([VERSION, *cause])).digest()[:16]
 
 
-#: What is counted together when there are as many groups as there may be.
+#: The cause of events beyond the maximum number of groups.
 OTHERS: Final = Cause(None, "others", None, None, None, None, None, None)
 
 
@@ -62,7 +62,7 @@ def cause_of(reason: Mapping[str, Any], value: bytes | None) -> Cause:
 
 
 def cause_and_shape(reason: Mapping[str, Any], value: bytes | None) -> tuple[Cause, str | None]:
-    """Return the cause, and what the value at its column or pointer looks like (`9,99`), if it has one."""
+    """Return the cause, and the shape of the value at its column or pointer (`9,99`), if it has one."""
     told = {name: _text(reason.get(name)) for name in ("step", "code", "sqlstate", "destination")}
     column, constraint = _text(reason.get("column")), _text(reason.get("constraint"))
     pointer, name = _text(reason.get("pointer")), _text(reason.get("event_name"))
@@ -80,7 +80,7 @@ def cause_and_shape(reason: Mapping[str, Any], value: bytes | None) -> tuple[Cau
 
 
 def _text(told: object) -> str | None:
-    """Return a text that any database stores; empty is none."""
+    """Return a text that any database can store, or None if it is empty."""
     return told.replace("\0", "\\0") if isinstance(told, str) and told else None
 
 
@@ -97,7 +97,7 @@ def _parsed(value: bytes | None) -> object:
 
 def _name_in(document: object) -> str | None:
     name = document.get("event_name") if isinstance(document, dict) else None
-    # Of an event that could not be read; a name that no envelope may have is none.
+    # The event could not be read; a name that no envelope may have is ignored.
     return name if isinstance(name, str) and name.isascii() and name.isidentifier() else None
 
 
@@ -134,7 +134,7 @@ def _type_of(value: object) -> str:
 
 
 def _shape_of(value: object) -> str:
-    """Return what masks show of a text or a number, else its type, which no shape is."""
+    """Return the mask of a text or a number, else its type, which never equals a mask."""
     if isinstance(value, str | int | float) and not isinstance(value, bool):
         return shape(value if isinstance(value, str) else repr(value)).replace("\0", "\\0")
     return _type_of(value)

@@ -1,7 +1,7 @@
-"""Under which cause a parked event is counted: its own, while its name may have more groups.
+"""The cause that a parked event is counted under: its own, up to the limit of its name's groups.
 
-Event names, and fields within one event, are anybody's to make up.  So the groups of all are bounded, and
-those of one event name too: a producer whose field names are ids uses up its own and nobody else's.
+Clients choose event names and fields freely.  So the total number of groups is limited, and also that of one
+event name: a producer whose field names are ids uses up only its own limit.
 """
 
 from collections import Counter
@@ -10,17 +10,17 @@ from typing import Final
 
 from services.ops.parked.fingerprint import OTHERS, Cause
 
-#: Of one event name; beyond them its causes are counted together under that name.
+#: Maximum groups of one event name; further causes are merged under that name.
 MAX_OF_A_NAME: Final = 500
 
 
 def others_of(name: str | None) -> Cause:
-    """Return what is counted together of an event name; of none it is what is counted together of all."""
+    """Return the merged cause of an event name, or of all names for None."""
     return OTHERS._replace(event_name=name)
 
 
 def is_others(cause: Cause) -> bool:
-    """Whether a group is of many causes."""
+    """Return whether a group merges many causes."""
     return cause == others_of(cause.event_name)
 
 
@@ -34,7 +34,7 @@ def counted_under(
 ) -> list[Cause]:
     """Return for each cause the one that it is counted under.
 
-    `known`: the fingerprints of the groups that there are; `of_names`: how many there are of each event name.
+    `known`: the fingerprints of existing groups; `of_names`: their number by event name.
     """
     found = []
     room = most - sum(of_names.values())

@@ -1,4 +1,4 @@
-"""What happened to a group of parked events, as a sentence for people; it has no value of theirs."""
+"""The error of a group of parked events as a sentence, without their values."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,7 +8,7 @@ from shared.errors import FIX_DOES_NOT_APPLY, TABLE
 
 
 def sentence(cause: Cause) -> str:
-    """Return it: what the error table says, and where."""
+    """Return the sentence: the error table's title, and the place."""
     if cause.code == OTHERS.code:
         of = f" of event {cause.event_name}" if cause.event_name else ""
         return f"Causes beyond the number of groups that are told apart{of}."
@@ -27,7 +27,7 @@ def sentence(cause: Cause) -> str:
 
 
 def sentence_of(reason: Mapping[str, Any]) -> str:
-    """Return why an event failed, as a sentence that is the same for the same cause."""
+    """Return an event's error as a sentence that is equal for equal causes."""
     if reason.get("code") not in TABLE or reason["code"] == FIX_DOES_NOT_APPLY.code:
         return str(reason.get("detail") or "no reason is known")
     return sentence(cause_of(reason, None)._replace(json_type=None))

@@ -1,4 +1,4 @@
-"""A parked event as the keeper keeps it: whatever a client may have written, its row can be stored."""
+"""A parked event as the ingester stores it: any client's record results in a valid row."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,18 +13,18 @@ from services.ops.kafka_logs import LogRecord
 from services.ops.parked.fingerprint import Cause, cause_and_shape
 from services.ops.parked.records import ErrorEvent, parked
 
-#: Of records that do not say which generation of their topic they are of.
+#: The topic id of records without one.
 NO_TOPIC_ID: Final = "00000000-0000-0000-0000-000000000000"
 _LAST_MS: Final = 253_402_300_799_999
 _MAX_PARTITION: Final = 2**31 - 1
 _MAX_OFFSET: Final = 2**63 - 1
-#: In bytes: Postgres takes no key of more than 2,704 into an index.
+#: Maximum bytes: Postgres indexes no key of more than 2,704.
 _LONGEST_KEY: Final = 2_000
 _LONGEST: Final = 512
 
 
 class Place(NamedTuple):
-    """What a parked event is known by in the control database: a repeat has the same."""
+    """The identity of a parked event in the control database; a repeat has the same."""
 
     topic_id: str
     topic: str
@@ -35,7 +35,7 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredEvent:
-    """What is stored of one parked event and destination."""
+    """The row of one parked event and destination."""
 
     topic_id: str
     topic: str
@@ -50,22 +50,22 @@ class StoredEvent:
     reason: str
     value: bytes | None
     version: str | None
-    #: What the value at its column or pointer looks like; None: it is of none.
+    #: The shape of the value at its column or pointer, or None.
     shape: str | None
 
     @property
     def key(self) -> tuple[str, str, int, int, str]:
-        """What it is known by: a repeat has the same."""
+        """Return its identity; a repeat has the same."""
         return self.topic_id, self.topic, self.partition, self.offset, self.destination
 
     @property
     def sha256(self) -> bytes | None:
-        """Of its bytes."""
+        """Return the digest of its bytes."""
         return None if self.value is None else sha256(self.value).digest()
 
 
 def stored_event(record: LogRecord) -> StoredEvent | None:
-    """Return the event of a record of `onramp.user_errors`; None if it is none of Onramp's."""
+    """Return the event of a record of `onramp.user_errors`, or None for a foreign record."""
     event = parked(record)
     place = None if event is None else place_of(event)
     if event is None or place is None:
@@ -86,7 +86,7 @@ def stored_event(record: LogRecord) -> StoredEvent | None:
 
 
 def place_of(event: ErrorEvent) -> Place | None:
-    """Return by what an event is kept; None: it cannot be Onramp's, and is not kept."""
+    """Return an event's identity, or None for a foreign event, which is not stored."""
     if not _fits(event):
         return None
     return Place(
@@ -99,7 +99,7 @@ def place_of(event: ErrorEvent) -> Place | None:
 
 
 def _fits(event: ErrorEvent) -> bool:
-    """Whether it can be Onramp's: offsets as Kafka has them, names as Kafka and Postgres take them."""
+    """Return whether offsets and names are valid in Kafka and Postgres, as in Onramp's events."""
     numbers = 0 <= event.source.partition <= _MAX_PARTITION and 0 <= event.offset <= _MAX_OFFSET
     return numbers and len(f"{event.source.topic}{event.destination}{event.code}".encode()) <= _LONGEST_KEY
 
@@ -117,5 +117,5 @@ def _optional(reason: Mapping[str, Any], name: str) -> str | None:
 
 
 def _stored(text: str) -> str:
-    """Return a text that Postgres stores: it has no NUL."""
+    """Return a text without NUL, which Postgres cannot store."""
     return text.replace("\0", "\\0")

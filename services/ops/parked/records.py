@@ -1,7 +1,7 @@
-"""The records of `onramp.user_errors` and `onramp.system_errors`, as their readers see them.
+"""Parses the records of `onramp.user_errors` and `onramp.system_errors`.
 
-Both topics repeat themselves: a relay or a batch that died half-way is done again.  So
-repeats under one key are one event.
+Both topics have repeats: an interrupted relay or batch is repeated.  Repeats under one key are
+one event.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from services.ops.kafka_logs import LogRecord
 HEADER_ERROR: Final = "onramp-error"
 HEADER_WAITING: Final = "onramp-waiting"
 PARKED: Final = "parked"
-#: Diverted to the topic; whether it still waits or has drained only its database knows.
+#: Diverted to the topic; only its database knows whether it waits or has drained.
 DIVERTED: Final = "diverted"
 WAITING: Final = "waiting"
 DRAINED: Final = "drained"
@@ -25,7 +25,7 @@ DRAINED: Final = "drained"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorEvent:
-    """A parked event, or one that waits.  `destination` of one that waits is its database."""
+    """A parked or waiting event.  The `destination` of a waiting event is its database."""
 
     key: str
     state: str
@@ -43,7 +43,7 @@ class ErrorEvent:
         return event_name(self.value) or self.source.topic
 
     def as_dict(self, *, value: bool) -> dict[str, Any]:
-        """Return it for JSON; with the event's bytes only when they were asked for."""
+        """Return it as a JSON document; with the event's bytes only if `value` is set."""
         fields = {
             "key": self.key,
             "state": self.state,
@@ -74,7 +74,7 @@ class Marker:
 
 @dataclass(frozen=True, slots=True)
 class Empty:
-    """Closes ranges of which nothing waits for their database."""
+    """Closes ranges without waiting events for their database."""
 
     markers: tuple[Marker, ...]
 
@@ -114,7 +114,7 @@ _Head: Final = _MarkerHead | _EmptyHead | _EventHead
 
 
 def parked(record: LogRecord) -> ErrorEvent | None:
-    """Return the parked event of a record of `onramp.user_errors`; None if it is none of Onramp's."""
+    """Return the parked event of a record of `onramp.user_errors`, or None for a foreign record."""
     reason = _header(record, HEADER_ERROR)
     named = _converted(reason, _Reason)
     if reason is None or named is None or record.key is None:
@@ -135,7 +135,7 @@ def parked(record: LogRecord) -> ErrorEvent | None:
 
 
 def diverted(record: LogRecord) -> ErrorEvent | Marker | Empty | None:
-    """Return the event or markers of a record of `onramp.system_errors`; None if none of Onramp's."""
+    """Return the event or markers of a record of `onramp.system_errors`, or None for a foreign record."""
     header = _header(record, HEADER_WAITING)
     head = _converted(header, _Head)
     if header is None or head is None:
@@ -182,7 +182,7 @@ def diverted(record: LogRecord) -> ErrorEvent | Marker | Empty | None:
 
 
 def _converted(document: dict[str, Any] | None, shape: Any) -> Any:
-    """Return `document` in that shape, or None: it is none of Onramp's."""
+    """Return `document` as that type, or None for a foreign record."""
     try:
         return msgspec.convert(document, shape)
     except msgspec.ValidationError:
@@ -190,7 +190,7 @@ def _converted(document: dict[str, Any] | None, shape: Any) -> Any:
 
 
 def _header(record: LogRecord, name: str) -> dict[str, Any] | None:
-    """Return a header's JSON object, None if it has none: any client may write to these topics."""
+    """Return a header's JSON object, or None: any client may write to these topics."""
     try:
         document = orjson.loads(record.headers[name])
         orjson.dumps(document)
@@ -200,18 +200,18 @@ def _header(record: LogRecord, name: str) -> dict[str, Any] | None:
 
 
 def event_name(value: bytes | None) -> str:
-    """Return the name that an event gives itself, empty if it cannot be read."""
+    """Return the event's name, or an empty text if it cannot be read."""
     try:
         document = orjson.loads(value or b"null")
     except orjson.JSONDecodeError:
         return ""
     name = document.get("event_name") if isinstance(document, dict) else None
-    # Names go to terminals: nothing but what the envelope allows.
+    # Names are printed on terminals, so only characters that the envelope allows.
     return name if isinstance(name, str) and name.isascii() and name.isidentifier() else ""
 
 
 def escaped(value: bytes | None) -> str | None:
-    """Return `value` for a terminal: control characters escaped, bytes that are no text as hex."""
+    """Return `value` for a terminal: control characters escaped, non-text bytes as hex."""
     if value is None:
         return None
     text = value.decode("utf-8", "backslashreplace")

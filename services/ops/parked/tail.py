@@ -1,4 +1,4 @@
-"""The last of what was parked and diverted, from the ends of both topics: no more is held than is shown."""
+"""The newest parked and diverted events, from the ends of both topics, with bounded memory."""
 
 from collections import defaultdict
 from collections.abc import AsyncIterator, Mapping
@@ -18,12 +18,12 @@ from services.ops.parked.records import (
 )
 from shared import wire
 
-#: Markers, repeats and what has drained may lie at an end: so many times further back is looked, and how far.
+#: An end may hold markers, repeats and drained events: number and factor of further reads backwards.
 _FURTHER: Final = 10
 _FURTHEST: Final = 100_000
-#: A repeat follows soon: a relay or a batch that died is done again.
+#: Keys to remember: a repeat follows soon, after an interrupted relay or batch.
 _MAX_REMEMBERED: Final = 1_000
-#: Where events of one kind are.
+#: The topic by kind of event.
 _TOPICS: Final = {PARKED: (wire.USER_ERRORS,), WAITING: (wire.SYSTEM_ERRORS,)}
 
 
@@ -31,13 +31,13 @@ _TOPICS: Final = {PARKED: (wire.USER_ERRORS,), WAITING: (wire.SYSTEM_ERRORS,)}
 class ErrorTail:
     """The ends of both topics.  Repeats under one key are one event.
 
-    `ledgers` (by database, the next offset of each partition) tell which of the diverted events have drained;
-    of a database that is not among them that is unknown.
+    `ledgers` (by database, the next offset of each partition) determine which diverted events have drained;
+    without its ledger this is unknown.
     """
 
     logs: KafkaLogs
     ledgers: Mapping[str, Mapping[Source, int]]
-    #: Partitions without a leader: what is there is not seen.
+    #: Partitions without a leader, whose records are missing.
     unread: list[Source] = field(default_factory=list)
     _ends: dict[Source, int] = field(default_factory=dict)
     _seen: dict[str, None] = field(default_factory=dict)
@@ -55,7 +55,7 @@ class ErrorTail:
             window = {s: (max(first, end - back), end) for s, (first, end) in spans.items()}
             found, begins = await self._newest(window, count, kind)
             cut = [source for source in spans if window[source] != spans[source]]
-            # Behind the markers at one partition's end may be newer events than those of another.
+            # Before the markers at one partition's end may be newer events than those of another.
             is_last = len(found) == count and all(begins[s] <= found[0].timestamp for s in cut)
             if is_last or not cut or back >= _FURTHEST:
                 break
@@ -65,7 +65,7 @@ class ErrorTail:
         return found
 
     async def follow(self, kind: str = "") -> AsyncIterator[ErrorEvent]:
-        """Yield new events as they come, forever.  Ends at once while there are no such topics."""
+        """Yield new events forever.  Ends at once while the topics do not exist."""
         async for record in self.logs.follow(self._ends):
             event = _event_of(record)
             if event and _is_of(event, kind) and self._is_new(event):
@@ -87,7 +87,7 @@ class ErrorTail:
         return _last(newest, count), begins
 
     def _judged(self, event: ErrorEvent) -> ErrorEvent:
-        """Return the event as waiting or drained: it waits until the ledger of its database has passed it."""
+        """Return the event as waiting or drained: it waits until its database's ledger has passed it."""
         if event.state == PARKED or event.destination not in self.ledgers:
             return event
         next_offset = self.ledgers[event.destination].get(event.source, 0)
@@ -107,7 +107,7 @@ def _event_of(record: LogRecord) -> ErrorEvent | None:
 
 
 def _is_of(event: ErrorEvent, kind: str) -> bool:
-    """Whether it is parked, or waits (or may); what has drained is no error any more."""
+    """Return whether it is parked or may wait; a drained event is no longer an error."""
     wanted = {PARKED: {PARKED}, WAITING: {WAITING, DIVERTED}}.get(kind, {PARKED, WAITING, DIVERTED})
     return event.state in wanted
 

@@ -1,1 +1,1 @@
-"""What is done with the registry: changes, tables and topics that they need, looks; for verbs and the API."""
+"""Operations on the registry for the CLI and the API: changes, their tables and topics, and queries."""

@@ -1,4 +1,4 @@
-"""Whether a key may send an event, and which lines of the registry say so."""
+"""Decides whether a key may send an event, and names the deciding lines of the registry."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -9,7 +9,7 @@ from shared.registry import ApiKey, Snapshot
 
 
 def answers(snapshot: Snapshot, name: str, event: str, destination: str) -> Iterator[tuple[bool, str]]:
-    """Yield each line that decides, and whether it says yes; the first no is the last line."""
+    """Yield each deciding line and whether it permits; the first refusal is the last line."""
     key = snapshot.keys.get(name)
     if key is None:
         yield False, f"keys: there is no {name}"

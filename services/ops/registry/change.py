@@ -1,4 +1,4 @@
-"""One change of the registry: what differs, whether it may be, and the record that brings it into force."""
+"""One change of the registry: its differences, its checks, and the record that brings it into force."""
 
 import getpass
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ class State(StrEnum):
 
     APPLIED = "applied"
     UNCHANGED = "unchanged"
-    #: It may be, and nobody asked for more.
+    #: Valid, and only a dry run was requested.
     POSSIBLE = "possible"
     REFUSED = "refused"
     UNDECIDED = "undecided"
@@ -38,41 +38,41 @@ class State(StrEnum):
 
 
 class Result(NamedTuple):
-    """How it ended, why, what differs, and what the schemas' changes break."""
+    """The result of a change: state, reason, differences, and schema findings."""
 
     state: State
     reason: str = ""
-    changes: list[str] = []  # noqa: RUF012 - nobody changes it
+    changes: list[str] = []  # noqa: RUF012 - never changed
     findings: list[SchemaChange] = []  # noqa: RUF012
     offset: int | None = None
-    #: DDL that was run before, or would be.
+    #: DDL that was executed before, or would be.
     ddl: list[str] = []  # noqa: RUF012
-    #: What others made or changed, and the file leaves as it is.
+    #: Entries that others created or changed, and that the file leaves unchanged.
     kept: list[str] = []  # noqa: RUF012
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it for programs."""
+        """Return it as a JSON document."""
         found = [{"event_type": each.event_type, **each.finding._asdict()} for each in self.findings]
         return {**self._asdict(), "findings": found}
 
     def lines(self) -> list[str]:
-        """Return it for people."""
+        """Return it as lines for people."""
         return [*self.changes, *self.kept, *map(finding_line, self.findings), *self.ddl]
 
 
 class Wish(NamedTuple):
-    """Who wants a change, why, and how far to go."""
+    """The actor, reason and options of a change."""
 
     actor: str = ""
     reason: str = ""
     accept: bool = False
     is_dry: bool = False
-    #: What others changed since is set to what the file says, and what it does not name is taken away.
+    #: Whether the file overwrites changes of others, and removes entries that it does not name.
     overwrite: bool = False
 
 
 def finding_line(change: SchemaChange) -> str:
-    """Return a finding as people read it."""
+    """Return a finding as a line for people."""
     kind, pointer, reason = change.finding
     line = f"line {change.line}: " if change.line else ""
     return f"{line}{change.event_type} {pointer or '/'}: {kind}: {reason}"
@@ -80,7 +80,7 @@ def finding_line(change: SchemaChange) -> str:
 
 @contextmanager
 def editing(kafka: KafkaSettings, named: RegistrySettings | None = None) -> Iterator[Editor]:
-    """Open the registry in Kafka to change it; the environment's unless named. Raises as `Editor` does."""
+    """Open the registry in Kafka for a change, by default the environment's. Raises as `Editor` does."""
     log = open_log(named or RegistrySettings(), kafka)
     try:
         yield Editor(log)
@@ -89,7 +89,7 @@ def editing(kafka: KafkaSettings, named: RegistrySettings | None = None) -> Iter
 
 
 def apply_file(editor: Editor, file: Path, wish: Wish, where: Places | None = None) -> Result:
-    """Bring what the file says into force, or say why not; tables are made in `where`.
+    """Bring the file into force, or return why not; tables are created in `where`.
 
     Raises `InfrastructureError`.
     """
@@ -127,9 +127,9 @@ def change_to(
     result = Result(State.POSSIBLE, changes=lines, findings=findings)
     kinds = {each.finding.kind for each in findings}
     if Kind.BREAK in kinds:
-        return result._replace(state=State.REFUSED, reason="a schema rejects what it took before")
+        return result._replace(state=State.REFUSED, reason="a schema rejects previously valid events")
     if Kind.UNDECIDED in kinds and not wish.accept:
-        reason = "look at what is undecided, then say --accept"
+        reason = "review the undecided findings, then use --accept"
         return result._replace(state=State.UNDECIDED, reason=reason)
     made = make_tables(where, before, after, is_dry=wish.is_dry) if where else Made([])
     result = result._replace(ddl=made.statements)
@@ -140,7 +140,7 @@ def change_to(
 
 
 def _with_record(result: Result, written: Result, unseen: str) -> Result:
-    unused = " (the tables that were made stay, unused)" if result.ddl and written.reason else ""
+    unused = " (the created tables remain, unused)" if result.ddl and written.reason else ""
     reason = written.reason + unused or unseen
     return result._replace(state=written.state, reason=reason, offset=written.offset)
 
@@ -165,7 +165,7 @@ def _named(snapshot: Snapshot) -> dict[str, Any]:
 
 
 def _wrong(after: Snapshot, differs: Difference) -> str:
-    """Return why services could not work with what differs; empty if they can."""
+    """Return why services cannot use the differing entries; empty if they can."""
     for name in differs.put.get("event_types", {}):
         try:
             compile_schema(after.event_types[name].checked_schema or {})
@@ -179,7 +179,7 @@ def _wrong(after: Snapshot, differs: Difference) -> str:
 
 
 def _not_configured(after: Snapshot, differs: Difference, where: Places) -> str:
-    """Return what of the change the writer's settings do not allow; empty if they allow all of it."""
+    """Return the part of the change that the writer's settings do not allow; empty if there is none."""
     put = differs.put
     changed = Snapshot(
         event_types={name: after.event_types[name] for name in put.get("event_types", {})},
@@ -190,14 +190,14 @@ def _not_configured(after: Snapshot, differs: Difference, where: Places) -> str:
     schemas = {name: where.open_schemas(name) for name in where.databases}
     default = next(iter(schemas), "")
     wrong = unknown_places(changed, schemas, default)
-    if not schemas:  # whatever the default database is called, the writer has it
+    if not schemas:  # the writer has the default database, whatever its name
         wrong = {place: reason for place, reason in wrong.items() if not _is_default(after, place)}
     told = "; ".join(f"{place}: {reason}" for place, reason in wrong.items())
     return f"{told} (the writer's settings; for `onramp` --dsn and --databases)" if told else ""
 
 
 def _is_default(after: Snapshot, place: str) -> bool:
-    """Whether a place names no database, or a pattern of all."""
+    """Return whether a place names no database, or a pattern for all."""
     section, *rest = place.split(".")
     if section == "event_types":
         destination = after.event_types[rest[0]].destinations[int(rest[2])]

@@ -1,4 +1,4 @@
-"""Where event types land, and whether events can land there: each fact that must hold, asked of databases."""
+"""The destinations of event types, and checks of their tables in the databases."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -11,7 +11,7 @@ from shared.registry import Destination, EventType, Snapshot
 
 
 class Place(NamedTuple):
-    """A destination of an event type, with the database that it means."""
+    """A destination of an event type, with its database."""
 
     event_type: str
     database: str
@@ -32,7 +32,7 @@ def tables_of(places: Places, snapshot: Snapshot) -> Iterator[tuple[Place, Event
 
 
 def facts_of(places: Places, place: Place, event_type: EventType) -> list[Fact]:
-    """Return what must hold for events to land there. Raises `InfrastructureError`."""
+    """Return the facts that must hold for events to land there. Raises `InfrastructureError`."""
     if place.database not in places.databases:
         known = ", ".join(places.databases)
         return [Fact(False, f"the database {place.database} is known; known are {known}")]

@@ -1,4 +1,4 @@
-"""The databases that event types may name, as whoever changes the registry knows them."""
+"""The databases that event types may name, as known to the process that changes the registry."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,16 +8,16 @@ from shared.landing_table import OPEN_SCHEMAS
 
 
 class Places(Protocol):
-    """DSNs by database, the default one first; and of the roles that own tables, where others write."""
+    """DSNs by database, the default one first; and DSNs of separate roles that own tables."""
 
     @property
     def databases(self) -> Mapping[str, str]:
-        """The writer's own."""
+        """Return the writer's DSNs."""
         ...
 
     @property
     def owners(self) -> Mapping[str, str]:
-        """Those of `ddl_dsn`."""
+        """Return the DSNs of `ddl_dsn`."""
         ...
 
     def open_schemas(self, database: str) -> tuple[str, ...]:
@@ -27,7 +27,7 @@ class Places(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class KnownPlaces:
-    """Places that are said one by one."""
+    """Places given explicitly."""
 
     databases: Mapping[str, str] = field(repr=False)
     schemas: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

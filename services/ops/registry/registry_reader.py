@@ -1,4 +1,4 @@
-"""The registry as a service reads and changes it for others: what is in force, its history, editors."""
+"""Reads and edits the registry on behalf of a service's callers: state in force, history, editors."""
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -17,13 +17,13 @@ from shared.registry.log_registry import LogRegistry
 from shared.settings import KafkaSettings, RegistrySettings
 from shared.strict_json import loads
 
-#: Changes at once: each reads the whole log, and the log decides which of them counts.
+#: Maximum concurrent changes: each reads the whole log, and the log decides which of them counts.
 MAX_CHANGES: Final = 4
 _TURN_SECONDS: Final = 10.0
 
 
 class Seen(NamedTuple):
-    """What is in force, and the offsets of the change sets that made it, in their order."""
+    """The registry in force, and the offsets of its change sets in their order."""
 
     tag: str
     offset: int
@@ -40,7 +40,7 @@ class Change(NamedTuple):
 
 
 class RegistryReader:
-    """Reads the log when it is asked, so whoever has changed something sees it; for many threads."""
+    """Reads the log on each call, so a caller sees its own changes; for many threads."""
 
     def __init__(
         self,
@@ -50,20 +50,20 @@ class RegistryReader:
         *,
         opened: Callable[[], RegistryLog] | None = None,
     ) -> None:
-        """`opened` opens the log; the topic's unless it is given."""
+        """`opened` opens the log, by default the topic's."""
         self.kafka = kafka
         self.places = places
         self._open = opened or partial(open_log, named, kafka)
         self._log = self._open()
         self._registry = LogRegistry(self._log)
-        #: A log is asked by one at a time.
+        #: One thread at a time reads the log.
         self._reading = threading.Lock()
-        #: Apart from each other: a change of types waits for databases, and one of keys never does.
+        #: Separate limits: a change of types waits for databases, a change of keys never does.
         self._changing = {of_keys: threading.BoundedSemaphore(MAX_CHANGES) for of_keys in (False, True)}
         self._seen: tuple[Chain, Seen] | None = None
 
     def look(self) -> Seen:
-        """Return what is in force at this moment.
+        """Return the registry in force.
 
         Raises:
             InfrastructureError: the log cannot be read, or is not the registry that it was.
@@ -106,13 +106,13 @@ class RegistryReader:
             turns.release()
 
     def close(self) -> None:
-        """Let go of the log."""
+        """Close the log."""
         self._registry.close()
 
     @contextmanager
     def _turn(self) -> Iterator[None]:
         if not self._reading.acquire(timeout=_TURN_SECONDS):
-            raise InfrastructureError(REGISTRY_UNREAD, "others wait for Kafka already")
+            raise InfrastructureError(REGISTRY_UNREAD, "other requests wait for Kafka already")
         try:
             yield
         finally:
@@ -120,5 +120,5 @@ class RegistryReader:
 
 
 def tag_of(chain: Chain) -> str:
-    """Return by what a state is known again: the last offset that counted, and of which log it is."""
+    """Return a state's tag: the last offset that counted, and its log."""
     return f"{chain.last}-{chain.last_digest[:4].hex()}"

@@ -1,4 +1,4 @@
-"""Keys of senders, changed one by one: what becomes of all of them, as whoever changes them brings it in."""
+"""Changes of single sender keys, each returning the new set of keys."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ _SPAN: Final = re.compile(r"(\d{1,4})([mhd])")
 def created(
     keys: Keys, name: str, sha256: str, *, events: Sequence[str] = (), destinations: Sequence[str] = ()
 ) -> dict[str, ApiKey]:
-    """Return the keys with another one. Raises `ValueError`: there is one of that name."""
+    """Return the keys with a new one. Raises `ValueError` if the name exists."""
     if name in keys:
         raise ValueError(f"there is a key {name}: rotate it, or revoke it first")
     granted: dict[str, object] = {"hashes": (KeyHash(sha256=sha256),)}
@@ -29,25 +29,25 @@ def created(
 
 
 def with_another_secret(keys: Keys, name: str, sha256: str, until: datetime) -> dict[str, ApiKey]:
-    """Return the keys with another secret of one, whose old ones end at `until`. Raises `ValueError`."""
+    """Return the keys with a new secret of one, whose old ones expire at `until`. Raises `ValueError`."""
     return {**keys, name: rotated(known(keys, name), sha256, until)}
 
 
 def without(keys: Keys, name: str) -> dict[str, ApiKey]:
-    """Return the keys without one. Raises `ValueError`: it is not there."""
+    """Return the keys without one. Raises `ValueError` if it does not exist."""
     known(keys, name)
     return {other: key for other, key in keys.items() if other != name}
 
 
 def known(keys: Keys, name: str) -> ApiKey:
-    """Return a key that is there. Raises `ValueError`."""
+    """Return a key. Raises `ValueError` if it does not exist."""
     if name not in keys:
         raise ValueError(f"there is no key {name}: `onramp keys list` prints what there is")
     return keys[name]
 
 
 def told(name: str, key: ApiKey) -> dict[str, Any]:
-    """Return a key as people may see it: what it may and until when, no hash."""
+    """Return a key for display: rights and expiry, without hashes."""
     end = key.last_moment()
     return {
         "name": name,
@@ -59,7 +59,7 @@ def told(name: str, key: ApiKey) -> dict[str, Any]:
 
 
 def overlap_of(text: str) -> timedelta:
-    """Return how long old secrets go on. Raises `ValueError`."""
+    """Return the remaining validity of old secrets. Raises `ValueError`."""
     found = _SPAN.fullmatch(text)
     if not found:
         raise ValueError("minutes, hours or days are expected: 30m, 24h, 7d")

@@ -1,4 +1,4 @@
-"""The tables that event types ask for by `create: true`: made before the change that needs them."""
+"""Creates the tables of event types with `create: true`, before the change that needs them."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -19,9 +19,9 @@ from shared.registry import Destination, EventType, Snapshot
 
 
 class Made(NamedTuple):
-    """The statements that were run, or would be, and why it may not go on; empty if it may.
+    """The statements that were executed, or would be, and the reason of a refusal (empty without one).
 
-    `unseen`: which keys could not be looked at.
+    `unseen`: keys that could not be checked.
     """
 
     statements: list[str]
@@ -36,10 +36,10 @@ class _Table(NamedTuple):
 
 
 def make_tables(where: Places, before: Snapshot, after: Snapshot, *, is_dry: bool) -> Made:
-    """Make the tables that a change asks for, and check that events can land there by the writer's rights.
+    """Create the tables that a change requires, and check that the writer's role can land events there.
 
-    Nothing is made while a table that the change names lacks a key that it needs.  A destination that the
-    change leaves as it was consults no database: one that is down holds up its own changes alone.
+    Nothing is created while a table of the change lacks a required key.  An unchanged destination queries no
+    database: a database that is down blocks only its own changes.
 
     Raises `InfrastructureError` when a database that the change needs cannot be reached.
     """
@@ -69,7 +69,7 @@ def make_tables(where: Places, before: Snapshot, after: Snapshot, *, is_dry: boo
 
 
 def _changed(before: Snapshot, after: Snapshot) -> Iterator[tuple[str, EventType, Destination]]:
-    """Yield the tables for which the change asks something else than what was in force."""
+    """Yield the tables whose requirements differ from those in force."""
     for name, event_type in sorted(after.event_types.items()):
         old = before.event_types.get(name)
         is_as_before = old is not None and (old.json_schema, old.contract) == (
@@ -104,7 +104,7 @@ def _without_keys(where: Places, changed: Sequence[tuple[str, EventType, Destina
             missing.append(f"event_types.{name}: {error}")
             continue
         except InfrastructureError as error:
-            unseen.append(f"the key of {wanted.name} was not looked at: {error.detail}")
+            unseen.append(f"the key of {wanted.name} was not checked: {error.detail}")
             continue
         if key and not key.holds:
             missing.append(f"event_types.{name}: no key tells a repeat in {wanted.name}\n{key.sql}")
@@ -113,7 +113,7 @@ def _without_keys(where: Places, changed: Sequence[tuple[str, EventType, Destina
 
 
 def _fields(event_type: EventType) -> list[FieldColumn]:
-    """Return the fields that the schema names; none where one of them can be no column."""
+    """Return the fields that the schema names; empty if one of them cannot be a column."""
     try:
         return columns_of(event_type.json_schema or {})
     except ValueError:
@@ -121,7 +121,7 @@ def _fields(event_type: EventType) -> list[FieldColumn]:
 
 
 def _facts_of(where: Places, database: str, wanted: Wanted) -> tuple[Fact | None, list[Fact]]:
-    """Return the fact about the table's key, and one for each of Onramp's columns that changes values."""
+    """Return the fact about the table's key, and one for each of Onramp's columns that alters values."""
     if database not in where.databases:
         reason = f"the database {database or '(none is known)'} is not known here: give --dsn or --databases"
         raise InfrastructureError(DATABASE_UNAVAILABLE, reason)
@@ -130,7 +130,7 @@ def _facts_of(where: Places, database: str, wanted: Wanted) -> tuple[Fact | None
 
 
 def _lacking(table: _Table, dsn: str) -> str:
-    """Return what the writer lacks there, with the SQL that gives it; empty if nothing."""
+    """Return the writer's missing rights there, with the SQL that grants them; empty if none."""
     with connected(table.database, dsn) as conn:
         found = [fact for fact in facts(conn, table.wanted) if not fact.holds]
     return "\n".join(line for fact in found for line in (f"-- {fact.text}", fact.sql))

@@ -1,4 +1,4 @@
-"""What the registry says of the events' topics: whose they are, and what their records may show."""
+"""The registry's view of event topics: their event types, retention, and personal fields."""
 
 from typing import Any
 
@@ -19,20 +19,20 @@ def types_by_topic(registry: Snapshot) -> dict[str, list[str]]:
 
 
 def events_of(registry: Snapshot, topic: str) -> list[str]:
-    """Return the names of the events that a gateway puts on a topic, as far as the registry tells."""
+    """Return the names of the events that a gateway sends to a topic, as far as the registry knows."""
     usual = topic.removeprefix(wire.EVENT_TOPIC_PREFIX)
     unsaid = [usual] if usual != topic and wire.EVENT_NAME.fullmatch(usual) else []
     return sorted({*types_by_topic(registry).get(topic, []), *unsaid})
 
 
 def retention_of(registry: Snapshot, topic: str) -> str | None:
-    """Return how long a topic is to keep events, by the first of its event types that says so."""
+    """Return a topic's retention, by the first of its event types that sets one."""
     types = types_by_topic(registry).get(topic, [])
     return next((said for name in types if (said := registry.event_types[name].retention)), None)
 
 
 def facts_with_types(registry: Snapshot, found: TopicFacts) -> dict[str, Any]:
-    """Return the facts of a topic, its event types, and whether it keeps events as long as they say."""
+    """Return the facts of a topic, its event types, and whether its retention matches theirs."""
     said = retention_of(registry, found.topic)
     return found.as_dict() | {
         "event_types": types_by_topic(registry).get(found.topic, []),
@@ -42,9 +42,9 @@ def facts_with_types(registry: Snapshot, found: TopicFacts) -> dict[str, Any]:
 
 
 def personal_of(registry: Snapshot, topic: str) -> list[str]:
-    """Return the pointers that a view of a topic's records has to hide.
+    """Return the pointers to the personal fields of a topic's records.
 
-    Of a topic that is no type's it hides what any type calls personal.
+    A topic without a type has the personal fields of all types.
     """
     types = types_by_topic(registry).get(topic)
     if types is None:
@@ -53,6 +53,6 @@ def personal_of(registry: Snapshot, topic: str) -> list[str]:
 
 
 def shown(record: LogRecord, personal: list[str]) -> dict[str, Any]:
-    """Return a record as the shape of its values, with its place."""
+    """Return a record as the shape of its values, with its position."""
     place = {"partition": record.source.partition, "offset": record.offset, "timestamp": record.timestamp}
     return place | {"event": masked(record.value, personal)}

@@ -1,1 +1,1 @@
-"""Changes of sources, counted by transactions: what each END said beside what landed."""
+"""Checks changes of sources by transaction: each END's count against the landed changes."""

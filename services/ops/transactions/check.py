@@ -1,6 +1,6 @@
-"""Whether all changes that a source's transactions made have landed: Debezium's END records say how many.
+"""Checks that all changes of a source's transactions have landed, by the counts of Debezium's END records.
 
-The books say that what came on a topic has landed; this says that all of it came.
+The totals prove that the changes on a topic have landed; this check proves that all of them were sent.
 """
 
 from collections.abc import Mapping
@@ -13,30 +13,30 @@ from services.ops.transactions import transactions_sql
 from services.ops.transactions.transactions_sql import Lacking, SourceTable
 from shared import change_table, wire
 
-#: Transactions of one table that are named.
+#: Maximum transactions of one table that are listed.
 _MAX: Final = 1000
-#: Changes that are in landing in the end, and are not there yet.
+#: Outcomes of changes that have not landed yet.
 _OUTSTANDING: Final = {"parked": 1, "replayed": -1, "replayed_duplicate": -1}
 
 
 async def check_transactions(
     logs: KafkaLogs, snapshots: Mapping[str, Snapshot], report: Report, *, deep: bool | None, most: int
 ) -> None:
-    """Add what landing lacks to `report`; `deep` None: where about `most` changes or fewer have landed."""
+    """Add missing changes to `report`; `deep` None: only for up to about `most` landed changes."""
     for name, snapshot in snapshots.items():
         tables = transactions_sql.tables(snapshot.conn)
         if not tables:
             continue
         if transactions_sql.rows(snapshot.conn) > most if deep is None else not deep:
             report.unchecked.append(
-                f"{name}: what landed of sources is not counted by transactions: --deep counts it"
+                f"{name}: changes of sources were not counted by transaction: --deep counts them"
             )
             continue
         await _Database(logs, snapshot, report).check(tables)
 
 
 class _Database:
-    """What landed in one database."""
+    """Checks one database."""
 
     def __init__(self, logs: KafkaLogs, snapshot: Snapshot, report: Report) -> None:
         self._logs = logs
@@ -50,7 +50,7 @@ class _Database:
         if not lacking:
             return
         confirmed = transactions_sql.confirmed(self._snapshot.conn)
-        # After the database: what its ledger has of these is all that Kafka had then.
+        # Read after the database, so that its ledger cannot be ahead of these offsets.
         spans = await self._logs.spans(
             t for t in await self._logs.topics() if t.startswith(wire.CHANGE_TOPIC_PREFIX)
         )
@@ -65,7 +65,7 @@ class _Database:
                 )
 
     def _is_settled(self, table: SourceTable, spans: Mapping[Source, tuple[int, int]]) -> bool:
-        """Whether all that Kafka has of the table has landed."""
+        """Return whether all of the table's records on Kafka have landed."""
         newest: dict[Source, int] = {}
         for generation, next_offset in self._snapshot.ledger.items():
             newest[generation.source] = max(next_offset, newest.get(generation.source, 0))

@@ -1,6 +1,6 @@
-"""What landed of a source's transactions: their END records, and the changes of each table.
+"""Reads landed transactions of a source: their END records, and the changes of each table.
 
-Reads the audit's own snapshot of a database, so all of it is of one moment.
+It uses the audit's snapshot of a database, so all data is consistent.
 """
 
 from collections import defaultdict
@@ -13,7 +13,7 @@ from psycopg2.extensions import connection
 from services.ops.findings import Generation, Source
 from shared import change_table, wire
 
-#: Whether a table is there, and whether this role may read it: an audit's role may have few rights.
+#: Whether a table exists, and whether this role may read it: an audit's role may have few rights.
 _THERE: Final = """
     SELECT c.oid IS NOT NULL, coalesce(
         has_schema_privilege(n.oid, 'USAGE') AND has_table_privilege(c.oid, 'SELECT'), false)
@@ -29,15 +29,15 @@ _ROWS: Final = """
     SELECT coalesce(sum(greatest(reltuples, 0)), 0)::int8
     FROM pg_class WHERE relnamespace = to_regnamespace(%s) AND relkind = 'r'
 """
-#: Up to where the agent saw that Kafka has all of a source's changes.
+#: The LSN up to which the agent has confirmed a source's changes in Kafka.
 _CONFIRMED: Final = (
     "SELECT source, confirmed_lsn - '0/0' FROM onramp_agent.sources WHERE confirmed_lsn IS NOT NULL"
 )
-#: A source's transactions that have fewer changes of a table than their END said.
+#: A source's transactions with fewer changes of a table than their END counted.
 #:
-#: A connector that was killed sends changes again: their place in the transaction counts once, and of several
-#: ENDs the least.  Not looked at are transactions before the table's last snapshot, which has what they did,
-#: and those up to the first that is left of a landing table that was trimmed, or that follows another topic.
+#: A killed connector sends changes again: each position in the transaction counts once, and the lowest of
+#: several ENDs.  Excluded are transactions before the table's last snapshot, which includes their changes,
+#: and those up to the first one left in a landing table that was trimmed, or that follows another topic.
 _LACKING: Final = sql.SQL("""
     WITH told AS (
         SELECT split_part(e.change ->> 'id', ':', 1)::int8 AS xid,
@@ -72,9 +72,9 @@ _NONE_LANDED: Final = sql.SQL("""
 
 
 class SourceTable(NamedTuple):
-    """A source's table, where its changes land, and whether the oldest of them were deleted.
+    """A source's table, its landing table, and whether the oldest changes were deleted.
 
-    By `keep_landing`, or with the topic that they came on.
+    Deletion is by `keep_landing`, or with their topic.
     """
 
     source: str
@@ -85,12 +85,12 @@ class SourceTable(NamedTuple):
 
     @property
     def collection(self) -> str:
-        """Return it as an END has it."""
+        """Return the name as in an END record."""
         return f"{self.schema}.{self.table}"
 
 
 class Lacking(NamedTuple):
-    """A transaction of which a table's landing has `landed` changes, and its END said `told`.
+    """A transaction with `landed` changes in a table's landing, and `told` changes by its END.
 
     `lsn`: of its commit.  `is_passed`: a later transaction's changes of the table have landed.
     """
@@ -115,12 +115,12 @@ def tables(conn: connection) -> list[SourceTable]:
 
 
 def rows(conn: connection) -> int:
-    """Return about how many changes have landed."""
+    """Return the approximate number of landed changes."""
     return int(_one(conn, _ROWS, change_table.SCHEMA))
 
 
 def confirmed(conn: connection) -> dict[str, int]:
-    """Return up to which LSN Kafka was seen to have everything, by source."""
+    """Return by source the LSN up to which Kafka has all changes."""
     if not _there(conn, "onramp_agent", "sources").is_readable:
         return {}
     with conn.cursor() as cursor:
@@ -129,7 +129,7 @@ def confirmed(conn: connection) -> dict[str, int]:
 
 
 def lacking(conn: connection, table: SourceTable, most: int) -> list[Lacking]:
-    """Return transactions of which changes of `table` have not landed, the oldest first."""
+    """Return transactions with missing changes of `table`, the oldest first."""
     landing: sql.Composable = sql.Identifier(change_table.SCHEMA, table.landing)
     statement = _LACKING.format(
         transactions=sql.Identifier(change_table.SCHEMA, change_table.transactions_of(table.source)),
@@ -144,7 +144,7 @@ def lacking(conn: connection, table: SourceTable, most: int) -> list[Lacking]:
 
 
 def fed_by(totals: Iterable[tuple[Generation, str, str]]) -> dict[str, set[Generation]]:
-    """Return by landing table which topics' generations feed it."""
+    """Return by landing table the topic generations that feed it."""
     found: dict[str, set[Generation]] = defaultdict(set)
     for generation, destination, _ in totals:
         schema, _, name = destination.partition(".")
@@ -154,7 +154,7 @@ def fed_by(totals: Iterable[tuple[Generation, str, str]]) -> dict[str, set[Gener
 
 
 def topic_of(table: SourceTable, feeds: dict[str, set[Generation]]) -> Source:
-    """Return where the table's changes come from; of one that nothing ever came of, where they would."""
+    """Return the topic of the table's changes, also for a table without any change."""
     fed = sorted(generation.source for generation in feeds.get(table.landing, ()))
     return (
         fed[-1]

@@ -12,7 +12,7 @@ from services.admin.store.jobs_sql import Job, Plan
 from services.admin.store.work_sql import JobSession
 from services.ops.findings import Source
 from services.ops.kafka_logs import LogRecord
-from services.ops.parked.parked_events import kept
+from services.ops.parked.parked_events import stored_event
 from shared import wire
 from tests.fixtures.writer import records, rows
 
@@ -108,7 +108,7 @@ def desk_of(stage: "Stage", dsn: str) -> Iterator[Desk]:
     ingester = IngesterSession.open(dsn)
     assert ingester is not None
     there = [_log_record(r) for r in records(stage.bootstrap, wire.USER_ERRORS)]
-    found = [kept(record) for record in there]
+    found = [stored_event(record) for record in there]
     consumed = {r.source: r.offset + 1 for r in sorted(there, key=lambda r: r.offset)}
     ingester.keep([e for e in found if e and e.topic == stage.partition.topic], consumed)
     ingester.close()

@@ -15,7 +15,7 @@ from services.admin.store.ingester_sql import IngesterSession
 from services.admin.store.segments_sql import PackerSession
 from services.ops.findings import Source
 from services.ops.kafka_logs import LogRecord
-from services.ops.parked.parked_events import kept
+from services.ops.parked.parked_events import stored_event
 from shared import wire
 from tests.fixtures.fix_s3 import Bucket
 from tests.fixtures.writer import eventually, execute, rows
@@ -45,7 +45,7 @@ class Packed:
         """Keep that many events of three groups; return the bytes by offset."""
         values = {n: os.urandom(size) for n in range(at, at + count)}
         session = eventually(lambda: IngesterSession.open(self.dsn))
-        found = [kept(_record(n, value)) for n, value in values.items()]
+        found = [stored_event(_record(n, value)) for n, value in values.items()]
         session.keep([e for e in found if e], {Source(wire.USER_ERRORS, 0): at + count})
         session.close()
         return values

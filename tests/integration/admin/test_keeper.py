@@ -14,7 +14,7 @@ from services.admin.store.ingester_sql import IngesterSession
 from services.ops.findings import Source
 from services.ops.kafka_logs import LogRecord
 from services.ops.parked.fingerprint import Cause
-from services.ops.parked.parked_events import kept
+from services.ops.parked.parked_events import stored_event
 from shared import wire
 from stack import services
 from tests.fixtures.fix_postgres import HasDsn, Templates
@@ -131,7 +131,7 @@ def test_texts_of_any_kind_are_kept_as_they_are(templates: Templates) -> None:
             for n, t in enumerate(odd)
         ]
         records += [_record({}, value, 100 + n) for n, value in enumerate(values)]
-        found = [event for record in records if (event := kept(record))]
+        found = [event for record in records if (event := stored_event(record))]
         assert session.keep([*found, *found], {Source(wire.USER_ERRORS, 0): 1}) == len(odd) + len(values)
         assert session.keep(found, {Source(wire.USER_ERRORS, 0): 1}) == 0
         session.close()
@@ -198,7 +198,10 @@ def test_beyond_the_most_groups_causes_are_counted_together(
         assert session is not None
         assert IngesterSession.open(dsn) is None
         for n in range(5):
-            events = [kept(_record({"event_name": f"name_{n}"}, offset=n)), kept(_record({}, None, 100 + n))]
+            events = [
+                stored_event(_record({"event_name": f"name_{n}"}, offset=n)),
+                kept(_record({}, None, 100 + n)),
+            ]
             assert session.keep([e for e in events if e], {Source(wire.USER_ERRORS, 0): n + 1}) == 2
         session.close()
         again = IngesterSession.open(dsn)
