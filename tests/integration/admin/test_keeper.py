@@ -200,7 +200,7 @@ def test_beyond_the_most_groups_causes_are_counted_together(
         for n in range(5):
             events = [
                 stored_event(_record({"event_name": f"name_{n}"}, offset=n)),
-                kept(_record({}, None, 100 + n)),
+                stored_event(_record({}, None, 100 + n)),
             ]
             assert session.keep([e for e in events if e], {Source(wire.USER_ERRORS, 0): n + 1}) == 2
         session.close()
