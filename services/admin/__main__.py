@@ -16,7 +16,7 @@ from services.admin.destinations import DestinationSettings
 from services.admin.safety import UnsafeSetupError, require_safe
 from services.admin.segments.folder import Segments
 from services.admin.settings import AdminSettings
-from services.ops.registry.registry_reader import RegistryDesk
+from services.ops.registry.registry_reader import RegistryReader
 from shared.http11 import Http11Protocol
 from shared.logs import set_up
 from shared.malloc import return_large_blocks, share_heaps
@@ -27,7 +27,7 @@ from shared.settings import AccessSettings, KafkaSettings, RegistrySettings
 
 #: The writer's setting that names the default database.
 _DEFAULT_DSN: Final = "ONRAMP_WRITER_DSN"
-#: Of its threads one or two work at a time.
+#: Size of the thread pool; one or two threads work at a time.
 _HEAPS: Final = 2
 
 
@@ -58,7 +58,7 @@ def main() -> None:
         )
     set_up("admin", settings.log_level)
     _return_memory()
-    # What is parked has time; an event has not that lands on the same machine.
+    # Parked events can wait; events that land on the same machine cannot.
     come_last()
     warn_of_unknown(AdminSettings, KafkaSettings, RegistrySettings)
     segments = Segments(settings.store) if settings.store else None
@@ -68,7 +68,7 @@ def main() -> None:
         destinations.by_name(),
         registry,
         segments,
-        desk=RegistryDesk(kafka, named, destinations.places()),
+        desk=RegistryReader(kafka, named, destinations.places()),
         keyless=access.allow_keyless and is_loopback(settings.host),
         dev_key=settings.dev_key.get_secret_value(),
         looks_per_hour=settings.rehearsed_groups_per_hour,
@@ -96,7 +96,7 @@ def _return_memory() -> None:
     """Return freed memory of slices, segments and jobs to the system."""
     return_large_blocks()
     share_heaps(_HEAPS)
-    # As pyarrow is imported: its own allocator keeps what it had.
+    # Set before pyarrow is imported: its own allocator does not return memory.
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
 
 
@@ -115,7 +115,7 @@ def _serve(app: FastAPI, settings: AdminSettings, tls: ssl.SSLContext | None) ->
         timeout_graceful_shutdown=5,
     )
     config.load()
-    config.ssl = tls  # its own would never be read again
+    config.ssl = tls  # uvicorn's own context would never be reloaded
     uvicorn.Server(config).run()
 
 

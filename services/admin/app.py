@@ -14,19 +14,19 @@ from fastapi import FastAPI
 from services.admin.api.app import api
 from services.admin.api.metrics import AdminMetrics
 from services.admin.api.operators import Operators
-from services.admin.dead_letters.ingester import Keeper
+from services.admin.dead_letters.ingester import DeadLetterIngester
 from services.admin.dead_letters.segment_packer import Packer
-from services.admin.group_rehearsals.scheduler import Looker
+from services.admin.group_rehearsals.scheduler import RehearsalScheduler
 from services.admin.jobs.runner import JobRunner
 from services.admin.registry_api.routes import add_registry
 from services.admin.registry_watch import RegistryWatch
 from services.admin.segments.folder import Segments
 from services.ops.operate.kafka_retire import RetiredDatabases
-from services.ops.registry.registry_reader import RegistryDesk
+from services.ops.registry.registry_reader import RegistryReader
 from shared.kafka_security import Brokers
 from shared.registry import Registry
 
-#: What is at a segment when the service stops has so long; it is gone on with by the next.
+#: Seconds that segment work has to end on shutdown; the next process continues it.
 _STOP_SECONDS: Final = 3.0
 
 
@@ -37,7 +37,7 @@ def create(
     registry: Registry,
     segments: Segments | None = None,
     *,
-    desk: RegistryDesk,
+    desk: RegistryReader,
     keyless: bool = False,
     dev_key: str = "",
     looks_per_hour: int,
@@ -47,9 +47,9 @@ def create(
     A `keyless` application without operators at its start accepts every program of this machine until an
     operator exists; the holder of `dev_key` may do everything.
     """
-    keeper, packer = Keeper(brokers, dsn), Packer(dsn, segments)
+    ingester, packer = DeadLetterIngester(brokers, dsn), Packer(dsn, segments)
     jobs = JobRunner(dsn, databases, registry, segments, RetiredDatabases(brokers))
-    looker = Looker(dsn, databases, registry, segments, per_hour=looks_per_hour)
+    rehearsals = RehearsalScheduler(dsn, databases, registry, segments, per_hour=looks_per_hour)
     operators = Operators(registry, keyless=keyless, dev_key=dev_key)
     watch = RegistryWatch(registry, operators.see)
 
@@ -59,12 +59,12 @@ def create(
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         metrics.process.show_build()
         measuring = asyncio.create_task(metrics.process.watch("admin"), name="process-watch")
-        tasks = [asyncio.create_task(part.run()) for part in (watch, keeper, packer, jobs, looker)]
+        tasks = [asyncio.create_task(part.run()) for part in (watch, ingester, packer, jobs, rehearsals)]
         try:
             yield
         finally:
             measuring.cancel()
-            for part in (looker, jobs, packer, keeper, watch):
+            for part in (rehearsals, jobs, packer, ingester, watch):
                 part.stop()
             if segments:
                 await asyncio.wait(tasks, timeout=_STOP_SECONDS)
@@ -73,6 +73,8 @@ def create(
             registry.close()
             desk.close()
 
-    app = api(dsn, databases, keeper.status, operators, lifespan=lifespan, segments=segments, metrics=metrics)
+    app = api(
+        dsn, databases, ingester.status, operators, lifespan=lifespan, segments=segments, metrics=metrics
+    )
     add_registry(app, dsn, desk)
     return app

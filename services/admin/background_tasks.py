@@ -7,8 +7,8 @@ from typing import Final
 
 log = logging.getLogger(__name__)
 
-#: Until what ended for a reason that nobody foresaw begins again.
-_AGAIN_SECONDS: Final = 1.0
+#: Seconds before a restart after an unexpected error.
+_RETRY_SECONDS: Final = 1.0
 
 
 class UntilStopped:
@@ -35,9 +35,9 @@ class UntilStopped:
             try:
                 await self._go_on()
             except Exception as e:
-                log.exception("a background task fails for a reason that nobody foresaw, and begins again")
+                log.exception("background task failed with an unexpected error; restarting")
                 self._failed(e)
-                await self.pause(_AGAIN_SECONDS)
+                await self.pause(_RETRY_SECONDS)
             else:
                 return
 

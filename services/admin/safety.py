@@ -15,12 +15,12 @@ def require_safe(settings: AdminSettings) -> None:
     where, faults = settings.host or "every address", []
     if settings.dev_key.get_secret_value():
         faults.append(
-            f"It would take a development key on {where}, and nothing revokes it. Unset "
+            f"It would accept a development key on {where}, which cannot be revoked. Unset "
             "ONRAMP_ADMIN_DEV_KEY and use operators of the registry (`onramp keys new ann --operator admin`)."
         )
     if not settings.tls_cert_file and not settings.allow_cleartext_http:
         faults.append(
-            f"HTTP would be in cleartext on {where}: keys and events are read. Give it a certificate "
+            f"HTTP would be in cleartext on {where}: keys and events could be read. Give it a certificate "
             "(ONRAMP_ADMIN_TLS_CERT_FILE), or listen on 127.0.0.1 behind a proxy that speaks TLS, or accept "
             "the risk with ONRAMP_ADMIN_ALLOW_CLEARTEXT_HTTP=true."
         )

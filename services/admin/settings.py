@@ -17,13 +17,13 @@ class AdminSettings(BaseSettings):
 
     host: str = Field(
         "127.0.0.1",
-        description="Address to listen on; another one than this machine's own needs `operators` in the "
-        "registry, and TLS (docs/security.md).",
+        description="Address to listen on; an address beyond this machine needs `operators` in the registry, "
+        "and TLS (docs/security.md).",
     )
     port: int = Field(8082, ge=0, le=65535, description="Port to listen on; 0 picks a free one.")
     dev_key: SecretStr = Field(
         SecretStr(""),
-        description="An operator's key that `onramp up` makes; its holder may do everything, beside the "
+        description="An operator's key that `onramp up` creates; its holder may do everything, beside the "
         "operators of the registry. Refused beyond this machine.",
     )
     dsn: SecretStr = Field(
@@ -40,9 +40,9 @@ class AdminSettings(BaseSettings):
     rehearsed_groups_per_hour: int = Field(
         3600,
         ge=0,
-        description="So many groups of parked events at most are asked each hour whether ten of their events "
-        "would land now, those first whose last answer is oldest. The writer rehearses them, which costs a "
-        "database what landing as many rows does; 0 asks about none.",
+        description="Maximum groups of parked events per hour that are rehearsed, ten events of each, the "
+        "oldest rehearsal first. The writer rehearses them, which costs a database as much as landing the "
+        "same number of rows; 0 disables it.",
     )
     tls_cert_file: Path | None = Field(
         None,
@@ -55,10 +55,10 @@ class AdminSettings(BaseSettings):
     )
     allow_cleartext_http: bool = Field(
         False,
-        description="Accept the risk that operators' keys and parked events are read on their way: HTTP "
+        description="Accept the risk that operators' keys and parked events are intercepted: HTTP "
         "without TLS beyond this machine.",
     )
-    log_level: str = Field("INFO", description="Least level that is logged: DEBUG, INFO, WARNING or ERROR.")
+    log_level: str = Field("INFO", description="Minimum level that is logged: DEBUG, INFO, WARNING or ERROR.")
 
     @model_validator(mode="after")
     def _whole_certificates(self) -> Self:

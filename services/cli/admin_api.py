@@ -23,7 +23,7 @@ from services.cli.options import DATA_DIR
 KEY_FILE: Final[ContextVar[Path | None]] = ContextVar("key_file", default=None)
 _THIS_MACHINE: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 _SECONDS: Final = 30.0
-#: Of each read of a file: the service looks at all of one before it answers.
+#: Timeout of file transfers: the service checks a whole file before it answers.
 _FILE_SECONDS: Final = 600.0
 _MAX: Final = 500
 _OF_A_SERVER: Final = 500
@@ -48,9 +48,9 @@ class AdminApi:
 
     @classmethod
     def at(cls, url: str | None) -> Self:
-        """Return the service at `url`, asked with the operator's key; without `url` that of `onramp up`.
+        """Return the client for `url` with the operator's key; without `url` for `onramp up`.
 
-        The key that `onramp up` made goes to its own service alone.
+        The key that `onramp up` created is sent only to its own service.
         """
         from stack.addresses import known
         from stack.dev_key import known_operator_key
@@ -175,4 +175,4 @@ def _sentence(error: urllib.error.HTTPError) -> str:
         wrong = "; ".join(f"{e['place']}: {e['detail']}" for e in problem.get("errors", ()))
         return f"{problem['title']} {wrong or problem['detail']}. {problem['fix']}"
     except (ValueError, KeyError, TypeError):
-        return f"the admin service answers {error.code}: is it one?"
+        return f"the answer has the status {error.code}: is {error.url} the admin service?"

@@ -29,15 +29,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """Kafka's brokers, and DSNs by database, the default one first; none when none is known."""
+    """Kafka's brokers, and DSNs by database, the default one first; empty if none is known."""
 
     kafka: str
     databases: Mapping[str, str]
-    #: By database, where they are not the usual ones.
+    #: Schemas by database, if they are not the default ones.
     schemas: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    #: Where the writer of `onramp up` answers.
+    #: The address of the writer of `onramp up`.
     writer: str = ""
-    #: DSNs of the roles that own tables, by database, where the writing role does not.
+    #: DSNs of separate roles that own tables, by database.
     owners: Mapping[str, str] = field(default_factory=dict, repr=False, kw_only=True)
 
     def open_schemas(self, database: str) -> tuple[str, ...]:
@@ -48,16 +48,16 @@ class Where:
 
     @property
     def brokers(self) -> "Brokers":
-        """Return the same brokers with how they are spoken to, by the services' own settings.
+        """Return the brokers with the security settings of the services.
 
         Raises:
-            typer.BadParameter: those settings do not fit together.
+            typer.BadParameter: the settings contradict each other.
         """
         return self.kafka_settings.brokers
 
     @property
     def kafka_settings(self) -> "KafkaSettings":
-        """Return the services' own settings of Kafka. Raises `typer.BadParameter` as `brokers` does."""
+        """Return the services' Kafka settings. Raises `typer.BadParameter` as `brokers` does."""
         return _settings(self.kafka)
 
     def require_database(self) -> None:
@@ -149,7 +149,7 @@ def _parsed(databases: str) -> dict[str, object]:
     try:
         document = json.loads(databases)
     except json.JSONDecodeError as error:
-        raise typer.BadParameter(f"this is no JSON: {error}", param_hint="--databases") from error
+        raise typer.BadParameter(f"not JSON: {error}", param_hint="--databases") from error
     if not isinstance(document, dict):
         raise typer.BadParameter("a JSON object of name to DSN is expected", param_hint="--databases")
     return document

@@ -24,9 +24,10 @@ from services.cli.error_options import (
 )
 from services.cli.exits import Exit, complain
 
-WhyOption = Annotated[str, typer.Option("--reason", help="Why you see these values: it is written down.")]
+WhyOption = Annotated[str, typer.Option("--reason", help="Reason for reading these values, for the log.")]
 OutOption = Annotated[
-    Path | None, typer.Option("--out", "-o", help="The file, which is not there yet.", show_default=False)
+    Path | None,
+    typer.Option("--out", "-o", help="The file to create; it must not exist.", show_default=False),
 ]
 _NDJSON: Final = "application/x-ndjson"
 
@@ -63,9 +64,7 @@ def download(
         file.seek(0)
         found, wanted = sum(1 for _ in file), int(headers["onramp-events"])
         if found != wanted:
-            complain(
-                f"only {found} of {wanted} events arrived: download them again; the service's log says why"
-            )
+            complain(f"only {found} of {wanted} events arrived: download them again; see the service's log")
             raise typer.Exit(Exit.UNAVAILABLE)
     complain(f"{wanted:,} events")
 
@@ -86,9 +85,9 @@ def edits_of(api: AdminApi, file: Path | None, actor: str) -> int | None:
 
 @contextmanager
 def _whole(out: Path | None) -> Iterator[BinaryIO]:
-    """Give a file, which becomes `out` (or is printed) if nothing fails."""
+    """Yield a file that becomes `out` (or is printed) if nothing fails."""
     if out is not None and out.exists():
-        complain(f"{out} is there already: name a file that is not")
+        complain(f"{out} exists already: name a new file")
         raise typer.Exit(Exit.USAGE)
     try:
         with tempfile.NamedTemporaryFile(dir=out.parent if out else None, delete=False) as file:

@@ -18,8 +18,8 @@ AdminOption = Annotated[
         show_default=False,
     ),
 ]
-ReasonOption = Annotated[str, typer.Option(help="Why: it is written down.")]
-ActorOption = Annotated[str, typer.Option(help="Who you are.", show_default="your login")]
+ReasonOption = Annotated[str, typer.Option(help="Reason; it is logged.")]
+ActorOption = Annotated[str, typer.Option(help="Your name for the audit log.", show_default="your login")]
 KeyFileOption = Annotated[
     Path | None,
     typer.Option(
@@ -29,12 +29,15 @@ KeyFileOption = Annotated[
         show_default=False,
     ),
 ]
-ByOption = Annotated[str | None, typer.Option(help="Only by this operator.", show_default=False)]
-ActOption = Annotated[str | None, typer.Option(help="Only this: reveal, refused, …", show_default=False)]
-SubjectOption = Annotated[
-    str | None, typer.Option(help="Only to this: event 17, group 3, job 4.", show_default=False)
+ByOption = Annotated[str | None, typer.Option(help="Only actions of this operator.", show_default=False)]
+ActOption = Annotated[
+    str | None, typer.Option(help="Only this action: reveal, refused, …", show_default=False)
 ]
-CountOption = Annotated[int, typer.Option("--lines", "-n", min=1, help="At most so many.")]
+SubjectOption = Annotated[
+    str | None,
+    typer.Option(help="Only actions on this subject: event 17, group 3, job 4.", show_default=False),
+]
+CountOption = Annotated[int, typer.Option("--lines", "-n", min=1, help="Maximum number of lines.")]
 StateOption = Annotated[str | None, typer.Option(help="Only in this state.", show_default=False)]
 CodeOption = Annotated[str | None, typer.Option(help="Only with this code.", show_default=False)]
 EventOption = Annotated[str | None, typer.Option(help="Only of this event name.", show_default=False)]
@@ -77,7 +80,7 @@ def fix_of(given: str | None) -> orjson.Fragment | None:
     except OSError as e:
         complain(f"--fix: {e.strerror or 'it cannot be read'}: give JSON, or a file that holds it")
     except ValueError:
-        complain("--fix: it is no JSON")
+        complain("--fix: not JSON")
     else:
         return orjson.Fragment(text)
     raise typer.Exit(Exit.USAGE)

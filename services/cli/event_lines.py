@@ -26,7 +26,7 @@ def one_event(name: str, payload: str, event_id: str | None) -> Batch:
     try:
         document: Any = orjson.loads(payload)
     except orjson.JSONDecodeError as error:
-        raise typer.BadParameter(f"--payload is no JSON: {error}") from error
+        raise typer.BadParameter(f"--payload is not JSON: {error}") from error
     id_ = event_id or str(uuid.uuid4())
     metadata = {"id": id_, "timestamp": datetime.now(UTC).isoformat(), "version": "1"}
     return [(id_, orjson.dumps({"metadata": metadata, "event_name": name, "payload": document}))]
@@ -88,7 +88,7 @@ def _checked(lines: list[bytes], before: int) -> tuple[Batch, typer.BadParameter
             if stripped := line.strip():
                 batch.append((_id_of(orjson.loads(stripped)), stripped))
         except orjson.JSONDecodeError as error:
-            return batch, typer.BadParameter(f"line {number} is no JSON document: {error}")
+            return batch, typer.BadParameter(f"line {number} is not a JSON document: {error}")
     return batch, None
 
 

@@ -24,11 +24,11 @@ class Exit(IntEnum):
 
 
 MEANINGS: Final = {
-    Exit.OK: "all went well",
+    Exit.OK: "success",
     Exit.FAILED: "something failed (an event was rejected, counts do not add up, a part crashed)",
     Exit.USAGE: "wrong usage",
-    Exit.UNAVAILABLE: "something that is needed is not there (Java, a jar, Kafka, Postgres, the gateway)",
-    Exit.UNCHECKED: "nothing is wrong, but not all could be judged (the audit)",
+    Exit.UNAVAILABLE: "a requirement is missing (Java, a jar, Kafka, Postgres, the gateway)",
+    Exit.UNCHECKED: "nothing is wrong, but not everything could be checked (the audit)",
 }
 HELP: Final = f"Exit codes: {'; '.join(f'{code} {meaning}' for code, meaning in MEANINGS.items())}."
 

@@ -11,15 +11,15 @@ from shared.registry.editor import Editor
 from shared.registry.file import Stamp, ending, stamp_of
 from shared.registry.log import RegistryLog
 
-#: Each time another change was first, and the file is compared with what that one made.
+#: Attempts after conflicts with other changes, each compared with the new state.
 _TRIES: Final = 5
 _WISH: Final = Wish(reason="the file was saved")
 _HINTS: Final = {
     State.UNDECIDED: "`onramp apply {} --accept` brings it into force",
-    State.CONFLICT: "it is tried again",
+    State.CONFLICT: "retrying",
 }
 _CUT: Final = (
-    "it does not end as before, with a whole line or with `...`: it was cut, or is still being written"
+    "the file does not end as before, with a whole line or with `...`: it was truncated, or is being written"
 )
 _FIX: Final = "correct it and save it again"
 
@@ -35,7 +35,7 @@ class FollowedFile:
         self._file = file
         self._where = where
         self._say = say
-        #: Of what is in force, or was refused; None as long as it is to be tried again.
+        #: Digest of the file in force or refused; None while it is to be retried.
         self._stamp: Stamp | None = None
         self._ending = 0
         self._said: list[str] = []
@@ -44,14 +44,14 @@ class FollowedFile:
         """Apply the file if it has changed; return the resulting state, or None without a change."""
         stamp = stamp_of(self._file)
         if stamp is None:
-            self._tell([f"{self._file} is not there: what it brought into force stays"])
+            self._tell([f"{self._file} does not exist: its last version remains in force"])
             return None
         if stamp == self._stamp:
             return None
         try:
             result = self._applied()
         except (InfrastructureError, UserError) as error:
-            self._tell([f"{self._file} is not in force yet: {error.detail}; it is tried again"])
+            self._tell([f"{self._file} is not in force yet: {error.detail}; retrying"])
             return None
         self._stamp = None if result.state is State.CONFLICT else stamp
         self._tell(self._lines(result))
@@ -80,7 +80,7 @@ class FollowedFile:
         try:
             now = ending(self._file.read_text("utf-8"))
         except (OSError, UnicodeDecodeError):
-            return ""  # whoever loads it says why
+            return ""  # loading it reports the error
         before, self._ending = self._ending, max(self._ending, now)
         return _CUT if now < before else ""
 
@@ -92,7 +92,7 @@ class FollowedFile:
         hint = _HINTS.get(result.state, _FIX).format(self._file)
         found = [line for line in result.lines() if line not in {*result.changes, *result.kept}]
         return [
-            f"{self._file} is NOT in force, the state before holds: {result.reason}",
+            f"{self._file} is NOT in force, the previous state remains: {result.reason}",
             *(f"  {line}" for line in found),
             f"  ({hint})",
         ]

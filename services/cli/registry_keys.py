@@ -25,10 +25,11 @@ DestinationsOption = Annotated[
     typer.Option("--destination", help="A pattern of database.schema.table its packets may address."),
 ]
 OverlapOption = Annotated[
-    str, typer.Option("--overlap", help="How long the old secrets go on: 30m, 24h, 7d; 0m ends them now.")
+    str,
+    typer.Option("--overlap", help="Remaining validity of the old secrets: 30m, 24h, 7d; 0m ends them now."),
 ]
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Print what would change, and change nothing.")]
-ReasonOption = Annotated[str, typer.Option("--reason", help="Why: it is kept with the change.")]
+ReasonOption = Annotated[str, typer.Option("--reason", help="Reason, stored with the change.")]
 
 
 def create(

@@ -72,7 +72,7 @@ class StackRun:
                 if not self._leave:
                     self._stay()
             except Stopped:
-                # Asked to stop is the usual end of staying up, and no success of a job that was to finish.
+                # A signal is the usual end of a run, but not a success of an unfinished job.
                 code = Exit.FAILED if self._leave else code
             except StackError as error:
                 code = explain(self._stack.crash() or error)
@@ -139,7 +139,7 @@ class StackRun:
             new = self._stack.follow_sources()
         except StackError as error:
             new = self._stack.sources
-            self._note([f"What captures sources did not start; run `onramp up` again: {error}"])
+            self._note([f"Capturing sources did not start; run `onramp up` again: {error}"])
         self._note([line for name in new for line in lines_of_source(self._stack, name)])
 
     def _note(self, lines: list[str]) -> None:

@@ -5,7 +5,7 @@ import time
 from collections.abc import Mapping
 
 from services.cli.exits import Exit, complain
-from services.cli.looks import Look, read
+from services.cli.metric_pages import Scrape, read
 from services.cli.show.top import View, tables_of, view_of
 
 
@@ -15,10 +15,10 @@ class TopRun:
     def __init__(self, services: Mapping[str, str], seconds: float) -> None:
         self._services = services
         self._seconds = seconds
-        #: What each service said last; one that does not answer stays as it was, and is named.
-        self._last: dict[str, Look] = {}
-        #: What those said that answered the last time.
-        self._answered: dict[str, Look] = {}
+        #: The last scrape of each service; an unreachable service retains its last one, and is reported.
+        self._last: dict[str, Scrape] = {}
+        #: Scrapes of the services that answered the last time.
+        self._answered: dict[str, Scrape] = {}
         self._problems: list[str] = []
 
     def once(self, *, as_json: bool) -> Exit:
@@ -64,16 +64,16 @@ class TopRun:
         looks = {name: self._look(name) for name in self._services}
         self._answered = {name: look for name, look in looks.items() if look is not None}
         self._last |= self._answered
-        # Of one that did not answer, now or before, nothing is known to have happened since.
+        # A service without an answer, now or before, has no figures.
         both = before.keys() & self._answered.keys()
         pairs = [(before[name] if name in both else now, now) for name, now in self._last.items()]
         between = max((now.at - was.at for was, now in pairs), default=0.0)
         return view_of(
-            Look(0.0, [each for was, _ in pairs for each in was.samples]),
-            Look(between, [each for _, now in pairs for each in now.samples]),
+            Scrape(0.0, [each for was, _ in pairs for each in was.samples]),
+            Scrape(between, [each for _, now in pairs for each in now.samples]),
         )
 
-    def _look(self, name: str) -> Look | None:
+    def _look(self, name: str) -> Scrape | None:
         from stack.errors import UnavailableError
 
         try:

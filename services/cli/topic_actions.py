@@ -13,8 +13,8 @@ ReasonOption = Annotated[
     str,
     typer.Option(
         "--reason",
-        help="Why: it is kept with your name among the acts of the control database (`onramp errors acts`); "
-        "while it cannot be, nothing is changed.",
+        help="Reason, stored with your name in the audit log of the control database (`onramp errors acts`); "
+        "if the log is unreachable, nothing is changed.",
         show_default=False,
     ),
 ]
@@ -33,9 +33,9 @@ ControlOption = Annotated[
 def written_down(
     where: Where, control: str | None, act: str, subject: str, reason: str
 ) -> Iterator[Callable[[], None]]:
-    """Write down that `act` is done to `subject`, if there is a `reason`, unless the block fails.
+    """Log that `act` is done to `subject`, if there is a `reason`, unless the block fails.
 
-    What it yields takes the act back: nothing was done.  Raises `InfrastructureError`: it cannot be written.
+    The yielded function withdraws the entry if nothing was done.  Raises `InfrastructureError`.
     """
     if not reason:
         yield lambda: None
@@ -46,7 +46,7 @@ def written_down(
 
     dsn = control or next(iter(where.databases.values()), "")
     if not dsn:
-        raise typer.BadParameter("no database is known that keeps it: give --control", param_hint="--reason")
+        raise typer.BadParameter("no control database is known: give --control", param_hint="--reason")
     try:
         with transaction(dsn) as conn:
             record_act(conn, getpass.getuser(), act, subject, reason)
@@ -54,5 +54,7 @@ def written_down(
     except InfrastructureError as e:
         if e.fault is not DATABASE_UNAVAILABLE:
             raise
-        text = "the reason cannot be kept there: name that of `onramp admin` in --control, or give no reason"
+        text = (
+            "the reason cannot be stored: name the database of `onramp admin` in --control, or give no reason"
+        )
         raise InfrastructureError(e.fault, f"{e.detail}; {text}") from None

@@ -7,7 +7,7 @@ import urllib.request
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
-from services.cli import looks
+from services.cli import metric_pages
 from stack.errors import UnavailableError
 
 _SECONDS: Final = 5.0
@@ -15,7 +15,7 @@ _SECONDS: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class WriterStatus:
-    """One look at a writer."""
+    """The status of a writer at one time."""
 
     document: dict[str, Any]
     #: By database: how many events wait on Kafka, and for how long the oldest has (seconds).
@@ -24,12 +24,12 @@ class WriterStatus:
 
     @classmethod
     def of(cls, url: str) -> Self:
-        """Ask the writer at `url`.
+        """Query the writer at `url`.
 
         Raises:
             UnavailableError: it does not answer.
         """
-        look = looks.read(url)
+        look = metric_pages.read(url)
         return cls(
             _readyz(url),
             look.sums("onramp_writer_waiting_events", "database", where="kafka"),

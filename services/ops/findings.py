@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
-#: Outcomes that an event has beside `parked`, once it is replayed.
+#: Outcomes of a replayed event in addition to `parked`.
 OF_PARKED: Final = frozenset({"replayed", "replayed_duplicate"})
 
 
@@ -19,8 +19,8 @@ class Source(NamedTuple):
         return f"{self.topic}/{self.partition}"
 
 
-class Incarnation(NamedTuple):
-    """A partition of one incarnation of a topic: a topic that was recreated has another id."""
+class Generation(NamedTuple):
+    """A partition of one topic generation: a recreated topic has another id."""
 
     topic_id: str
     source: Source
@@ -114,11 +114,11 @@ class Line:
     next_offset: int
     filtered: int = 0
     unroutable: int = 0
-    #: Destinations that were refused without a database, of unroutable events and of others.
+    #: Refused destinations without a database, of unroutable events and of others.
     refused: int = 0
     outcomes: dict[str, int] = field(default_factory=dict)
     waiting: int = 0
-    #: Known after the receipts were read: offsets without a record, and events of the probe.
+    #: Known after reading receipts: offsets without a record, and events of the probe.
     holes: int | None = None
     probes: int | None = None
 
@@ -141,27 +141,27 @@ class Report:
     deep: bool = False
     lines: list[Line] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
-    #: Sentences: what this audit could not check, and why.
+    #: Sentences about unchecked parts, with the reason.
     unchecked: list[str] = field(default_factory=list)
     #: Events on Kafka above the ledgers: not settled yet.
     unsettled: int = 0
-    #: Records that were read again.
+    #: Number of records that were read.
     receipts: int = 0
-    #: Events that are not in a table, and nobody knows whether they were routed there.
+    #: Events missing in a table, without known routes.
     unjudged: int = 0
-    #: Partitions whose sums are not of one moment: a writer was in the middle of them.
+    #: Partitions with totals of different times, because a writer was running.
     in_motion: int = 0
-    #: Partitions that no broker leads, of what this audit needs.
+    #: Needed partitions without a leader.
     leaderless: list[str] = field(default_factory=list)
     #: Tables that the audit's role may not read.
     unreadable: list[str] = field(default_factory=list)
-    #: Records on Onramp's own topics that are not Onramp's.
+    #: Foreign records on Onramp's own topics.
     foreign: int = 0
-    #: Retired databases: nothing is compared with their counts, by outcome; None: the database was not given.
+    #: Counts of retired databases by outcome, which are not compared; None: the database was not given.
     closed: Mapping[str, Mapping[str, int] | None] = field(default_factory=dict)
-    #: By state, what the control database keeps of what was parked; None: there is none.
+    #: Stored parked events by state; None without a control database.
     kept: dict[str, int] | None = None
-    #: Parked events that the admin service has not come to yet.
+    #: Parked events that the admin service has not stored yet.
     not_yet_kept: int = 0
 
     @property

@@ -26,11 +26,11 @@ log = logging.getLogger(__name__)
 _POLL_MS: Final = 200
 _FETCH_WAIT_MS: Final = 25
 _TIMEOUT_MS: Final = 10_000
-#: So many a consumer learns of in time, of which it did not know who leads them.
+#: Maximum partitions of one request for leaders, so that a consumer learns them in time.
 _FEW: Final = 10
-#: For so long a group's coordinator may move, read its log, or be made with Kafka's first group.
+#: Seconds that a group's coordinator may take to move, to load its log, or to be created.
 _COORDINATOR_SECONDS: Final = 10.0
-#: So many polls in a row that bring nothing, and it is asked who leads.
+#: Empty polls in a row before a check of the leaders.
 _SILENT_POLLS: Final = 25
 
 
@@ -44,7 +44,7 @@ class LogRecord:
     key: bytes | None
     value: bytes | None
     headers: Mapping[str, bytes]
-    #: How many headers it has: of two with one name the last counts.
+    #: The number of its headers; of two with one name the last counts.
     header_count: int
 
 
@@ -64,12 +64,12 @@ class KafkaLogs:
 
     def __init__(self, brokers: Brokers) -> None:
         self._brokers = brokers
-        #: What every client of this cluster is made with.
+        #: The settings of every client of this cluster.
         self._common = {**brokers.aiokafka(), "request_timeout_ms": _TIMEOUT_MS}
         self._parts = AsyncExitStack()
         self._admin: Any = None
         self._consumer: Any = None
-        #: Of what was asked for: the partitions that could not be read when they were asked for last.
+        #: Partitions that could not be read at the last request.
         self.leaderless: set[Source] = set()
 
     async def __aenter__(self) -> Self:
@@ -82,7 +82,7 @@ class KafkaLogs:
                     **self._common,
                     enable_auto_commit=False,
                     auto_offset_reset="none",
-                    # A fetch that waits at one log's end holds up the first of the next log.
+                    # A fetch that waits at one log's end delays the first fetch of the next log.
                     fetch_max_wait_ms=_FETCH_WAIT_MS,
                     isolation_level="read_committed",
                 )
@@ -188,7 +188,7 @@ class KafkaLogs:
                 try:
                     answer = await self._admin._send_request(SizesRequest(), broker["node_id"])  # noqa: SLF001
                 except (KafkaError, OSError):
-                    continue  # what it holds others hold as well, or nobody says it
+                    continue  # other replicas report it, or none does
                 for _, _, topics in answer.dirs:
                     for topic, partitions in topics:
                         sizes = found.setdefault(topic, {})
@@ -225,7 +225,7 @@ class KafkaLogs:
                 for record in records:
                     if record.offset < ends[partition]:
                         yield _record(record)
-            # The consumer's position says when the end is reached: the last offsets may be holes.
+            # The consumer's position determines the end, because the last offsets may be holes.
             left = {p for p in left if await self._consumer.position(p) < ends[p]}
 
     async def _require_leaders(self, partitions: Iterable[TopicPartition]) -> None:
@@ -279,7 +279,7 @@ def no_leader(of: Iterable[Source]) -> str:
 
 def _warn_unreadable(topic: str, partition: int, offset: int) -> None:
     log.warning(
-        "a record cannot be read, the key of a header is no UTF-8: it is passed over",
+        "skipped an unreadable record: the key of a header is not UTF-8",
         extra={"topic": topic, "partition": partition, "offset": offset},
     )
 

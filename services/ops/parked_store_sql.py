@@ -29,7 +29,7 @@ _LOOK: Final = f"""
     SELECT {_PLACE}, e.sha256, e.state
     FROM k JOIN onramp_admin.events e USING (topic_id, topic, partition, "offset", destination)
 """  # noqa: S608 - our own words
-#: A destination of no database is empty, or a pointer into the packet.
+#: A destination without a database is empty, or a pointer into the packet.
 _COUNT: Final = """
     WITH k AS MATERIALIZED (
         SELECT * FROM unnest(%s::text[], %s::int4[], %s::int8[], %s::int8[], %s::text[]) WITH ORDINALITY
@@ -51,7 +51,7 @@ _UNATTRIBUTED: Final = f"""
     WHERE e.state = 'discarded'
         AND (j.kind IS DISTINCT FROM 'discard' OR j.actor = '' OR j.reason = '')
 """  # noqa: S608 - our own words
-#: Those that should have bytes: in the database they are those that were kept, else a segment has the event.
+#: Events that should have bytes: the stored ones in the database, or a segment with the event.
 _WITHOUT_BYTES: Final = f"""
     SELECT {_PLACE} FROM onramp_admin.events e LEFT JOIN onramp_admin.bytes b ON b.event = e.id
     WHERE e.sha256 IS NOT NULL AND NOT e.gone AND CASE
@@ -100,9 +100,9 @@ class Kept:
     """A snapshot of the control database.  Valid inside `opened` only."""
 
     conn: connection
-    #: Up to where each partition of `onramp.user_errors` is kept.
+    #: The next offset of each partition of `onramp.user_errors`.
     consumed: dict[Source, int]
-    #: Of which incarnation of its topic that is, where it is known.
+    #: The topic's id at that time, where it is known.
     topic_ids: dict[Source, str]
 
     @classmethod
@@ -197,8 +197,8 @@ def opened(dsn: str) -> Iterator[Kept | None]:
             DATABASE_UNAVAILABLE,
             failure("the control database", e)
             if e.pgcode
-            else "the control database cannot be reached: nobody answers where --control or ONRAMP_ADMIN_DSN "
-            "says (else the default database), or the connection was refused",
+            else "the control database cannot be reached: no server answers at --control or ONRAMP_ADMIN_DSN "
+            "(else the default database), or the connection was refused",
         ) from None
     with closing(conn):
         conn.set_session(isolation_level="REPEATABLE READ", readonly=True)

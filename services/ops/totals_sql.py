@@ -15,7 +15,7 @@ import psycopg2
 from psycopg2 import sql
 from psycopg2.extensions import connection
 
-from services.ops.findings import Incarnation, Replayed, Source, Table
+from services.ops.findings import Generation, Replayed, Source, Table
 from services.ops.offset_ranges import Span
 from services.ops.times import as_time
 from shared import landing_table, wire
@@ -32,9 +32,9 @@ def _typed(columns: Iterable[Column]) -> str:
 _OPTIONS: Final = "-c search_path=pg_catalog,pg_temp -c timezone=UTC"
 _AT_ONCE: Final = 2000
 
-#: The columns that every landing table has, whichever release made it.
+#: The columns of every landing table, of any release.
 _FIRST: Final = [c for c in landing_table.COLUMNS if not c.is_later and c.part is not Part.ORIGIN]
-#: Those that a table made of an event type's schema has too.
+#: Columns that tables of an event type's schema have too.
 _SHARED: Final = [c for c in _FIRST if c.name != landing_table.PAYLOAD]
 _RECEIPT: Final = ", ".join(landing_table.named(Part.RECEIPT))
 #: Times as text: Python's have only the years 1 to 9999.
@@ -43,9 +43,9 @@ _EVENT: Final = ", ".join(
     for c in _SHARED
     if c.part in (Part.KEY, Part.CONTENT)
 )
-#: Tables with receipts: they are known by their columns, so that one that was moved is still seen.  Landing
-#: tables keep the payload whole; of the others, whose only key is `_id` (what another key refuses has no row
-#: with its id), each column that can be compared with its field is named with its type.
+#: Tables with receipts, identified by their columns, so that a moved table is found.  Landing tables store
+#: the whole payload.  The others have `_id` as their only key (an event that another key refuses has no row
+#: with its id), and each column that can be compared with its field is listed with its type.
 _IS_LANDING: Final = (
     f"(each.landing = {len(_FIRST)} AND (n.nspname = '{landing_table.SCHEMA}' OR each.others = 0))"
 )
@@ -115,19 +115,19 @@ class Row(NamedTuple):
     offset: int
     id: str
     event_name: str
-    #: None: it is not within the years 1 to 9999.
+    #: None outside the years 1 to 9999.
     timestamp: datetime | None
     version: str
-    #: JSON: the payload, or of a table made of a schema its columns.
+    #: JSON: the payload, or the columns of a table of a schema.
     payload: str
-    #: The columns that can be compared with the payload's fields, and their types; None: it is kept whole.
+    #: The comparable columns and their types; None if the payload is stored whole.
     fields: Mapping[str, str] | None = None
 
 
 class OutboxRow(NamedTuple):
     """A parked event on its way to the topic, or a waiting one; `destination` as in the table."""
 
-    incarnation: Incarnation
+    generation: Generation
     offset: int
     destination: str
 
@@ -138,19 +138,19 @@ class Snapshot:
 
     database: str
     conn: connection
-    ledger: dict[Incarnation, int] = field(default_factory=dict)
-    #: Which offsets were settled under which routes, in the order written.
-    spans: dict[Incarnation, list[Span]] = field(default_factory=dict)
-    #: (incarnation, schema.table, outcome) -> events
-    totals: dict[tuple[Incarnation, str, str], int] = field(default_factory=dict)
+    ledger: dict[Generation, int] = field(default_factory=dict)
+    #: The routes of settled offset ranges, in the order written.
+    spans: dict[Generation, list[Span]] = field(default_factory=dict)
+    #: (generation, schema.table, outcome) -> events
+    totals: dict[tuple[Generation, str, str], int] = field(default_factory=dict)
     outbox: list[OutboxRow] = field(default_factory=list)
     #: Events that wait in the database itself.
     waiting: list[OutboxRow] = field(default_factory=list)
     #: Parked events that landed later, or were there already.
-    replayed: dict[Incarnation, list[Replayed]] = field(default_factory=dict)
-    #: Tables with receipts: of those that were made of a schema, the types of columns as `Row.fields`.
+    replayed: dict[Generation, list[Replayed]] = field(default_factory=dict)
+    #: Tables with receipts; for tables of a schema, the types of columns as in `Row.fields`.
     tables: dict[Table, Mapping[str, str] | None] = field(default_factory=dict)
-    #: Others with receipts, which the role that reads here may not read.
+    #: Tables with receipts that the current role may not read.
     unreadable: frozenset[Table] = frozenset()
 
     def load(self) -> Self:
@@ -158,28 +158,28 @@ class Snapshot:
         with self.conn.cursor() as cursor:
             cursor.execute("SELECT topic_id::text, topic, partition, next_offset FROM onramp.ledger")
             self.ledger = {
-                Incarnation(i, Source(t, p)): next_offset for i, t, p, next_offset in cursor.fetchall()
+                Generation(i, Source(t, p)): next_offset for i, t, p, next_offset in cursor.fetchall()
             }
             cursor.execute(_UNDER)
             for i, t, p, *span in cursor.fetchall():
-                self.spans.setdefault(Incarnation(i, Source(t, p)), []).append(Span(*span))
+                self.spans.setdefault(Generation(i, Source(t, p)), []).append(Span(*span))
             cursor.execute(
                 "SELECT topic_id::text, topic, partition, destination, outcome, events FROM onramp.totals"
             )
-            self.totals = {(Incarnation(i, Source(t, p)), d, o): n for i, t, p, d, o, n in cursor.fetchall()}
+            self.totals = {(Generation(i, Source(t, p)), d, o): n for i, t, p, d, o, n in cursor.fetchall()}
             cursor.execute(_OUTBOX)
             self.outbox = [
-                OutboxRow(Incarnation(i, Source(t, p)), o, d) for i, t, p, o, d in cursor.fetchall()
+                OutboxRow(Generation(i, Source(t, p)), o, d) for i, t, p, o, d in cursor.fetchall()
             ]
             cursor.execute(_WAITING)
             self.waiting = [
-                OutboxRow(Incarnation(i, Source(t, p)), o, d) for i, t, p, o, d in cursor.fetchall()
+                OutboxRow(Generation(i, Source(t, p)), o, d) for i, t, p, o, d in cursor.fetchall()
             ]
             cursor.execute(_REPLAYED)
             for i, t, p, offset, destination, outcome, to, digest, job in cursor.fetchall():
                 edited = None if digest is None else bytes(digest)
                 replayed = Replayed(offset, destination, outcome, to, edited, job and intern(job))
-                self.replayed.setdefault(Incarnation(i, Source(t, p)), []).append(replayed)
+                self.replayed.setdefault(Generation(i, Source(t, p)), []).append(replayed)
             cursor.execute(_TABLES, _OWN)
             found = [
                 (Table(self.database, schema, name), *of)
@@ -257,8 +257,8 @@ def opened(database: str, dsn: str) -> Iterator[Snapshot]:
             DATABASE_UNAVAILABLE,
             failure(f"database {database}", e)
             if e.pgcode
-            else f"database {database} cannot be reached: nobody answers where --dsn or ONRAMP_WRITER_DSN "
-            "says (else where `onramp up` listens), or the connection was refused",
+            else f"database {database} cannot be reached: no server answers at --dsn or ONRAMP_WRITER_DSN "
+            "(else where `onramp up` listens), or the connection was refused",
         ) from None
     try:
         conn.set_session(isolation_level="REPEATABLE READ", readonly=True)

@@ -91,7 +91,7 @@ def test_one_file_becomes_tables_and_rows_and_every_save_works(
 
     wanted["event_types"]["order_placed"]["schema"]["properties"]["n"] = {"type": "string"}
     me.save(wanted)  # it would reject what it took before
-    me.run.until(r"shop.yaml is NOT in force.*: a schema rejects what it took before")
+    me.run.until(r"shop.yaml is NOT in force.*: a schema rejects previously valid events")
     me.run.until(r"line \d+: order_placed /properties/n/type: break: ")
     assert me.send("o-4", "order_placed", shop, n=4) == 202
     me.save("event_types:\n  order_placed:\n    ownr: me\n")

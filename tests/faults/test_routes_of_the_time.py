@@ -90,4 +90,4 @@ def test_what_was_settled_before_anybody_kept_the_routes_is_not_called_balanced(
     report = _audited(inline, other)
     assert (report.findings, report.balanced) == ([], False)
     assert report.unjudged == 10
-    assert any("nobody knows whether they were routed there" in said for said in report.unchecked)
+    assert any("whether they were routed there is unknown" in said for said in report.unchecked)

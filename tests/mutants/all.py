@@ -62,8 +62,8 @@ CORE: Final[Mapping[str, tuple[str, ...]]] = {
         "the cap of inflation",
     ),
     "error_store": (
-        "the keeper's offsets in the events' transaction",
-        "that the keeper knows a repeat",
+        "the ingester's offsets in the events' transaction",
+        "that the ingester knows a repeat",
         "that a replay job stages only what its database does not know",
         "that of two jobs one changes an event",
         "that a segment is recorded by the transaction that removes its bytes from the database",

@@ -33,7 +33,7 @@ MUTANTS: Final = (
     Mutant(
         "what a batch has not brought to a database yet: it is not lost there",
         "services/ops/audit/concurrent_writer.py",
-        "return range(first, books.next_offset(incarnation))",
+        "return range(first, books.next_offset(generation))",
         "return range(0)",
         "tests/integration/admin/test_concurrent_writer.py",
     ),
@@ -94,7 +94,7 @@ MUTANTS: Final = (
         "tests/integration/admin/test_incarnations.py",
     ),
     Mutant(
-        "that below another incarnation's end a row may be the other's",
+        "that below another generation's end a row may be the other's",
         "services/ops/audit/topic_generations.py",
         "        shared=max(others, default=0),\n",
         "        shared=0,\n",
@@ -150,7 +150,7 @@ MUTANTS: Final = (
         "tests/integration/admin/test_audit_of_kept.py::test_a_row_that_is_not_what_was_sent_back_is_named",
     ),
     Mutant(
-        "that everything below the keeper's offset is kept",
+        "that everything below the ingester's offset is kept",
         "services/ops/audit/parked_store.py",
         "                if is_due:\n",
         "                if False:\n",

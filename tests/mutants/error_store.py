@@ -36,7 +36,7 @@ MUTANTS: Final = (
         ),
     ),
     Mutant(
-        "that the keeper writes texts as COPY reads them",
+        "that the ingester writes texts as COPY reads them",
         "services/ops/parked/copy_lines.py",
         '    escaped = text.replace("\\\\", "\\\\\\\\").replace("\\t", "\\\\t")\n',
         "    escaped = text\n",
@@ -122,7 +122,7 @@ MUTANTS: Final = (
         ),
     ),
     Mutant(
-        "the keeper's offsets in the events' transaction",
+        "the ingester's offsets in the events' transaction",
         "services/admin/store/ingester_sql.py",
         "            causes = self._counted_under(unique)\n",
         (
@@ -136,7 +136,7 @@ MUTANTS: Final = (
         ),
     ),
     Mutant(
-        "that the keeper knows a repeat",
+        "that the ingester knows a repeat",
         "services/admin/store/ingester_sql.py",
         "        ON CONFLICT ({_PLACE}) DO NOTHING\n        RETURNING",
         "        RETURNING",
@@ -150,21 +150,21 @@ MUTANTS: Final = (
         "tests/integration/admin/test_parked_topic.py",
     ),
     Mutant(
-        "that the keeper opens a resolved group again",
+        "that the ingester opens a resolved group again",
         "services/admin/store/ingester_sql.py",
         "CASE g.state WHEN 'resolved' THEN 'open' ELSE g.state END",
         "g.state",
         "tests/integration/admin/test_keeper.py::test_a_resolved_group_opens_again_when_it_gets_an_event",
     ),
     Mutant(
-        "that the keeper is one",
+        "that the ingester is one",
         "services/admin/store/ingester_sql.py",
         "            if cur.fetchone() != (True,):\n                return None\n",
         "            cur.fetchone()\n",
         "tests/integration/admin/test_keeper.py::test_beyond_the_most_groups_causes_are_counted_together",
     ),
     Mutant(
-        "the signature of the keeper's cursors",
+        "the signature of the ingester's cursors",
         "services/admin/api/cursors.py",
         "if not hmac.compare_digest(signature, _signature(key, listed, filters, body)):",
         "if not body:",

@@ -54,7 +54,7 @@ MUTANTS: Final = (
         ),
     ),
     Mutant(
-        "incarnations, to a replay",
+        "generations, to a replay",
         "services/writer/replay/land.py",
         "groupby(events, key=lambda e: e.topic_id)",
         "groupby(events, key=lambda e: None)",

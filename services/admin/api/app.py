@@ -31,7 +31,7 @@ from services.admin.api.queries import (
 )
 from services.admin.api.recheck import add_recheck
 from services.admin.api.rights import Asking, caller_of, require_once, require_right
-from services.admin.dead_letters.ingester import KeeperStatus
+from services.admin.dead_letters.ingester import IngesterStatus
 from services.admin.segments.folder import Segments
 from services.admin.store import group_marks_sql, read_sql
 from services.admin.store.bytes_sql import shown, value
@@ -40,9 +40,9 @@ from shared.errors import GROUP_CHANGED, REGISTRY_UNREAD
 
 _SAMPLES: Final = 10
 _MAX_COUNTS: Final = 1_000
-#: Bytes of a body, which is in memory before anybody asks what its caller may; routes that take more say so.
+#: Maximum bytes of a body, which is in memory before rights are checked; routes that accept more say so.
 _MAX_BODY: Final = 1 << 20
-#: Of what is written down; an index of Postgres takes no text of more than 2,704 bytes.
+#: Maximum length of a logged path; an index of Postgres accepts texts of up to 2,704 bytes.
 _LONGEST_PATH: Final = 500
 _READY: Final = frozenset({"keeping", "standby"})
 
@@ -50,7 +50,7 @@ _READY: Final = frozenset({"keeping", "standby"})
 def api(
     dsn: str,
     databases: Mapping[str, str],
-    keeper: KeeperStatus,
+    ingester: IngesterStatus,
     operators: Operators,
     *,
     lifespan: Callable[[FastAPI], AbstractAsyncContextManager[None]],
@@ -68,7 +68,7 @@ def api(
     )
     app.add_middleware(Entry, operators=operators)
     answer_with_problems(app, lambda request: _record_refusal(dsn, request))
-    _add_state(app, keeper, operators, metrics or AdminMetrics())
+    _add_state(app, ingester, operators, metrics or AdminMetrics())
     _add_groups(app, dsn, segments, operators.personal)
     _add_events(app, dsn, segments, operators.personal)
     _add_parts(app, dsn)
@@ -88,11 +88,11 @@ class _Application(FastAPI):
         return TooLarge(super().build_middleware_stack())
 
 
-def _add_state(app: FastAPI, keeper: KeeperStatus, operators: Operators, metrics: AdminMetrics) -> None:
+def _add_state(app: FastAPI, ingester: IngesterStatus, operators: Operators, metrics: AdminMetrics) -> None:
     @app.get("/metrics")
     async def show_metrics() -> Response:
-        """Prometheus metrics of the keeper and of this process."""
-        return Response(metrics.page(keeper), media_type=CONTENT_TYPE_LATEST)
+        """Prometheus metrics of the ingester and of this process."""
+        return Response(metrics.page(ingester), media_type=CONTENT_TYPE_LATEST)
 
     @app.get("/healthz")
     async def healthz() -> dict[str, str]:
@@ -100,26 +100,26 @@ def _add_state(app: FastAPI, keeper: KeeperStatus, operators: Operators, metrics
 
     @app.get("/readyz")
     async def readyz(asking: Asking) -> JSONResponse:
-        """Whether the keeper works; how much there is only for who sees all events."""
-        said: dict[str, Any] = {"keeper": keeper.state}
+        """Whether the ingester works; counts are shown to callers who see all events."""
+        said: dict[str, Any] = {"keeper": ingester.state}
         if asking.only is None:
-            said |= {"reason": keeper.reason, "kept": keeper.kept, "behind": keeper.behind}
+            said |= {"reason": ingester.reason, "kept": ingester.stored, "behind": ingester.behind}
         if not operators.is_known:
             return JSONResponse(said | {"registry": REGISTRY_UNREAD.code}, 503)
-        return JSONResponse(said, 200 if keeper.state in _READY else 503)
+        return JSONResponse(said, 200 if ingester.state in _READY else 503)
 
 
 def _add_groups(app: FastAPI, dsn: str, segments: Segments | None, personal: views.Personal) -> None:
     @app.get("/v1/groups")
     def list_groups(query: Annotated[GroupQuery, Query()], asking: Asking) -> dict[str, Any]:
-        """Groups of parked events with one cause each, the one that grew last first."""
+        """Groups of parked events with one cause each, the group with the newest event first."""
         return _page(dsn, _GROUPS, query, asking)
 
     @app.get("/v1/groups/{number}")
     def show_group(number: Id, asking: Asking) -> JSONResponse:
-        """One group, with what differs among its events, and what ten of them look like.
+        """One group, with the facets of its events, and ten of them as shapes.
 
-        The ETag is of what was decided about it, which a change names; its counts are not part of that.
+        The ETag covers the decisions about the group, which a change names, and not its counts.
         """
         with transaction(dsn) as conn:
             found = read_sql.group(conn, number, asking.only)
@@ -133,7 +133,7 @@ def _add_groups(app: FastAPI, dsn: str, segments: Segments | None, personal: vie
 
     @app.patch("/v1/groups/{number}")
     def change_group(number: Id, change: GroupChange, state: StateIfGiven, asking: Asking) -> JSONResponse:
-        """Acknowledge, ignore, resolve or open a group, or give it to somebody.
+        """Acknowledge, ignore, resolve or open a group, or assign it.
 
         `If-Match` is the ETag of the group as it was read.
         """
@@ -160,13 +160,13 @@ def _tag_of(found: read_sql.Group) -> str:
 def _add_events(app: FastAPI, dsn: str, segments: Segments | None, personal: views.Personal) -> None:
     @app.get("/v1/counts")
     def count_events(asking: Asking) -> dict[str, Any]:
-        """How many events there are of each state, code, event name and destination: the largest counts."""
+        """The largest counts of events by state, code, event name and destination."""
         with transaction(dsn) as conn:
             return {"counts": [each._asdict() for each in read_sql.counts(conn, _MAX_COUNTS, asking.only)]}
 
     @app.get("/v1/events")
     def list_events(query: Annotated[EventQuery, Query()], asking: Asking) -> dict[str, Any]:
-        """Parked events without their values, the one that was kept last first."""
+        """Parked events without their values, the one stored last first."""
         return _page(dsn, _EVENTS, query, asking)
 
     @app.get("/v1/events/{number}")
@@ -182,7 +182,7 @@ def _add_events(app: FastAPI, dsn: str, segments: Segments | None, personal: vie
 
     @app.post("/v1/events/{number}/reveal", response_class=Response)
     def reveal(number: Id, wanted: Reveal, asking: Asking) -> Response:
-        """The event's very bytes: that they were seen, by whom and why, is written down first."""
+        """The event's bytes; the audit log first records who reads them and why."""
         actor = asking.acting(wanted.actor)
         with transaction(dsn) as conn:
             if read_sql.event(conn, number, asking.only) is None:
@@ -199,14 +199,14 @@ def _add_events(app: FastAPI, dsn: str, segments: Segments | None, personal: vie
 def _add_parts(app: FastAPI, dsn: str) -> None:
     @app.get("/v1/segments")
     def list_parts(query: Annotated[PartQuery, Query()], asking: Asking) -> dict[str, Any]:
-        """What is in segments: events by destination, name, step, code and hour, the newest first."""
+        """The contents of segments: events by destination, name, step, code and hour, the newest first."""
         return _page(dsn, _PARTS, query, asking)
 
 
 def _add_acts(app: FastAPI, dsn: str) -> None:
     @app.get("/v1/audit-log")
     def list_acts(query: Annotated[ActQuery, Query()], asking: Asking) -> dict[str, Any]:
-        """Who did what, when and why, and what they were refused; the last first."""
+        """The audit log: operators' actions and refusals with time and reason, the newest first."""
         return _page(dsn, _ACTS, query, asking)
 
 

@@ -31,7 +31,7 @@ def decode(key: bytes, listed: str, filters: Mapping[str, Any], cursor: str) -> 
         given = b""
     signature, body = given[:_SIGNATURE_BYTES], given[_SIGNATURE_BYTES:]
     if not hmac.compare_digest(signature, _signature(key, listed, filters, body)):
-        raise UserError(BAD_CURSOR, "it was changed, or it is of another list or of other filters")
+        raise UserError(BAD_CURSOR, "the cursor was changed, or belongs to another list or other filters")
     position: list[Any] = orjson.loads(body)
     return position
 

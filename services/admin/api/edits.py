@@ -22,7 +22,7 @@ from shared.errors import BAD_EDITS, BAD_REQUEST, NO_FILTER, OnrampError, UserEr
 log = logging.getLogger(__name__)
 
 NDJSON: Final = "application/x-ndjson"
-#: Of a file that is sent back; beyond the first of them it is on disk.
+#: Maximum bytes of an uploaded file; beyond the first limit the file is on disk.
 MAX_BYTES: Final = 1 << 30
 _IN_MEMORY: Final = 1 << 20
 _LINES: Final = {
@@ -39,20 +39,22 @@ def add_edits(app: FastAPI, dsn: str, segments: Segments | None) -> None:
 
     @app.post("/v1/download", response_class=StreamingResponse)
     def download(asked: DownloadRequest, asking: Asking) -> StreamingResponse:
-        """Events as lines, to be edited: that they were seen, by whom and why, is written down first.
+        """Events as lines, to be edited; the audit log first records who reads them and why.
 
-        Each is a line; `onramp-events` says how many there are, so a file that ends early is known by it.
+        Each event is a line.  The header `onramp-events` holds their number, which reveals a truncated file.
         """
         actor = asking.acting(asked.actor)
         filters = asked.filters.model_dump(exclude_none=True)
         if not filters:
-            raise UserError(NO_FILTER, "filters: give at least one")
+            raise UserError(NO_FILTER, "filters: at least one is required")
         if asking.only is not None:
             filters |= {"only": asking.only}
         with transaction(dsn) as conn:
             events = edits_sql.ids(conn, {**filters, "state": asked.state})
             if len(events) > edits_sql.MAX_EVENTS:
-                raise UserError(NO_FILTER, f"they are more than {edits_sql.MAX_EVENTS:,}: narrow the filters")
+                raise UserError(
+                    NO_FILTER, f"more than {edits_sql.MAX_EVENTS:,} events match: narrow the filters"
+                )
             named = f"{len(events)} events ({min(events, default=0)} to {max(events, default=0)})"
             record_act(conn, actor, "download", named, asked.reason)
         headers = {
@@ -63,7 +65,7 @@ def add_edits(app: FastAPI, dsn: str, segments: Segments | None) -> None:
 
     @app.post("/v1/edits", status_code=201, max_body_size=2 * MAX_BYTES, openapi_extra=_LINES)
     async def keep_edits(request: Request, asking: Asking, by: Annotated[Actor, Query()]) -> dict[str, Any]:
-        """Keep edited payloads, one a line, for jobs whose filter is `edits`: none, if a line is wrong."""
+        """Store edited payloads, one a line, for jobs with the filter `edits`; none if a line is wrong."""
         actor = asking.acting(by.actor)
         with tempfile.SpooledTemporaryFile(_IN_MEMORY) as file:
             size = 0
@@ -71,7 +73,9 @@ def add_edits(app: FastAPI, dsn: str, segments: Segments | None) -> None:
                 async for chunk in request.stream():
                     size += len(chunk)
                     if size > MAX_BYTES:
-                        raise UserError(BAD_EDITS, f"it has more than {MAX_BYTES:,} bytes: send it in parts")
+                        raise UserError(
+                            BAD_EDITS, f"the file has more than {MAX_BYTES:,} bytes: send it in parts"
+                        )
                     await run_in_threadpool(file.write, chunk)
             except ClientDisconnect:
                 raise UserError(BAD_REQUEST, "the body ended early") from None
@@ -96,4 +100,4 @@ def _lines(dsn: str, segments: Segments | None, events: Sequence[int]) -> Iterat
                 found = edits_sql.lines(conn, segments, page)
             yield from found
     except OnrampError as e:
-        log.warning("a download ended early", extra={"reason": e.detail})
+        log.warning("download ended early", extra={"reason": e.detail})

@@ -15,7 +15,7 @@ from services.admin.api.turns import TurnError, Turns
 from shared.errors import BODY_TOO_LARGE, NOT_LOCAL, InfrastructureError, UserError
 
 _HEADERS: Final = ((b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store"))
-#: They say of the service whether it is alive and ready, and nothing of events.
+#: Probes: they report liveness and readiness, and nothing about events.
 _WITHOUT_KEY: Final = frozenset({"/healthz", "/readyz"})
 
 
@@ -44,7 +44,7 @@ class Entry:
             await problem(e.fault, e.detail)(scope, receive, send_with_headers)
             return
         scope["state"] = {**scope.get("state", {}), "caller": caller}
-        # Without a name: all programs of this machine.
+        # A caller without a name is any program of this machine.
         if not caller.name or scope["path"] in _WITHOUT_KEY:
             await self._app(scope, receive, send_with_headers)
             return
@@ -84,7 +84,7 @@ class TooLarge:
             if not is_replaced:
                 await send(message)
                 return
-            answer = problem(BODY_TOO_LARGE, "it has more bytes than this route takes")
+            answer = problem(BODY_TOO_LARGE, "the body has more bytes than this route accepts")
             answer.raw_headers += _HEADERS
             await answer(scope, receive, send)
 

@@ -86,12 +86,12 @@ def _add_rest(app: FastAPI, dsn: str) -> None:
 
     @app.get("/v1/jobs/{number}")
     def show_job(number: Id, asking: Asking) -> dict[str, Any]:
-        """One job: how far it is, and what came of how many events by which cause."""
+        """One job: its progress, and the outcomes of its events by cause."""
         return _shown(dsn, number, asking)
 
     @app.post("/v1/jobs/{number}/cancel")
     def cancel_job(number: Id, said: Actor, asking: Asking) -> dict[str, Any]:
-        """End a job before its next batch; what it has changed stays changed."""
+        """End a job before its next batch; its changes so far remain."""
         actor = asking.acting(said.actor)
         with transaction(dsn) as conn:
             seen = jobs_sql.job(conn, number, asking.only) is not None
@@ -113,7 +113,7 @@ def _set_of(asked: JobRequest) -> dict[str, Any]:
     """Return the filters of the requested set.  Raises `UserError` without a filter."""
     filters = asked.filters.model_dump(exclude_none=True)
     if not filters and asked.rehearsed is None:
-        raise UserError(NO_FILTER, "filters: give at least one")
+        raise UserError(NO_FILTER, "filters: at least one is required")
     return filters
 
 

@@ -30,7 +30,7 @@ class Caller(NamedTuple):
 
     @property
     def only(self) -> list[str] | None:
-        """The patterns of the event names that it sees; None: it sees all events."""
+        """Return the patterns of the event names that it sees, or None if it sees all events."""
         return None if _ALL in self.events else sorted(self.events)
 
     def sees(self, *event_names: str) -> bool:
@@ -48,13 +48,13 @@ class Caller(NamedTuple):
     def acting(self, said: str | None) -> str:
         """Return the actor: the holder of the key, or the name `said` if callers have no key."""
         if self.name is None and not said:
-            raise UserError(BAD_QUERY, "actor: say who acts, because nobody has a key here")
+            raise UserError(BAD_QUERY, "actor: name the actor, because there are no keys here")
         return self.name or str(said)
 
 
 #: A program of this machine, which may do everything.
 LOCAL: Final = Caller(None, "admin")
-#: Whoever asks how the service is, without a key.
+#: A caller of the probes, without a key.
 STRANGER: Final = Caller("", "viewer", ())
 
 
@@ -82,7 +82,7 @@ class Operators:
 
     @property
     def is_known(self) -> bool:
-        """Whether the registry was read: before that nobody is let in."""
+        """Return whether the registry was read; no caller is admitted before."""
         return self._registry.is_read
 
     def personal(self, event_name: str | None) -> tuple[str, ...]:

@@ -29,13 +29,13 @@ log = logging.getLogger(__name__)
 MEDIA_TYPE: Final = "application/problem+json"
 _TOO_MANY: Final = 429
 _UNAVAILABLE: Final = 503
-#: What an answer of this status says beside its document.
+#: Additional headers by status.
 _HEADERS: Final[Mapping[int, Mapping[str, str]]] = {
     401: {"www-authenticate": "Bearer"},
     _TOO_MANY: {"retry-after": "2"},
     _UNAVAILABLE: {"retry-after": "2"},
 }
-#: Writes down that somebody was refused something.
+#: Records a refusal in the audit log.
 OnRefusal = Callable[[Request], None]
 _BY_STATUS: Final = {404: NOT_STORED, 405: METHOD_NOT_ALLOWED, 413: BODY_TOO_LARGE}
 
@@ -110,5 +110,5 @@ def _methods(request: Request) -> set[str]:
 
 
 def _unforeseen(_: Request, error: Exception) -> Response:
-    log.error("a request failed for a reason that nobody foresaw", exc_info=error)
+    log.error("request failed with an unexpected error", exc_info=error)
     return problem(INTERNAL_ADMIN, type(error).__name__)

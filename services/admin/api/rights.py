@@ -52,7 +52,7 @@ NEEDS: Final[Mapping[str, Need]] = {
     "GET /v1/registry/history": Need("viewer", all_events=True),
     "GET /v1/types": Need("viewer"),
     "GET /v1/types/{name}": Need("viewer"),
-    # A type names topics and tables, where the events of others may be.
+    # A type names topics and tables, which may hold other types' events.
     "PUT /v1/types/{name}": Need("admin", all_events=True),
     "DELETE /v1/types/{name}": Need("admin", all_events=True),
     "GET /v1/keys": Need("viewer", all_events=True),
@@ -67,7 +67,7 @@ NEEDS: Final[Mapping[str, Need]] = {
     "POST /v1/topics": Need("admin", all_events=True),
     "PATCH /v1/topics/{name}": Need("admin", all_events=True),
 }
-#: Of the service itself, also without a key.
+#: Routes of the service itself, open without a key.
 OPEN: Final = frozenset({"GET /healthz", "GET /readyz"})
 
 
@@ -96,12 +96,12 @@ async def require_right(request: Request) -> None:
         return
     caller, need = caller_of(request), need_of(asked)
     if not caller.may(need.role):
-        raise UserError(NOT_ALLOWED, f"it needs the role {need.role}, and this key has {caller.role}")
+        raise UserError(NOT_ALLOWED, f"the route needs the role {need.role}, and this key has {caller.role}")
     if need.all_events and caller.only is not None:
-        raise UserError(NOT_ALLOWED, "it is about all events, and this key is for some")
+        raise UserError(NOT_ALLOWED, "the route is about all events, and this key is for some")
 
 
-#: Who asks, for routes.
+#: The caller, as a route's parameter.
 Asking = Annotated[Caller, Depends(caller_of)]
 
 

@@ -13,10 +13,10 @@ from typing import Any, Final
 import orjson
 
 from services.admin.store.control_sql import RefusedError, translated
-from services.admin.store.ingester_sql import KeeperSession
+from services.admin.store.ingester_sql import IngesterSession
 from services.ops.findings import Source
 from services.ops.parked.fingerprint import cause_and_shape
-from services.ops.parked.parked_events import KeptEvent
+from services.ops.parked.parked_events import StoredEvent
 
 log = logging.getLogger(__name__)
 
@@ -24,7 +24,7 @@ _ADD: Final = """
     INSERT INTO onramp_admin.set_aside (key, sqlstate, event, value) VALUES (%s, %s, %s, %s)
     ON CONFLICT (key) DO UPDATE SET sqlstate = excluded.sqlstate
 """
-#: In another order each time: there may be more than are tried at once.
+#: In random order: there may be more than fit into one retry.
 _KEYS: Final = "SELECT key FROM onramp_admin.set_aside ORDER BY random()"
 _TRY_SECONDS: Final = 10.0
 _READ: Final = "SELECT event, value FROM onramp_admin.set_aside WHERE key = %s"
@@ -42,7 +42,7 @@ _PLAIN: Final = (
 )
 
 
-def keep(session: KeeperSession, events: Sequence[KeptEvent], next_offsets: Mapping[Source, int]) -> int:
+def keep(session: IngesterSession, events: Sequence[StoredEvent], next_offsets: Mapping[Source, int]) -> int:
     """Store `events` and quarantine those that the database refuses; return how many were new.
 
     Refused events are found by bisection.  Raises `InfrastructureError`.
@@ -56,17 +56,17 @@ def keep(session: KeeperSession, events: Sequence[KeptEvent], next_offsets: Mapp
             kept = keep(session, events[:middle], {}) + keep(session, events[middle:], {})
         else:
             for event in events:
-                _set_aside(session, event, e.sqlstate)
+                _quarantine(session, event, e.sqlstate)
         session.keep([], next_offsets)
         return kept
 
 
-def try_again(session: KeeperSession) -> int:
+def try_again(session: IngesterSession) -> int:
     """Retry quarantined events; return how many remain quarantined.
 
     Raises `InfrastructureError`.
     """
-    until = monotonic() + _TRY_SECONDS  # others wait to be kept
+    until = monotonic() + _TRY_SECONDS  # new events wait meanwhile
     for (key,) in _rows(session, _KEYS):
         if monotonic() > until:
             break
@@ -79,16 +79,16 @@ def try_again(session: KeeperSession) -> int:
     return count(session)
 
 
-def count(session: KeeperSession) -> int:
+def count(session: IngesterSession) -> int:
     """Return how many events are quarantined.  Raises `InfrastructureError`."""
     ((found,),) = _rows(session, "SELECT count(*) FROM onramp_admin.set_aside")
     return int(found)
 
 
-def _set_aside(session: KeeperSession, event: KeptEvent, sqlstate: str) -> None:
+def _quarantine(session: IngesterSession, event: StoredEvent, sqlstate: str) -> None:
     log.error(
-        "the control database refuses an event, which is set aside in onramp_admin.set_aside: look for a "
-        "trigger, a constraint or an index of your own there; it is tried again each hour",
+        "control database refused an event, which is quarantined in onramp_admin.set_aside: look for a "
+        "trigger, a constraint or an index of your own there; it is retried each hour",
         extra={"event": f"{event.topic}/{event.partition}/{event.offset}", "sqlstate": sqlstate},
     )
     document = {name: getattr(event, name) for name in _PLAIN} | {"parked_at": event.parked_at.isoformat()}
@@ -96,17 +96,17 @@ def _set_aside(session: KeeperSession, event: KeptEvent, sqlstate: str) -> None:
     _rows(session, _ADD, key, sqlstate, orjson.dumps(document), event.value)
 
 
-def _event(document: bytes, value: bytes | None) -> KeptEvent:
+def _event(document: bytes, value: bytes | None) -> StoredEvent:
     found = orjson.loads(document)
     cause, shape = cause_and_shape(orjson.loads(found["reason"]), value)
     parked_at = datetime.fromisoformat(found["parked_at"])
     plain = {name: found[name] for name in _PLAIN}
-    return KeptEvent(
+    return StoredEvent(
         **plain, cause=cause, shape=shape, value=value, parked_at=parked_at, event_name=cause.event_name
     )
 
 
-def _rows(session: KeeperSession, statement: str, *values: Any) -> list[tuple[Any, ...]]:
+def _rows(session: IngesterSession, statement: str, *values: Any) -> list[tuple[Any, ...]]:
     with translated(), session.conn, session.conn.cursor() as cur:
         cur.execute(statement, values)
         return cur.fetchall() if cur.description else []

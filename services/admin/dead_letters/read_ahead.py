@@ -10,16 +10,16 @@ from contextlib import aclosing
 from typing import Final, NamedTuple, Self
 
 from services.ops.findings import Source
-from services.ops.parked.parked_events import KeptEvent
+from services.ops.parked.parked_events import StoredEvent
 
-#: So many polls are read ahead, of about a megabyte each.
+#: Maximum polls that are read ahead, of about a megabyte each.
 _MAX_AHEAD: Final = 4
 
 
 class Slice(NamedTuple):
     """Events to store, and the next offset of each partition after them."""
 
-    events: list[KeptEvent]
+    events: list[StoredEvent]
     next_offsets: dict[Source, int]
 
 

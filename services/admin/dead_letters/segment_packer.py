@@ -16,7 +16,7 @@ from shared.errors import OnrampError
 log = logging.getLogger(__name__)
 
 _LOOK_SECONDS: Final = 5.0
-#: Whether events are over changes by the day.
+#: Seconds between expiry runs: retention is counted in days.
 _EXPIRE_SECONDS: Final = 3600.0
 
 
@@ -35,7 +35,7 @@ class Packer(UntilStopped):
                 await self._work(self._segments)
             except OnrampError as e:
                 log.warning(
-                    "bytes of parked events stay in the control database, and are tried again",
+                    "packing failed: bytes of parked events stay in the control database; retrying",
                     extra={"code": e.fault.code, "reason": e.detail},
                 )
             await self.pause(_LOOK_SECONDS)
@@ -54,10 +54,10 @@ class Packer(UntilStopped):
         while not self.stopped:
             packed = await asyncio.to_thread(session.pack)
             if packed:
-                log.info("bytes of parked events are in a segment", extra={"events": packed})
+                log.info("packed bytes of parked events into a segment", extra={"events": packed})
                 continue
             if expired_at is None or time.monotonic() > expired_at + _EXPIRE_SECONDS:
                 for error in await asyncio.to_thread(session.expire):
-                    log.error("a segment is not rewritten", extra={"reason": error.detail})
+                    log.error("segment not rewritten", extra={"reason": error.detail})
                 expired_at = time.monotonic()
             await self.pause(_LOOK_SECONDS)

@@ -28,21 +28,21 @@ from services.admin.store.sets_sql import condition, rows
 from services.admin.store.staging_sql import COLUMNS, attempt_of
 from shared import failpoints
 
-#: Of a group so many are asked about: the last ones that a replay would take.
+#: Events that are rehearsed of one group: the last ones that a replay would take.
 EVENTS: Final = 10
-#: Groups of one round.  Its events are one page of the writer: it rehearses a person's next one after it.
+#: Groups of one round.  Its events are one page of the writer, which then takes an operator's next page.
 AT_ONCE: Final = 20
-#: Until a group is looked at again; if its database or the writer did not answer, sooner.
+#: Interval between rehearsals of a group; shorter if its database or the writer did not answer.
 AGAIN: Final = "1 hour"
 _SOONER: Final = "5 minutes"
-#: A writer that has not answered for so long is away.
+#: A writer without an answer for so long counts as down.
 _PATIENCE: Final = "2 minutes"
 _STATEMENT_MS: Final = 60_000
-#: One service looks; any number that nothing else uses.
+#: Advisory lock of the one scheduler; any number without another use.
 _LOCK: Final = 7_203_155_020
 _NONE: Final = "none of its open events can be replayed"
 _SILENT: Final = "the writer has not answered"
-#: The oldest look first.  `moves` says whether there is an open event: to find none may be to read a million.
+#: The oldest rehearsal first.  `moves` tells whether an open event exists: a search could read a million.
 _DUE: Final = """
     SELECT g.id FROM onramp_admin.groups g
         LEFT JOIN onramp_admin.looks l ON l.group_id = g.id
@@ -101,8 +101,8 @@ class _Answers:
 
 
 @dataclass(frozen=True, slots=True)
-class LookSession:
-    """The connection of the one who looks; to be closed when a method has raised `InfrastructureError`."""
+class RehearsalSession:
+    """The scheduler's connection.  Close it after a method has raised `InfrastructureError`."""
 
     conn: connection
     databases: Mapping[str, str]
@@ -110,7 +110,7 @@ class LookSession:
 
     @classmethod
     def open(cls, dsn: str, databases: Mapping[str, str], segments: Segments | None = None) -> Self | None:
-        """Connect and become the one who looks; None while another service does."""
+        """Connect and take the scheduler's lock; return None while another replica has it."""
         conn = connect(dsn, statement_ms=_STATEMENT_MS)
         is_ours = False
         try:
@@ -124,11 +124,11 @@ class LookSession:
         return cls(conn, databases, segments) if is_ours else None
 
     def close(self) -> None:
-        """Give the lock back."""
+        """Close the connection, which releases the lock."""
         self.conn.close()
 
     def begin(self, registry: str, most: int = AT_ONCE) -> int:
-        """Begin a round of the groups that are due, by the registry of this digest; return how many."""
+        """Begin a round of the due groups under the registry of this digest; return their number."""
         with translated(), self.conn:
             groups = [n for (n,) in rows(self.conn, sql.SQL(_DUE), {"registry": registry, "most": most})]
             if not groups:
@@ -153,7 +153,7 @@ class LookSession:
         return len(groups)
 
     def go_on(self) -> bool:
-        """Ask about a round's events, or write down their answers; return whether one is under way."""
+        """Stage a round's events or store their answers; return whether a round is in progress."""
         with translated(), self.conn:
             asked = [_Asked(*row) for row in rows(self.conn, sql.SQL(_UNDER_WAY), {})]
             round_ = [each for each in asked if each.round == asked[0].round]

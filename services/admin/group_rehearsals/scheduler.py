@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from services.admin.background_tasks import UntilStopped
-from services.admin.group_rehearsals.group_rehearsals_sql import AT_ONCE, LookSession
+from services.admin.group_rehearsals.group_rehearsals_sql import AT_ONCE, RehearsalSession
 from services.admin.segments.folder import Segments
 from shared.errors import InfrastructureError
 from shared.registry import Registry
@@ -19,14 +19,14 @@ from shared.registry import Registry
 log = logging.getLogger(__name__)
 
 _LOOK_SECONDS: Final = 1.0
-#: After a change of the registry: until the writer has it too.
+#: Seconds after a change of the registry until the writer has it too.
 SETTLED_SECONDS: Final = 10.0
-_AGAIN_SECONDS: Final = 5.0
+_RETRY_SECONDS: Final = 5.0
 _HOUR: Final = 3600.0
 
 
-class Looker(UntilStopped):
-    """Has some events of each open group rehearsed, so many groups an hour at most; 0: none."""
+class RehearsalScheduler(UntilStopped):
+    """Has some events of each open group rehearsed, at most `per_hour` groups an hour; 0 disables it."""
 
     def __init__(
         self,
@@ -45,21 +45,21 @@ class Looker(UntilStopped):
         self._segments = segments
         self._per_hour = per_hour
         self._settled_seconds = settled_seconds
-        #: The registry's digest, and since when it is this one.
+        #: The registry's digest, and the time of its last change.
         self._digest = ("", 0.0)
         self._next_round = 0.0
 
     async def _go_on(self) -> None:
-        """Look; while the control database is out it is tried again."""
+        """Rehearse; retry while the control database is unreachable."""
         while self._per_hour and not self.stopped:
             try:
                 await self._work()
             except InfrastructureError as e:
-                log.warning("groups are not looked at, and it is tried again", extra={"reason": e.detail})
-            await self.pause(_AGAIN_SECONDS)
+                log.warning("group rehearsals failed; retrying", extra={"reason": e.detail})
+            await self.pause(_RETRY_SECONDS)
 
     async def _work(self) -> None:
-        session = await asyncio.to_thread(LookSession.open, self._dsn, self._databases, self._segments)
+        session = await asyncio.to_thread(RehearsalSession.open, self._dsn, self._databases, self._segments)
         if session is None:
             return
         try:
@@ -70,14 +70,14 @@ class Looker(UntilStopped):
         finally:
             await asyncio.to_thread(session.close)
 
-    async def _begin(self, session: LookSession, digest: str) -> None:
-        """Begin a round, if the last one is long enough ago for the bound of an hour."""
+    async def _begin(self, session: RehearsalSession, digest: str) -> None:
+        """Begin a round, if the hourly limit permits one."""
         if time.monotonic() >= self._next_round:
             begun = await asyncio.to_thread(session.begin, digest, min(AT_ONCE, self._per_hour))
             self._next_round = time.monotonic() + begun * _HOUR / self._per_hour
 
     def _settled(self) -> str:
-        """Return the registry's digest once it has been the same for a while; else nothing."""
+        """Return the registry's digest once it was unchanged for `settled_seconds`, else an empty text."""
         if not self._registry.is_read:
             return ""
         digest, now = self._registry.snapshot().digest, time.monotonic()

@@ -15,7 +15,7 @@ from shared.registry import Registry
 log = logging.getLogger(__name__)
 
 _IDLE_SECONDS: Final = 0.5
-#: Batches until what they have counted is summed up.
+#: Batches between two summations of their counts.
 _SUM_UP_AFTER: Final = 64
 
 
@@ -44,7 +44,7 @@ class JobRunner(UntilStopped):
             try:
                 await self._work()
             except InfrastructureError as e:
-                log.warning("jobs wait and are tried again", extra={"reason": e.detail})
+                log.warning("jobs are waiting; retrying", extra={"reason": e.detail})
                 await self.pause(_IDLE_SECONDS)
 
     async def _work(self) -> None:
@@ -57,7 +57,7 @@ class JobRunner(UntilStopped):
             self._retired,
         )
         try:
-            counted = 1  # by one that was killed, perhaps
+            counted = 1  # perhaps by a process that was killed
             while not self.stopped:
                 worked = await asyncio.to_thread(session.work)
                 counted += worked

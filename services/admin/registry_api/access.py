@@ -10,20 +10,20 @@ from services.admin.registry_api.schemas import AccessQuery, CheckQuery
 from services.ops.operate.destinations_sql import Fact
 from services.ops.registry.access import answers
 from services.ops.registry.checks import Place, facts_of, tables_of
-from services.ops.registry.registry_reader import RegistryDesk
+from services.ops.registry.registry_reader import RegistryReader
 from shared.errors import BAD_QUERY, InfrastructureError, UserError
 from shared.registry import EventType
 
-#: Each is asked of its database, one after the other.
+#: Maximum tables of one check; each queries its database, in sequence.
 _MAX_TABLES: Final = 100
 
 
-def add_looks(app: FastAPI, desk: RegistryDesk) -> None:
-    """Add them."""
+def add_access(app: FastAPI, desk: RegistryReader) -> None:
+    """Add the routes."""
 
     @app.get("/v1/destinations")
     def list_destinations(asking: Asking) -> dict[str, Any]:
-        """The tables that event types name, but for the landing tables, which the writer makes."""
+        """The tables that event types name, without the landing tables, which the writer creates."""
         found = tables_of(desk.places, desk.look().snapshot)
         return {
             "destinations": [
@@ -35,7 +35,7 @@ def add_looks(app: FastAPI, desk: RegistryDesk) -> None:
 
     @app.get("/v1/destinations/check")
     def check_destinations(query: Annotated[CheckQuery, Query()], asking: Asking) -> dict[str, Any]:
-        """Each fact that must hold for events to land there, and the SQL that mends what does not."""
+        """Each fact that must hold for events to land there, with the SQL that fixes it."""
         snapshot, only = desk.look().snapshot, query.event_type
         if only is not None:
             require_there(asking.sees(only) and only in snapshot.event_types, "event type")
@@ -55,12 +55,12 @@ def add_looks(app: FastAPI, desk: RegistryDesk) -> None:
 
     @app.get("/v1/access")
     def explain_access(query: Annotated[AccessQuery, Query()]) -> dict[str, Any]:
-        """Whether a key may send an event, and the lines of the registry that say so."""
+        """Whether a key may send an event, and the lines of the registry that decide it."""
         said = list(answers(desk.look().snapshot, query.key, query.event, query.destination))
         return {"may": all(yes for yes, _ in said), "lines": [{"yes": y, "line": line} for y, line in said]}
 
 
-def _facts(desk: RegistryDesk, place: Place, event_type: EventType) -> list[Fact]:
+def _facts(desk: RegistryReader, place: Place, event_type: EventType) -> list[Fact]:
     """Return the facts of one table; an unreachable database is a failed fact, so other tables are shown."""
     try:
         return facts_of(desk.places, place, event_type)

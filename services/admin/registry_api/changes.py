@@ -15,12 +15,12 @@ from services.admin.store.control_sql import transaction
 from services.admin.store.read_sql import record_act
 from services.ops.registry.change import Result, Wish, change_to
 from services.ops.registry.change import State as Ended
-from services.ops.registry.registry_reader import RegistryDesk, Seen, tag_of
+from services.ops.registry.registry_reader import RegistryReader, Seen, tag_of
 from shared.errors import REGISTRY_CONFLICT, REGISTRY_REFUSED, InfrastructureError
 from shared.registry import Snapshot
 from shared.registry.memory import reasons
 
-#: What the registry is to be, of what is in force. Raises `ValueError` when that cannot be.
+#: Returns the new registry from the one in force. Raises `ValueError` for an invalid change.
 Make = Callable[[Snapshot], Snapshot]
 _DONE: Final = frozenset({Ended.APPLIED, Ended.UNCHANGED, Ended.POSSIBLE})
 
@@ -30,14 +30,14 @@ class Act(NamedTuple):
 
     name: str
     subject: str
-    #: It changes keys alone.
+    #: Whether it changes keys alone.
     of_keys: bool = False
 
 
 class Changes:
     """Brings the routes' changes into force."""
 
-    def __init__(self, dsn: str, desk: RegistryDesk) -> None:
+    def __init__(self, dsn: str, desk: RegistryReader) -> None:
         self._dsn = dsn
         self._desk = desk
 
@@ -66,7 +66,7 @@ class Changes:
 
 @contextmanager
 def _repeatable() -> Iterator[None]:
-    """Have an answer say what to do when it is not known whether the change is in force."""
+    """Add advice to the error when it is unknown whether the change is in force."""
     try:
         yield
     except InfrastructureError as e:

@@ -22,7 +22,7 @@ from services.admin.registry_api.schemas import (
 )
 from services.ops.registry.change import Result
 from services.ops.registry.change import State as Ended
-from services.ops.registry.registry_reader import RegistryDesk
+from services.ops.registry.registry_reader import RegistryReader
 from services.ops.registry.sender_keys import (
     Keys,
     created,
@@ -35,13 +35,13 @@ from shared.registry import ApiKey, Snapshot
 from shared.registry.keys import new_key
 
 
-def add_keys(app: FastAPI, dsn: str, desk: RegistryDesk) -> None:
+def add_keys(app: FastAPI, dsn: str, desk: RegistryReader) -> None:
     """Add the routes."""
     changes = Changes(dsn, desk)
 
     @app.get("/v1/keys")
     def list_keys() -> Response:
-        """The senders' keys: what each may, and until when; no hash."""
+        """The senders' keys with their rights and expiry, without hashes."""
         seen = desk.look()  # never 304: secrets expire, and the registry stays the same
         return tagged(seen, {"keys": [told(name, key) for name, key in sorted(seen.snapshot.keys.items())]})
 
@@ -52,7 +52,7 @@ def add_keys(app: FastAPI, dsn: str, desk: RegistryDesk) -> None:
         state: StateIfGiven,
         asking: Asking,
     ) -> JSONResponse:
-        """Make a sender's key and bring it into force: `key` is shown this once, and kept nowhere."""
+        """Create a sender's key and bring it into force: `key` is shown only now, and stored nowhere."""
         new = valid(NewKey, document_of(given))
         secret, sha256 = new_key(new.name)
         change = _of_keys(
@@ -67,7 +67,7 @@ def add_keys(app: FastAPI, dsn: str, desk: RegistryDesk) -> None:
     def rotate_key(
         name: KeyName, said: Annotated[RotateSaid, Query()], state: StateIfGiven, asking: Asking
     ) -> JSONResponse:
-        """Give a key another secret, which is shown this once; the old ones end after `overlap`."""
+        """Give a key a new secret, which is shown only now; old ones expire after `overlap`."""
         until = datetime.now(UTC) + overlap_of(said.overlap)
         secret, sha256 = new_key(name)
         change = _of_keys(lambda keys: with_another_secret(_there(keys, name), name, sha256, until))
@@ -80,7 +80,7 @@ def add_keys(app: FastAPI, dsn: str, desk: RegistryDesk) -> None:
     def revoke_key(
         name: KeyName, said: Annotated[Said, Query()], state: StateIfGiven, asking: Asking
     ) -> JSONResponse:
-        """Take a key away with all its secrets: within two seconds it opens nothing."""
+        """Revoke a key with all its secrets; it takes effect within two seconds."""
         change = _of_keys(lambda keys: without(_there(keys, name), name))
         result, tag = changes.make(
             asking, Act("revoke key", f"key {name}", of_keys=True), said, state, change

@@ -19,9 +19,9 @@ from shared.errors import (
 from shared.registry.texts import RETENTION
 from shared.strict_json import loads
 
-#: Of a whole registry, which is one record of Kafka's.
+#: Maximum bytes of a whole registry, which is one Kafka record.
 MAX_REGISTRY: Final = 15 << 20
-#: Of one event type, with its schema.
+#: Maximum bytes of one event type with its schema.
 MAX_TYPE: Final = 2 << 20
 _MAX_ELSE: Final = 64 << 10
 _MAX_ERRORS: Final = 50
@@ -45,7 +45,7 @@ class Said(Actor):
             min_length=1,
             max_length=1024,
             pattern=r"^[^\x00]*[^\x00\s][^\x00]*$",
-            description="Why: it is kept with the change.",
+            description="Reason, stored with the change.",
         ),
     ]
 
@@ -132,7 +132,7 @@ class TopicChange(BaseModel):
     retention: Annotated[str, Field(pattern=f"^{RETENTION}$")]
 
 
-#: What OpenAPI says of a route that is asked with `KnownIfGiven`.
+#: The OpenAPI response of routes with `KnownIfGiven`.
 UNCHANGED: Final[dict[int | str, dict[str, Any]]] = {304: {"description": "It is what If-None-Match names."}}
 
 
@@ -145,7 +145,7 @@ def body(most: int = _MAX_ELSE) -> Callable[[Request], Coroutine[Any, Any, bytes
             async for chunk in request.stream():
                 size += len(chunk)
                 if size > most:
-                    raise UserError(BODY_TOO_LARGE, f"it has more than {most:,} bytes")
+                    raise UserError(BODY_TOO_LARGE, f"the body has more than {most:,} bytes")
                 chunks.append(chunk)
         except ClientDisconnect:
             raise UserError(BAD_REQUEST, "the body ended early") from None
@@ -187,7 +187,7 @@ def document_of(given: bytes) -> dict[str, Any]:
     """Return a body as a JSON object. Raises `UserError`."""
     document = loads(given)
     if not isinstance(document, dict):
-        raise UserError(REGISTRY_REFUSED, "the body is no JSON object")
+        raise UserError(REGISTRY_REFUSED, "the body is not a JSON object")
     return document
 
 

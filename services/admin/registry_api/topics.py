@@ -25,7 +25,7 @@ from services.admin.registry_api.schemas import (
 from services.admin.store.control_sql import transaction
 from services.admin.store.read_sql import record_act
 from services.ops.operate import kafka_new_topic, kafka_retention, topics
-from services.ops.registry.registry_reader import RegistryDesk
+from services.ops.registry.registry_reader import RegistryReader
 from services.ops.registry.topic_owners import (
     events_of,
     facts_with_types,
@@ -36,12 +36,12 @@ from shared.errors import TOPIC_REFUSED, UserError
 from shared.registry import Snapshot
 
 
-def add_topics(app: FastAPI, dsn: str, desk: RegistryDesk) -> None:
+def add_topics(app: FastAPI, dsn: str, desk: RegistryReader) -> None:
     """Add the routes."""
 
     @app.get("/v1/topics")
     def list_topics(query: Annotated[TopicQuery, Query()], asking: Asking) -> dict[str, Any]:
-        """The events' topics: type, partitions, replicas, retention, events, rate and what is not settled."""
+        """The events' topics: type, partitions, replicas, retention, events, rate and lag."""
         snapshot = desk.look().snapshot
         further: list[str | None] = []
 
@@ -64,7 +64,7 @@ def add_topics(app: FastAPI, dsn: str, desk: RegistryDesk) -> None:
     def sample_topic(
         name: TopicName, query: Annotated[SampleQuery, Query()], asking: Asking
     ) -> dict[str, Any]:
-        """The newest records as the shapes of their values; of personal fields not even those."""
+        """The newest records as shapes of their values; personal fields are hidden."""
         snapshot = desk.look().snapshot
         for topic in dict.fromkeys((topics.topic_of(name), name)):
             if topics.is_own(topic) or not _sees(asking, snapshot, topic):
@@ -79,12 +79,12 @@ def add_topics(app: FastAPI, dsn: str, desk: RegistryDesk) -> None:
     _add_changes(app, dsn, desk)
 
 
-def _add_changes(app: FastAPI, dsn: str, desk: RegistryDesk) -> None:
+def _add_changes(app: FastAPI, dsn: str, desk: RegistryReader) -> None:
     @app.post("/v1/topics", status_code=201, openapi_extra=described(NewTopic))
     def create_topic(
         given: Annotated[bytes, Depends(body())], said: Annotated[Said, Query()], asking: Asking
     ) -> dict[str, Any]:
-        """Make a topic as the gateway would at its first event, but for what is said here."""
+        """Create a topic as the gateway would at its first event, with the settings given here."""
         new, actor = valid(NewTopic, document_of(given)), asking.acting(said.actor)
         topic = topics.topic_of(new.topic)
         wanted = kafka_new_topic.Wanted(
@@ -110,7 +110,7 @@ def _add_changes(app: FastAPI, dsn: str, desk: RegistryDesk) -> None:
         said: Annotated[Said, Query()],
         asking: Asking,
     ) -> dict[str, Any]:
-        """Change how long a topic keeps events; with `dry_run` have Kafka say whether it would."""
+        """Change a topic's retention; with `dry_run` Kafka only validates the change."""
         wanted, actor = valid(TopicChange, document_of(given)), asking.acting(said.actor)
         topic = topics.topic_of(name)
         with transaction(dsn) as conn:

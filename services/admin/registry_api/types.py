@@ -24,7 +24,7 @@ from services.admin.registry_api.schemas import (
 )
 from services.admin.store import sets_sql
 from services.admin.store.control_sql import transaction
-from services.ops.registry.registry_reader import RegistryDesk
+from services.ops.registry.registry_reader import RegistryReader
 from shared import wire
 from shared.errors import TYPE_HAS_PARKED, UserError
 from shared.registry import EventType, Snapshot
@@ -33,7 +33,7 @@ from shared.registry.change_log import written
 _BODY = "The event type, as under its name in `onramp.yaml`."
 
 
-def add_types(app: FastAPI, dsn: str, desk: RegistryDesk) -> None:
+def add_types(app: FastAPI, dsn: str, desk: RegistryReader) -> None:
     """Add the routes."""
     changes = Changes(dsn, desk)
 
@@ -52,7 +52,7 @@ def add_types(app: FastAPI, dsn: str, desk: RegistryDesk) -> None:
 
     @app.get("/v1/types/{name}", responses=UNCHANGED)
     def show_type(name: TypeName, asking: Asking, known: KnownIfGiven) -> Response:
-        """One event type as it was written; the ETag is what a change of it names."""
+        """One event type as it was written; a change names its ETag."""
         seen = desk.look()
         require_there(asking.sees(name) and name in seen.snapshot.event_types, "event type")
         return tagged(seen, written(seen.snapshot.event_types[name]), known)
@@ -65,9 +65,9 @@ def add_types(app: FastAPI, dsn: str, desk: RegistryDesk) -> None:
         state: StateIfGiven,
         asking: Asking,
     ) -> JSONResponse:
-        """Make or replace an event type; its tables with `create: true` are made before.
+        """Create or replace an event type; its tables with `create: true` are created first.
 
-        Refused is a schema that rejects what it took before; what is undecided passes with `accept`.
+        A schema that rejects previously valid events is refused; undecided findings pass with `accept`.
         """
         state.require_given()
         event_type = valid(EventType, document_of(given))
@@ -82,9 +82,9 @@ def add_types(app: FastAPI, dsn: str, desk: RegistryDesk) -> None:
     def delete_type(
         name: TypeName, said: Annotated[DeleteSaid, Query()], state: StateIfGiven, asking: Asking
     ) -> JSONResponse:
-        """Take an event type away; its topic and tables stay.
+        """Delete an event type; its topic and tables remain.
 
-        Refused while events of it are parked and open, unless `parked=keep` says that they stay so.
+        Refused while events of it are parked and open, unless `parked=keep` is given.
         """
         state.require_given()
         if said.parked is None:

@@ -21,22 +21,22 @@ from services.admin.registry_api.schemas import (
     document_of,
     valid,
 )
-from services.ops.registry.registry_reader import Change, RegistryDesk
+from services.ops.registry.registry_reader import Change, RegistryReader
 from shared.registry import Snapshot
 from shared.registry.change_log import NAMED
 
-#: Sections whose entries have secrets: their hashes are shown to nobody here, and stay unless they are sent.
+#: Sections whose entries have secrets: their hashes are never shown, and remain unless they are sent.
 _WITH_HASHES: Final = ("keys", "operators")
-_BODY: Final = "Sections as `GET` shows them; each replaces what is in force, and one that is left out stays."
+_BODY: Final = "Sections as `GET` shows them; each replaces the one in force, and an omitted one remains."
 
 
-def add_whole(app: FastAPI, dsn: str, desk: RegistryDesk) -> None:
+def add_whole(app: FastAPI, dsn: str, desk: RegistryReader) -> None:
     """Add the routes."""
     changes = Changes(dsn, desk)
 
     @app.get("/v1/registry", responses=UNCHANGED)
     def show_registry(known: KnownIfGiven) -> Response:
-        """What is in force, but for the hashes of secrets; the ETag is what a change of it names."""
+        """The registry in force, without hashes of secrets; a change names its ETag."""
         seen = desk.look()
         return tagged(seen, _without_hashes(seen.document), known)
 
@@ -47,10 +47,10 @@ def add_whole(app: FastAPI, dsn: str, desk: RegistryDesk) -> None:
         state: StateIfGiven,
         asking: Asking,
     ) -> JSONResponse:
-        """Replace the sections that are sent, whole or not at all; with `dry_run` only say what differs.
+        """Replace the sections that are sent, all or none; with `dry_run` only show the differences.
 
         `If-Match` is the ETag of the state that was read.  A key or operator that is sent without its hashes
-        keeps those that it has.
+        retains them.
         """
         state.require_given()
         document = document_of(given)
@@ -63,7 +63,7 @@ def add_whole(app: FastAPI, dsn: str, desk: RegistryDesk) -> None:
 
     @app.get("/v1/registry/history")
     def show_history(query: Annotated[HistoryQuery, Query()], asking: Asking) -> dict[str, Any]:
-        """Who changed the registry, when, why and which entries; the last first."""
+        """Changes of the registry: actor, time, reason and entries; the newest first."""
         seen = desk.look()
 
         def behind(after: Any) -> list[int]:

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple, Self
 from services.admin.segments.folder import Segments
 from shared.errors import SEGMENT_DAMAGED, SEGMENT_MISSING, OnrampError, UserError
 
-#: Of a row group, before compression.
+#: Bytes of a row group, before compression.
 _ROW_GROUP_BYTES: Final = 1_000_000
 _ROW_GROUP_ROWS: Final = 8_000
 _GROUP, _EVENT, _VALUE = "group", "event", "value"
@@ -81,7 +81,9 @@ def read(segments: Segments, name: str, wanted: Mapping[int, int]) -> Read:
     except UserError as e:
         found.lost |= {event: e for event in wanted if event not in found.values}
     lost = wanted.keys() - found.values.keys() - found.lost.keys()
-    found.lost |= {event: UserError(SEGMENT_DAMAGED, f"segment {name} does not have it") for event in lost}
+    found.lost |= {
+        event: UserError(SEGMENT_DAMAGED, f"segment {name} does not contain the event") for event in lost
+    }
     return found
 
 
@@ -96,11 +98,11 @@ def _take(found: Read, name: str, file: Any, at: int, ids: list[int]) -> None:
     except FileNotFoundError:
         raise _missing(name) from None
     except (OSError, pa.ArrowException):
-        # A group's ids are in several row groups at times, so this one need not have had them.
+        # A group can span several row groups, so an id may be in another one.
         found.lost |= {event: _damaged(name) for event in ids if event not in found.values}
         return
     wanted = set(ids)
-    # Not by pyarrow's filter, which loads all that it computes with, some megabytes.
+    # Without pyarrow's filter, which loads its compute module, some megabytes.
     rows = {event: value for event, value in all_of_it if event in wanted}
     found.values |= rows
     for event in rows:
@@ -175,7 +177,7 @@ def _is_segment(file: Any) -> bool:
 
 
 def _missing(name: str) -> UserError:
-    return UserError(SEGMENT_MISSING, f"segment {name} is not there")
+    return UserError(SEGMENT_MISSING, f"segment {name} does not exist")
 
 
 def _damaged(name: str) -> UserError:

@@ -7,19 +7,19 @@ from typing import Final
 from services.admin.segments.timeouts import SilentError
 from shared.errors import STORE_UNAVAILABLE, InfrastructureError
 
-#: What a bucket's server, or the way to it, refuses by: NO_SUCH_BUCKET, ACCESS_DENIED, NETWORK_CONNECTION;
-#: where the library has no word, UNKNOWN and the status.
+#: The error code of a bucket's server or of the network: NO_SUCH_BUCKET, ACCESS_DENIED, NETWORK_CONNECTION;
+#: without a code, UNKNOWN and the status.
 _S3_CODE: Final = re.compile(r"AWS Error ([A-Z_]{1,50}(?: \(HTTP status \d{3}\))?) during ")
-#: A file that somebody removed while it was read.
+#: Codes for a file that was removed while it was read.
 _NO_FILE: Final = frozenset({"NO_SUCH_KEY", "RESOURCE_NOT_FOUND", "UNKNOWN (HTTP status 404)"})
-_NO_BUCKET: Final = "there is no bucket {}: make it (nothing here makes one), or correct ONRAMP_ADMIN_STORE"
+_NO_BUCKET: Final = "there is no bucket {}: create it (Onramp creates none), or correct ONRAMP_ADMIN_STORE"
 _RIGHTS: Final = (
     "correct AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or let that key list, read, write and delete"
 )
 _REACH: Final = "see that it works and answers from here, at the address that ONRAMP_ADMIN_STORE has"
-#: What to do about it.
+#: The fix by code.
 _ADVICE: Final = {
-    "NO_SUCH_BUCKET": "make the bucket (nothing here makes one), or correct ONRAMP_ADMIN_STORE",
+    "NO_SUCH_BUCKET": "create the bucket (Onramp creates none), or correct ONRAMP_ADMIN_STORE",
     "ACCESS_DENIED": _RIGHTS,
     "INVALID_ACCESS_KEY_ID": _RIGHTS,
     "SIGNATURE_DOES_NOT_MATCH": _RIGHTS,
@@ -36,7 +36,7 @@ def refused(error: Exception) -> Exception:
     `FileNotFoundError` for a missing file, else `InfrastructureError`; without the library's message.
     """
     if isinstance(error, FileNotFoundError) or _code(error) in _NO_FILE:
-        return FileNotFoundError("the file is not there")
+        return FileNotFoundError("the file does not exist")
     return unavailable(error)
 
 
@@ -57,7 +57,7 @@ def unavailable(error: Exception) -> InfrastructureError:
 
 def not_there(bucket: str) -> InfrastructureError:
     """Return the error for a missing bucket or, without a name, a missing folder."""
-    what = _NO_BUCKET.format(bucket) if bucket else "the folder itself is not there: is it mounted?"
+    what = _NO_BUCKET.format(bucket) if bucket else "the folder does not exist: is it mounted?"
     return InfrastructureError(STORE_UNAVAILABLE, what)
 
 

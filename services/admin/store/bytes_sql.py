@@ -28,9 +28,9 @@ from shared.errors import (
     UserError,
 )
 
-#: Bytes of edited events that are in memory at once, but for the last of them.
+#: Maximum bytes of edited events in memory at once, apart from the last event.
 MAX_EDITED: Final = 16 << 20
-#: One statement: an event is in one place as of its moment.
+#: One statement, so that an event is in exactly one place in its snapshot.
 _WHERE: Final = """
     SELECT e.id, e.group_id, e.sha256, e.gone, b.value, s.name, e.reason::text, e.parked_at
     FROM onramp_admin.events e
@@ -81,7 +81,7 @@ class _Place(NamedTuple):
     segment: str
 
 
-#: What the control database has, and where the rest is.
+#: Bytes of the control database, and the segments of the others.
 _Looked = tuple[Loaded, list[_Place]]
 
 
@@ -124,7 +124,7 @@ def _load(
     loaded, places = look(events)
     read(loaded, places)
     moved = [e for e, why in loaded.lost.items() if why.fault is SEGMENT_MISSING]
-    if moved:  # rewritten between our look and our read, or really missing: the second look tells
+    if moved:  # rewritten between query and read, or really missing: a second query tells
         for event in moved:
             del loaded.lost[event]
         again, places = look(moved)
@@ -142,13 +142,13 @@ def _look(conn: connection, events: list[int]) -> _Looked:
             loaded.times[event] = _times(reason, parked_at)
             digest = None if kept is None else bytes(kept)
             if stored is not None:
-                _judge(loaded, event, digest, bytes(stored), "the control database")
+                _check_digest(loaded, event, digest, bytes(stored), "the control database")
             elif gone:
                 loaded.lost[event] = UserError(BYTES_REMOVED, f"event {event}")
             elif name is not None and digest is not None:
                 places.append(_Place(event, group, digest, name))
             elif digest is not None:
-                loaded.lost[event] = UserError(SEGMENT_MISSING, f"no segment is known of event {event}")
+                loaded.lost[event] = UserError(SEGMENT_MISSING, f"event {event} has no segment")
     return loaded, places
 
 
@@ -165,7 +165,7 @@ def _read(segments: Segments | None, loaded: Loaded, places: Sequence[_Place]) -
         loaded.lost |= read.lost
         for place in of:
             if place.event in read.values:
-                _judge(loaded, place.event, place.digest, read.values[place.event], f"segment {name}")
+                _check_digest(loaded, place.event, place.digest, read.values[place.event], f"segment {name}")
 
 
 def _times(reason: str, parked_at: datetime) -> tuple[datetime | None, datetime]:
@@ -182,9 +182,9 @@ def _time(told: object) -> datetime | None:
     return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
-def _judge(loaded: Loaded, event: int, digest: bytes | None, found: bytes, where: str) -> None:
-    """Take bytes that have the stored event's digest."""
+def _check_digest(loaded: Loaded, event: int, digest: bytes | None, found: bytes, where: str) -> None:
+    """Add bytes that have the stored event's digest."""
     if sha256(found).digest() == digest:
         loaded.values[event] = found
     else:
-        loaded.lost[event] = UserError(SEGMENT_DAMAGED, f"{where} has other bytes of event {event}")
+        loaded.lost[event] = UserError(SEGMENT_DAMAGED, f"{where} has different bytes of event {event}")

@@ -23,9 +23,9 @@ from services.ops.fixes.edited_lines import (
 from services.ops.fixes.payloads import edited
 from shared.errors import BAD_EDITS, OnrampError, UserError
 
-#: Events of one file.
+#: Maximum events of one file.
 MAX_EVENTS: Final = 100_000
-#: In memory at once, of one page or batch: so many bytes, or one event.
+#: Maximum bytes of one page or batch in memory, at least one event.
 _PAGE_BYTES: Final = 16 << 20
 _PAGE: Final = 500
 _IDS: Final = "SELECT id FROM onramp_admin.events WHERE {} ORDER BY id LIMIT %(most)s"
@@ -39,7 +39,7 @@ _ADD: Final = """
     INSERT INTO onramp_admin.edits (upload, event, payload) VALUES %s
     ON CONFLICT DO NOTHING RETURNING event
 """
-#: Of events that do not fit into the memory that there is: NULL.
+#: NULL for events beyond the memory limit.
 _EDITS: Final = """
     SELECT event, CASE WHEN before < %s THEN payload END FROM (
         SELECT event, payload,
@@ -95,7 +95,7 @@ def keep(
             _add(conn, segments, upload, batch, only)
             count += len(batch)
             if count > MAX_EVENTS:
-                raise UserError(BAD_EDITS, f"it has more than {MAX_EVENTS:,} lines: send it in parts")
+                raise UserError(BAD_EDITS, f"the file has more than {MAX_EVENTS:,} lines: send it in parts")
         if not count:
             raise UserError(BAD_EDITS, "line 1: there is none")
         cur.execute(_COUNT, (count, upload))
@@ -119,7 +119,7 @@ def _batches(file: BinaryIO) -> Iterator[dict[int, Edit]]:
     while line := file.readline(MAX_BYTES + 1):
         number += 1
         if len(line) > MAX_BYTES:
-            raise UserError(BAD_EDITS, f"line {number}: it has more than {MAX_BYTES:,} bytes")
+            raise UserError(BAD_EDITS, f"line {number}: the line has more than {MAX_BYTES:,} bytes")
         if not line.strip():
             continue
         with _Line(number):

@@ -22,14 +22,14 @@ from services.ops.parked.copy_lines import as_file, bytes_line, event_line
 from services.ops.parked.facets import Facets
 from services.ops.parked.fingerprint import MAX_GROUPS, VERSION, Cause
 from services.ops.parked.group_limits import MAX_OF_A_NAME, counted_under, is_others
-from services.ops.parked.parked_events import KeptEvent
+from services.ops.parked.parked_events import StoredEvent
 from shared import failpoints
 
-#: Groups whose facets are in memory, of some kilobytes each.
+#: Maximum groups with facets in memory, of some kilobytes each.
 _MAX_FACETS: Final = 4_000
-#: A slice is a few megabytes; a database that takes longer is out.
+#: Timeout of a slice of a few megabytes; a slower database counts as down.
 _STATEMENT_MS: Final = 60_000
-#: The one keeper's; any number that nothing else uses.
+#: The ingester's advisory lock; any number without another use.
 _LOCK: Final = 7_203_155_012
 _GROUPS: Final = "SELECT fingerprint, id, event_name FROM onramp_admin.groups"
 _ADD_GROUPS: Final = """
@@ -39,14 +39,14 @@ _ADD_GROUPS: Final = """
 """
 _PLACE: Final = 'topic_id, topic, partition, "offset", destination'
 _EVENT: Final = f"{_PLACE}, group_id, code, event_id, event_name, parked_at, reason, size, sha256"
-#: Ids of so many events, the first of them: nobody else takes any.
+#: Reserves ids for a number of events, and returns the first.
 _IDS: Final = """
     SELECT setval(s, nextval(s) + %(n)s - 1) - %(n)s + 1
     FROM CAST(pg_get_serial_sequence('onramp_admin.parked', 'id') AS regclass) s
 """
 _COPY_EVENTS: Final = f"COPY onramp_admin.parked (id, {_EVENT}) FROM STDIN"
 _COPY_BYTES: Final = "COPY onramp_admin.bytes (event, value) FROM STDIN"
-#: A slice of which some are there already: only what is new of it is added.
+#: For a slice with repeats: only its new events are added.
 _STAGE: Final = """
     CREATE TEMPORARY TABLE IF NOT EXISTS slice (
         n integer, topic_id uuid, topic text, partition integer, "offset" bigint, destination text,
@@ -57,7 +57,7 @@ _STAGE: Final = """
 """
 _COPY_STAGED: Final = "COPY pg_temp.slice FROM STDIN"
 _COPY_STAGED_BYTES: Final = "COPY pg_temp.slice_bytes FROM STDIN"
-#: An event that is there is passed over.  Ids are given in the order of the slice.
+#: Stored events are skipped.  Ids are assigned in the order of the slice.
 _ADD_STAGED: Final = f"""
     WITH new AS (
         INSERT INTO onramp_admin.parked ({_EVENT}) SELECT {_EVENT} FROM pg_temp.slice ORDER BY n
@@ -75,7 +75,7 @@ _SET_FACETS: Final = """
     INSERT INTO onramp_admin.facets (group_id, counts) VALUES %s
     ON CONFLICT (group_id) DO UPDATE SET counts = excluded.counts
 """
-#: A cause that comes back is no longer resolved.
+#: A recurring cause is no longer resolved.
 _COUNT: Final = """
     UPDATE onramp_admin.groups g
     SET events = events + new.n, first_seen = least(g.first_seen, new.first),
@@ -101,29 +101,29 @@ class _InGroup(NamedTuple):
     """An event and the id of its group."""
 
     group: int
-    event: KeptEvent
+    event: StoredEvent
 
 
 @dataclass(slots=True)
-class KeeperSession:
-    """The connection of the one keeper.  Its methods raise `InfrastructureError`: then it is to be closed."""
+class IngesterSession:
+    """The ingester's connection.  Close it after a method has raised `InfrastructureError`."""
 
     conn: connection
-    #: Of the groups that are stored, by fingerprint: nobody else adds one.
+    #: Ids of stored groups by fingerprint; only the ingester adds groups.
     _groups: dict[bytes, int] = field(default_factory=dict)
-    #: How many of them are of each event name.
+    #: Number of groups by event name.
     _of_names: Counter[str | None] = field(default_factory=Counter)
-    #: Of groups that came lately, as stored: nobody else counts them.
+    #: Facets of recent groups, as stored; only the ingester updates them.
     _facets: dict[int, Facets] = field(default_factory=dict)
-    #: Whether some events of the last slice were there already: a log is read a second time.
+    #: Whether the last slice had stored events: a log is being read again.
     _repeats: bool = False
 
     @classmethod
     def open(cls, dsn: str) -> Self | None:
-        """Prepare the schema and become the keeper; None while another one is."""
+        """Prepare the schema and take the ingester's lock; return None while another process has it."""
         conn = connect(dsn, statement_ms=_STATEMENT_MS)
         try:
-            found = _become_keeper(conn)
+            found = _take_lock(conn)
         except BaseException:
             conn.close()
             raise
@@ -133,40 +133,40 @@ class KeeperSession:
         return cls(conn, {bytes(f): n for f, n, _ in found}, Counter(name for _, _, name in found))
 
     def close(self) -> None:
-        """Give the lock back."""
+        """Close the connection, which releases the lock."""
         self.conn.close()
 
     def topic_ids(self) -> dict[Source, str]:
-        """Return which incarnation of its topic each partition was read of, where that is known."""
+        """Return the topic id under which each partition was read, where it is known."""
         with translated(), self.conn, self.conn.cursor() as cur:
             cur.execute(_TOPIC_IDS)
             return {Source(topic, n): topic_id for topic, n, topic_id in cur.fetchall()}
 
     def begin(self, at: Mapping[Source, int], topic_ids: Mapping[str, str]) -> None:
-        """Take partitions of these incarnations of their topics: they are read from these offsets on."""
+        """Store the start offsets of partitions, and the ids of their topics."""
         rows = [(*source, offset, topic_ids[source.topic]) for source, offset in at.items()]
         with translated(), self.conn, self.conn.cursor() as cur:
             _values(cur, _BEGIN, rows)
 
     def next_offsets(self) -> dict[Source, int]:
-        """Return how far each partition has been read."""
+        """Return the next offset of each partition."""
         with translated(), self.conn, self.conn.cursor() as cur:
             cur.execute("SELECT topic, partition, next_offset FROM onramp_admin.consumed")
             return {Source(topic, n): offset for topic, n, offset in cur.fetchall()}
 
-    def keep(self, events: Iterable[KeptEvent], next_offsets: Mapping[Source, int]) -> int:
-        """Keep those of `events` that are new, and the offsets behind them; return how many were new.
+    def keep(self, events: Iterable[StoredEvent], next_offsets: Mapping[Source, int]) -> int:
+        """Store the new ones of `events`, and the offsets after them; return how many were new.
 
-        Raises `RefusedError`, and has kept none, where the database refuses something of them.
+        Raises `RefusedError`, and stores none, if the database refuses any of them.
         """
         try:
             return self._keep(events, next_offsets)
         except RefusedError:
-            self._facets = {}  # they have what was not kept
+            self._facets = {}  # they include events that were not stored
             raise
 
-    def _keep(self, events: Iterable[KeptEvent], next_offsets: Mapping[Source, int]) -> int:
-        by_key: dict[tuple[str, str, int, int, str], KeptEvent] = {}
+    def _keep(self, events: Iterable[StoredEvent], next_offsets: Mapping[Source, int]) -> int:
+        by_key: dict[tuple[str, str, int, int, str], StoredEvent] = {}
         for event in events:
             by_key.setdefault(event.key, event)
         unique = list(by_key.values())
@@ -186,7 +186,7 @@ class KeeperSession:
         return len(new)
 
     def _add_events(self, cur: cursor, events: Sequence[_InGroup]) -> Sequence[_InGroup]:
-        """Add those that are new; return them.  Where some were there, more of them are expected."""
+        """Add the new events and return them.  After a repeat, further repeats are expected."""
         if not events or (not self._repeats and _copy_events(cur, events)):
             return events
         new = _add_staged(cur, events)
@@ -194,8 +194,8 @@ class KeeperSession:
         return new
 
     def _count_facets(self, cur: cursor, new: Iterable[_InGroup], others: Container[int]) -> None:
-        """Count what differs within groups."""
-        of_groups: dict[int, list[KeptEvent]] = {}
+        """Update the facets of groups."""
+        of_groups: dict[int, list[StoredEvent]] = {}
         for group, event in new:
             of_groups.setdefault(group, []).append(event)
         if unknown := [group for group in of_groups if group not in self._facets]:
@@ -207,7 +207,7 @@ class KeeperSession:
             self._facets.setdefault(group, Facets()).add(events, shapes=group not in others)
         _values(cur, _SET_FACETS, [(group, self._facets[group].stored()) for group in of_groups])
 
-    def _counted_under(self, events: Sequence[KeptEvent]) -> list[Cause]:
+    def _counted_under(self, events: Sequence[StoredEvent]) -> list[Cause]:
         return counted_under(
             [event.cause for event in events],
             self._groups,
@@ -217,10 +217,10 @@ class KeeperSession:
         )
 
     def _add_groups(
-        self, cur: cursor, events: Sequence[KeptEvent], causes: Sequence[Cause]
+        self, cur: cursor, events: Sequence[StoredEvent], causes: Sequence[Cause]
     ) -> tuple[dict[bytes, int], Counter[str | None]]:
-        """Add the groups that are new; return them, and how many of each event name."""
-        new: dict[bytes, tuple[Cause, KeptEvent]] = {}
+        """Add the new groups; return them, and their number by event name."""
+        new: dict[bytes, tuple[Cause, StoredEvent]] = {}
         for event, cause in zip(events, causes, strict=True):
             if cause.fingerprint not in self._groups:
                 new.setdefault(cause.fingerprint, (cause, event))
@@ -229,8 +229,8 @@ class KeeperSession:
         return added, Counter(cause.event_name for cause, _ in new.values())
 
 
-def _become_keeper(conn: connection) -> list[tuple[Any, ...]] | None:
-    """Take the keeper's lock and return the groups that there are; None when another one has it."""
+def _take_lock(conn: connection) -> list[tuple[Any, ...]] | None:
+    """Take the ingester's lock and return the stored groups; return None if another process has it."""
     with translated():
         with conn:
             prepare(conn)
@@ -276,7 +276,7 @@ def _count(cur: cursor, new: Iterable[_InGroup]) -> None:
     of_groups: dict[int, list[datetime]] = {}
     for group, event in new:
         of_groups.setdefault(group, []).append(event.parked_at)
-    # In order of ids: two transactions that count never wait for each other in a circle.
+    # In the order of ids, so that two counting transactions never deadlock.
     rows = [(group, len(at), min(at), max(at)) for group, at in sorted(of_groups.items())]
     _values(cur, _COUNT, rows)
 

@@ -11,14 +11,14 @@ from services.admin.store.read_sql import MATCHES, Only
 from services.admin.store.sets_sql import EventSet, rows
 from shared.errors import IDEMPOTENCY_KEY_REUSED, SET_CHANGED, UserError
 
-#: What `Job` is made of.
+#: The columns of `Job`.
 JOB: Final = """
     SELECT id, kind, filters::text, upto, actor, reason, rate, state, counted, done_to, changed, created_at,
            finished_at, uuid::text, walked, failed, waits, fix::text, is_edited, "to",
            with_triggers, rehearsed, samples::text
     FROM onramp_admin.jobs
 """
-#: Of a job: its set has no event that patterns of event names do not match.
+#: Condition on a job: the patterns of event names match every event of its set.
 _NAMED: Final = MATCHES.replace("event_name", "filters ->> 'event_name'").replace("%s", "%(only)s")
 _WITHIN: Final = f"""
     (%(only)s::text[] IS NULL OR filters::jsonb -> 'only' <@ to_jsonb(%(only)s::text[]) OR {_NAMED})
@@ -35,7 +35,7 @@ _CANCEL: Final = """
     WHERE id = %s AND state = 'running'
 """
 
-#: One at a time of an actor and a key, until the end of the transaction.
+#: Locks an actor's key until the end of the transaction.
 _LOCK: Final = "SELECT pg_advisory_xact_lock(hashtextextended(%s, 7203155020))"
 _FORGET: Final = "DELETE FROM onramp_admin.requests WHERE at < now() - interval '24 hours'"
 _FIND_REQUEST: Final = "SELECT sha256, job FROM onramp_admin.requests WHERE actor = %s AND key = %s"
@@ -147,9 +147,9 @@ def cancel(conn: connection, number: int) -> bool:
 def require_as_counted(kind: str, counted: int, expected: int | None) -> None:
     """Raise `UserError` SET_CHANGED if the set is empty, or differs from the expected count."""
     if not counted:
-        raise UserError(SET_CHANGED, f"it has no event that a job could {kind}")
+        raise UserError(SET_CHANGED, f"the set has no event that a job could {kind}")
     if expected is not None and expected != counted:
-        raise UserError(SET_CHANGED, f"it has {counted} events, and {expected} were expected")
+        raise UserError(SET_CHANGED, f"the set has {counted} events, and {expected} were expected")
 
 
 def started_by(conn: connection, actor: str, key: str, sha256: bytes) -> int | None:
@@ -165,7 +165,7 @@ def started_by(conn: connection, actor: str, key: str, sha256: bytes) -> int | N
     if found is None:
         return None
     if bytes(found[0]) != sha256:
-        raise UserError(IDEMPOTENCY_KEY_REUSED, f"it started job {found[1]} by another request")
+        raise UserError(IDEMPOTENCY_KEY_REUSED, f"the key started job {found[1]} by another request")
     return int(found[1])
 
 

@@ -20,16 +20,16 @@ from services.ops.parked.outcome_sentence import sentence_of
 from shared.errors import DATABASE_RETIRED, NOT_CONFIGURED, InfrastructureError, UserError
 from shared.postgres import arrays
 
-#: At most so many are staged ahead of the writer.
+#: Maximum events that are staged ahead of the writer.
 MAX_STAGED: Final = 10_000
 _MARKED: Final = f"""
     SELECT {COLUMNS} FROM onramp_admin.events e
     WHERE e.job = %(job)s AND e.state = 'replaying' AND e.stated > %(after)s ORDER BY e.stated
 """  # noqa: S608 - our own words
 _OUTSTANDING: Final = "SELECT count(*) FROM onramp_admin.states WHERE job = %s AND state = 'replaying'"
-#: By the writer's outcome: the event's state.
+#: The event's state by the writer's outcome.
 _PARKED: Final = "parked"
-#: Before the outcome of an attempt of another job that has landed.
+#: Prefix of the outcome of another job's landed attempt.
 _EARLIER: Final = "earlier_"
 #: Databases that an operator has retired.
 Retired = Callable[[], Collection[str]]
@@ -41,7 +41,7 @@ _STATES: Final = {
     _PARKED: "open",
     None: "open",
 }
-#: `attempt`: the one that has landed, if that is an earlier one.
+#: `attempt`: the landed attempt, if it is an earlier one.
 _SETTLE: Final = """
     UPDATE onramp_admin.states s SET state = new.state, failed = new.failed::json, changed_at = now(),
         attempt = coalesce(new.attempt, s.attempt)
@@ -61,7 +61,7 @@ class Settled:
 
     results: Counter[tuple[str, str]] = field(default_factory=Counter)
     waits: str | None = None
-    #: Whether there is more to stage: the next part of it is due.
+    #: Whether more is to be staged at once.
     is_behind: bool = False
 
     @property
@@ -126,7 +126,7 @@ def _released(
     if cancelling:
         return [Found(a.id, None, None, staged=False) for a in asked.attempts]
     gone = retired()
-    why = UserError(DATABASE_RETIRED, "its database was retired before the replay landed")
+    why = UserError(DATABASE_RETIRED, "the database was retired before the replay landed")
     return [
         staging_sql.lost(Found(a.id, None, None, staged=False), why)
         for a in asked.attempts

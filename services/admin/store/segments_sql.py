@@ -22,17 +22,17 @@ from shared.errors import SEGMENT_DAMAGED, InfrastructureError, OnrampError, Use
 
 log = logging.getLogger(__name__)
 
-#: Bytes that wait are packed when there are so many, or when the oldest has waited so long.
+#: Bytes are packed at this total size, or when the oldest has waited this long.
 SEGMENT_BYTES: Final = 64 * 2**20
 SEGMENT_HOURS: Final = 1
-#: How long the bytes of what was replayed or discarded stay.
+#: Days that bytes of replayed or discarded events are retained.
 KEPT_DAYS: Final = 7
 _MAX_EVENTS: Final = 1_000_000
-#: What is fetched at once: so many bytes at most, were all as large as the largest.
+#: Maximum bytes of one fetch, if all rows were as large as the largest.
 _FETCHED_BYTES: Final = 8 * 2**20
 _FETCHED_ROWS: Final = 2_000
 _STATEMENT_MS: Final = 300_000
-#: The one packer's; any number that nothing else uses.
+#: The packer's advisory lock; any number without another use.
 _LOCK: Final = 7_203_155_016
 _DUE: Final = f"""
     SELECT min(event), max(event), count(*), coalesce(sum(size), 0), coalesce(max(size), 0),
@@ -59,7 +59,7 @@ _ADD_PARTS: Final = """
     GROUP BY 2, 3, 4, 5, 6
 """
 _LEAVE: Final = "DELETE FROM onramp_admin.bytes WHERE event BETWEEN %s AND %s"
-#: An hour more than a discard can be undone: no restore is under way.
+#: One hour longer than a discard can be undone, so that no restore is in progress.
 _OVER: Final = f"""
     state IN ('replayed', 'replayed_duplicate', 'discarded')
     AND changed_at < now() - interval '{KEPT_DAYS} days 1 hour'
@@ -75,7 +75,7 @@ _GONE: Final = f"""
     WHERE p.id = s.event AND p.id BETWEEN %s AND %s AND NOT gone AND sha256 IS NOT NULL AND {_OVER}
     RETURNING p.id
 """  # noqa: S608 - our own words
-#: A job that is done needs its upload for the audit, as long as the bytes of its events stay.
+#: The audit needs a finished job's upload as long as the bytes of its events are retained.
 _DROP_UPLOADS: Final = f"""
     WITH unused AS (
         SELECT id FROM onramp_admin.uploads u
@@ -203,7 +203,7 @@ class PackerSession:
         with translated(), self.conn, self.conn.cursor() as cur:
             cur.execute(_GONE, (old.first, old.last))
             if cur.rowcount != old.events:
-                self.conn.rollback()  # one of them was opened again meanwhile
+                self.conn.rollback()  # one of them was reopened meanwhile
                 return
             cur.execute("DELETE FROM onramp_admin.segments WHERE first_event = %s", (old.first,))
             failpoints.reach("admin.segment_dropped")
@@ -232,7 +232,7 @@ class PackerSession:
             self.segments.remove(name)
         except InfrastructureError as e:
             log.error(  # noqa: TRY400 - it is said what is wrong
-                "a file of nobody's cannot be removed, and is tried again: look at the rights on the store",
+                "cannot remove an unrecorded file; retrying: check the rights on the store",
                 extra={"file": name, "reason": e.detail},
             )
             return False

@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 _BATCH: Final = 5_000
 #: A batch is thousands of rows.
 _STATEMENT_MS: Final = 60_000
-#: Each in its turn; one that another service is at is passed over.
+#: The next due job; a job that another replica works at is skipped.
 _NEXT: Final = f"""{JOB} WHERE state IN ('running', 'cancelling') AND next_at <= now()
     ORDER BY next_at, id LIMIT 1 FOR UPDATE SKIP LOCKED
 """
@@ -58,7 +58,7 @@ _PROGRESS: Final = """
         next_at = now() + coalesce(%(looked_at)s / rate::float8, 0) * interval '1 second'
     WHERE id = %(job)s
 """
-#: A replay that has nothing to stage looks again after a while.
+#: Seconds before the next poll of a replay with nothing to stage.
 _REPLAY_PROGRESS: Final = """
     UPDATE onramp_admin.jobs SET done_to = %(done_to)s, changed = changed + %(replayed)s,
         failed = failed + %(failed)s, walked = %(walked)s, waits = %(waits)s, state = %(state)s,
@@ -67,17 +67,17 @@ _REPLAY_PROGRESS: Final = """
             THEN coalesce(%(looked_at)s / rate::float8, 0) ELSE %(pause)s END * interval '1 second'
     WHERE id = %(job)s
 """
-#: Until then: to ask about 10,000 events again and again takes the processor from the writer that lands them.
+#: Longest pause: frequent polls for 10,000 events take CPU time from the writer that lands them.
 _SOON: Final = 0.25
 _LATER: Final = 0.5
 _MUCH_LATER: Final = 1.0
-#: So few are asked about again soon, and those of which so large a share (one in) was through.
+#: Few events are polled again soon, and so are those of which a share (one in this number) had an outcome.
 _FEW: Final = 1_000
 _SHARE: Final = 4
-#: A step that fails is tried again after so long at least.
+#: Minimum seconds before a failed step is retried.
 _FAILED_SECONDS: Final = 5.0
-#: Who needs so long to find that it waits (a table is locked there, a store hangs) pauses for so many times
-#: as long: the time belongs to those that go on.
+#: A step that takes this long to find that it waits (a locked table, a hanging store) pauses for a multiple
+#: of that time, which other jobs use.
 _LONG_SECONDS: Final = 2.0
 _TIMES_AS_LONG: Final = 4.0
 _POSTPONE: Final = """
@@ -87,7 +87,7 @@ _POSTPONE: Final = """
 """
 #: One at a time; any number that nothing else uses.
 _SUM_LOCK: Final = 7_203_155_019
-#: Who deletes a row has its count: what is added meanwhile stays for the next time.
+#: The transaction that deletes a row adds its count; rows added meanwhile remain for the next run.
 _SUM_UP: Final = """
     WITH added AS (
         DELETE FROM onramp_admin.moves WHERE (SELECT pg_try_advisory_xact_lock(%(lock)s)) RETURNING *
@@ -102,17 +102,17 @@ class JobSession:
     """A connection that executes jobs.  Close it after a method has raised `InfrastructureError`."""
 
     conn: connection
-    #: Of replays: destination databases by their names.
+    #: Destination databases of replays, by name.
     databases: Mapping[str, str] = field(default_factory=dict)
     segments: Segments | None = None
-    #: Returns the registry in force, or raises `InfrastructureError`: it says what is personal.
+    #: Returns the registry in force, which names personal fields, or raises `InfrastructureError`.
     snapshot: Callable[[], Snapshot] = lambda: EMPTY
-    #: Where a job is postponed whose step has lost the connection.
+    #: DSN for postponing a job whose step has lost the connection.
     dsn: str = field(default="", repr=False)
     #: Returns the databases that an operator has retired.
     retired: Retired = frozenset
-    #: By replay, the id behind which its last step has marked events: the next one asks about these alone.
-    #: What is not known here is asked about with all others.
+    #: By replay, the id after which its last step has marked events: the next step polls only these.
+    #: A replay without an entry polls all its events.
     _marked_behind: dict[int, int] = field(default_factory=dict)
 
     @classmethod
@@ -168,7 +168,7 @@ class JobSession:
             self._do(job)
         except Exception as e:
             if not isinstance(e, psycopg2.Error | OnrampError):
-                log.exception("a step of a job fails for a reason that nobody foresaw", extra={"job": job.id})
+                log.exception("step of a job failed with an unexpected error", extra={"job": job.id})
             return e
         return None
 
@@ -220,7 +220,7 @@ class JobSession:
         )
         left = replay_sql.outstanding(self.conn, job.id)
         batch, walked = _Batch(job.done_to, 0, 0, job.walked), job.walked
-        # Many at once: the step after one that marks asks about these.
+        # Many at once: the next step polls these.
         if not cancelling and not walked and left <= replay_sql.MAX_STAGED * 3 // 4:
             batch = _do_batch(self.conn, job, self.databases, replay_sql.MAX_STAGED - left)
             walked = batch.is_last
@@ -251,8 +251,8 @@ def _why(failure: Exception) -> str:
         return failure.detail
     if isinstance(failure, psycopg2.Error):
         state = failure.pgcode or "none (the connection was lost)"
-        return f"the control database refuses a step of it: SQLSTATE {state}; it is tried again"
-    return f"a step of it fails for a reason that is in the log ({type(failure).__name__}); it is tried again"
+        return f"the control database refused a step: SQLSTATE {state}; retrying"
+    return f"a step failed with an unexpected error, see the log ({type(failure).__name__}); retrying"
 
 
 def _edited(loader: Load, fix: Fix, ids: list[int]) -> Loaded:

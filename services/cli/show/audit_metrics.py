@@ -17,17 +17,17 @@ class AuditMetrics:
         self.registry = CollectorRegistry()
         self.findings = Gauge(
             "onramp_audit_findings",
-            "Violations that the last audit found: events in no place, or in two.",
+            "Violations in the last audit: events in no place, or in two.",
             registry=self.registry,
         )
         self.unchecked = Gauge(
             "onramp_audit_unchecked",
-            "Events, partitions and tables that the last audit could not judge.",
+            "Events, partitions and tables that the last audit could not check.",
             registry=self.registry,
         )
         self.ended = Gauge(
             "onramp_audit_timestamp_seconds",
-            "When the last audit ended that reached all it needs (Unix seconds).",
+            "Time of the last audit that reached all services (Unix seconds).",
             registry=self.registry,
         )
 

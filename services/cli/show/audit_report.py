@@ -11,7 +11,7 @@ _MAX_FINDINGS: Final = 100
 
 def lines_of(report: "Report", *, verbose: bool = False) -> Iterator[str]:
     """Yield the report's lines, the result first; partitions if `verbose`, or if a total differs."""
-    how = f"{report.receipts:,} receipts read again" if report.deep else "by totals alone"
+    how = f"{report.receipts:,} receipts read" if report.deep else "by totals alone"
     yield f"{_result(report)} ({how})."
     if verbose or not report.balanced:
         yield from map(_partition, report.lines)
@@ -29,9 +29,9 @@ def lines_of(report: "Report", *, verbose: bool = False) -> Iterator[str]:
         yield f"not yet settled: {report.unsettled:,} events"
     if report.kept is not None:
         kept = ", ".join(f"{n:,} {state}" for state, n in report.kept.items()) or "nothing"
-        yield f"kept of what is parked: {kept}; not yet kept: {report.not_yet_kept:,}"
+        yield f"stored parked events: {kept}; not yet stored: {report.not_yet_kept:,}"
     if report.foreign:
-        yield f"left out: {report.foreign:,} records on Onramp's topics that are not Onramp's"
+        yield f"excluded: {report.foreign:,} foreign records on Onramp's topics"
 
 
 def _fix(finding: "Finding") -> str:
@@ -54,10 +54,10 @@ def _result(report: "Report") -> str:
         read = sum(line.read for line in report.lines)
         return f"Reconciled: {read:,} records of {len(report.lines):,} partitions"
     reasons = {
-        f"{report.unjudged:,} events cannot be judged": report.unjudged,
+        f"{report.unjudged:,} events cannot be checked": report.unjudged,
         f"a writer was in the middle of {report.in_motion:,} partitions: run it again": report.in_motion,
         f"no broker leads {', '.join(report.leaderless)}": report.leaderless,
         f"{', '.join(report.unreadable)} may not be read": report.unreadable,
     }
     unchecked = ", ".join(reason for reason, applies in reasons.items() if applies)
-    return f"NOT ALL CHECKED: nothing is wrong, and {unchecked}"
+    return f"NOT ALL CHECKED: no violation, but {unchecked}"

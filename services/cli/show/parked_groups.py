@@ -8,7 +8,7 @@ from typing import Any
 Entry = Mapping[str, Any]
 _GROUP_COLUMNS = f"{'GROUP':>6}  {'EVENTS':>9}  {'STATE':<12}  {'LAST SEEN':<19}  {'LANDS':<5}  CAUSE"
 _JOB_COLUMNS = f"{'JOB':>6}  {'KIND':<8}  {'STATE':<9}  {'EVENTS':>24}  {'STARTED':<19}  BY: REASON"
-#: Of a group, what is no field of one line.
+#: Members of a group that are not printed as one line.
 _OWN_LINES = frozenset({"cause", "facets", "samples", "would_land_now"})
 
 
@@ -43,7 +43,7 @@ def print_counts(counts: Sequence[Entry], *, as_json: bool) -> None:
     for entry in counts:
         print(_safe(_count_line(entry)))
     if not counts:
-        print("Nothing is parked.")
+        print("No event is parked.")
 
 
 def print_jobs(jobs: Iterable[Entry], *, as_json: bool) -> None:

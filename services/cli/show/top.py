@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from services.cli.looks import Look, p99, rates
+from services.cli.metric_pages import Scrape, p99, rates
 from shared import wire
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ _LAG_READ: Final = "onramp_writer_lag_timestamp_seconds"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TypeLine:
-    """One event type: events a second, how many were ever parked, and how far its topic is behind."""
+    """One event type: events per second, total of parked events, and lag of its topic."""
 
     event_type: str
     in_per_second: float
@@ -32,7 +32,7 @@ class TypeLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatabaseLine:
-    """One database: its state, what lands in it and what waits for it."""
+    """One database: its state, its landing rate and its waiting events."""
 
     database: str
     state: str
@@ -44,13 +44,13 @@ class DatabaseLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """All of it, between two looks."""
+    """All figures between two scrapes."""
 
     in_per_second: float
     out_per_second: float
     parked_per_second: float
     request_p99_seconds: float | None
-    #: How old the figures of lag are: the writer reads them now and then; None: it has read none.
+    #: Age of the lag figures, which the writer reads periodically; None before the first.
     lag_age_seconds: float | None
     types: list[TypeLine]
     databases: list[DatabaseLine]
@@ -60,7 +60,7 @@ class View:
         return asdict(self)
 
 
-def view_of(before: Look, now: Look) -> View:
+def view_of(before: Scrape, now: Scrape) -> View:
     """Return the figures between two scrapes of both services."""
     types, databases = _types(before, now), _databases(before, now)
     return View(
@@ -74,12 +74,12 @@ def view_of(before: Look, now: Look) -> View:
     )
 
 
-def _lag_age(now: Look) -> float | None:
+def _lag_age(now: Scrape) -> float | None:
     read_at = max(now.sums(_LAG_READ, "").values(), default=0.0)
     return max(time.time() - read_at, 0.0) if read_at else None
 
 
-def _types(before: Look, now: Look) -> list[TypeLine]:
+def _types(before: Scrape, now: Scrape) -> list[TypeLine]:
     taken = rates(before, now, _ACCEPTED, "event_type", outcome="accepted")
     landed = rates(before, now, _OUTCOMES, "event_type", outcome="landed")
     parking = rates(before, now, _OUTCOMES, "event_type", outcome="parked")
@@ -105,7 +105,7 @@ def _by_type(topics: dict[str, float]) -> dict[str, float]:
     return {topic.removeprefix(wire.topic_of("")): value for topic, value in topics.items()}
 
 
-def _databases(before: Look, now: Look) -> list[DatabaseLine]:
+def _databases(before: Scrape, now: Scrape) -> list[DatabaseLine]:
     landed = rates(before, now, _OUTCOMES, "database", outcome="landed")
     waiting = now.sums("onramp_writer_waiting_events", "database")
     oldest = now.most("onramp_writer_oldest_waiting_seconds", "database")
@@ -123,7 +123,7 @@ def _databases(before: Look, now: Look) -> list[DatabaseLine]:
     ]
 
 
-def _states(now: Look) -> dict[str, str]:
+def _states(now: Scrape) -> dict[str, str]:
     return {s.labels["database"]: s.labels["state"] for s in now.samples if s.name == _STATE and s.value == 1}
 
 
@@ -181,5 +181,5 @@ def _table(heads: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Any:
     for n, head in enumerate(heads):
         table.add_column(head, justify="right" if n else "left")
     for row in rows:
-        table.add_row(*(Text(cell) for cell in row))  # as it is: a name is no markup
+        table.add_row(*(Text(cell) for cell in row))  # literally: a name is not markup
     return table

@@ -39,7 +39,7 @@ def _topic_line(topic: Entry) -> str:
 
 def _deleted(topic: Entry) -> str:
     hours = topic["deleted_in_hours"]
-    size = "by size, nobody can tell when" if topic["deleted_by_size"] else ""
+    size = "by size, at an unknown time" if topic["deleted_by_size"] else ""
     if hours is None:
         return f"Kafka deletes them {size}" if size else "Kafka deletes none of them for now"
     return f"Kafka deletes the oldest in {hours:,} hours" + (f", or {size}" if size else "")

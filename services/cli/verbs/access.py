@@ -13,13 +13,13 @@ app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 KeyOption = Annotated[str, typer.Option("--key", help="The key's name.")]
 EventOption = Annotated[str, typer.Option("--event", help="The event name.")]
 DestinationOption = Annotated[
-    str, typer.Option("--destination", help="What a packet of it would address: database.schema.table.")
+    str, typer.Option("--destination", help="The address of a packet: database.schema.table.")
 ]
 
 
 @app.callback()
 def access() -> None:
-    """See who may do what, by the registry in Kafka.
+    """See the rights of keys, by the registry in Kafka.
 
     Example:
     onramp access explain --key shop --event order_placed
@@ -36,7 +36,7 @@ def explain(
     data_dir: DataDirOption = DATA_DIR,
     as_json: JsonOption = False,
 ) -> None:
-    """Print whether a key may send an event, and the line of the registry that says so.
+    """Print whether a key may send an event, and the deciding line of the registry.
 
     Exits with 1 when it may not, 3 when Kafka cannot be reached. Example:
 

@@ -15,17 +15,17 @@ if TYPE_CHECKING:
 
 FileArgument = Annotated[Path, typer.Argument(help="The registry's file, as docs/registry.md describes it.")]
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Print what would change, and change nothing.")]
-ReasonOption = Annotated[str, typer.Option("--reason", help="Why: it is kept with the change.")]
+ReasonOption = Annotated[str, typer.Option("--reason", help="Reason, stored with the change.")]
 ActorOption = Annotated[
-    str, typer.Option("--actor", help="Who: your name on this machine unless given.", show_default=False)
+    str, typer.Option("--actor", help="Actor; by default your name on this machine.", show_default=False)
 ]
 AcceptOption = Annotated[
-    bool, typer.Option("--accept", help="What is undecided was looked at: it is no reason to refuse.")
+    bool, typer.Option("--accept", help="Accept undecided findings, which you have reviewed.")
 ]
 OverwriteOption = Annotated[
     bool,
     typer.Option(
-        "--overwrite", help="Whatever others made or changed in the file's sections gives way to the file."
+        "--overwrite", help="Replace entries that others created or changed in the file's sections."
     ),
 ]
 _EXITS: Final = {"refused": Exit.FAILED, "conflict": Exit.FAILED, "undecided": Exit.UNCHECKED}
@@ -45,13 +45,12 @@ def apply(
 ) -> None:
     """Bring the registry's file into force in Kafka, whole or not at all, for all services and at once.
 
-    A section that the file does not name stays as it is, and so does what others made, changed or took away
-    (keys by `onramp keys`), unless the file says something new of it. Tables of destinations with
-    `create: true` are made before, and new fields added as nullable columns, by `ddl_dsn` if the database
-    has one. Refused are
-    a schema that rejects what it took before, by its pointer; more than 5,000 event types or 900 KB of
-    routes; and a change that somebody else's came before. Exits with 1 then, with 4 when a person
-    must look at a schema, with 3 when Kafka or a database cannot be reached. Examples:
+    A section that the file does not name remains, and so do changes of others (keys by `onramp keys`), unless
+    the file changes the same entry. Tables of destinations with `create: true` are created first, and new
+    fields are added as nullable columns, by `ddl_dsn` if the database has one. Refused are a schema that
+    rejects previously valid events, by its pointer; more than 5,000 event types or 900 KB of routes; and a
+    change that another change preceded. Exits with 1 then, with 4 when a schema needs a review, with 3 when
+    Kafka or a database cannot be reached. Examples:
 
     onramp apply onramp.yaml --dry-run
 

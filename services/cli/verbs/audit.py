@@ -23,8 +23,8 @@ DeepOption = Annotated[
     bool | None,
     typer.Option(
         "--deep/--books",
-        help="Read every event again and name violations by receipt, or compare totals alone; "
-        "by itself it reads up to 2 million events again.",
+        help="Read every event and list violations by receipt, or compare totals only; "
+        "by default it reads up to 2 million events.",
         show_default=False,
     ),
 ]
@@ -63,12 +63,11 @@ def audit(
     verbose: VerboseOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Prove from what is stored that no event is lost and none is there twice.
+    """Prove from stored data that no event is lost or duplicated.
 
-    What is parked is compared with what `onramp admin` keeps of it, and replays with what databases say.
-    Exits with 0 when all totals reconcile, 1 when something is wrong, 3 when a part cannot be
-    reached, 4 when nothing is wrong but some events cannot be judged. Nothing is changed; the
-    writer may run. Examples:
+    Parked events are compared with those that `onramp admin` stores, and replays with the databases.
+    Exits with 0 when all totals reconcile, 1 for violations, 3 when a part cannot be reached, 4 when there is
+    no violation but some events cannot be checked. Nothing is changed; the writer may run. Examples:
 
     onramp audit
 
@@ -107,7 +106,7 @@ def _require_pattern(topics: str) -> None:
     try:
         re.compile(topics)
     except re.error as error:
-        raise typer.BadParameter(f"no regular expression: {error}", param_hint="--topics") from error
+        raise typer.BadParameter(f"not a regular expression: {error}", param_hint="--topics") from error
 
 
 def _exit_code(report: "Report") -> Exit:

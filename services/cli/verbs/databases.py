@@ -22,7 +22,7 @@ class How(StrEnum):
     skip = "skip"
 
 
-ReasonOption = Annotated[str, typer.Option(help="Why: it is kept with each event that is parked.")]
+ReasonOption = Annotated[str, typer.Option(help="Reason, stored with each parked event.")]
 NameArgument = Annotated[str, typer.Argument(help="The database's public name.")]
 
 
@@ -34,7 +34,7 @@ def _how(word: str) -> How:
     try:
         return How(word)
     except ValueError:
-        raise typer.BadParameter(f"{word!r} is none of {', '.join(How)}") from None
+        raise typer.BadParameter(f"{word!r} is not one of {', '.join(How)}") from None
 
 
 HowArgument = Annotated[
@@ -52,9 +52,9 @@ HowArgument = Annotated[
 def databases() -> None:
     """See which databases are halted, resolve a halt, and retire a database that is gone.
 
-    A database is halted when its ledger is behind what the writer knows to be settled there:
+    A database is halted when its ledger is behind the offsets that the writer has settled there:
     a dump was restored, or rows of the ledger were changed. Its events wait until an
-    operator decides what is right. Examples:
+    operator decides. Examples:
 
     onramp databases list
 
@@ -67,7 +67,7 @@ def databases() -> None:
 @app.command(name="list")
 @with_database_options
 def list_(where: Where, *, as_json: JsonOption = False) -> None:
-    """Print every database and, of one that is halted, why.
+    """Print every database, and the reason of each halt.
 
     Exits with 0 when none is halted, 1 when one is, 3 when one cannot be reached. Example:
 
@@ -87,8 +87,8 @@ def list_(where: Where, *, as_json: JsonOption = False) -> None:
 def resolve(where: Where, name: NameArgument, how: HowArgument, *, as_json: JsonOption = False) -> None:
     """Tell the running writer how to resolve a halt; it does so within seconds.
 
-    Exits with 1 when the database is not halted. What is skipped is lost in that database, and
-    the audit will say so. Examples:
+    Exits with 1 when the database is not halted. Skipped events are lost in that database, and
+    the audit reports them. Examples:
 
     onramp databases resolve onramp recheck
 
@@ -98,7 +98,7 @@ def resolve(where: Where, name: NameArgument, how: HowArgument, *, as_json: Json
 
     if name not in where.databases:
         known = ", ".join(where.databases) or "none, give --dsn"
-        raise typer.BadParameter(f"no such database; known are: {known}", param_hint="name")
+        raise typer.BadParameter(f"no such database; known: {known}", param_hint="name")
     with exits_when_unavailable():
         halted = halts_sql.resolve(name, where.databases[name], how)
     finish(
@@ -106,7 +106,7 @@ def resolve(where: Where, name: NameArgument, how: HowArgument, *, as_json: Json
         worked=halted,
         as_json=as_json,
         done=f"The writer is told: {how}. `onramp databases list` says when {name} is not halted any more.",
-        problem=f"{name} is not halted, so there is nothing to resolve; `onramp databases list` says what is",
+        problem=f"{name} is not halted; `onramp databases list` shows the halted ones",
     )
 
 
@@ -120,12 +120,12 @@ def retire(
     writer: WriterOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Give up a database that is no longer configured: the running writer parks what waits for it.
+    """Retire a database that is no longer configured: the running writer parks its waiting events.
 
-    The writer does so within a minute. What is parked is kept with the code database_retired: it can be
-    downloaded, sent again, or discarded. A database that is configured is not retired, and exits with 1:
-    take it out of the writer's settings first. One that comes back under that name begins with the events
-    of that moment; with its old ledger it is halted, and skip is the answer. Example:
+    The writer does so within a minute. The events are parked with the code database_retired, and can be
+    downloaded, sent again, or discarded. A configured database is refused with exit code 1: remove it from
+    the writer's settings first. A later database of that name begins with the events of that time; with its
+    old ledger it is halted: resolve it with skip. Example:
 
     onramp databases retire warehouse --reason "moved to the lake"
     """

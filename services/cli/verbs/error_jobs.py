@@ -37,14 +37,16 @@ from services.cli.show.parked_groups import (
     print_rehearsal,
 )
 
-RateOption = Annotated[int | None, typer.Option(min=1, help="At most so many a second.", show_default=False)]
-DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only count them.")]
+RateOption = Annotated[int | None, typer.Option(min=1, help="Maximum events per second.", show_default=False)]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only count the events.")]
 YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
-CancelOption = Annotated[bool, typer.Option("--cancel", help="End that job before its next batch.")]
-WhyOption = Annotated[str, typer.Option("--reason", help="Why: it is written down.")]
+CancelOption = Annotated[bool, typer.Option("--cancel", help="End the job before its next batch.")]
+WhyOption = Annotated[str, typer.Option("--reason", help="Reason; it is logged.")]
 TriggersOption = Annotated[
     bool,
-    typer.Option("--with-triggers", help="Also in tables with triggers, which may act beyond the rehearsal."),
+    typer.Option(
+        "--with-triggers", help="Also in tables with triggers, whose effects may outlast the rehearsal."
+    ),
 ]
 RehearsedOption = Annotated[
     int | None,
@@ -56,17 +58,17 @@ JobArgument = Annotated[int | None, typer.Argument(help="One job's number.", sho
 _LOOK_SECONDS: Final = 0.5
 _RUNNING: Final = frozenset({"running", "cancelling"})
 _DISCARD: Final = """\
-Discard parked events: they stay, and nobody has to look at them. It can be undone for seven days.
+Discard parked events: they remain stored, and need no action. It can be undone for seven days.
 
-They are counted first, and what was counted is what is discarded: events that are parked meanwhile are
-not. Examples:
+The events are counted first, and exactly these are discarded, without events that are parked meanwhile.
+Examples:
 
 onramp errors discard --group 3 --reason "a test of the sender" --dry-run
 
 onramp errors discard --group 3 --reason "a test of the sender" --yes
 """
 _RESTORE: Final = """\
-Take back a discard of the last seven days: the events are open again.
+Undo a discard of the last seven days: the events are open again.
 
 Example: onramp errors restore --group 3 --reason "they were real"
 """

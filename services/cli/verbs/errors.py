@@ -37,12 +37,12 @@ from services.cli.show.waiting import print_waiting
 from services.cli.verbs import error_jobs
 from services.cli.verbs.mark import mark
 from services.cli.verbs.recheck import recheck
-from services.cli.what_waits import what_waits
+from services.cli.waiting_report import waiting_report
 
 if TYPE_CHECKING:
     from services.ops.findings import Source
 
-#: An event goes to so many destinations at most that anybody names.
+#: Maximum destinations of one event in a search.
 _MAX: Final = 10_000
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
@@ -55,15 +55,15 @@ class Kind(StrEnum):
     waiting = "waiting"
 
 
-LinesOption = Annotated[int, typer.Option("--lines", "-n", min=0, help="How many of the last.")]
-FollowOption = Annotated[bool, typer.Option("--follow", "-f", help="Go on until Ctrl-C.")]
+LinesOption = Annotated[int, typer.Option("--lines", "-n", min=0, help="Number of the newest events.")]
+FollowOption = Annotated[bool, typer.Option("--follow", "-f", help="Continue until Ctrl-C.")]
 KindOption = Annotated[Kind | None, typer.Option(help="Only these.", show_default=False)]
 WhyOption = Annotated[
-    str, typer.Option("--reason", help="Why you see the value of a kept event: it is written down.")
+    str, typer.Option("--reason", help="Reason for reading the value of a stored event; it is logged.")
 ]
 ValueOption = Annotated[bool, typer.Option("--value", help="Print the event itself, escaped.")]
 RawOption = Annotated[
-    bool, typer.Option("--raw", help="Write the event's very bytes and nothing else, for a file.")
+    bool, typer.Option("--raw", help="Write the event's exact bytes and nothing else, for a file.")
 ]
 KeyArgument = Annotated[
     str, typer.Argument(help="The event's number, as `list` prints it, or its key, as `tail` does.")
@@ -72,11 +72,11 @@ KeyArgument = Annotated[
 
 @app.callback()
 def errors(*, key_file: KeyFileOption = None) -> None:
-    """See parked events with their reasons, and act on them; see what waits.
+    """See parked events with their reasons, and act on them; see waiting events.
 
     Parked events need an operator, waiting ones time. Values are printed only on request. `tail` reads the
-    ends of the topics, `waiting` asks databases, writer and Kafka; all other verbs ask `onramp admin`, which
-    `onramp up` starts. Examples:
+    ends of the topics, `waiting` queries databases, writer and Kafka; all other verbs query `onramp admin`,
+    which `onramp up` starts. Examples:
 
     onramp errors count
 
@@ -106,8 +106,8 @@ def tail(
 ) -> None:
     """Print the last events that were parked or diverted, one a line, from the ends of the topics.
 
-    The databases tell which of those that were diverted wait and which have drained; while one does not
-    answer, its own are just "diverted". Example:
+    The databases determine which diverted events wait and which have drained; while one does not answer,
+    its events are just "diverted". Example:
 
     onramp errors tail -n 50 --kind parked
     """
@@ -122,23 +122,23 @@ def tail(
 @app.command()
 @with_where_options
 def waiting(where: Where, *, writer: WriterOption = None, as_json: JsonOption = False) -> None:
-    """Print what waits, why and since when, what ends it, and when Kafka deletes what is not settled.
+    """Print waiting events with reason, time and next step, and when Kafka deletes unsettled ones.
 
-    Databases are asked for holds, the running writer for what waits on Kafka, Kafka for what is not settled.
+    It queries databases for holds, the running writer for events on Kafka, and Kafka for unsettled offsets.
     Exits with 0 when nothing waits, 1 when something does, 3 when one of them does not answer. Example:
 
     onramp errors waiting --json
     """
-    found, is_whole = what_waits(where, writer or where.writer)
+    found, is_whole = waiting_report(where, writer or where.writer)
     print_waiting(found, as_json=as_json)
     raise typer.Exit((Exit.FAILED if any(found.values()) else Exit.OK) if is_whole else Exit.UNAVAILABLE)
 
 
 @app.command()
 def count(*, admin: AdminOption = None, as_json: JsonOption = False) -> None:
-    """Count what was ever parked by state, code, event and destination, the 1,000 largest.
+    """Print the 1,000 largest counts of parked events by state, code, event and destination.
 
-    Asks `onramp admin`. Example: onramp errors count --json
+    Queries `onramp admin`. Example: onramp errors count --json
     """
     print_counts(AdminApi.at(admin).get("/v1/counts")["counts"], as_json=as_json)
 
@@ -155,7 +155,7 @@ def show(
 ) -> None:
     """Print why one event is parked; exits with 1 when there is none of this number or key.
 
-    Asks `onramp admin`, which writes down who saw a value and why. To send an event again, fixed or as it is,
+    Queries `onramp admin`, which logs who reads a value and why. To send an event again, fixed or unchanged,
     write its bytes into a file. Examples:
 
     onramp errors show 17
@@ -167,7 +167,7 @@ def show(
     onramp send event.json
     """
     if (value or raw) and not reason:
-        raise typer.BadParameter("say why: who sees a value is written down", param_hint="--reason")
+        raise typer.BadParameter("give a reason: reading a value is logged", param_hint="--reason")
     api = AdminApi.at(admin)
     path = f"/v1/events/{key if key.isdecimal() else _number_of(api, key)}"
     why = {"reason": reason, "actor": getpass.getuser()}
@@ -190,9 +190,9 @@ def groups(
     admin: AdminOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Print the causes of parked events with their counts, the one that grew last first; or all of one.
+    """Print the causes of parked events with their counts, the newest first; or one cause in full.
 
-    Asks `onramp admin`. Values are shown as shapes: letters a, digits 9. Examples:
+    Queries `onramp admin`. Values are shown as shapes: letters a, digits 9. Examples:
 
     onramp errors groups --state open
 
@@ -219,9 +219,9 @@ def list_(
     admin: AdminOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Print parked events without their values, the one that was kept last first.
+    """Print parked events without their values, the one stored last first.
 
-    Asks `onramp admin`. Examples:
+    Queries `onramp admin`. Examples:
 
     onramp errors list --group 3 -n 1000
 
@@ -249,7 +249,7 @@ def _number_of(api: AdminApi, key: str) -> int:
     found: list[dict[str, Any]] = []
     if partition.isdecimal() and offset.isdecimal():
         place = {"topic": topic, "partition": partition, "offset": offset}
-        # Those of one place are as many as its destinations; one without a destination names none.
+        # One position has an event for each destination; a key without a destination names none.
         found = [e for e in api.pages("events", _MAX, **place) if e["destination"] == destination]
     if not found:
         complain("no parked event has this key; `onramp errors tail` prints the keys")
@@ -265,7 +265,7 @@ async def _tail(where: Where, printer: Printer, *, count: int, kind: str, follow
         tail = ErrorTail(logs, _ledgers(where))
         found = await tail.last(count, kind)
         if tail.unread:
-            complain(f"{no_leader(tail.unread)}; what is there is not shown")
+            complain(f"{no_leader(tail.unread)}; its events are not shown")
         for event in found:
             print(printer.line(event), flush=True)
         if follow:
@@ -282,6 +282,6 @@ def _ledgers(where: Where) -> "dict[str, dict[Source, int]]":
     for name, dsn in where.databases.items():
         try:
             ledgers[name] = ledger_of(name, dsn)
-        except InfrastructureError as error:  # the very time to look at what waits
-            complain(f"{error.detail}: what has drained there is unknown")
+        except InfrastructureError as error:  # an outage is when waiting events matter
+            complain(f"{error.detail}: its drained events are unknown")
     return ledgers

@@ -27,9 +27,9 @@ def mark(
     *,
     state: Annotated[GroupState | None, typer.Option(help="Its new state.", show_default=False)] = None,
     assignee: Annotated[
-        str | None, typer.Option(help="Whose it is; empty: nobody's.", show_default=False)
+        str | None, typer.Option(help="Assignee; empty for none.", show_default=False)
     ] = None,
-    reason: Annotated[str | None, typer.Option(help="Why: it is written down.", show_default=False)] = None,
+    reason: Annotated[str | None, typer.Option(help="Reason; it is logged.", show_default=False)] = None,
     actor: ActorOption = "",
     admin: AdminOption = None,
     as_json: JsonOption = False,
@@ -43,7 +43,7 @@ def mark(
     onramp errors mark 3 --state ignored --reason "a partner's tests"
     """
     if state is None and assignee is None:
-        complain("give --state or --assignee: nothing is to be changed")
+        complain("give --state or --assignee: nothing would change")
         raise typer.Exit(Exit.USAGE)
     asked: dict[str, Any] = {"actor": actor or getpass.getuser(), "reason": reason}
     if state is not None:

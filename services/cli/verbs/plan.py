@@ -18,7 +18,7 @@ from services.cli.options import (
     KafkaOption,
 )
 
-FileArgument = Annotated[Path, typer.Argument(help="The registry's file as it is to be.")]
+FileArgument = Annotated[Path, typer.Argument(help="The registry's new file.")]
 SinceOption = Annotated[
     str | None,
     typer.Option(
@@ -27,7 +27,7 @@ SinceOption = Annotated[
     ),
 ]
 LastOption = Annotated[
-    int | None, typer.Option(help="So many of the last events of each topic instead.", show_default=False)
+    int | None, typer.Option(help="Number of the last events of each topic instead.", show_default=False)
 ]
 EventOption = Annotated[
     list[str] | None,

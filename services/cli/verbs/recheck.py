@@ -12,7 +12,7 @@ from services.cli.exits import Exit, complain
 from services.cli.options import JsonOption
 from services.cli.show.parked_groups import print_rechecked
 
-DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only name them.")]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only list the events.")]
 _PAGE: Final = 1_000
 
 

@@ -14,11 +14,11 @@ from services.cli.show.receipts import Receipts
 if TYPE_CHECKING:
     from clients.python.onramp_client import Onramp
 
-#: So many batches are read before the first of them is answered.
+#: Maximum batches that are read before the first answer.
 _AHEAD: Final = 4
-#: Above the gateway's own deadline.
+#: Timeout in seconds, above the gateway's own deadline.
 _ANSWER_SECONDS: Final = 30.0
-#: Room comes with an answer, or when an event is given up.
+#: An answer, or an abandoned event, frees a slot.
 _UNTIL_ONE_IS_GIVEN_UP: Final = 86_400.0
 
 FileArgument = Annotated[
@@ -41,8 +41,8 @@ KeyOption = Annotated[
         show_default=False,
     ),
 ]
-BatchOption = Annotated[int, typer.Option(min=1, max=10_000, help="Most events in one request.")]
-WaitOption = Annotated[float, typer.Option(min=0, help="Seconds to go on trying while it is away.")]
+BatchOption = Annotated[int, typer.Option(min=1, max=10_000, help="Maximum events in one request.")]
+WaitOption = Annotated[float, typer.Option(min=0, help="Seconds to retry while the gateway is unreachable.")]
 LinesOfJsonOption = Annotated[bool, typer.Option("--json", help="Print each result as a line of JSON.")]
 
 
@@ -74,7 +74,7 @@ def send(
 
     if (file is None) == (event is None):
         raise typer.BadParameter("give either a FILE (- for standard input) or --event NAME")
-    if url is None:  # the key of this folder is for its own gateway alone
+    if url is None:  # the key of this folder is for its own gateway only
         url, key = addresses.known(data_dir).gateway, key or known_dev_key(data_dir)
     receipts = Receipts(as_json=as_json)
     client = _client(url, key, batch, wait, receipts)
@@ -123,4 +123,4 @@ def _send(client: "Onramp", batches: Iterator[Batch], receipts: Receipts) -> Non
         client.close(0)
         raise
     finally:
-        client.close()  # Also what came before a line that is none.
+        client.close()  # Also sends the lines before an invalid one.

@@ -32,7 +32,7 @@ UnaddedOption = Annotated[
     typer.Option("--schema", help="For a source that is not in the registry yet: a schema to capture."),
 ]
 ExcludeOption = Annotated[
-    list[str] | None, typer.Option("--exclude", help="A pattern of schema.table that stays out.")
+    list[str] | None, typer.Option("--exclude", help="A pattern of schema.table that is excluded.")
 ]
 PublishOption = Annotated[
     str,
@@ -42,9 +42,9 @@ PublishOption = Annotated[
         show_default=False,
     ),
 ]
-ReasonOption = Annotated[str, typer.Option("--reason", help="Why: it is kept with the change.")]
+ReasonOption = Annotated[str, typer.Option("--reason", help="Reason, stored with the change.")]
 RowsOption = Annotated[
-    bool, typer.Option("--rows", help="Read every row as well, for values that would come out wrong.")
+    bool, typer.Option("--rows", help="Also read every row, to find values that cannot be represented.")
 ]
 NoWaitOption = Annotated[
     bool, typer.Option("--no-wait", help="Return at once; `onramp sources list` shows the state.")
@@ -92,7 +92,7 @@ def sql(
     kafka: KafkaOption = None,
     data_dir: DataDirOption = DATA_DIR,
 ) -> None:
-    """Print what a DBA runs at the source before it can be captured: required, then optional. Nothing is run.
+    """Print the SQL that a DBA runs at the source before capture: required, then optional. Nothing is run.
 
     Role and password are those of the source's DSN, the password as a SCRAM verifier. With --schema the
     source need not be in the registry. Example:
@@ -118,7 +118,7 @@ def check(
     data_dir: DataDirOption = DATA_DIR,
     as_json: JsonOption = False,
 ) -> None:
-    """Print whether a source can be captured, table by table, and what fixes what does not hold.
+    """Print whether a source can be captured, table by table, with a fix for each problem.
 
     Ask with the source's DSN in its `dsn_env`: that role's rights are what counts. Exits with 1 when
     something is wrong, 3 when the source cannot be reached. Example:
@@ -207,7 +207,7 @@ def remove(
 def resync(
     where: Where, name: NameArgument, *, no_wait: NoWaitOption = False, as_json: JsonOption = False
 ) -> None:
-    """Re-snapshot a source: what its tables lack comes, and rows deleted meanwhile go.
+    """Re-snapshot a source: missing rows are added, and rows deleted meanwhile are removed.
 
     Shows the progress until all tables are merged; Ctrl-C ends the display, not the resync. Exits with 1
     when no such source is published, or its agent does not poll; 3 when a database cannot be reached.

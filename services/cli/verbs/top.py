@@ -15,8 +15,8 @@ GatewayOption = Annotated[
         show_default=False,
     ),
 ]
-SecondsOption = Annotated[float, typer.Option(min=0.1, help="Seconds between two looks.")]
-OnceOption = Annotated[bool, typer.Option("--once", help="Print it once, and end.")]
+SecondsOption = Annotated[float, typer.Option(min=0.1, help="Seconds between two scrapes.")]
+OnceOption = Annotated[bool, typer.Option("--once", help="Print once, and end.")]
 
 
 def top(

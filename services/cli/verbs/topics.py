@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 TopicArgument = Annotated[str, typer.Argument(help="The topic, or the name of its event type.")]
-LastOption = Annotated[int, typer.Option("--last", min=1, max=1000, help="So many of the newest records.")]
+LastOption = Annotated[int, typer.Option("--last", min=1, max=1000, help="Number of the newest records.")]
 PartitionsOption = Annotated[int | None, typer.Option(min=1, help="Its partitions.", show_default=False)]
 ReplicationOption = Annotated[int | None, typer.Option(min=1, help="Its replicas.", show_default=False)]
 RetentionOption = Annotated[
-    str | None, typer.Option(help="How long it keeps events: 36h, 30d.", show_default=False)
+    str | None, typer.Option(help="Retention of events: 36h, 30d.", show_default=False)
 ]
-KeepOption = Annotated[str, typer.Option("--retention", help="How long it is to keep events: 36h, 30d.")]
+KeepOption = Annotated[str, typer.Option("--retention", help="New retention of events: 36h, 30d.")]
 DryRunOption = Annotated[
-    bool, typer.Option("--dry-run", help="Ask Kafka whether it would, and change nothing.")
+    bool, typer.Option("--dry-run", help="Have Kafka validate the change, and change nothing.")
 ]
 _HEAD: Final = ("topic", "type", "partitions", "replicas", "retention", "events", "events/s", "lag", "bytes")
 _DAY_MS: Final = 86_400_000
@@ -53,9 +53,9 @@ def topics() -> None:
 def list_(where: Where, *, as_json: JsonOption = False) -> None:
     """Print each topic with its event type, partitions, replicas, retention, events, rate, lag and bytes.
 
-    Onramp's own topics are not among them. The rate is of the last minute; the lag is what the writer
-    has not settled; the bytes are those of one copy. Named is each that keeps events longer or shorter than
-    its event type says. Exits with 3 when Kafka cannot be reached. Example:
+    Onramp's own topics are excluded. The rate is of the last minute; the lag is the number of unsettled
+    records; the bytes are those of one replica. A topic whose retention differs from its event type's is
+    reported. Exits with 3 when Kafka cannot be reached. Example:
 
     onramp topics list --json
     """
@@ -80,7 +80,7 @@ def list_(where: Where, *, as_json: JsonOption = False) -> None:
 @app.command()
 @with_where_options
 def sample(where: Where, topic: TopicArgument, *, last: LastOption = 10, as_json: JsonOption = False) -> None:
-    """Print the newest records of a topic as the shapes of their values; of personal fields not even those.
+    """Print the newest records of a topic as shapes of their values; personal fields are hidden.
 
     Letters are shown as `a` or `A`, digits as `9`. A name with control characters is printed escaped. Exits
     with 1 when there is no such topic, 3 when Kafka cannot be reached. Example:
@@ -114,11 +114,11 @@ def create(
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Make a topic as the gateway would at its first event, but for what is said here.
+    """Create a topic as the gateway would at its first event, with the settings given here.
 
-    Unless said, partitions and retention are those of the registry's event type, else Kafka's and those of
-    ONRAMP_KAFKA_*. With --dry-run Kafka says whether it would. Exits with 1 when the gateway would make
-    another or Kafka refuses, 3 when it cannot be reached. Examples:
+    Default partitions and retention are those of the registry's event type, else Kafka's and those of
+    ONRAMP_KAFKA_*. With --dry-run Kafka only validates. Exits with 1 when the gateway would create another
+    topic or Kafka refuses, 3 when it cannot be reached. Examples:
 
     onramp topics create order_placed --partitions 6 --retention 30d
 
@@ -138,8 +138,8 @@ def create(
         if refused := _refused(wanted, where, is_dry=dry_run):
             take_back()
     made = {"topic": name, "made": not refused and not dry_run, "reason": refused}
-    done = f"{name} {'can be' if dry_run else 'is'} made."
-    problem = f"{json.dumps(name)} was not made: {refused}"
+    done = f"{name} {'can be' if dry_run else 'is'} created."
+    problem = f"{json.dumps(name)} was not created: {refused}"
     finish(made, worked=not refused, as_json=as_json, done=done, problem=problem)
 
 
@@ -166,9 +166,9 @@ def alter(
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Change how long a topic keeps its events; what is older than that Kafka deletes, landed or not.
+    """Change a topic's retention; Kafka deletes older events, landed or not.
 
-    With --dry-run Kafka says whether it would. Exits with 1 when there is no such topic of events or Kafka
+    With --dry-run Kafka only validates. Exits with 1 when there is no such topic of events or Kafka
     refuses, 3 when it cannot be reached. Examples:
 
     onramp topics alter order_placed --retention 30d --dry-run
@@ -203,7 +203,7 @@ def _newest(where: Where, topic: str, last: int) -> "tuple[str, list[LogRecord]]
         records = asyncio.run(topics.newest(where.brokers, name, last))
         if records is not None:
             return name, records
-    complain(f"there is no topic {json.dumps(topic)}: `onramp topics list` prints those that there are")
+    complain(f"there is no topic {json.dumps(topic)}: `onramp topics list` prints the topics")
     raise typer.Exit(Exit.FAILED)
 
 
@@ -231,4 +231,4 @@ def _differing(each: dict[str, Any]) -> str:
 
 
 def _long(milliseconds: int) -> str:
-    return "without end" if milliseconds < 0 else f"{milliseconds / _DAY_MS:g} d"
+    return "unlimited" if milliseconds < 0 else f"{milliseconds / _DAY_MS:g} d"

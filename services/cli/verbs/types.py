@@ -24,7 +24,7 @@ app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 EventArgument = Annotated[str, typer.Argument(help="The event type, as `onramp types list` prints it.")]
 
-ReasonOption = Annotated[str, typer.Option(help="Why: it is kept with each event.")]
+ReasonOption = Annotated[str, typer.Option(help="Reason, stored with each event.")]
 YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 HoldArgument = Annotated[
     str, typer.Argument(help="The event type or SCHEMA.TABLE, as `onramp types list` prints it.")
@@ -42,20 +42,20 @@ TopicOption = Annotated[
         "--topic", help="Take the newest records of this topic instead of a file.", show_default=False
     ),
 ]
-LastOption = Annotated[int, typer.Option("--last", min=1, max=10_000, help="So many of them.")]
-OldArgument = Annotated[Path, typer.Argument(help="The registry's file as it is in force.")]
-NewArgument = Annotated[Path, typer.Argument(help="The file as it is to be.")]
+LastOption = Annotated[int, typer.Option("--last", min=1, max=10_000, help="Number of these records.")]
+OldArgument = Annotated[Path, typer.Argument(help="The registry's file in force.")]
+NewArgument = Annotated[Path, typer.Argument(help="The new file.")]
 AcceptOption = Annotated[
-    bool, typer.Option("--accept", help="What is undecided was looked at: it is no reason to fail.")
+    bool, typer.Option("--accept", help="Accept undecided findings, which you have reviewed.")
 ]
 _SAMPLES_AT_ONCE = 1000
 
 
 @app.callback()
 def types() -> None:
-    """See which event types are paused, and resume them; find schemas, and what a change of them breaks.
+    """See which event types are paused, and resume them; infer schemas, and check changes of them.
 
-    An event type of which too many events are parked pauses: its events wait in the database
+    An event type pauses when too many of its events are parked: its events wait in the database
     until an operator has fixed the cause and resumes it. Examples:
 
     onramp types list
@@ -73,7 +73,7 @@ def types() -> None:
 @app.command(name="list")
 @with_database_options
 def list_(where: Where, *, as_json: JsonOption = False) -> None:
-    """Print what events wait for in their own database: paused types and blocked tables.
+    """Print the holds that events wait behind in their database: paused types and blocked tables.
 
     Exits with 0 when nothing is paused, 1 when something is, 3 when a database cannot be
     reached. Example:
@@ -95,9 +95,9 @@ def list_(where: Where, *, as_json: JsonOption = False) -> None:
 @app.command()
 @with_database_options
 def resume(where: Where, event: EventArgument, *, as_json: JsonOption = False) -> None:
-    """Let the events of a paused type land: those that wait first, in order, then the new ones.
+    """Resume a paused event type: waiting events land first, in order, then new ones.
 
-    What is still at fault among them is parked, event by event. Exits with 1 when the type is
+    Events that still fail are parked one by one. Exits with 1 when the type is
     paused in none of the databases. Example:
 
     onramp types resume order_placed
@@ -112,7 +112,7 @@ def resume(where: Where, event: EventArgument, *, as_json: JsonOption = False) -
         worked=bool(resumed),
         as_json=as_json,
         done=f"{event} goes on in {', '.join(resumed)}.",
-        problem=f"{event} is paused nowhere; `onramp types list` says what is",
+        problem=f"{event} is not paused; `onramp types list` shows paused types",
     )
 
 
@@ -126,24 +126,24 @@ def park(
     yes: YesOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Give up what waits behind a hold: it is parked, in order, with the reason, and can be replayed later.
+    """Dead-letter events that wait behind a hold: they are parked in order, and can be replayed later.
 
-    What comes after that waits on or lands: a paused type is resumed, a blocked table tried again. Exits
-    with 1 when there is no such hold, or nobody agrees. Example:
+    Later events wait or land: a paused type is resumed, a blocked table retried. Exits with 1 when
+    there is no such hold, or without confirmation. Example:
 
     onramp types park order_placed --reason "the sender has sent all of it again"
     """
     if not reason.strip() or "\0" in reason:
-        raise typer.BadParameter("say why: it is kept with each event", param_hint="--reason")
+        raise typer.BadParameter("give a reason: it is stored with each event", param_hint="--reason")
     where.require_database()
     with exits_when_unavailable():
-        parked = _give_up(where, name, reason, yes=yes)
+        parked = _dead_letter(where, name, reason, yes=yes)
     finish(
         {"name": name, "dead_lettered": parked},
         worked=bool(parked),
         as_json=as_json,
-        done=f"What waits for {name} in {', '.join(parked)} is parked by the writer within seconds.",
-        problem=f"nothing holds {name}; `onramp types list` says what is held",
+        done=f"The writer parks the events that wait for {name} in {', '.join(parked)} within seconds.",
+        problem=f"no hold is named {name}; `onramp types list` shows the holds",
     )
 
 
@@ -159,8 +159,8 @@ def infer(
 ) -> None:
     """Print an event type for the registry's file, with the schema that all samples have in common.
 
-    Of lines, or of a topic's newest records, those that are events of other names are passed over. Required
-    is what every sample has; a text is a date-time, a date or a uuid if it is one in every sample. Exits
+    Lines or records with events of other names are skipped. Fields of every sample are required; a text is
+    a date-time, a date or a uuid if it is one in every sample. Exits
     with 1 without a sample. Examples:
 
     onramp types infer order_placed events.jsonl
@@ -172,7 +172,7 @@ def infer(
     from shared.contracts.infer import Samples
 
     if (file is None) == (topic is None):
-        raise typer.BadParameter("name a file of samples, or --topic: one of the two")
+        raise typer.BadParameter("give either a file of samples or --topic")
     samples = Samples()
     for document in _lines(file) if file else _records(where, topic or "", last):
         if (payload := _payload_of(document, name)) is not None:
@@ -190,10 +190,10 @@ def infer(
 def check(
     old: OldArgument, new: NewArgument, *, accept: AcceptOption = False, as_json: JsonOption = False
 ) -> None:
-    """Print what the schemas of a changed registry reject that those before took, and where.
+    """Print which previously valid values the schemas of a changed registry reject, and where.
 
-    Each event type is compared by its `compatibility`. Exits with 1 for a break or a file that is
-    wrong, with 4 when only a person can decide, else with 0. Example:
+    Each event type is compared by its `compatibility`. Exits with 1 for a break or an invalid file,
+    with 4 for undecided findings, else with 0. Example:
 
     onramp types check onramp.yaml.old onramp.yaml
     """
@@ -204,7 +204,7 @@ def check(
     if as_json:
         print(json.dumps([{"event_type": each.event_type, **each.finding._asdict()} for each in changes]))
     else:
-        print("\n".join(map(_change_line, changes)) or "Every schema takes what the one before took.")
+        print("\n".join(map(_change_line, changes)) or "Every schema accepts the values of the one before.")
     kinds = {each.finding.kind for each in changes}
     if Kind.BREAK in kinds:
         raise typer.Exit(Exit.FAILED)
@@ -230,8 +230,8 @@ def _change_line(change: "SchemaChange") -> str:
     return f"{change.event_type} {pointer or '/'}: {kind}: {reason}"
 
 
-def _give_up(where: Where, name: str, reason: str, *, yes: bool) -> list[str]:
-    """Give up the holds of this name; returns the databases in which there were any."""
+def _dead_letter(where: Where, name: str, reason: str, *, yes: bool) -> list[str]:
+    """Dead-letter the holds of this name; return the databases that had one."""
     from services.ops.operate import holds_sql
 
     found = [hold for of in where.databases.items() for hold in holds_sql.holds(*of) if hold.name == name]

@@ -9,56 +9,54 @@ from typing import Final
 
 from services.ops.audit.ledgers import Books, between
 from services.ops.audit.replays import redirected
-from services.ops.findings import Code, Finding, Incarnation, Line, Report, Source, Table
+from services.ops.findings import Code, Finding, Generation, Line, Report, Source, Table
 from shared import wire
 
 _LANDED: Final = ("landed", "replayed")
 
 
-def line_of(books: Books, incarnation: Incarnation) -> Line:
+def line_of(books: Books, generation: Generation) -> Line:
     """Return the totals of one generation."""
-    none = books.without_destination(incarnation)
-    names = [n for n, d in books.databases.items() if incarnation in d.ledger]
+    none = books.without_destination(generation)
+    names = [n for n, d in books.databases.items() if generation in d.ledger]
     line = Line(
-        incarnation.topic_id, *incarnation.source, books.start(incarnation), books.next_offset(incarnation)
+        generation.topic_id, *generation.source, books.start(generation), books.next_offset(generation)
     )
     line.filtered, line.unroutable, line.refused = none.filtered, none.unroutable, none.refused
     outcomes: Counter[str] = Counter()
     for name in names:
-        for (_, outcome), n in books.databases[name].counted(incarnation).items():
+        for (_, outcome), n in books.databases[name].counted(generation).items():
             outcomes[outcome] += n
-        line.waiting += len(books.waiting(name, incarnation))
+        line.waiting += len(books.waiting(name, generation))
     line.waiting += outcomes.pop("waiting", 0)
     line.outcomes = dict(sorted(outcomes.items()))
     return line
 
 
-def one_destination(books: Books, incarnation: Incarnation) -> bool:
+def one_destination(books: Books, generation: Generation) -> bool:
     """Return whether all events of `generation` with a destination have the same one."""
     destinations = {
-        (name, destination)
-        for name, d in books.databases.items()
-        for destination, _ in d.counted(incarnation)
+        (name, destination) for name, d in books.databases.items() for destination, _ in d.counted(generation)
     }
-    waiting = {name for name in books.databases if books.waiting(name, incarnation)}
+    waiting = {name for name in books.databases if books.waiting(name, generation)}
     if len(destinations) > 1 or len(waiting) > 1:
         return False
     return not waiting or {name for name, _ in destinations} in (waiting, set())
 
 
-def check_markers(books: Books, incarnation: Incarnation) -> Iterable[Finding]:
+def check_markers(books: Books, generation: Generation) -> Iterable[Finding]:
     """Yield undrained markers whose count differs from the topic's: their drain would halt."""
     for database in books.databases:
-        settled_to = books.databases[database].ledger.get(incarnation, 0)
-        diverted = books.diverted.get((database, incarnation.source), ())
-        for m in books.markers.get((database, incarnation), ()):
+        settled_to = books.databases[database].ledger.get(generation, 0)
+        diverted = books.diverted.get((database, generation.source), ())
+        for m in books.markers.get((database, generation), ()):
             held_count = len(between(diverted, m.start, m.end))
             if m.end > settled_to and (
                 held_count < m.count or (held_count > m.count and not books.is_shared(m))
             ):
                 yield Finding(
                     Code.BAD_MARKER,
-                    incarnation.source,
+                    generation.source,
                     m.start,
                     f"the marker of [{m.start}, {m.end}) for {database} counts {m.count} events, "
                     f"{wire.SYSTEM_ERRORS} holds {held_count}",
@@ -69,11 +67,11 @@ def check_rows(books: Books, report: Report) -> None:
     """Compare rows with landed totals, and report receipts in several rows."""
     for name, database in books.databases.items():
         landed: Counter[tuple[str, Source]] = Counter()
-        for (incarnation, destination, outcome), n in database.totals.items():
+        for (generation, destination, outcome), n in database.totals.items():
             if outcome in _LANDED:
-                landed[destination, incarnation.source] += n
+                landed[destination, generation.source] += n
         landed.update(redirected(name, database.replayed))
-        known = {incarnation.source for incarnation in database.ledger}
+        known = {generation.source for generation in database.ledger}
         for table, counts in database.counts.items():
             expected = {s: n for (d, s), n in landed.items() if d == table.destination}
             for source in sorted(counts.keys() | expected.keys()):
@@ -94,7 +92,7 @@ def report_unread_tables(books: Books, report: Report) -> None:
         for table in sorted(database.unreadable):
             report.unreadable.append(str(table))
             report.unchecked.append(
-                f"{table} may not be read by the audit's role, so its rows are not looked at: "
+                f"{table} may not be read by the audit's role, so its rows are not checked: "
                 "GRANT it USAGE on the schema and SELECT on the table, or audit as the writer's role"
             )
 
@@ -110,28 +108,28 @@ def _row_count(
         yield Finding(Code.WRONG_TOTAL, source, None, text)
 
 
-def check_parked(books: Books, incarnation: Incarnation) -> Iterable[Finding]:
+def check_parked(books: Books, generation: Generation) -> Iterable[Finding]:
     """Compare parked totals with the distinct keys on the topic and in the outbox."""
-    if books.shares_offsets(incarnation.source):
-        return  # the keys name the topic, not its incarnation
+    if books.shares_offsets(generation.source):
+        return  # the keys name the topic, not its generation
     for name, database in books.databases.items():
-        counted = sum(n for (_, outcome), n in database.counted(incarnation).items() if outcome == "parked")
-        kept = len(books.parked_keys(incarnation, name, database.ledger.get(incarnation, 0)))
+        counted = sum(n for (_, outcome), n in database.counted(generation).items() if outcome == "parked")
+        kept = len(books.parked_keys(generation, name, database.ledger.get(generation, 0)))
         if kept != counted:
             text = f"{name} counts {counted} parked, {wire.USER_ERRORS} and the outbox hold {kept}"
-            yield Finding(Code.WRONG_TOTAL, incarnation.source, None, text)
-    none = books.without_destination(incarnation)
-    kept = len(books.parked_keys(incarnation, None, none.next_offset))
+            yield Finding(Code.WRONG_TOTAL, generation.source, None, text)
+    none = books.without_destination(generation)
+    kept = len(books.parked_keys(generation, None, none.next_offset))
     if kept != none.refused:
         text = f"{none.refused} refused destinations are counted, {wire.USER_ERRORS} holds {kept}"
-        yield Finding(Code.WRONG_TOTAL, incarnation.source, None, text)
+        yield Finding(Code.WRONG_TOTAL, generation.source, None, text)
 
 
-def check_held(books: Books, incarnation: Incarnation) -> Iterable[Finding]:
+def check_held(books: Books, generation: Generation) -> Iterable[Finding]:
     """Compare waiting totals with the events that the databases hold."""
     for name, database in books.databases.items():
-        counted = sum(n for (_, outcome), n in database.counted(incarnation).items() if outcome == "waiting")
-        kept = len(database.held_of(incarnation))
+        counted = sum(n for (_, outcome), n in database.counted(generation).items() if outcome == "waiting")
+        kept = len(database.held_of(generation))
         if kept != counted:
             text = f"{name} counts {counted} waiting, onramp.waiting holds {kept}"
-            yield Finding(Code.WRONG_TOTAL, incarnation.source, None, text)
+            yield Finding(Code.WRONG_TOTAL, generation.source, None, text)

@@ -9,7 +9,7 @@ from sys import intern
 from services.ops.audit.ledgers import Books, DatabaseBooks, ParkedEvent
 from services.ops.audit.parked_store import Comparison
 from services.ops.audit.settled_log import SettledLog
-from services.ops.findings import Incarnation, Source
+from services.ops.findings import Generation, Source
 from services.ops.kafka_logs import KafkaLogs
 from services.ops.offset_ranges import History
 from services.ops.parked.parked_events import Place
@@ -37,23 +37,23 @@ async def collect(
     parked_events, foreign = await _parked(logs, topics, comparison)
     if comparison:
         comparison.see_outbox(
-            Place(row.incarnation.topic_id, *row.incarnation.source, row.offset, row.destination)
+            Place(row.generation.topic_id, *row.generation.source, row.offset, row.destination)
             for snapshot in snapshots.values()
             for row in snapshot.outbox
         )
         comparison.flush()
     offsets: dict[tuple[str, Source], set[int]] = defaultdict(set)
-    markers: dict[tuple[str, Incarnation], dict[tuple[int, int], Marker]] = defaultdict(dict)
-    empty: dict[tuple[str, Incarnation], list[Marker]] = defaultdict(list)
+    markers: dict[tuple[str, Generation], dict[tuple[int, int], Marker]] = defaultdict(dict)
+    empty: dict[tuple[str, Generation], list[Marker]] = defaultdict(list)
     async for record in logs.whole(wire.SYSTEM_ERRORS):
         match diverted(record):
             case ErrorEvent() as event:
                 offsets[event.destination, event.source].add(event.offset)
             case Marker() as m:
-                markers[m.database, Incarnation(m.topic_id, m.source)][m.start, m.end] = m
+                markers[m.database, Generation(m.topic_id, m.source)][m.start, m.end] = m
             case Empty() as closed:
                 for m in closed.markers:
-                    _add(empty[m.database, Incarnation(m.topic_id, m.source)], m)
+                    _add(empty[m.database, Generation(m.topic_id, m.source)], m)
             case None:
                 foreign += 1
     probe = wire.topic_of(wire.PROBE_EVENT)
@@ -122,24 +122,22 @@ def _database(snapshot: Snapshot, topics: re.Pattern[str]) -> DatabaseBooks:
 
     return DatabaseBooks(
         ledger={
-            incarnation: next_offset
-            for incarnation, next_offset in snapshot.ledger.items()
-            if audited(incarnation.source)
+            generation: next_offset
+            for generation, next_offset in snapshot.ledger.items()
+            if audited(generation.source)
         },
         totals={key: n for key, n in snapshot.totals.items() if audited(key[0].source)},
-        outbox=frozenset((r.incarnation.source, r.offset, r.destination) for r in snapshot.outbox),
+        outbox=frozenset((r.generation.source, r.offset, r.destination) for r in snapshot.outbox),
         held=frozenset(
-            (r.incarnation, r.offset, r.destination)
-            for r in snapshot.waiting
-            if audited(r.incarnation.source)
+            (r.generation, r.offset, r.destination) for r in snapshot.waiting if audited(r.generation.source)
         ),
         replayed={i: events for i, events in snapshot.replayed.items() if audited(i.source)},
         counts={t: {s: n for s, n in snapshot.counts(t).items() if audited(s)} for t in snapshot.tables},
         repeated=[(t, s, o, n) for t in snapshot.tables for s, o, n in snapshot.repeated(t) if audited(s)],
         unreadable=snapshot.unreadable,
         history={
-            incarnation: History.of(spans, snapshot.ledger[incarnation])
-            for incarnation, spans in snapshot.spans.items()
-            if incarnation in snapshot.ledger
+            generation: History.of(spans, snapshot.ledger[generation])
+            for generation, spans in snapshot.spans.items()
+            if generation in snapshot.ledger
         },
     )

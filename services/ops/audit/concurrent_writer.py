@@ -5,38 +5,38 @@ them only, or is not counted yet, is not a violation, and its totals do not reco
 """
 
 from services.ops.audit.ledgers import Books
-from services.ops.findings import Incarnation
+from services.ops.findings import Generation
 
 
-def concurrent_writer(books: Books, incarnation: Incarnation) -> str | None:
+def concurrent_writer(books: Books, generation: Generation) -> str | None:
     """Return why the counts of this partition are of different times, or None if they are consistent."""
     covered = {
-        name: books.covered(name, incarnation)
+        name: books.covered(name, generation)
         for name, database in books.databases.items()
-        if incarnation in database.ledger
+        if generation in database.ledger
     }
     if len(set(covered.values())) > 1:
         offsets = ", ".join(f"{name} {offset}" for name, offset in sorted(covered.items()))
         return f"the next offsets of the databases are {offsets}"
     next_offset = next(iter(covered.values()))
-    if books.without_destination(incarnation).next_offset > next_offset:
-        return "more was settled while the books were read"
-    if not _is_newest(books, incarnation):  # the group's offset is the newest's
+    if books.without_destination(generation).next_offset > next_offset:
+        return "more was settled during the audit"
+    if not _is_newest(books, generation):  # the group's offset is the newest's
         return None
-    group = books.group.get(incarnation.source, books.start(incarnation))
+    group = books.group.get(generation.source, books.start(generation))
     if group < next_offset:
         return f"the writer's group is at {group} and the ledger at {next_offset}: a batch is not committed"
     return None
 
 
-def in_progress(books: Books, incarnation: Incarnation, database: str) -> range:
+def in_progress(books: Books, generation: Generation, database: str) -> range:
     """Return the offsets that another database has settled and `database` had not when it was read."""
-    if not _is_newest(books, incarnation):
+    if not _is_newest(books, generation):
         return range(0)
-    committed = books.committed.get(incarnation.source, 0)
-    first = max(books.covered(database, incarnation), committed, books.baseline(incarnation).get(database, 0))
-    return range(first, books.next_offset(incarnation))
+    committed = books.committed.get(generation.source, 0)
+    first = max(books.covered(database, generation), committed, books.baseline(generation).get(database, 0))
+    return range(first, books.next_offset(generation))
 
 
-def _is_newest(books: Books, incarnation: Incarnation) -> bool:
-    return incarnation.topic_id == books.topic_ids[incarnation.source][-1]
+def _is_newest(books: Books, generation: Generation) -> bool:
+    return generation.topic_id == books.topic_ids[generation.source][-1]

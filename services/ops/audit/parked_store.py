@@ -14,7 +14,7 @@ from sys import intern
 from typing import Final
 
 from services.ops.audit.ledgers import Books
-from services.ops.findings import Code, Finding, Incarnation, Report, Source
+from services.ops.findings import Code, Finding, Generation, Report, Source
 from services.ops.kafka_logs import LogRecord
 from services.ops.parked.parked_events import Place, place_of
 from services.ops.parked.records import ErrorEvent
@@ -22,14 +22,14 @@ from services.ops.parked_store_sql import Kept, KeptRange
 from shared import wire
 
 _AT_ONCE: Final = 1_000
-#: So many findings of one kind are named for each partition.
+#: Maximum findings of one kind that are listed for a partition.
 MAX_NAMED: Final = 1_000
 _READ_AGAIN: Final = (
     "stop `onramp admin`, run `psql -c 'DELETE FROM onramp_admin.consumed'` in the control database and "
     "start it again: it reads the topic from its start, and keeps what is missing"
 )
 _RESTORE: Final = "restore the control database and ONRAMP_ADMIN_STORE from their backups"
-_RECHECK: Final = "`onramp errors recheck` opens it again; then `onramp errors replay`"
+_RECHECK: Final = "`onramp errors recheck` reopens it; then `onramp errors replay`"
 _REPLAY: Final = "`onramp errors replay` (of a discarded one after `restore`): it lands no second time"
 _DISCARD: Final = "`onramp errors restore`, then `onramp errors discard` with a reason"
 
@@ -67,7 +67,7 @@ class Comparison:
     topics: re.Pattern[str]
     named: Named = field(default_factory=Named)
     consumed: Mapping[Source, int] = field(default_factory=dict)
-    #: By source, the (offset, destination) that are parked and not kept.
+    #: By source, the (offset, destination) of parked events that are not stored.
     not_stored: dict[Source, set[tuple[int, str]]] = field(default_factory=lambda: defaultdict(set))
     _page: list[tuple[Place, bytes | None, bool]] = field(default_factory=list)
 
@@ -130,7 +130,7 @@ class KeptCheck:
         self._name_lost_replays(books, named, report)
         self._name_contradicted(books, named)
         for place in self._audited(self.after.unattributed()):
-            text = f"discarded for {_target(place)}, and nobody says by whom and why"
+            text = f"discarded for {_target(place)}, without a recorded operator and reason"
             named.add(Code.UNATTRIBUTED, place, text, _DISCARD)
         for place in self._audited(self.before.without_bytes() if deep else ()):
             text = f"what the control database keeps of {_target(place)} has no bytes, or others"
@@ -158,16 +158,16 @@ class KeptCheck:
     def _name_lost_replays(self, books: Books, named: Named, report: Report) -> None:
         """Report replayed events that their database does not know after a restore from a dump."""
         unknown = 0
-        for incarnation, places in groupby(self._audited(self.before.replayed()), key=_incarnation):
+        for generation, places in groupby(self._audited(self.before.replayed()), key=_generation):
             known = {
                 (r.offset, r.destination)
                 for database in books.databases.values()
-                for r in database.replayed.get(incarnation, ())
+                for r in database.replayed.get(generation, ())
             }
             for place in places:
                 if (place.offset, place.destination) in known:
                     continue
-                if not _was_asked(books, incarnation, place):
+                if not _was_asked(books, generation, place):
                     unknown += not _is_closed(books, place)
                     continue
                 text = (
@@ -206,14 +206,14 @@ def _ranges(books: Books) -> Iterator[tuple[KeptRange, int]]:
     """Yield each partition's settled range by database, and its count of parked events."""
     for source in sorted(books.topic_ids):
         if books.shares_offsets(source):
-            continue  # what is parked names the topic, not its incarnation
-        for incarnation in books.incarnations_of(source):
-            first = books.start(incarnation)
+            continue  # parked events name the topic, not its generation
+        for generation in books.generations_of(source):
+            first = books.start(generation)
             for name, database in books.databases.items():
-                parked = (n for (_, o), n in database.counted(incarnation).items() if o == "parked")
-                upto = database.ledger.get(incarnation, 0)
+                parked = (n for (_, o), n in database.counted(generation).items() if o == "parked")
+                upto = database.ledger.get(generation, 0)
                 yield KeptRange(source, first, upto, name), sum(parked)
-            none = books.without_destination(incarnation)
+            none = books.without_destination(generation)
             yield KeptRange(source, first, none.next_offset, None), none.refused
 
 
@@ -225,10 +225,10 @@ def _is_in(of: KeptRange, offset: int, destination: str) -> bool:
     return destination.startswith(f"{of.database}.")
 
 
-def _was_asked(books: Books, incarnation: Incarnation, place: Place) -> bool:
+def _was_asked(books: Books, generation: Generation, place: Place) -> bool:
     """Return whether the database that would know the event was given; for a refused event, any database."""
     if wire.is_refused(place.destination):
-        return books.baseline(incarnation).keys() <= books.databases.keys()
+        return books.baseline(generation).keys() <= books.databases.keys()
     return any(place.destination.startswith(f"{name}.") for name in books.databases)
 
 
@@ -237,8 +237,8 @@ def _is_closed(books: Books, place: Place) -> bool:
     return any(place.destination.startswith(f"{name}.") for name in books.closed)
 
 
-def _incarnation(place: Place) -> Incarnation:
-    return Incarnation(place.topic_id, Source(place.topic, place.partition))
+def _generation(place: Place) -> Generation:
+    return Generation(place.topic_id, Source(place.topic, place.partition))
 
 
 def _target(place: Place) -> str:

@@ -16,7 +16,7 @@ def report_leaderless(books: Books, report: Report) -> bool:
         rest = (
             "only rows were compared with their totals"
             if source.topic in own
-            else "what Kafka holds there was not compared with the books"
+            else "its records on Kafka were not compared with the totals"
         )
         report.unchecked.append(f"{source}: no broker leads it, so {rest}")
     return not any(source.topic in own for source in books.leaderless)

@@ -28,7 +28,7 @@ from services.ops.totals_sql import Row, Snapshot
 
 _LOOK_UP_AT: Final = 1000
 
-#: An offset, and the row of a table that claims to come from there.
+#: An offset, and the row of a table with that receipt.
 PlacedRow = tuple[int, Table, Row]
 
 
@@ -42,17 +42,17 @@ class Reading:
         self._edits = edits
         self._snapshots = snapshots
         self._readable = readable
-        self._incarnation = incarnation = readable.incarnation
+        self._generation = generation = readable.generation
         self._upto = upto = readable.upto
-        self._routes = SettledRoutes(books, incarnation, next(iter(snapshots)))
-        self._parked = {n: books.parked_keys(incarnation, n, upto) for n in snapshots}
+        self._routes = SettledRoutes(books, generation, next(iter(snapshots)))
+        self._parked = {n: books.parked_keys(generation, n, upto) for n in snapshots}
         self._refused: dict[int, set[str]] = defaultdict(set)
-        for offset, pointer in books.parked_keys(incarnation, None, upto):
+        for offset, pointer in books.parked_keys(generation, None, upto):
             self._refused[offset].add(pointer)
-        self._waiting = {n: books.waiting(n, incarnation) for n in snapshots}
-        self._in_progress = {n: in_progress(books, incarnation, n) for n in snapshots}
-        self._held = {n: books.databases[n].held_of(incarnation) for n in snapshots}
-        self._replayed = {n: ReplayedEvents(s, books.databases[n], incarnation) for n, s in snapshots.items()}
+        self._waiting = {n: books.waiting(n, generation) for n in snapshots}
+        self._in_progress = {n: in_progress(books, generation, n) for n in snapshots}
+        self._held = {n: books.databases[n].held_of(generation) for n in snapshots}
+        self._replayed = {n: ReplayedEvents(s, books.databases[n], generation) for n, s in snapshots.items()}
         self._absent: dict[Table, list[Event]] = {}
         self.result = ReadingResult()
 
@@ -68,7 +68,7 @@ class Reading:
                 else:
                     self._report_unknown(ahead)
                 ahead = next(rows, None)
-            self._judge(classify(record, self._incarnation.source.topic), here)
+            self._judge(classify(record, self._generation.source.topic), here)
         while ahead is not None:
             self._report_unknown(ahead)
             ahead = next(rows, None)
@@ -79,8 +79,8 @@ class Reading:
     def _streams(self) -> Iterator[Iterator[PlacedRow]]:
         for snapshot in self._snapshots.values():
             for table in snapshot.tables:
-                if self._incarnation.source in self._books.databases[table.database].counts[table]:
-                    yield _with_table(table, snapshot.rows(table, self._incarnation.source))
+                if self._generation.source in self._books.databases[table.database].counts[table]:
+                    yield _with_table(table, snapshot.rows(table, self._generation.source))
 
     def _report_unknown(self, placed: PlacedRow) -> None:
         """Report a row whose receipt names no settled record."""
@@ -88,14 +88,14 @@ class Reading:
         if offset < self._readable.shared or (
             self._readable.until is not None and offset >= self._readable.until
         ):
-            return  # another incarnation's
+            return  # another generation's
         if offset >= self._upto:
             self._report(Code.PHANTOM, offset, f"a row of {table} is above the ledger")
         elif offset >= self._readable.first:
             self._report(Code.PHANTOM, offset, f"a row of {table} has a receipt that Kafka does not know")
 
     def _report(self, code: Code, offset: int, detail: str) -> None:
-        self.result.findings.append(Finding(code, self._incarnation.source, offset, detail))
+        self.result.findings.append(Finding(code, self._generation.source, offset, detail))
 
     def _judge(self, event: Event, rows: list[PlacedRow]) -> None:
         self.result.records += 1
@@ -128,7 +128,7 @@ class Reading:
 
     def _judge_change(self) -> None:
         """Count a change: its landing table has the offset, and is trimmed."""
-        topic = self._incarnation.source.topic
+        topic = self._generation.source.topic
         databases = self._books.settled.databases_of_changes(topic)
         closed = databases & self._books.closed.keys()
         if not closed:
@@ -216,7 +216,7 @@ class Reading:
     def _has_seen(self, database: str, offset: int) -> bool:
         """Return whether `offset` must be settled in this database: it was registered, and has reached it."""
         ahead = offset in self._in_progress[database]
-        return not ahead and offset >= self._books.baseline(self._incarnation).get(database, 0)
+        return not ahead and offset >= self._books.baseline(self._generation).get(database, 0)
 
     def _judge_table(self, event: Event, routed: Routed, rows: list[Row]) -> None:
         table = routed.table
@@ -244,7 +244,7 @@ class Reading:
         """Return whether the rows are those that landed by the replay, as far as it is known."""
         as_landed: Event | None = event
         if rows and replayed.sha256 is not None:
-            edited = self._edits.edited(event.value, replayed, self._incarnation)
+            edited = self._edits.edited(event.value, replayed, self._generation)
             as_landed = None if edited is None else event.edited(edited)
             self.result.edits_unknown += edited is None
         return as_landed is None or all(self._is_event(as_landed, table, row) for row in rows)
@@ -285,7 +285,7 @@ class Reading:
             row = there.get(event.id)
             if row is None:
                 self._report(Code.LOST, event.offset, f"in no place of {table}")
-            elif row.source == self._incarnation.source and row.offset > max(
+            elif row.source == self._generation.source and row.offset > max(
                 event.offset, self._readable.shared - 1
             ):
                 # Of equal ids the first lands; a later receipt is another event's.

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from services.ops.audit.checks import one_destination
 from services.ops.audit.ledgers import Books
 from services.ops.audit.reading_result import ReadingResult
-from services.ops.findings import Code, Finding, Incarnation, Line
+from services.ops.findings import Code, Finding, Generation, Line
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,19 +14,19 @@ class Sums:
     """The totals of one generation of a partition, and the result of reading it (None: not read whole)."""
 
     books: Books
-    incarnation: Incarnation
+    generation: Generation
     line: Line
     result: ReadingResult | None
 
     def unchecked(self) -> str | None:
         """Return why these totals cannot be checked, or None."""
-        source, baseline = self.incarnation.source, self.books.baseline(self.incarnation)
+        source, baseline = self.generation.source, self.books.baseline(self.generation)
         if not baseline:
             return f"{source}: no baseline was ever written, so its sums cannot be checked"
         absent = baseline.keys() - self.books.databases.keys()
         if unknown := sorted(absent - self.books.settled.retired):
             return f"{source}: the sums need the database {', '.join(unknown)}, which was not given"
-        if absent and self.result is None:  # with receipts, what went to the others is told apart
+        if absent and self.result is None:  # receipts separate the events of other databases
             names = ", ".join(sorted(absent))
             return f"{source}: its events went to {names} too, which is retired: --deep tells them apart"
         return None
@@ -48,7 +48,7 @@ class Sums:
 
     def _fit(self) -> bool:
         """Compare without receipts: an event may have several destinations, and has at least one outcome."""
-        if self.line.refused == self.line.unroutable and one_destination(self.books, self.incarnation):
+        if self.line.refused == self.line.unroutable and one_destination(self.books, self.generation):
             return self.line.accounted == self.line.read
         return self.line.accounted >= self.line.read
 
@@ -62,22 +62,22 @@ class Sums:
         for name, database in self.books.databases.items():
             for table in database.counts:
                 if table.database == name:
-                    key = (self.incarnation, table.destination, "duplicate")
+                    key = (self.generation, table.destination, "duplicate")
                     counted, shown = database.totals.get(key, 0), result.duplicates[table]
                     if not shown <= counted <= shown + result.unjudged[table]:
                         yield self._wrong(f"{table} counts {counted} duplicates, the receipts show {shown}")
 
     def _wrong(self, detail: str) -> Finding:
-        return Finding(Code.WRONG_TOTAL, self.incarnation.source, None, detail)
+        return Finding(Code.WRONG_TOTAL, self.generation.source, None, detail)
 
     def _unbalanced(self, expected: int) -> Finding:
         line = self.line
         outcomes = ", ".join(f"{n} {name}" for name, n in line.outcomes.items()) or "none landed"
         return Finding(
             Code.UNBALANCED,
-            self.incarnation.source,
+            self.generation.source,
             None,
-            f"{expected} were to be accounted for in [{line.baseline}, {line.next_offset}); the books say "
+            f"{expected} were to be accounted for in [{line.baseline}, {line.next_offset}); the totals are "
             f"{line.filtered} filtered, {line.refused} refused, {outcomes}, {line.waiting} waiting: "
             f"{line.accounted} in all",
         )

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from services.ops.audit.ledgers import Books, DatabaseBooks
-from services.ops.findings import Code, Finding, Incarnation, Replayed, Source, Table
+from services.ops.findings import Code, Finding, Generation, Replayed, Source, Table
 from services.ops.fixes import exact, payloads
 from services.ops.fixes.payloads import Edited
 from services.ops.fixes.steps import Fix
@@ -24,9 +24,9 @@ _OUTCOMES: Final = {"landed": "replayed", "duplicate": "replayed_duplicate"}
 class ReplayedEvents:
     """The replayed events of one generation of a partition, in one database."""
 
-    def __init__(self, snapshot: Snapshot, books: DatabaseBooks, incarnation: Incarnation) -> None:
+    def __init__(self, snapshot: Snapshot, books: DatabaseBooks, generation: Generation) -> None:
         name = snapshot.database
-        self._parked_for = {(r.offset, r.destination): r for r in books.replayed.get(incarnation, ())}
+        self._parked_for = {(r.offset, r.destination): r for r in books.replayed.get(generation, ())}
         landed = [r for r in self._parked_for.values() if r.to and r.outcome == "landed"]
         self._landed_in = {(r.offset, f"{name}.{r.to}"): r for r in landed}
         self._of_refused: dict[int, list[Table]] = defaultdict(list)
@@ -56,7 +56,7 @@ class Edits:
         self._edits: dict[str, EditOf | None] = {}
         self._fixes: dict[str, Fix] = {}
 
-    def edited(self, value: bytes | None, replayed: Replayed, of: Incarnation) -> bytes | None:
+    def edited(self, value: bytes | None, replayed: Replayed, of: Generation) -> bytes | None:
         """Return the bytes that landed, or None if they are unknown."""
         if value is None or replayed.job is None or self._kept is None:
             return None
@@ -78,34 +78,34 @@ class Edits:
         return payloads.fixed(value, self._fixes[job]) if job in self._fixes else None
 
 
-def _place(of: Incarnation, replayed: Replayed) -> Place:
+def _place(of: Generation, replayed: Replayed) -> Place:
     return Place(of.topic_id, *of.source, replayed.offset, replayed.destination)
 
 
-def check_replayed(books: Books, incarnation: Incarnation) -> Iterator[Finding]:
+def check_replayed(books: Books, generation: Generation) -> Iterator[Finding]:
     """Compare the totals of replays with `onramp.replayed`: both change in one transaction."""
     for name, database in books.databases.items():
-        said = Counter(_OUTCOMES[r.outcome] for r in database.replayed.get(incarnation, ()))
+        said = Counter(_OUTCOMES[r.outcome] for r in database.replayed.get(generation, ()))
         counted: Counter[str] = Counter()
-        for (_, outcome), n in database.counted(incarnation).items():
+        for (_, outcome), n in database.counted(generation).items():
             counted[outcome] += n
         for outcome in _OUTCOMES.values():
             if counted[outcome] != said[outcome]:
                 text = f"{name} counts {counted[outcome]} {outcome}, onramp.replayed has {said[outcome]}"
-                yield Finding(Code.WRONG_TOTAL, incarnation.source, None, text)
+                yield Finding(Code.WRONG_TOTAL, generation.source, None, text)
 
 
-def redirected(name: str, replayed: Mapping[Incarnation, list[Replayed]]) -> Counter[tuple[str, Source]]:
+def redirected(name: str, replayed: Mapping[Generation, list[Replayed]]) -> Counter[tuple[str, Source]]:
     """Return by table (schema.table) and source the surplus of rows over totals, which may be negative.
 
     Refused events are counted under the table that they landed in.
     """
     moved: Counter[tuple[str, Source]] = Counter()
-    for incarnation, events in replayed.items():
+    for generation, events in replayed.items():
         for r in events:
             if r.to and r.outcome == "landed" and not wire.is_refused(r.destination):
-                moved[r.destination.removeprefix(f"{name}."), incarnation.source] -= 1
-                moved[r.to, incarnation.source] += 1
+                moved[r.destination.removeprefix(f"{name}."), generation.source] -= 1
+                moved[r.to, generation.source] += 1
     return moved
 
 

@@ -38,13 +38,13 @@ from services.ops.audit.topic_generations import (
     readable_ranges,
     report_unreadable,
 )
-from services.ops.findings import Code, Finding, Incarnation, Report
+from services.ops.findings import Code, Finding, Generation, Report
 from services.ops.kafka_logs import KafkaLogs
 from services.ops.totals_sql import Snapshot
 from services.ops.transactions.check import check_transactions
 from shared.kafka_security import Brokers
 
-#: Unless the request says otherwise, receipts are read again when there are at most so many.
+#: Maximum receipts that are read by default.
 DEEP_AT_MOST: Final = 2_000_000
 _ATTEMPTS: Final = 5
 _BETWEEN_SECONDS: Final = 0.3
@@ -113,14 +113,14 @@ async def _once(request: Request, logs: KafkaLogs, *, last: bool) -> Report | No
         report.findings += [*deleted(books), *dead_lettered(books)]
         sources = _Sources(logs, snapshots, Edits(after))
         for readable in readable_ranges(books):
-            await _check_incarnation(sources, books, readable, report)
+            await _check_generation(sources, books, readable, report)
         _check_others(books, report)
         await check_transactions(logs, snapshots, report, deep=request.deep, most=DEEP_AT_MOST)
         if kept:
             kept.run(books, report, deep=deep)
         report_unreadable(books, report)
         if not report.deep:
-            report.unchecked.append("receipts were not read again: --deep reads them")
+            report.unchecked.append("receipts were not read: --deep reads them")
     report.findings.sort(key=lambda f: (f.source, -1 if f.offset is None else f.offset, f.code))
     report.unchecked = list(dict.fromkeys(report.unchecked))
     return report
@@ -128,47 +128,45 @@ async def _once(request: Request, logs: KafkaLogs, *, last: bool) -> Report | No
 
 def _meets_a_writer(books: Books, *, deep: bool) -> bool:
     """Return whether a repeat could change the outcome: totals of different times match by chance."""
-    suspects = [incarnation for incarnation in books.newest() if concurrent_writer(books, incarnation)]
-    lines = (line_of(books, incarnation) for incarnation in suspects)
+    suspects = [generation for generation in books.newest() if concurrent_writer(books, generation)]
+    lines = (line_of(books, generation) for generation in suspects)
     return any(not deep or line.accounted != line.read for line in lines) or any(deleted(books))
 
 
-async def _check_incarnation(
-    sources: _Sources, books: Books, readable: ReadableRange, report: Report
-) -> None:
-    """Check everything that must hold of one incarnation of a partition."""
-    incarnation = readable.incarnation
-    line = line_of(books, incarnation)
+async def _check_generation(sources: _Sources, books: Books, readable: ReadableRange, report: Report) -> None:
+    """Run all checks of one generation of a partition."""
+    generation = readable.generation
+    line = line_of(books, generation)
     report.lines.append(line)
     report.findings += [
-        *check_markers(books, incarnation),
-        *check_parked(books, incarnation),
-        *check_held(books, incarnation),
-        *check_replayed(books, incarnation),
+        *check_markers(books, generation),
+        *check_parked(books, generation),
+        *check_held(books, generation),
+        *check_replayed(books, generation),
     ]
-    report.findings += check_gaps(books, incarnation)
+    report.findings += check_gaps(books, generation)
     result = await _read_again(sources, books, readable, report) if report.deep else None
     if readable.first > line.baseline or readable.upto < line.next_offset:
-        result = None  # what Kafka has no more cannot be counted
+        result = None  # events that Kafka has deleted cannot be counted
     if result is not None:
         line.holes, line.probes = len(readable) - result.records, result.probes
         line.waiting += result.waiting_too
-    sums = Sums(books, incarnation, line, None if readable.shared > line.baseline else result)
-    in_motion = concurrent_writer(books, incarnation)
+    sums = Sums(books, generation, line, None if readable.shared > line.baseline else result)
+    in_motion = concurrent_writer(books, generation)
     if reason := sums.unchecked():
         report.unchecked.append(reason)
     elif sums.are_of_one_moment(in_motion):
         findings = [*sums.findings()]
-        if findings and await _is_compacted(sources.logs, incarnation.source.topic):
+        if findings and await _is_compacted(sources.logs, generation.source.topic):
             report.unchecked.append(
-                f"{incarnation.source}: compacted, so Kafka has not kept every event that was settled: "
+                f"{generation.source}: compacted, so Kafka has not kept every event that was settled: "
                 "the sums cannot be checked"
             )
         else:
             report.findings += findings
     else:
         report.in_motion += 1
-        report.unchecked.append(f"{incarnation.source}: the sums are not of one moment: {in_motion}")
+        report.unchecked.append(f"{generation.source}: the sums are not of one moment: {in_motion}")
 
 
 async def _is_compacted(logs: KafkaLogs, topic: str) -> bool:
@@ -181,17 +179,17 @@ def _check_others(books: Books, report: Report) -> None:
     """Check waiting events and gaps of a generation whose log is gone."""
     for source in books.topic_ids:
         chain = books.chain(source)
-        for incarnation in books.incarnations_of(source):
-            if incarnation not in chain:
+        for generation in books.generations_of(source):
+            if generation not in chain:
                 report.findings += [
-                    *check_held(books, incarnation),
-                    *check_replayed(books, incarnation),
-                    *check_gaps(books, incarnation),
+                    *check_held(books, generation),
+                    *check_replayed(books, generation),
+                    *check_gaps(books, generation),
                 ]
 
 
 def _count_unsettled(books: Books, report: Report) -> None:
-    next_offsets = {incarnation.source: books.next_offset(incarnation) for incarnation in books.newest()}
+    next_offsets = {generation.source: books.next_offset(generation) for generation in books.newest()}
     for source, (first, end) in books.spans.items():
         report.unsettled += max(end - max(next_offsets.get(source, first), first), 0)
         if next_offsets.get(source, 0) > end:
@@ -202,13 +200,13 @@ def _count_unsettled(books: Books, report: Report) -> None:
             report.findings.append(Finding(Code.UNBALANCED, source, None, text))
 
 
-def _report_in_progress(books: Books, incarnation: Incarnation, report: Report) -> None:
+def _report_in_progress(books: Books, generation: Generation, report: Report) -> None:
     """Report events that are unchecked for a database because their batch is not committed."""
     for name in books.databases:
-        if ahead := in_progress(books, incarnation, name):
+        if ahead := in_progress(books, generation, name):
             report.unjudged += len(ahead)
             report.unchecked.append(
-                f"{incarnation.source}: [{ahead.start}, {ahead.stop}) is in the middle of a batch: "
+                f"{generation.source}: [{ahead.start}, {ahead.stop}) is in the middle of a batch: "
                 f"{name} had not settled it when it was read"
             )
 
@@ -216,34 +214,34 @@ def _report_in_progress(books: Books, incarnation: Incarnation, report: Report) 
 async def _read_again(
     sources: _Sources, books: Books, readable: ReadableRange, report: Report
 ) -> ReadingResult | None:
-    incarnation, first, upto = readable[:3]
-    if upto > books.spans.get(incarnation.source, (0, 0))[1]:
+    generation, first, upto = readable[:3]
+    if upto > books.spans.get(generation.source, (0, 0))[1]:
         return None
-    if first > books.start(incarnation):
-        report.unchecked.append(f"{incarnation.source}: Kafka has deleted what is below offset {first}")
+    if first > books.start(generation):
+        report.unchecked.append(f"{generation.source}: Kafka has deleted what is below offset {first}")
     reading = Reading(books, sources.snapshots, readable, sources.edits)
-    result = await reading.run(sources.logs.read({incarnation.source: (first, upto)}))
+    result = await reading.run(sources.logs.read({generation.source: (first, upto)}))
     report.findings += result.findings
-    _report_in_progress(books, incarnation, report)
+    _report_in_progress(books, generation, report)
     report.receipts += result.records
     report.unjudged += result.events_unjudged
     report.unchecked += [
-        f"{n} events from {incarnation.source} are not in {table}, "
-        "and nobody knows whether they were routed there"
+        f"{n} events from {generation.source} are not in {table}, "
+        "and whether they were routed there is unknown"
         for table, n in sorted(result.unjudged.items())
     ]
     if result.edits_unknown:
         report.unchecked.append(
-            f"{result.edits_unknown} edited rows from {incarnation.source} are not compared: "
-            "nobody knows the edit"
+            f"{result.edits_unknown} edited rows from {generation.source} are not compared: "
+            "the edit is unknown"
         )
     report.unchecked += [
-        f"{table}: values of {column} that cannot be read are not compared: {n} from {incarnation.source}, "
+        f"{table}: values of {column} that cannot be read are not compared: {n} from {generation.source}, "
         f"the first at offset {first}"
         for (table, column), (n, first) in sorted(result.unread.items())
     ]
     report.unchecked += [
-        f"{table} keeps no receipts: {n} events from {incarnation.source} are checked by count alone"
+        f"{table} keeps no receipts: {n} events from {generation.source} are checked by count alone"
         for table, n in sorted(result.without_receipts.items())
         if table not in books.databases[table.database].unreadable
     ]

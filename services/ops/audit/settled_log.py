@@ -15,7 +15,7 @@ from shared import wire
 from shared.parse_errors import UNREADABLE
 
 LANDING_SCHEMA: Final = "events"
-#: Entries that the writer asks for and the audit does not.
+#: Entries that the writer reads and the audit does not.
 _NOT_ASKED: Final = ("plan", "pin", "leader", "halt", "retire")
 
 
@@ -82,13 +82,13 @@ class SettledLog:
     baselines: dict[tuple[str, int], Mapping[str, int]] = field(default_factory=dict)
     totals: dict[tuple[str, int], Totals] = field(default_factory=dict)
     routes: dict[str, "RouteTable"] = field(default_factory=dict)
-    #: Which incarnation a partition goes on with, by (the topic's own id, partition).
+    #: The generation that a partition continues with, by (the topic's own id, partition).
     successions: dict[tuple[str, int], Succession] = field(default_factory=dict)
-    #: Who answered the last halt, by (topic, partition).
+    #: The operator who answered the last halt, by (topic, partition).
     answered_by: dict[tuple[str, int], str] = field(default_factory=dict)
-    #: Databases that an operator has retired: their books are closed.
+    #: Retired databases, whose totals are closed.
     retired: set[str] = field(default_factory=set)
-    #: Entries that nobody of Onramp's has written.
+    #: Foreign entries.
     foreign: int = 0
     _choices: dict[str, list[frozenset[Routed]]] = field(default_factory=dict)
     _of_changes: dict[str, set[str]] = field(default_factory=dict)
@@ -110,15 +110,15 @@ class SettledLog:
             self._choices.clear()
             self._of_changes.clear()
         elif kind == "baseline":
-            incarnation = (rest[0], int(rest[1]))
+            generation = (rest[0], int(rest[1]))
             first = msgspec.json.decode(value, type=dict[str, int])
-            # Found again at the end: the topic's newest incarnation is the one that was seen last.
-            self.retired -= first.keys() - self.baselines.get(incarnation, {}).keys()
-            self.baselines[incarnation] = {**self.baselines.pop(incarnation, {}), **first}
+            # Moved to the end: the topic's newest generation is the one that was read last.
+            self.retired -= first.keys() - self.baselines.get(generation, {}).keys()
+            self.baselines[generation] = {**self.baselines.pop(generation, {}), **first}
         elif kind == "totals":
-            incarnation = (rest[0], int(rest[1]))
+            generation = (rest[0], int(rest[1]))
             totals = msgspec.json.decode(value, type=Totals)
-            self.totals[incarnation] = max(self.totals.get(incarnation, Totals()), totals)
+            self.totals[generation] = max(self.totals.get(generation, Totals()), totals)
         elif kind == "line":
             self._follow((rest[0], int(rest[1])), msgspec.json.decode(value, type=Succession))
         elif kind == "word":
@@ -130,11 +130,11 @@ class SettledLog:
         elif kind not in _NOT_ASKED:
             raise ValueError(kind)
 
-    def _follow(self, incarnation: tuple[str, int], succession: Succession) -> None:
+    def _follow(self, generation: tuple[str, int], succession: Succession) -> None:
         """Apply an entry, which names all earlier generations."""
-        known = self.successions.get(incarnation)
+        known = self.successions.get(generation)
         if known is None or known.epoch <= succession.epoch:  # a zombie's entry is not the last
-            self.successions[incarnation] = succession
+            self.successions[generation] = succession
 
     def followed(self, topic_id: str, partition: int) -> list[str]:
         """Return the ids of the same log up to `topic_id`, each the successor of the one before."""

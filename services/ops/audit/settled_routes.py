@@ -8,36 +8,36 @@ from collections.abc import Iterator
 
 from services.ops.audit.ledgers import Books
 from services.ops.audit.settled_log import Routed
-from services.ops.findings import Code, Finding, Incarnation
+from services.ops.findings import Code, Finding, Generation
 from services.ops.offset_ranges import History, Span
 
 
-def check_gaps(books: Books, incarnation: Incarnation) -> Iterator[Finding]:
+def check_gaps(books: Books, generation: Generation) -> Iterator[Finding]:
     """Yield ranges below a ledger that no transaction settled."""
     for name, database in books.databases.items():
-        if history := database.history.get(incarnation):
-            for start, end in history.gaps(database.ledger[incarnation]):
+        if history := database.history.get(generation):
+            for start, end in history.gaps(database.ledger[generation]):
                 text = (
                     f"the ledger of {name} has passed [{start}, {end}) and no transaction settled it: "
                     "it was moved by hand, or an operator gave the range up"
                 )
-                yield Finding(Code.GAP, incarnation.source, start, text)
+                yield Finding(Code.GAP, generation.source, start, text)
 
 
 class SettledRoutes:
     """The routes under which the offsets of one generation were settled, by database."""
 
-    def __init__(self, books: Books, incarnation: Incarnation, default: str) -> None:
+    def __init__(self, books: Books, generation: Generation, default: str) -> None:
         self._books = books
-        self._incarnation = incarnation
+        self._generation = generation
         self._default = default
         self._histories = {
-            name: database.history.get(incarnation, History()) for name, database in books.databases.items()
+            name: database.history.get(generation, History()) for name, database in books.databases.items()
         }
-        self._covered = {name: books.covered(name, incarnation) for name in books.databases}
+        self._covered = {name: books.covered(name, generation) for name in books.databases}
         self._markers = {
             name: History.of(
-                (Span(m.start, m.end, m.digest) for m in books.sorted_markers(name, incarnation)), covered
+                (Span(m.start, m.end, m.digest) for m in books.sorted_markers(name, generation)), covered
             )
             for name, covered in self._covered.items()
         }
@@ -55,7 +55,7 @@ class SettledRoutes:
         history = self._histories[database]
         if digest := history.at(offset) or self._markers[database].at(offset):
             return {digest}
-        # Passed over, or not come to yet: the neighbours say where its event was to go.
+        # Skipped, or not reached yet: the neighbouring ranges have its event's routes.
         if history.began_before(offset) or offset >= self._covered[database]:
             return {known for neighbour in self._histories.values() if (known := neighbour.at(offset))}
         return set()

@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 from services.ops.fixes.exact import Number
 from shared.errors import BAD_FIX, UserError
 
-#: Returns the cast value.  Raises `ValueError` with what the value is not, never with the value.
+#: Returns the cast value.  Raises `ValueError` with the expected type, never with the value.
 Cast = Callable[[Any], Any]
 _NUMBER: Final = re.compile(r"([+-]?)0*(\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)", re.ASCII)
 _LONGEST: Final = 128
@@ -25,7 +25,7 @@ _OPTIONS: Final = {
     "date-time": {"format", "zone", "unit"},
 }
 _UNITS: Final = {"s": 1, "ms": 1_000}
-#: Of the year 9999.
+#: The last second of the year 9999.
 _LAST_SECOND: Final = Decimal(253_402_300_799)
 _SOME_TIME: Final = datetime(2026, 2, 3, 4, 5, 6, tzinfo=UTC)
 
@@ -56,7 +56,7 @@ def _to_number(decimal: object) -> Cast:
             text = "" if "." in text else text.replace(",", ".")
         match = _NUMBER.fullmatch(text) if len(text) <= _LONGEST else None
         if match is None:
-            raise ValueError("is no number as text" + (" with a decimal comma" if decimal == "," else ""))
+            raise ValueError("is not a number as text" + (" with a decimal comma" if decimal == "," else ""))
         sign, digits = match.groups()
         return Number(f"{'-' if sign == '-' else ''}{digits}")
 
@@ -124,7 +124,7 @@ def _since_1970(value: Number, unit: int) -> str:
     except ArithmeticError:
         seconds = _LAST_SECOND + 1
     if not 0 <= seconds <= _LAST_SECOND:  # before it is an integer of as many digits
-        raise ValueError("is no time since 1970")
+        raise ValueError("is not a time since 1970")
     whole, micros = divmod(int(seconds * 1_000_000), 1_000_000)
     return _written(datetime.fromtimestamp(whole, UTC).replace(microsecond=micros))
 
@@ -135,7 +135,7 @@ def _parsed(value: object, form: str | None, zone: tzinfo | None) -> str:
         # Without an offset it gets the zone's below.
         found = datetime.strptime(text, form) if form else datetime.fromisoformat(text)  # noqa: DTZ007
     except ValueError:
-        raise ValueError("is no date-time" + (" of this format" if form else "")) from None
+        raise ValueError("is not a date-time" + (" of this format" if form else "")) from None
     if found.tzinfo is None:
         if zone is None:
             raise ValueError("has no offset from UTC: give a zone")

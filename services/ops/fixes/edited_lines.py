@@ -13,11 +13,11 @@ from services.ops.fixes import exact
 from services.ops.fixes.payloads import payload_of
 from shared.errors import BAD_EDITS, OnrampError, UserError
 
-#: Of one line.
+#: Maximum bytes of one line.
 MAX_BYTES: Final = 16 << 20
 _MEMBERS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _LAST_ID: Final = 2**63 - 1
-#: JSON has them between values alone; a line has none.
+#: Line breaks, which JSON allows only between values, become spaces.
 _SPACES: Final = bytes.maketrans(b"\r\n", b"  ")
 
 
@@ -58,15 +58,17 @@ def edit_of(line: bytes) -> Edit:
     except UserError as e:
         raise UserError(BAD_EDITS, e.detail) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        raise UserError(BAD_EDITS, "it is no object as `onramp errors download` writes them") from None
+        raise UserError(
+            BAD_EDITS, "the line is not an object as `onramp errors download` writes it"
+        ) from None
     strange = sorted(members.keys() - {*Named._fields, "payload", "why"})
     if strange or not isinstance(document.get("event"), exact.Number):
         raise UserError(BAD_EDITS, "it has members that no line has, or no number of an event as `event`")
     number = document.pop("event").text
     if not number.isdecimal() or len(number) > len(str(_LAST_ID)) or not 0 < int(number) <= _LAST_ID:
-        raise UserError(BAD_EDITS, "event: this is no event's number")
+        raise UserError(BAD_EDITS, "event: not an event's number")
     if not isinstance(document.pop("payload", None), dict):
-        raise UserError(BAD_EDITS, "payload: it is no object; leave out lines that shall not be edited")
+        raise UserError(BAD_EDITS, "payload: not an object; remove lines that are not to be edited")
     document.pop("why", None)
     return Edit(int(number), document, bytes(members["payload"]))
 

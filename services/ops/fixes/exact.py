@@ -42,7 +42,7 @@ def loads(body: bytes) -> Any:
     try:
         return _DECODER.decode(body.decode())
     except (ValueError, RecursionError):
-        raise UserError(BAD_JSON, "it is no JSON, or nested too deep") from None
+        raise UserError(BAD_JSON, "the document is not JSON, or nested too deep") from None
 
 
 def dumps(document: object) -> bytes:
@@ -50,7 +50,9 @@ def dumps(document: object) -> bytes:
     try:
         return orjson.dumps(document, default=_number)
     except (TypeError, RecursionError):
-        raise UserError(BAD_JSON, "it has a text that is no Unicode, or is nested too deep") from None
+        raise UserError(
+            BAD_JSON, "the document has a text that is not Unicode, or is nested too deep"
+        ) from None
 
 
 def _number(value: object) -> orjson.Fragment:
@@ -67,7 +69,7 @@ def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 
 def _constant(_: str) -> NoReturn:
-    raise UserError(BAD_JSON, "NaN and Infinity are no JSON")
+    raise UserError(BAD_JSON, "NaN and Infinity are not JSON")
 
 
 _DECODER: Final = json.JSONDecoder(

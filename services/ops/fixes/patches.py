@@ -38,7 +38,7 @@ def _moving(op: str, source: Place, place: Place) -> Change:
     if op == "copy":
         return lambda payload: place.add(payload, deepcopy(source.get(payload)))
     if place.is_within(source):
-        raise UserError(BAD_FIX, "patch: nothing moves into itself")
+        raise UserError(BAD_FIX, "patch: a value cannot move into itself")
     return lambda payload: place.add(payload, source.take(payload))
 
 

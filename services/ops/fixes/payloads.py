@@ -13,7 +13,7 @@ from services.ops.fixes.steps import MAX_BYTES, Fix
 from shared import strict_json
 from shared.errors import BAD_EDITS, FIX_DOES_NOT_APPLY, OnrampError, UserError
 
-#: Of an envelope, and of a packet.
+#: The payload's member in an envelope, and in a packet.
 _BODIES: Final = ("payload", "data")
 _PREFIX: Final = "the fix does not apply: "
 _MEMBERS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -46,7 +46,7 @@ def payload_of(value: bytes) -> bytes:
     try:
         return bytes(_MEMBERS.decode(value)[_body_of(exact.loads(value))])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        raise _inapplicable("the event is no JSON") from None
+        raise _inapplicable("the event is not JSON") from None
     except UserError as e:
         raise UserError(BAD_EDITS, e.detail.removeprefix(_PREFIX)) from None
 
@@ -58,7 +58,7 @@ def edited(value: bytes, payload: bytes) -> Edited:
     except UserError as e:
         raise UserError(BAD_EDITS, e.detail.removeprefix(_PREFIX)) from None
     except RecursionError:
-        raise UserError(BAD_EDITS, "it is nested too deep") from None
+        raise UserError(BAD_EDITS, "the event is nested too deep") from None
 
 
 def _body_of(document: Any) -> str:
@@ -74,7 +74,7 @@ def _with_body(value: bytes, body: str, edited: bytes, most: int = MAX_BYTES) ->
     try:
         members = _MEMBERS.decode(value)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        raise _inapplicable("the event is no JSON") from None
+        raise _inapplicable("the event is not JSON") from None
     parts = (
         exact.dumps(name) + b":" + (edited if name == body else bytes(member))
         for name, member in members.items()

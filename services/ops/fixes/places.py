@@ -10,7 +10,7 @@ from shared.errors import BAD_FIX, FIX_DOES_NOT_APPLY, UserError
 
 NOTHING: Final = object()
 _LONGEST: Final = 1_024
-#: Without leading zeros, and of no more digits than arrays of one event need.
+#: An array index: without leading zeros, and with no more digits than arrays of one event need.
 _INDEX: Final = re.compile(r"0|[1-9][0-9]{0,8}")
 
 
@@ -58,7 +58,7 @@ class Place:
         if not isinstance(parent, dict):
             raise self.error("has no object around it")
         if self._last in parent:
-            raise self.error("is there already")
+            raise self.error("exists already")
         parent[self._last] = value
 
     def add(self, payload: Any, value: object) -> None:

@@ -11,11 +11,11 @@ from services.ops.fixes.places import NOTHING, Place
 from shared.errors import BAD_FIX, FIX_DOES_NOT_APPLY, UserError
 from shared.strict_json import MAX_DEPTH
 
-#: Of one fix; a patch counts each of its operations.
+#: Maximum steps of one fix; a patch counts each of its operations.
 MAX_STEPS: Final = 64
-#: Of an event with what a fix has made of it.
+#: Maximum growth of an event by a fix.
 MAX_BYTES: Final = 16 << 20
-#: Of a fix as it is stored: each event may get all of it.
+#: Maximum characters of a stored fix: each event may grow by all of it.
 _LONGEST: Final = 64 << 10
 _MEMBERS: Final = {
     "rename": {"rename", "to"},
@@ -42,11 +42,13 @@ class Fix:
             except UserError as e:
                 raise UserError(BAD_FIX, f"step {number}: {e.detail}") from None
         if len(self._changes) > MAX_STEPS:
-            raise UserError(BAD_FIX, f"it has more than {MAX_STEPS} steps")
+            raise UserError(BAD_FIX, f"the fix has more than {MAX_STEPS} steps")
         #: As it is stored.
         self.text = exact.dumps(steps).decode()
         if len(self.text) > _LONGEST:
-            raise UserError(BAD_FIX, f"it has more than {_LONGEST:,} characters: send edited lines instead")
+            raise UserError(
+                BAD_FIX, f"the fix has more than {_LONGEST:,} characters: send edited lines instead"
+            )
 
     def most(self, size: int) -> int:
         """Return the maximum bytes of an edited event of that size.
@@ -135,7 +137,7 @@ def _require_bounded(payload: Any, most: int) -> None:
     if level:
         raise UserError(
             FIX_DOES_NOT_APPLY,
-            "the fix does not apply: it makes more of a payload than a fix may (twice)",
+            "the fix does not apply: the payload grows beyond the limit (twice its size)",
         )
 
 

@@ -20,7 +20,7 @@ from shared.postgres.answering import answering
 from shared.postgres.connect import connect
 from shared.postgres.failures import NO_SUCH_DATABASE, failure
 
-#: The writer's, by which it makes landing tables.
+#: The writer's advisory lock for creating landing tables.
 _LOCK: Final = 7_203_155_002
 _OPTIONS: Final = (
     "-c search_path=pg_catalog,pg_temp -c lock_timeout=2000 -c statement_timeout=30000 -c timezone=UTC"
@@ -68,15 +68,13 @@ def carry_out(owner: Owner, wanted: Wanted, writer: str) -> Ddl:
             statements = _statements(doing, wanted, writer)
             if statements:
                 doing.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
-                statements = _statements(doing, wanted, writer)  # another may have been first
+                statements = _statements(doing, wanted, writer)  # another process may have been first
             for statement in statements:
                 doing.execute(statement)
     except psycopg2.Error as e:
         if not e.pgcode or e.pgcode.startswith(_CONNECTION) or e.pgcode == NO_SUCH_DATABASE:
             raise _unavailable(owner, e) from None
-        return Ddl(
-            statements, f"{wanted.name}: SQLSTATE {e.pgcode}, nothing of it was done; run as its owner"
-        )
+        return Ddl(statements, f"{wanted.name}: SQLSTATE {e.pgcode}, nothing was changed; run as its owner")
     return Ddl(statements)
 
 

@@ -27,7 +27,7 @@ _COLUMNS: Final = """
     FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
     WHERE a.attrelid = %s AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum
 """
-#: A key by which a repeat is told: the primary key, or a unique index over `_id` alone.
+#: A key that identifies a repeat: the primary key, or a unique index over `_id` alone.
 _KEYS: Final = """
     SELECT i.indimmediate,
            array(SELECT a.attname::text FROM unnest(i.indkey::int2[]) WITH ORDINALITY k (attnum, place)
@@ -37,7 +37,7 @@ _KEYS: Final = """
     WHERE i.indrelid = %s AND i.indisunique AND i.indisvalid AND i.indpred IS NULL AND i.indexprs IS NULL
     ORDER BY i.indisprimary DESC, i.indexrelid
 """
-#: Postgres' categories of types that take a field of this type of column; `json` takes everything.
+#: Postgres' categories of types that accept a field of this type; `json` accepts everything.
 _TAKES: Final = {"bigint": "N", "numeric": "N", "boolean": "B"}
 _NEVER_TEXT: Final = "BA"
 #: Onramp's own columns in which a repeat differs from its event.
@@ -75,12 +75,12 @@ class Wanted:
 
     schema: str
     table: str
-    #: The schemas that the writer opens in its database.
+    #: The database's schemas that the writer may write to.
     open_schemas: Sequence[str]
     columns: Sequence[FieldColumn] = ()
     #: Fields without a column are dropped, as the contract says.
     discards: bool = False
-    #: It was said that nothing tells a repeat here.
+    #: Whether `unkeyed: true` accepts a table without a key that identifies repeats.
     unkeyed: bool = False
 
     @property
@@ -181,7 +181,7 @@ def _takes(column: _Column, field: FieldColumn) -> bool:
     if field.type in _TAKES:
         return column.category == _TAKES[field.type]
     if field.type == "jsonb":
-        return True  # of several types, or an array: its values tell
+        return True  # of several types, or an array: decided per value
     return column.category not in _NEVER_TEXT
 
 
@@ -191,7 +191,7 @@ def _of_key(keys: list[_Key], columns: dict[str, _Column], wanted: Wanted, role:
         yield _without_key(columns, wanted)
         return
     for key in usable:
-        text = f"the key ({', '.join(key.columns)}) is checked at once"
+        text = f"the key ({', '.join(key.columns)}) is checked immediately"
         yield _fact(holds=key.immediate, text=text, sql="-- make the constraint anew, NOT DEFERRABLE")
     brought = {field.name for field in wanted.columns} | OWN_NAMES
     for name in usable[0].columns:

@@ -17,7 +17,7 @@ from shared.errors import KAFKA_UNAVAILABLE, InfrastructureError
 from shared.kafka_security import Brokers
 from shared.parse_errors import UNREADABLE
 
-#: Go on with what Kafka has.
+#: Continue with the records that Kafka has.
 ACCEPT: Final = "accept"
 _HALT: Final = "halt/"
 _ANSWER: Final = "word/"
@@ -79,7 +79,7 @@ async def answer(brokers: Brokers, partition: str, how: str) -> bool:
         )
     except KafkaError as e:
         raise InfrastructureError(
-            KAFKA_UNAVAILABLE, f"Kafka at {brokers} did not take the answer: {type(e).__name__}"
+            KAFKA_UNAVAILABLE, f"Kafka at {brokers} did not accept the answer: {type(e).__name__}"
         ) from None
     finally:
         await producer.stop()
@@ -100,7 +100,7 @@ async def _read(brokers: Brokers) -> tuple[dict[str, _Halt], dict[str, _Answer]]
                         record.value or b"", type=_Answer
                     )
             except UNREADABLE:
-                continue  # anybody may write there: it is none of the writer's
+                continue  # any client may write there: not an entry of the writer
         if logs.leaderless:
             raise InfrastructureError(KAFKA_UNAVAILABLE, no_leader(logs.leaderless))
     return {p: halt for p, halt in halts.items() if not halt.over}, answers

@@ -15,7 +15,7 @@ from shared.settings import KafkaSettings
 from shared.topics import event_topic
 
 _REQUEST_MS: Final = 10_000
-#: The bound of the gateway's own setting.
+#: The limit of the gateway's own setting.
 _MAX_PARTITIONS: Final = 1000
 
 
@@ -39,10 +39,10 @@ def spec_of(wanted: Wanted, types: Mapping[str, EventType], kafka: KafkaSettings
     name = wanted.topic.removeprefix(wire.EVENT_TOPIC_PREFIX)
     is_usual = wanted.topic != name and wire.EVENT_NAME.fullmatch(name)
     if not own and (not is_usual or wire.is_reserved(name)):
-        raise ValueError("no event goes there: name an event, or a topic that an event type has")
+        raise ValueError("no event uses this topic: name an event, or a topic of an event type")
     said = next((t.partitions for t in own if t.partitions), None)
     if said and wanted.partitions not in (None, said):
-        raise ValueError(f"the registry says {said} partitions: change them there, or leave it out here")
+        raise ValueError(f"the registry has {said} partitions: change the registry, or omit the option")
     replication = wanted.replication or kafka.replication
     if replication < kafka.min_insync:
         text = f"{replication} replicas are less than ONRAMP_KAFKA_MIN_INSYNC={kafka.min_insync}"
@@ -75,5 +75,5 @@ async def create(spec: NewTopic, kafka: KafkaSettings, *, is_dry: bool = False) 
     if error is NoError:
         return ""
     if error is TopicAlreadyExistsError:
-        return "it is there already: `onramp topics list` prints what it has"
+        return "it exists already: `onramp topics list` prints its settings"
     return f"Kafka refuses: {error.__name__}"

@@ -37,7 +37,7 @@ async def change(brokers: Brokers, topic: str, retention: str, *, is_dry: bool) 
     """
     after = milliseconds(retention)
     if is_own(topic):
-        raise ValueError("it is no topic of events: how long others are kept is not decided here")
+        raise ValueError("not an event topic: the retention of other topics cannot be changed here")
     admin = AIOKafkaAdminClient(**brokers.aiokafka(), request_timeout_ms=_REQUEST_MS)
     try:
         await admin.start()
@@ -59,7 +59,7 @@ async def _now(admin: Any, topic: str) -> int:
     resource = ConfigResource(ConfigResourceType.TOPIC, topic, {_SETTING: None})
     code, _, _, _, entries = (await admin.describe_configs([resource]))[0].resources[0]
     if for_code(code) in {UnknownTopicOrPartitionError, InvalidTopicError}:
-        raise ValueError("there is no such topic: `onramp topics list` prints those that there are")
+        raise ValueError("there is no such topic: `onramp topics list` prints the topics")
     if code:
         raise ValueError(f"Kafka refuses: {for_code(code).__name__}")
     return next((int(entry[1]) for entry in entries if entry[0] == _SETTING), -1)

@@ -19,7 +19,7 @@ from shared.parse_errors import UNREADABLE
 _WORD: Final = "retire"
 _DONE: Final = "retired"
 _BASELINE: Final = "baseline"
-#: The topic is read whole: while a job waits for an unknown database, as often.
+#: Seconds between two reads of the whole topic, while a job waits for an unknown database.
 _READ_SECONDS: Final = 10.0
 
 
@@ -59,12 +59,12 @@ async def _read(brokers: Brokers) -> tuple[set[str], set[str]]:
                     baselines[key] = set(msgspec.json.decode(record.value or b"", type=dict[str, int]))
                 elif key.startswith(f"{_DONE}/".encode()):
                     done = msgspec.json.decode(record.value or b"", type=_Done)
-                    if done.upto is not None:  # what was before it is over
+                    if done.upto is not None:  # the entries before it are obsolete
                         retired.add(name := key.decode().partition("/")[2])
                         for names in baselines.values():
                             names.discard(name)
             except UNREADABLE:
-                continue  # anybody may write there: it is none of the writer's
+                continue  # any client may write there: not an entry of the writer
         if logs.leaderless:
             raise InfrastructureError(KAFKA_UNAVAILABLE, no_leader(logs.leaderless))
     past = {name for names in baselines.values() for name in names}
@@ -98,7 +98,7 @@ async def retire(brokers: Brokers, name: str, reason: str) -> None:
         )
     except KafkaError as e:
         raise InfrastructureError(
-            KAFKA_UNAVAILABLE, f"Kafka at {brokers} did not take the word: {type(e).__name__}"
+            KAFKA_UNAVAILABLE, f"Kafka at {brokers} did not accept the entry: {type(e).__name__}"
         ) from None
     finally:
         await producer.stop()

@@ -4,11 +4,11 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, Final
 
-from services.ops.parked.parked_events import KeptEvent
+from services.ops.parked.parked_events import StoredEvent
 
-#: What a row may have.
+#: The types of a row's values.
 Value = str | int | bytes | datetime | None
-#: Of what is read at once: more than the driver asks for, and little of a slice.
+#: Bytes of a block: more than the driver reads at once, and a small part of a slice.
 _BLOCK: Final = 64 * 1024
 
 
@@ -33,7 +33,7 @@ class _Lines:
         return "".join(block).encode()
 
 
-def event_line(first: int, event: KeptEvent, group: int) -> str:
+def event_line(first: int, event: StoredEvent, group: int) -> str:
     """Return the line of an event: its number, its group and its columns."""
     fields = (
         str(first),

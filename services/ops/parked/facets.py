@@ -10,15 +10,15 @@ from typing import Any, Final, NamedTuple, Self
 
 import orjson
 
-from services.ops.parked.parked_events import KeptEvent
+from services.ops.parked.parked_events import StoredEvent
 from shared.mask import pointer_tokens
 
-#: Of a facet so many values are counted by name; if there are more, half of them go on.
+#: Maximum values of a facet; beyond it, half of them are merged.
 MAX: Final = 64
-#: Of which so many are shown.
+#: Values of a facet that are shown.
 SHOWN: Final = 10
 _BODIES: Final = ("payload", "data")
-#: Of a time in ISO 8601, down to the hour.
+#: Length of an ISO 8601 time down to the hour.
 _HOUR: Final = len("2026-01-01T00")
 
 
@@ -76,7 +76,7 @@ class Facets:
         of = {name: [list(f.values.items()), f.others] for name, f in self._facets.items() if f.values}
         return orjson.dumps(of).decode()
 
-    def add(self, events: Iterable[KeptEvent], *, shapes: bool) -> None:
+    def add(self, events: Iterable[StoredEvent], *, shapes: bool) -> None:
         """Count events; `shapes` of values only if all of them are of one place."""
         version, shape, hour = (self._facets[name] for name in ("version", "shape", "hour"))
         for event in events:

@@ -13,12 +13,12 @@ from services.ops.kafka_logs import LogRecord
 from services.ops.parked.fingerprint import Cause, cause_and_shape
 from services.ops.parked.records import ErrorEvent, parked
 
-#: Of records that do not say which incarnation of their topic they are of.
+#: The topic id of records without one.
 NO_TOPIC_ID: Final = "00000000-0000-0000-0000-000000000000"
 _LAST_MS: Final = 253_402_300_799_999
 _MAX_PARTITION: Final = 2**31 - 1
 _MAX_OFFSET: Final = 2**63 - 1
-#: In bytes: Postgres takes no key of more than 2,704 into an index.
+#: Maximum bytes: Postgres indexes no key of more than 2,704.
 _LONGEST_KEY: Final = 2_000
 _LONGEST: Final = 512
 
@@ -34,8 +34,8 @@ class Place(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KeptEvent:
-    """What is stored of one parked event and destination."""
+class StoredEvent:
+    """The row of one parked event and destination."""
 
     topic_id: str
     topic: str
@@ -50,28 +50,28 @@ class KeptEvent:
     reason: str
     value: bytes | None
     version: str | None
-    #: What the value at its column or pointer looks like; None: it is of none.
+    #: The shape of the value at its column or pointer, or None.
     shape: str | None
 
     @property
     def key(self) -> tuple[str, str, int, int, str]:
-        """What it is known by: a repeat has the same."""
+        """Return its identity; a repeat has the same."""
         return self.topic_id, self.topic, self.partition, self.offset, self.destination
 
     @property
     def sha256(self) -> bytes | None:
-        """Of its bytes."""
+        """Return the digest of its bytes."""
         return None if self.value is None else sha256(self.value).digest()
 
 
-def kept(record: LogRecord) -> KeptEvent | None:
-    """Return the event of a record of `onramp.user_errors`; None if it is none of Onramp's."""
+def stored_event(record: LogRecord) -> StoredEvent | None:
+    """Return the event of a record of `onramp.user_errors`, or None for a foreign record."""
     event = parked(record)
     place = None if event is None else place_of(event)
     if event is None or place is None:
         return None
     cause, shape = cause_and_shape(event.reason, event.value)
-    return KeptEvent(
+    return StoredEvent(
         **place._asdict(),
         cause=cause,
         code=_stored(event.code),

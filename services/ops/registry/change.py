@@ -30,7 +30,7 @@ class State(StrEnum):
 
     APPLIED = "applied"
     UNCHANGED = "unchanged"
-    #: It may be, and nobody asked for more.
+    #: Valid, and only a dry run was requested.
     POSSIBLE = "possible"
     REFUSED = "refused"
     UNDECIDED = "undecided"
@@ -42,12 +42,12 @@ class Result(NamedTuple):
 
     state: State
     reason: str = ""
-    changes: list[str] = []  # noqa: RUF012 - nobody changes it
+    changes: list[str] = []  # noqa: RUF012 - never changed
     findings: list[SchemaChange] = []  # noqa: RUF012
     offset: int | None = None
-    #: DDL that was run before, or would be.
+    #: DDL that was executed before, or would be.
     ddl: list[str] = []  # noqa: RUF012
-    #: What others made or changed, and the file leaves as it is.
+    #: Entries that others created or changed, and that the file leaves unchanged.
     kept: list[str] = []  # noqa: RUF012
 
     def as_dict(self) -> dict[str, Any]:
@@ -67,7 +67,7 @@ class Wish(NamedTuple):
     reason: str = ""
     accept: bool = False
     is_dry: bool = False
-    #: What others changed since is set to what the file says, and what it does not name is taken away.
+    #: Whether the file overwrites changes of others, and removes entries that it does not name.
     overwrite: bool = False
 
 
@@ -127,9 +127,9 @@ def change_to(
     result = Result(State.POSSIBLE, changes=lines, findings=findings)
     kinds = {each.finding.kind for each in findings}
     if Kind.BREAK in kinds:
-        return result._replace(state=State.REFUSED, reason="a schema rejects what it took before")
+        return result._replace(state=State.REFUSED, reason="a schema rejects previously valid events")
     if Kind.UNDECIDED in kinds and not wish.accept:
-        reason = "look at what is undecided, then say --accept"
+        reason = "review the undecided findings, then use --accept"
         return result._replace(state=State.UNDECIDED, reason=reason)
     made = make_tables(where, before, after, is_dry=wish.is_dry) if where else Made([])
     result = result._replace(ddl=made.statements)
@@ -140,7 +140,7 @@ def change_to(
 
 
 def _with_record(result: Result, written: Result, unseen: str) -> Result:
-    unused = " (the tables that were made stay, unused)" if result.ddl and written.reason else ""
+    unused = " (the created tables remain, unused)" if result.ddl and written.reason else ""
     reason = written.reason + unused or unseen
     return result._replace(state=written.state, reason=reason, offset=written.offset)
 
@@ -190,7 +190,7 @@ def _not_configured(after: Snapshot, differs: Difference, where: Places) -> str:
     schemas = {name: where.open_schemas(name) for name in where.databases}
     default = next(iter(schemas), "")
     wrong = unknown_places(changed, schemas, default)
-    if not schemas:  # whatever the default database is called, the writer has it
+    if not schemas:  # the writer has the default database, whatever its name
         wrong = {place: reason for place, reason in wrong.items() if not _is_default(after, place)}
     told = "; ".join(f"{place}: {reason}" for place, reason in wrong.items())
     return f"{told} (the writer's settings; for `onramp` --dsn and --databases)" if told else ""

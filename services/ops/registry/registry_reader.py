@@ -17,7 +17,7 @@ from shared.registry.log_registry import LogRegistry
 from shared.settings import KafkaSettings, RegistrySettings
 from shared.strict_json import loads
 
-#: Changes at once: each reads the whole log, and the log decides which of them counts.
+#: Maximum concurrent changes: each reads the whole log, and the log decides which of them counts.
 MAX_CHANGES: Final = 4
 _TURN_SECONDS: Final = 10.0
 
@@ -39,8 +39,8 @@ class Change(NamedTuple):
     change: ChangeSet
 
 
-class RegistryDesk:
-    """Reads the log when it is asked, so whoever has changed something sees it; for many threads."""
+class RegistryReader:
+    """Reads the log on each call, so a caller sees its own changes; for many threads."""
 
     def __init__(
         self,
@@ -50,20 +50,20 @@ class RegistryDesk:
         *,
         opened: Callable[[], RegistryLog] | None = None,
     ) -> None:
-        """`opened` opens the log; the topic's unless it is given."""
+        """`opened` opens the log, by default the topic's."""
         self.kafka = kafka
         self.places = places
         self._open = opened or partial(open_log, named, kafka)
         self._log = self._open()
         self._registry = LogRegistry(self._log)
-        #: A log is asked by one at a time.
+        #: One thread at a time reads the log.
         self._reading = threading.Lock()
-        #: Apart from each other: a change of types waits for databases, and one of keys never does.
+        #: Separate limits: a change of types waits for databases, a change of keys never does.
         self._changing = {of_keys: threading.BoundedSemaphore(MAX_CHANGES) for of_keys in (False, True)}
         self._seen: tuple[Chain, Seen] | None = None
 
     def look(self) -> Seen:
-        """Return what is in force at this moment.
+        """Return the registry in force.
 
         Raises:
             InfrastructureError: the log cannot be read, or is not the registry that it was.
@@ -106,13 +106,13 @@ class RegistryDesk:
             turns.release()
 
     def close(self) -> None:
-        """Let go of the log."""
+        """Close the log."""
         self._registry.close()
 
     @contextmanager
     def _turn(self) -> Iterator[None]:
         if not self._reading.acquire(timeout=_TURN_SECONDS):
-            raise InfrastructureError(REGISTRY_UNREAD, "others wait for Kafka already")
+            raise InfrastructureError(REGISTRY_UNREAD, "other requests wait for Kafka already")
         try:
             yield
         finally:

@@ -104,7 +104,7 @@ def _without_keys(where: Places, changed: Sequence[tuple[str, EventType, Destina
             missing.append(f"event_types.{name}: {error}")
             continue
         except InfrastructureError as error:
-            unseen.append(f"the key of {wanted.name} was not looked at: {error.detail}")
+            unseen.append(f"the key of {wanted.name} was not checked: {error.detail}")
             continue
         if key and not key.holds:
             missing.append(f"event_types.{name}: no key tells a repeat in {wanted.name}\n{key.sql}")

@@ -6,16 +6,16 @@ The totals prove that the changes on a topic have landed; this check proves that
 from collections.abc import Mapping
 from typing import Final
 
-from services.ops.findings import Code, Finding, Incarnation, Report, Source
+from services.ops.findings import Code, Finding, Generation, Report, Source
 from services.ops.kafka_logs import KafkaLogs
 from services.ops.totals_sql import Snapshot
 from services.ops.transactions import transactions_sql
 from services.ops.transactions.transactions_sql import Lacking, SourceTable
 from shared import change_table, wire
 
-#: Transactions of one table that are named.
+#: Maximum transactions of one table that are listed.
 _MAX: Final = 1000
-#: Changes that are in landing in the end, and are not there yet.
+#: Outcomes of changes that have not landed yet.
 _OUTSTANDING: Final = {"parked": 1, "replayed": -1, "replayed_duplicate": -1}
 
 
@@ -29,7 +29,7 @@ async def check_transactions(
             continue
         if transactions_sql.rows(snapshot.conn) > most if deep is None else not deep:
             report.unchecked.append(
-                f"{name}: what landed of sources is not counted by transactions: --deep counts it"
+                f"{name}: changes of sources were not counted by transaction: --deep counts them"
             )
             continue
         await _Database(logs, snapshot, report).check(tables)
@@ -50,7 +50,7 @@ class _Database:
         if not lacking:
             return
         confirmed = transactions_sql.confirmed(self._snapshot.conn)
-        # After the database: what its ledger has of these is all that Kafka had then.
+        # Read after the database, so that its ledger cannot be ahead of these offsets.
         spans = await self._logs.spans(
             t for t in await self._logs.topics() if t.startswith(wire.CHANGE_TOPIC_PREFIX)
         )
@@ -67,10 +67,10 @@ class _Database:
     def _is_settled(self, table: SourceTable, spans: Mapping[Source, tuple[int, int]]) -> bool:
         """Return whether all of the table's records on Kafka have landed."""
         newest: dict[Source, int] = {}
-        for incarnation, next_offset in self._snapshot.ledger.items():
-            newest[incarnation.source] = max(next_offset, newest.get(incarnation.source, 0))
-        fed: set[Incarnation] = self._feeds.get(table.landing, set())
-        topics = {incarnation.source.topic for incarnation in fed}
+        for generation, next_offset in self._snapshot.ledger.items():
+            newest[generation.source] = max(next_offset, newest.get(generation.source, 0))
+        fed: set[Generation] = self._feeds.get(table.landing, set())
+        topics = {generation.source.topic for generation in fed}
         prefix = f"{wire.CHANGE_TOPIC_PREFIX}{table.source}-"
         return all(
             first == end or newest.get(source, 0) >= end

@@ -10,10 +10,10 @@ from typing import Any, Final, NamedTuple
 from psycopg2 import sql
 from psycopg2.extensions import connection
 
-from services.ops.findings import Incarnation, Source
+from services.ops.findings import Generation, Source
 from shared import change_table, wire
 
-#: Whether a table is there, and whether this role may read it: an audit's role may have few rights.
+#: Whether a table exists, and whether this role may read it: an audit's role may have few rights.
 _THERE: Final = """
     SELECT c.oid IS NOT NULL, coalesce(
         has_schema_privilege(n.oid, 'USAGE') AND has_table_privilege(c.oid, 'SELECT'), false)
@@ -29,15 +29,15 @@ _ROWS: Final = """
     SELECT coalesce(sum(greatest(reltuples, 0)), 0)::int8
     FROM pg_class WHERE relnamespace = to_regnamespace(%s) AND relkind = 'r'
 """
-#: Up to where the agent saw that Kafka has all of a source's changes.
+#: The LSN up to which the agent has confirmed a source's changes in Kafka.
 _CONFIRMED: Final = (
     "SELECT source, confirmed_lsn - '0/0' FROM onramp_agent.sources WHERE confirmed_lsn IS NOT NULL"
 )
-#: A source's transactions that have fewer changes of a table than their END said.
+#: A source's transactions with fewer changes of a table than their END counted.
 #:
-#: A connector that was killed sends changes again: their place in the transaction counts once, and of several
-#: ENDs the least.  Not looked at are transactions before the table's last snapshot, which has what they did,
-#: and those up to the first that is left of a landing table that was trimmed, or that follows another topic.
+#: A killed connector sends changes again: each position in the transaction counts once, and the lowest of
+#: several ENDs.  Excluded are transactions before the table's last snapshot, which includes their changes,
+#: and those up to the first one left in a landing table that was trimmed, or that follows another topic.
 _LACKING: Final = sql.SQL("""
     WITH told AS (
         SELECT split_part(e.change ->> 'id', ':', 1)::int8 AS xid,
@@ -143,19 +143,19 @@ def lacking(conn: connection, table: SourceTable, most: int) -> list[Lacking]:
         ]
 
 
-def fed_by(totals: Iterable[tuple[Incarnation, str, str]]) -> dict[str, set[Incarnation]]:
+def fed_by(totals: Iterable[tuple[Generation, str, str]]) -> dict[str, set[Generation]]:
     """Return by landing table the topic generations that feed it."""
-    found: dict[str, set[Incarnation]] = defaultdict(set)
-    for incarnation, destination, _ in totals:
+    found: dict[str, set[Generation]] = defaultdict(set)
+    for generation, destination, _ in totals:
         schema, _, name = destination.partition(".")
         if schema == change_table.SCHEMA:
-            found[name].add(incarnation)
+            found[name].add(generation)
     return found
 
 
-def topic_of(table: SourceTable, feeds: dict[str, set[Incarnation]]) -> Source:
+def topic_of(table: SourceTable, feeds: dict[str, set[Generation]]) -> Source:
     """Return the topic of the table's changes, also for a table without any change."""
-    fed = sorted(incarnation.source for incarnation in feeds.get(table.landing, ()))
+    fed = sorted(generation.source for generation in feeds.get(table.landing, ()))
     return (
         fed[-1]
         if fed

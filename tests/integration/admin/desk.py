@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from services.admin.store import jobs_sql, rehearse_sql, results_sql, sets_sql
 from services.admin.store.control_sql import transaction
-from services.admin.store.ingester_sql import KeeperSession
+from services.admin.store.ingester_sql import IngesterSession
 from services.admin.store.jobs_sql import Job, Plan
 from services.admin.store.work_sql import JobSession
 from services.ops.findings import Source
 from services.ops.kafka_logs import LogRecord
-from services.ops.parked.parked_events import kept
+from services.ops.parked.parked_events import stored_event
 from shared import wire
 from tests.fixtures.writer import records, rows
 
@@ -105,13 +105,13 @@ class Desk:
 @contextmanager
 def desk_of(stage: "Stage", dsn: str) -> Iterator[Desk]:
     """Keep what `stage` has parked in the control database `dsn`."""
-    keeper = KeeperSession.open(dsn)
-    assert keeper is not None
+    ingester = IngesterSession.open(dsn)
+    assert ingester is not None
     there = [_log_record(r) for r in records(stage.bootstrap, wire.USER_ERRORS)]
-    found = [kept(record) for record in there]
+    found = [stored_event(record) for record in there]
     consumed = {r.source: r.offset + 1 for r in sorted(there, key=lambda r: r.offset)}
-    keeper.keep([e for e in found if e and e.topic == stage.partition.topic], consumed)
-    keeper.close()
+    ingester.keep([e for e in found if e and e.topic == stage.partition.topic], consumed)
+    ingester.close()
     session = JobSession.open(dsn, {"onramp": stage.dsn})
     yield Desk(stage, dsn, session)
     session.close()

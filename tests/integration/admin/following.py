@@ -1,4 +1,4 @@
-"""A keeper of a test's own, what is parked for it, and what it has kept."""
+"""A ingester of a test's own, what is parked for it, and what it has kept."""
 
 import asyncio
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from typing import Final
 import orjson
 from confluent_kafka import Producer
 
-from services.admin.dead_letters.ingester import Keeper
+from services.admin.dead_letters.ingester import DeadLetterIngester
 from shared import wire
 from stack.kafka import Kafka
 from tests.fixtures.writer import rows
@@ -20,14 +20,14 @@ KEPT: Final = 'SELECT "offset" FROM onramp_admin.events ORDER BY id'
 
 
 @contextmanager
-def following(keeper: Keeper) -> Iterator[Keeper]:
+def following(ingester: DeadLetterIngester) -> Iterator[DeadLetterIngester]:
     """Have it keep what comes, until the block's end."""
-    thread = Thread(target=lambda: asyncio.run(keeper.run()), daemon=True)
+    thread = Thread(target=lambda: asyncio.run(ingester.run()), daemon=True)
     thread.start()
     try:
-        yield keeper
+        yield ingester
     finally:
-        keeper.stop()
+        ingester.stop()
         thread.join(30)
 
 
@@ -44,5 +44,5 @@ def park(kafka: Kafka, *offsets: int, value: bytes = b"{}") -> None:
 
 def kept(dsn: str) -> list[int]:
     if rows(dsn, "SELECT to_regclass('onramp_admin.events')") == [(None,)]:
-        return []  # the keeper has not made its tables yet
+        return []  # the ingester has not made its tables yet
     return list(chain.from_iterable(rows(dsn, KEPT)))

@@ -8,7 +8,7 @@ import httpx2
 from stack.services import Service
 from tests.fixtures.writer import eventually, rows
 
-#: Gives planted events the digests of their bytes, as the keeper does.
+#: Gives planted events the digests of their bytes, as the ingester does.
 DIGESTS = "UPDATE onramp_admin.parked SET sha256 = sha256(value) FROM onramp_admin.bytes WHERE event = id"
 
 

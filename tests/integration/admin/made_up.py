@@ -8,11 +8,11 @@ import orjson
 
 from services.admin.store import jobs_sql, sets_sql
 from services.admin.store.control_sql import transaction
-from services.admin.store.ingester_sql import KeeperSession
+from services.admin.store.ingester_sql import IngesterSession
 from services.admin.store.work_sql import JobSession
 from services.ops.findings import Source
 from services.ops.kafka_logs import LogRecord
-from services.ops.parked.parked_events import KeptEvent, kept
+from services.ops.parked.parked_events import StoredEvent, stored_event
 from shared import wire
 from tests.fixtures.fix_postgres import Templates
 from tests.fixtures.writer import execute
@@ -21,8 +21,8 @@ from tests.integration.admin.conftest import database_beside
 TOPIC_ID = "01234567-89ab-cdef-0123-456789abcdef"
 
 
-def parked(offset: int, value: bytes | None = b"{}", timestamp: int = 0, **reason: Any) -> KeptEvent:
-    """An event as the keeper keeps it; `reason`: what its record says beside its place."""
+def parked(offset: int, value: bytes | None = b"{}", timestamp: int = 0, **reason: Any) -> StoredEvent:
+    """An event as the ingester keeps it; `reason`: what its record says beside its place."""
     told = {"topic": "t", "topic_id": TOPIC_ID, "partition": 0, "offset": offset, "code": "x"}
     record = LogRecord(
         source=Source(wire.USER_ERRORS, 0),
@@ -33,16 +33,16 @@ def parked(offset: int, value: bytes | None = b"{}", timestamp: int = 0, **reaso
         header_count=1,
         headers={"onramp-error": orjson.dumps(told | {"destination": "onramp.s.t"} | reason)},
     )
-    found = kept(record)
+    found = stored_event(record)
     assert found is not None
     return found
 
 
 @contextmanager
-def keeping(templates: Templates) -> Iterator[tuple[str, KeeperSession]]:
-    """A control database and its keeper."""
+def keeping(templates: Templates) -> Iterator[tuple[str, IngesterSession]]:
+    """A control database and its ingester."""
     with database_beside(templates.server, templates.control) as dsn:
-        session = KeeperSession.open(dsn)
+        session = IngesterSession.open(dsn)
         assert session is not None
         try:
             yield dsn, session

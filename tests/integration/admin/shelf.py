@@ -11,11 +11,11 @@ from confluent_kafka import Producer
 from services.admin.segments.folder import Segments
 from services.admin.store import bytes_sql
 from services.admin.store.control_sql import transaction
-from services.admin.store.ingester_sql import KeeperSession
+from services.admin.store.ingester_sql import IngesterSession
 from services.admin.store.segments_sql import PackerSession
 from services.ops.findings import Source
 from services.ops.kafka_logs import LogRecord
-from services.ops.parked.parked_events import kept
+from services.ops.parked.parked_events import stored_event
 from shared import wire
 from tests.fixtures.fix_s3 import Bucket
 from tests.fixtures.writer import eventually, execute, rows
@@ -44,8 +44,8 @@ class Packed:
     def keep(self, count: int, at: int = 0, size: int = 200) -> dict[int, bytes]:
         """Keep that many events of three groups; return the bytes by offset."""
         values = {n: os.urandom(size) for n in range(at, at + count)}
-        session = eventually(lambda: KeeperSession.open(self.dsn))
-        found = [kept(_record(n, value)) for n, value in values.items()]
+        session = eventually(lambda: IngesterSession.open(self.dsn))
+        found = [stored_event(_record(n, value)) for n, value in values.items()]
         session.keep([e for e in found if e], {Source(wire.USER_ERRORS, 0): at + count})
         session.close()
         return values

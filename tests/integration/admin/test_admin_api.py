@@ -15,7 +15,7 @@ from tests.fixtures.fix_postgres import HasDsn
 from tests.fixtures.writer import eventually, execute
 from tests.integration.admin.keeping import DIGESTS, Admin, refused
 
-#: 25 groups with one event each, two of them seen at the same time; the keeper is not asked.
+#: 25 groups with one event each, two of them seen at the same time; the ingester is not asked.
 GROUPS = """
     INSERT INTO onramp_admin.groups (fingerprint, version, code, event_name, events, first_seen, last_seen)
     SELECT decode(md5(n::text), 'hex'), 1, 'planted', 'planted_' || n % 2, 1, now(),
@@ -189,7 +189,7 @@ def test_many_requests_share_few_connections(admin: Admin) -> None:
         "SELECT count(*)::int FROM pg_stat_activity "
         "WHERE datname = current_database() AND application_name = 'onramp-admin'"
     )
-    of_loops = 3  # the keeper's, the jobs' and the looks'
+    of_loops = 3  # the ingester's, the jobs' and the looks'
     eventually(lambda: admin.rows(count)[0][0] <= MAX_CONNECTIONS + of_loops)
 
 

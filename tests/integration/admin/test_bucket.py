@@ -88,7 +88,7 @@ def test_a_bucket_that_is_not_there_is_not_taken_for_an_empty_one(shelf: InBucke
         with pytest.raises(InfrastructureError) as told:
             ask()
         assert told.value.fault is STORE_UNAVAILABLE
-        assert f"there is no bucket {shelf.bucket.name}: make it" in told.value.detail
+        assert f"there is no bucket {shelf.bucket.name}: create it" in told.value.detail
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_a_missing_bucket_is_named_and_bytes_stay_in_the_database(shelf: InBucke
     with pytest.raises(InfrastructureError) as told:
         session.pack()
     session.close()
-    assert "S3 says NO_SUCH_BUCKET: make the bucket" in told.value.detail
+    assert "S3 says NO_SUCH_BUCKET: create the bucket" in told.value.detail
     assert (shelf.rows(BYTES), shelf.load()) == ([(3,)], (values, {}))
 
 

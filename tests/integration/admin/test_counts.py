@@ -29,10 +29,10 @@ def counted(dsn: str, only: list[str] | None = None) -> list[tuple[Any, ...]]:
 
 
 def test_counts_are_what_the_rows_say_whatever_has_changed_them(templates: Templates) -> None:
-    with keeping(templates) as (dsn, keeper):
+    with keeping(templates) as (dsn, ingester):
         events = [parked(n, event_name=f"n_{n % 7}", code=f"c_{n % 3}") for n in range(100)]
-        keeper.keep(events, {})
-        keeper.keep([*events[90:], parked(200, event_name="n_1", code="c_1")], {})  # ten of them again
+        ingester.keep(events, {})
+        ingester.keep([*events[90:], parked(200, event_name="n_1", code="c_1")], {})  # ten of them again
         assert counted(dsn) == rows(dsn, ROWS)
         assert sum(events for *_, events in counted(dsn)) == 101
         run(dsn, "discard", code="c_1")
@@ -40,7 +40,7 @@ def test_counts_are_what_the_rows_say_whatever_has_changed_them(templates: Templ
         execute(dsn, "UPDATE onramp_admin.states SET state = 'replaying', attempt = 1 WHERE event % 5 = 0")
         execute(dsn, "UPDATE onramp_admin.states SET state = 'replayed' WHERE event % 10 = 0")
         execute(dsn, "UPDATE onramp_admin.states SET gone = true")
-        keeper.keep([parked(300, event_name="n_1", code="c_1")], {})
+        ingester.keep([parked(300, event_name="n_1", code="c_1")], {})
         assert len({state for state, *_ in counted(dsn)}) == 4
         assert counted(dsn) == rows(dsn, ROWS)
         session = JobSession.open(dsn)
@@ -52,8 +52,8 @@ def test_counts_are_what_the_rows_say_whatever_has_changed_them(templates: Templ
 
 
 def test_a_change_that_is_rolled_back_is_not_counted(templates: Templates) -> None:
-    with keeping(templates) as (dsn, keeper), closing(psycopg2.connect(dsn)) as conn:
-        keeper.keep([parked(n) for n in range(3)], {})
+    with keeping(templates) as (dsn, ingester), closing(psycopg2.connect(dsn)) as conn:
+        ingester.keep([parked(n) for n in range(3)], {})
         with conn.cursor() as cursor:
             cursor.execute("UPDATE onramp_admin.states SET state = 'discarded'")
         conn.rollback()
@@ -61,8 +61,8 @@ def test_a_change_that_is_rolled_back_is_not_counted(templates: Templates) -> No
 
 
 def test_counting_reads_no_event(templates: Templates) -> None:
-    with keeping(templates) as (dsn, keeper):
-        keeper.keep([parked(n, event_name=f"n_{n % 7}") for n in range(1_000)], {})
+    with keeping(templates) as (dsn, ingester):
+        ingester.keep([parked(n, event_name=f"n_{n % 7}") for n in range(1_000)], {})
         run(dsn, "discard", event_name="n_1")
         with transaction(dsn) as conn, conn.cursor() as cursor:
             cursor.execute(READ)
@@ -76,9 +76,9 @@ def test_what_is_beyond_the_most_groups_is_counted_by_its_events(
     templates: Templates, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ingester_sql, "MAX_GROUPS", 2)
-    with keeping(templates) as (dsn, keeper):
+    with keeping(templates) as (dsn, ingester):
         for n in range(10):
-            keeper.keep([parked(n, event_name=f"n_{n % 5}", code="data_rejected")], {})
+            ingester.keep([parked(n, event_name=f"n_{n % 5}", code="data_rejected")], {})
         assert counted(dsn) == rows(dsn, ROWS)
         assert [name for _, _, name, _, _ in counted(dsn, ["n_4"])] == ["n_4"]
         run(dsn, "discard", event_name="n_4")
@@ -86,15 +86,15 @@ def test_what_is_beyond_the_most_groups_is_counted_by_its_events(
 
 
 def test_the_keeper_and_jobs_do_not_wait_for_each_other_to_count(templates: Templates) -> None:
-    """All in one group: two jobs' changes are under way while the keeper keeps and somebody sums up."""
+    """All in one group: two jobs' changes are under way while the ingester keeps and somebody sums up."""
     with (
-        keeping(templates) as (dsn, keeper),
+        keeping(templates) as (dsn, ingester),
         closing(psycopg2.connect(dsn, options="-c lock_timeout=3s")) as one,
         closing(psycopg2.connect(dsn, options="-c lock_timeout=3s")) as other,
     ):
-        keeper.keep([parked(n) for n in range(10)], {})
+        ingester.keep([parked(n) for n in range(10)], {})
         session = JobSession.open(dsn)
-        for conn in (one, other, session.conn, keeper.conn):
+        for conn in (one, other, session.conn, ingester.conn):
             with conn, conn.cursor() as cursor:
                 cursor.execute("SET lock_timeout = '3s'")
         for conn, parity in ((one, 0), (other, 1)):
@@ -102,7 +102,7 @@ def test_the_keeper_and_jobs_do_not_wait_for_each_other_to_count(templates: Temp
                 cursor.execute(
                     "UPDATE onramp_admin.states SET state = 'discarded' WHERE event %% 2 = %s", (parity,)
                 )
-        assert keeper.keep([parked(n) for n in range(10, 15)], {}) == 5
+        assert ingester.keep([parked(n) for n in range(10, 15)], {}) == 5
         session.sum_up()
         one.commit()
         session.sum_up()

@@ -66,7 +66,7 @@ def test_a_line_that_cannot_be_taken_is_named_and_none_of_the_others_is(
         b'{"event":999999,"payload":{}}\n': "line 4: there is no event",
         found[0]: "line 4: event \\d+ was on a line before",
         found[2]: "line 4: event \\d+ was on a line before",
-        b"{\n": "line 4: it is no JSON",
+        b"{\n": "line 4: the document is not JSON",
         found[3].replace(b'"e-3"', b'"e-9"'): "line 4: event_id: only a payload",
         b'{"event":%d,"payload":{"s":"\\ud800"}}\n' % orjson.loads(found[3])["event"]: "line 4: ",
     }

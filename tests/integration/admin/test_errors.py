@@ -136,7 +136,7 @@ def test_a_database_that_is_out_does_not_hide_what_waits(stage: Stage) -> None:
     said = CliRunner().invoke(app, ["errors", "tail", "-n", "10000", *where])
     assert said.exit_code == 0
     assert f"{stage.partition.topic}/0/0/onramp" in said.stdout
-    assert "what has drained there is unknown" in said.stderr
+    assert "its drained events are unknown" in said.stderr
 
 
 def test_bad_is_parked_in_json_too(stage: Stage) -> None:

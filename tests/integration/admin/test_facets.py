@@ -31,21 +31,21 @@ def _counts(dsn: str) -> list[dict[str, object]]:
 
 
 def test_each_event_is_counted_once_whatever_is_read_again(templates: Templates) -> None:
-    with keeping(templates) as (dsn, keeper):
+    with keeping(templates) as (dsn, ingester):
         events = [parked(n, _sale("9,99"), version=f"{n % 2}", **SALE) for n in range(10)]
-        keeper.keep(events[:6], {})
-        keeper.keep(events[:6], {})
-        keeper.keep(events[3:], {})
+        ingester.keep(events[:6], {})
+        ingester.keep(events[:6], {})
+        ingester.keep(events[3:], {})
         assert _counts(dsn) == [
             {"version": [["0", 5], ["1", 5]], "shape": [["9,99", 10]], "hour": [["1970-01-01T00:00Z", 10]]}
         ]
 
 
 def test_what_is_not_kept_is_not_counted(templates: Templates) -> None:
-    with keeping(templates) as (dsn, keeper):
+    with keeping(templates) as (dsn, ingester):
         execute(dsn, "ALTER TABLE onramp_admin.consumed ADD CHECK (next_offset < 5)")
         with pytest.raises(Exception, match="SQLSTATE 23514"):
-            keeper.keep([parked(1)], {ingester_sql.Source("t", 0): 9})
+            ingester.keep([parked(1)], {ingester_sql.Source("t", 0): 9})
         assert _counts(dsn) == []
 
 
@@ -53,8 +53,8 @@ def test_others_have_no_shapes_for_they_are_of_many_places(
     templates: Templates, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ingester_sql, "MAX_GROUPS", 1)
-    with keeping(templates) as (dsn, keeper):
-        keeper.keep([parked(n, _sale("9,99"), **SALE | {"code": f"c_{n}"}) for n in range(3)], {})
+    with keeping(templates) as (dsn, ingester):
+        ingester.keep([parked(n, _sale("9,99"), **SALE | {"code": f"c_{n}"}) for n in range(3)], {})
         assert [sorted(counts) for counts in _counts(dsn)] == [
             ["hour", "shape", "version"],
             ["hour", "version"],
@@ -64,8 +64,8 @@ def test_others_have_no_shapes_for_they_are_of_many_places(
 def test_of_personal_fields_facets_show_no_shape(templates: Templates) -> None:
     registry = MemoryRegistry({"event_types": {"sale": {"personal": ["/total"]}, "gift": {}}})
     personal = Operators(registry, keyless=True).personal
-    with keeping(templates) as (dsn, keeper):
-        keeper.keep(
+    with keeping(templates) as (dsn, ingester):
+        ingester.keep(
             [parked(1, _sale("9,99"), **SALE), parked(2, _sale("x"), **SALE | {"event_name": "gift"})], {}
         )
         with transaction(dsn) as conn:

@@ -134,4 +134,4 @@ def test_a_job_whose_step_loses_its_connection_comes_again_after_the_others(desk
     with closing(JobSession.open(desk.dsn, desk.session.databases)) as session:
         assert session.work()
         assert desk.job(other).state == "done"
-    assert "it is tried again" in str(desk.job(bad).waits)
+    assert "retrying" in str(desk.job(bad).waits)

@@ -43,7 +43,7 @@ def test_of_a_log_that_was_cut_both_incarnations_are_read_and_what_is_gone_is_un
     assert (report.findings, report.unjudged, report.balanced) == ([], 4, False)
     assert [(line.baseline, line.next_offset) for line in report.lines] == [(0, 10), (6, 14)]
     assert report.receipts == 14
-    assert any("4 events are of a log that was cut at 6" in each for each in report.unchecked)
+    assert any("4 events are of a log that was truncated at 6" in each for each in report.unchecked)
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,7 @@ BY = {"actor": "ann", "reason": "the sender has sent them again"}
 
 @pytest.fixture
 def name(admin: Admin) -> str:
-    """An event type with 12,000 events, which no keeper reads."""
+    """An event type with 12,000 events, which no ingester reads."""
     return plant(admin.dsn, 12_000)
 
 

@@ -1,4 +1,4 @@
-"""The keeper: every parked event is kept once, byte for byte, in its group, whatever ends it."""
+"""The ingester: every parked event is kept once, byte for byte, in its group, whatever ends it."""
 
 import secrets
 from collections.abc import Callable
@@ -10,11 +10,11 @@ import pytest
 
 from services.admin.store import ingester_sql, read_sql
 from services.admin.store.control_sql import transaction
-from services.admin.store.ingester_sql import KeeperSession
+from services.admin.store.ingester_sql import IngesterSession
 from services.ops.findings import Source
 from services.ops.kafka_logs import LogRecord
 from services.ops.parked.fingerprint import Cause
-from services.ops.parked.parked_events import kept
+from services.ops.parked.parked_events import stored_event
 from shared import wire
 from stack import services
 from tests.fixtures.fix_postgres import HasDsn, Templates
@@ -124,14 +124,14 @@ def test_texts_of_any_kind_are_kept_as_they_are(templates: Templates) -> None:
     odd = ["tab\t", "line\nline\r", "\\N", "\\.", "back\\slash", "\"'", "\x01\u2028é😀", ""]
     values = [b"", b"\0\xff\n\t\\", None]
     with database_beside(templates.server, templates.control) as dsn:
-        session = KeeperSession.open(dsn)
+        session = IngesterSession.open(dsn)
         assert session is not None
         records = [
             _record({"event_name": t, "id": t, "detail": t, "destination": t}, offset=n)
             for n, t in enumerate(odd)
         ]
         records += [_record({}, value, 100 + n) for n, value in enumerate(values)]
-        found = [event for record in records if (event := kept(record))]
+        found = [event for record in records if (event := stored_event(record))]
         assert session.keep([*found, *found], {Source(wire.USER_ERRORS, 0): 1}) == len(odd) + len(values)
         assert session.keep(found, {Source(wire.USER_ERRORS, 0): 1}) == 0
         session.close()
@@ -194,14 +194,17 @@ def test_beyond_the_most_groups_causes_are_counted_together(
 ) -> None:
     monkeypatch.setattr(ingester_sql, "MAX_GROUPS", 2)
     with database_beside(templates.server, templates.control) as dsn:
-        session = KeeperSession.open(dsn)
+        session = IngesterSession.open(dsn)
         assert session is not None
-        assert KeeperSession.open(dsn) is None
+        assert IngesterSession.open(dsn) is None
         for n in range(5):
-            events = [kept(_record({"event_name": f"name_{n}"}, offset=n)), kept(_record({}, None, 100 + n))]
+            events = [
+                stored_event(_record({"event_name": f"name_{n}"}, offset=n)),
+                stored_event(_record({}, None, 100 + n)),
+            ]
             assert session.keep([e for e in events if e], {Source(wire.USER_ERRORS, 0): n + 1}) == 2
         session.close()
-        again = KeeperSession.open(dsn)
+        again = IngesterSession.open(dsn)
         assert again is not None
         assert again.next_offsets() == {Source(wire.USER_ERRORS, 0): 5}
         again.close()
@@ -220,7 +223,7 @@ def test_a_name_whose_fields_are_ids_uses_up_its_own_groups_alone(
             session.keep([parked(n, event_name="flood", pointer=f"/payload/id_{n}")], {})
         session.keep([parked(n, event_name="flood", pointer=f"/payload/id_{n}") for n in range(4, 20)], {})
         session.close()
-        again = KeeperSession.open(dsn)
+        again = IngesterSession.open(dsn)
         assert again is not None
         again.keep([parked(n, event_name="flood", pointer=f"/payload/id_{n}") for n in range(20, 30)], {})
         again.keep([parked(30, event_name="sale", pointer="/payload/total")], {})

@@ -8,8 +8,8 @@ import pytest
 
 from services.admin.api import views
 from services.admin.group_rehearsals import group_rehearsals_sql
-from services.admin.group_rehearsals.group_rehearsals_sql import LookSession
-from services.admin.group_rehearsals.scheduler import Looker
+from services.admin.group_rehearsals.group_rehearsals_sql import RehearsalSession
+from services.admin.group_rehearsals.scheduler import RehearsalScheduler
 from services.admin.store import jobs_sql, read_sql
 from services.admin.store.control_sql import transaction
 from shared import failpoints
@@ -29,9 +29,9 @@ class CutError(Exception):
     """Ends a step where it is."""
 
 
-def opened(desk: Desk) -> LookSession:
+def opened(desk: Desk) -> RehearsalSession:
     """A session of looks, once Postgres sees that the one before is gone."""
-    return eventually(lambda: LookSession.open(desk.dsn, desk.session.databases))
+    return eventually(lambda: RehearsalSession.open(desk.dsn, desk.session.databases))
 
 
 def shown(desk: Desk) -> dict[str, dict[str, Any]]:
@@ -146,7 +146,7 @@ def test_a_kill_in_a_round_is_gone_on_with_by_the_next_service(
         raise CutError
 
     session = opened(desk)
-    assert LookSession.open(desk.dsn, desk.session.databases) is None  # one service looks
+    assert RehearsalSession.open(desk.dsn, desk.session.databases) is None  # one service looks
     with monkeypatch.context() as killed:
         killed.setattr(failpoints, "reach", cut)
         with pytest.raises(CutError):
@@ -193,17 +193,19 @@ def test_the_service_looks_by_itself_and_no_more_than_the_bound_of_an_hour(
     registry = MemoryRegistry({})
 
     async def look(per_hour: int) -> None:
-        looker = Looker(desk.dsn, desk.session.databases, registry, per_hour=per_hour, settled_seconds=0)
-        running = asyncio.create_task(looker.run())
+        rehearsals = RehearsalScheduler(
+            desk.dsn, desk.session.databases, registry, per_hour=per_hour, settled_seconds=0
+        )
+        running = asyncio.create_task(rehearsals.run())
         async with asyncio.timeout(60):
             while not (shown(desk)[code] or {}).get("at"):
                 await asyncio.to_thread(desk.answer, "landed", *EVERY)
                 await asyncio.sleep(0.05)
         registry.put({"event_types": {"sale": {}}})
-        looker.stop()
+        rehearsals.stop()
         await running
 
-    asyncio.run(Looker(desk.dsn, desk.session.databases, registry, per_hour=0).run())
+    asyncio.run(RehearsalScheduler(desk.dsn, desk.session.databases, registry, per_hour=0).run())
     assert rows(desk.dsn, "SELECT count(*) FROM onramp_admin.looks") == [(0,)]
     monkeypatch.setattr(group_rehearsals_sql, "EVENTS", 3)
     asyncio.run(look(7200))

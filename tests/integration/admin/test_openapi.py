@@ -24,11 +24,11 @@ from schemathesis.specs.openapi.checks import negative_data_rejection
 from services.admin.api.app import api
 from services.admin.api.operators import Operators
 from services.admin.api.rights import NEEDS, OPEN
-from services.admin.dead_letters.ingester import KeeperStatus
+from services.admin.dead_letters.ingester import IngesterStatus
 from services.admin.registry_api.routes import add_registry
 from services.admin.store.control_sql import prepare, transaction
 from services.ops.registry.database_addresses import KnownPlaces
-from services.ops.registry.registry_reader import RegistryDesk
+from services.ops.registry.registry_reader import RegistryReader
 from shared.registry.log import MemoryLog
 from shared.registry.memory import MemoryRegistry
 from shared.settings import KafkaSettings, RegistrySettings
@@ -83,13 +83,13 @@ def service(kafka: HasBootstrap, postgres: HasDsn) -> Iterator[FastAPI]:
             prepare(conn)
         execute(dsn, EVENTS)
         operators = Operators(MemoryRegistry(known))
-        keeper = KeeperStatus()
-        keeper.state = "keeping"
-        app = api(dsn, {"onramp": dsn}, keeper, operators, lifespan=lifespan)
+        ingester = IngesterStatus()
+        ingester.state = "keeping"
+        app = api(dsn, {"onramp": dsn}, ingester, operators, lifespan=lifespan)
         settings_of_kafka = KafkaSettings(bootstrap=kafka.bootstrap)
         places = KnownPlaces({"onramp": dsn})
         add_registry(
-            app, dsn, RegistryDesk(settings_of_kafka, RegistrySettings(), places, opened=lambda: log)
+            app, dsn, RegistryReader(settings_of_kafka, RegistrySettings(), places, opened=lambda: log)
         )
         yield app
 

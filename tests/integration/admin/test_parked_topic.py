@@ -1,4 +1,4 @@
-"""The keeper and its topic: what is parked within a moment is kept at once; a recreated topic is another."""
+"""The ingester and its topic: events parked within a moment are stored at once; a recreated topic is new."""
 
 import asyncio
 import re
@@ -9,7 +9,7 @@ from typing import Final
 
 import pytest
 
-from services.admin.dead_letters.ingester import GATHER_SECONDS, Keeper
+from services.admin.dead_letters.ingester import GATHER_SECONDS, DeadLetterIngester
 from services.ops.audit.parked_store import Comparison
 from services.ops.kafka_logs import KafkaLogs
 from services.ops.parked_store_sql import opened
@@ -31,7 +31,7 @@ def parked_topic(module_kafka: Kafka) -> Iterator[Kafka]:
     delete_topic(module_kafka.bootstrap, wire.USER_ERRORS)
 
 
-class Gathering(Keeper):
+class Gathering(DeadLetterIngester):
     """It gathers until it is told to go on."""
 
     def __init__(self, brokers: Brokers, dsn: str) -> None:
@@ -47,15 +47,15 @@ class Gathering(Keeper):
 
 
 def test_the_few_events_of_a_moment_are_kept_at_once(parked_topic: Kafka, database: Database) -> None:
-    keeper = Gathering(Brokers(parked_topic.bootstrap), database.dsn)
+    ingester = Gathering(Brokers(parked_topic.bootstrap), database.dsn)
     park(parked_topic, 0)
-    with following(keeper):
-        assert keeper.gathers.wait(60)
+    with following(ingester):
+        assert ingester.gathers.wait(60)
         assert kept(database.dsn) == [0]  # the first one is there at once
         for offset in range(1, 4):
             park(parked_topic, offset)
         assert kept(database.dsn) == [0]
-        keeper.goes_on.set()
+        ingester.goes_on.set()
         eventually(lambda: kept(database.dsn) == [0, 1, 2, 3])
     of = 'SELECT count(DISTINCT xmin::text) FROM onramp_admin.parked WHERE "offset" > 0'
     assert rows(database.dsn, of) == [(1,)]
@@ -66,17 +66,17 @@ def test_after_many_or_large_ones_nobody_waits(
     parked_topic: Kafka, database: Database, count: int, size: int
 ) -> None:
     park(parked_topic, *range(count), value=b"x" * size)
-    keeper = Gathering(Brokers(parked_topic.bootstrap), database.dsn)
-    with following(keeper):
+    ingester = Gathering(Brokers(parked_topic.bootstrap), database.dsn)
+    with following(ingester):
         eventually(lambda: len(kept(database.dsn)) == count)
         park(parked_topic, count)
         eventually(lambda: len(kept(database.dsn)) == count + 1)
-        assert keeper.gathers.wait(60)  # after the one
-        keeper.goes_on.set()
+        assert ingester.gathers.wait(60)  # after the one
+        ingester.goes_on.set()
 
 
-def _keeping(kafka: Kafka, dsn: str) -> AbstractContextManager[Keeper]:
-    return following(Keeper(Brokers(kafka.bootstrap), dsn))
+def _keeping(kafka: Kafka, dsn: str) -> AbstractContextManager[DeadLetterIngester]:
+    return following(DeadLetterIngester(Brokers(kafka.bootstrap), dsn))
 
 
 def test_a_topic_that_was_recreated_is_kept_from_its_start_though_it_has_outgrown_the_one_before(

@@ -5,7 +5,7 @@ from typing import Any, Final
 import pytest
 
 from services.ops.findings import Source
-from services.ops.parked.parked_events import KeptEvent
+from services.ops.parked.parked_events import StoredEvent
 from shared import wire
 from tests.fixtures.fix_postgres import Templates
 from tests.fixtures.writer import rows
@@ -22,7 +22,7 @@ FACETS: Final = """
 """
 
 
-def _events(*offsets: int) -> list[KeptEvent]:
+def _events(*offsets: int) -> list[StoredEvent]:
     """Events of two causes; each third one is a tombstone."""
     values = {n: None if n % 3 == 0 else b"%d\t\\x" % n for n in offsets}
     return [parked(n, values[n], n * 1_000, code=f"c_{n % 2}", version="1") for n in offsets]
@@ -36,10 +36,10 @@ def _rows_of(*offsets: int) -> list[tuple[Any, ...]]:
 @pytest.mark.parametrize("again", [True, False])
 def test_slices_that_come_twice_in_whole_or_in_part_are_kept_once(templates: Templates, again: bool) -> None:
     at = Source(wire.USER_ERRORS, 0)
-    with keeping(templates) as (dsn, keeper):
+    with keeping(templates) as (dsn, ingester):
 
         def kept(*offsets: int) -> int:
-            return keeper.keep(_events(*offsets), {at: max(offsets) + 1})
+            return ingester.keep(_events(*offsets), {at: max(offsets) + 1})
 
         assert kept(*range(10)) == 10
         assert not again or kept(*range(10)) == 0
@@ -51,4 +51,4 @@ def test_slices_that_come_twice_in_whole_or_in_part_are_kept_once(templates: Tem
         assert rows(dsn, GROUPS) == [("c_0", 9, 16), ("c_1", 9, 17)]
         assert rows(dsn, FACETS) == [("c_0", "9"), ("c_1", "9")]
         assert rows(dsn, "SELECT count(*) FROM onramp_admin.bytes") == [(12,)]
-        assert keeper.next_offsets() == {at: 18}
+        assert ingester.next_offsets() == {at: 18}

@@ -8,10 +8,10 @@ import orjson
 import pytest
 
 from services.admin.dead_letters import quarantine_sql
-from services.admin.store.ingester_sql import KeeperSession
+from services.admin.store.ingester_sql import IngesterSession
 from services.ops.findings import Source
 from services.ops.kafka_logs import LogRecord
-from services.ops.parked.parked_events import KeptEvent, kept
+from services.ops.parked.parked_events import StoredEvent, stored_event
 from shared import wire
 from tests.fixtures.fix_postgres import Database
 from tests.fixtures.writer import eventually, execute, rows
@@ -57,7 +57,7 @@ COUNTED: Final = "SELECT sum(events)::int FROM onramp_admin.groups"
 FACETS: Final = "SELECT counts::text FROM onramp_admin.facets ORDER BY group_id"
 
 
-def _event(n: int, group: int) -> KeptEvent:
+def _event(n: int, group: int) -> StoredEvent:
     # So large and without a pattern that no index takes it.
     value = orjson.dumps({"event_name": f"n{group}", "x": secrets.token_hex(8000 if n == 3 else 8)})
     told = {"topic": "t", "partition": 0, "offset": n, "code": "x", "destination": "d", "id": f"e-{n}"}
@@ -65,38 +65,38 @@ def _event(n: int, group: int) -> KeptEvent:
         source=LOG, offset=n, timestamp=n, key=b"k", value=value, header_count=1,
         headers={"onramp-error": orjson.dumps(told | {"detail": f"\t\\{n}", "version": "1"})},
     )  # fmt: skip
-    found = kept(record)
+    found = stored_event(record)
     assert found is not None
     return found
 
 
 @pytest.fixture
-def keeper(database: Database) -> Iterator[KeeperSession]:
-    session = eventually(lambda: KeeperSession.open(database.dsn))
+def ingester(database: Database) -> Iterator[IngesterSession]:
+    session = eventually(lambda: IngesterSession.open(database.dsn))
     yield session
     session.close()
 
 
 @pytest.mark.parametrize("sqlstate", REFUSALS)
 def test_what_is_refused_is_set_aside_and_kept_once_it_is_taken(
-    keeper: KeeperSession, database: Database, sqlstate: str
+    ingester: IngesterSession, database: Database, sqlstate: str
 ) -> None:
     events = [_event(n, n) for n in range(6)]
     # Of the same groups.
-    assert quarantine_sql.keep(keeper, [_event(n + 10, n) for n in range(6)], {LOG: 0}) == 6
+    assert quarantine_sql.keep(ingester, [_event(n + 10, n) for n in range(6)], {LOG: 0}) == 6
     for statement in REFUSALS[sqlstate]:
         execute(database.dsn, statement)
-    assert quarantine_sql.keep(keeper, events, {LOG: 6}) == 5
-    assert keeper.next_offsets() == {LOG: 6}
+    assert quarantine_sql.keep(ingester, events, {LOG: 6}) == 5
+    assert ingester.next_offsets() == {LOG: 6}
     whole = [(n, f"n{n}", True, f"\t\\{n}") for n in range(6)]
     assert rows(database.dsn, KEPT) == whole[:3] + whole[4:]
     assert rows(database.dsn, "SELECT sqlstate FROM onramp_admin.set_aside") == [(sqlstate,)]
     # Read again, as after a kill: nothing is twice.
-    assert quarantine_sql.keep(keeper, events, {LOG: 6}) == 0
-    assert (rows(database.dsn, COUNTED), quarantine_sql.try_again(keeper)) == ([(11,)], 1)
+    assert quarantine_sql.keep(ingester, events, {LOG: 6}) == 0
+    assert (rows(database.dsn, COUNTED), quarantine_sql.try_again(ingester)) == ([(11,)], 1)
 
     execute(database.dsn, MEND[sqlstate])
-    assert quarantine_sql.try_again(keeper) == 0
+    assert quarantine_sql.try_again(ingester) == 0
     assert (rows(database.dsn, KEPT), rows(database.dsn, COUNTED)) == (whole, [(12,)])
     of_versions = [orjson.loads(counts)["version"] for (counts,) in rows(database.dsn, FACETS)]
     assert of_versions == [[[["1", 2]], 0]] * 6

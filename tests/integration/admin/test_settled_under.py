@@ -65,7 +65,7 @@ def test_events_that_nobody_can_judge_are_counted_and_never_balanced(moved: Stag
     arguments = ["audit", *moved.arguments, "--topics", moved.partition.topic]
     said = CliRunner().invoke(app, arguments)
     assert said.exit_code == 4
-    assert "NOT ALL CHECKED: nothing is wrong, and 5 events cannot be judged" in said.output
+    assert "NOT ALL CHECKED: no violation, but 5 events cannot be checked" in said.output
     assert "Reconciled" not in said.output
     found = json.loads(CliRunner().invoke(app, [*arguments, "--json"]).output)
     assert (found["balanced"], found["unjudged"], found["findings"]) == (False, 5, [])
@@ -118,4 +118,4 @@ def test_records_that_are_none_of_onramps_are_left_out_and_counted(stage: Stage)
     report = stage.audit()
     assert (report.findings, report.foreign - before) == ([], 5)
     said = CliRunner().invoke(app, ["audit", *stage.arguments, "--topics", stage.partition.topic])
-    assert f"left out: {report.foreign} records on Onramp's topics that are not Onramp's" in said.output
+    assert f"excluded: {report.foreign} foreign records on Onramp's topics" in said.output

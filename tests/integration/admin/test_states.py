@@ -12,8 +12,8 @@ from tests.integration.admin.made_up import keeping, parked, run
 
 def test_a_job_rewrites_no_row_of_what_was_parked(templates: Templates) -> None:
     places = "SELECT id, ctid::text, xmax::text FROM onramp_admin.parked ORDER BY id"
-    with keeping(templates) as (dsn, keeper):
-        keeper.keep([parked(n, event_name="a") for n in range(20)], {})
+    with keeping(templates) as (dsn, ingester):
+        ingester.keep([parked(n, event_name="a") for n in range(20)], {})
         before = rows(dsn, places)
         run(dsn, "discard", event_name="a")
         assert rows(dsn, "SELECT state, count(*) FROM onramp_admin.events GROUP BY 1") == [("discarded", 20)]
@@ -27,8 +27,8 @@ def test_a_job_that_waited_for_an_event_leaves_it_to_who_had_it(templates: Templ
         SELECT EXISTS (SELECT FROM pg_stat_activity
             WHERE datname = current_database() AND wait_event_type = 'Lock')
     """
-    with keeping(templates) as (dsn, keeper), closing(psycopg2.connect(dsn)) as other:
-        keeper.keep([parked(n, event_name="a") for n in range(3)], {})
+    with keeping(templates) as (dsn, ingester), closing(psycopg2.connect(dsn)) as other:
+        ingester.keep([parked(n, event_name="a") for n in range(3)], {})
         with other.cursor() as cursor:
             cursor.execute("UPDATE onramp_admin.states SET state = 'replaying' WHERE event = 2")
         with ThreadPoolExecutor(1) as pool:
@@ -46,9 +46,9 @@ def test_an_event_has_a_state_from_the_first_and_none_when_it_is_removed(templat
         SELECT count(*) FROM onramp_admin.parked p FULL JOIN onramp_admin.states s ON s.event = p.id
         WHERE s.event IS NULL OR p.id IS NULL OR s.group_id <> p.group_id
     """
-    with keeping(templates) as (dsn, keeper):
-        keeper.keep([parked(n, code=f"c_{n % 3}") for n in range(20)], {})
+    with keeping(templates) as (dsn, ingester):
+        ingester.keep([parked(n, code=f"c_{n % 3}") for n in range(20)], {})
         assert rows(dsn, "SELECT state, count(*) FROM onramp_admin.states GROUP BY 1") == [("open", 20)]
         execute(dsn, 'DELETE FROM onramp_admin.parked WHERE "offset" % 2 = 0')
-        keeper.keep([parked(n, code=f"c_{n % 3}") for n in range(15)], {})
+        ingester.keep([parked(n, code=f"c_{n % 3}") for n in range(15)], {})
         assert (rows(dsn, "SELECT count(*) FROM onramp_admin.states"), rows(dsn, alone)) == ([(18,)], [(0,)])

@@ -13,7 +13,7 @@ import pytest
 
 from services.admin.api.app import api
 from services.admin.api.operators import Operators
-from services.admin.dead_letters.ingester import KeeperStatus
+from services.admin.dead_letters.ingester import IngesterStatus
 from services.admin.segments.folder import Segments
 from services.admin.store import control_sql
 from services.admin.store.bytes_sql import shown
@@ -42,7 +42,7 @@ def ask(shelf: Shelf) -> Callable[..., httpx2.Response]:
     """Ask the API over the shelf."""
     operators = Operators(MemoryRegistry({}), keyless=True)
     lifespan: Any = lambda _: nullcontext()  # noqa: E731
-    app = api(shelf.dsn, {}, KeeperStatus(), operators, lifespan=lifespan, segments=shelf.segments)
+    app = api(shelf.dsn, {}, IngesterStatus(), operators, lifespan=lifespan, segments=shelf.segments)
 
     async def request(method: str, path: str, **more: Any) -> httpx2.Response:
         transport = httpx2.ASGITransport(app=app)

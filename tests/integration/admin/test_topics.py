@@ -95,13 +95,13 @@ def test_a_topic_is_made_as_the_gateway_would_but_for_what_is_said(
     name = f"{stage.name}_new"
     said = {"event_types": {name: {"partitions": 3, "retention": "36h"}}}
     monkeypatch.setattr(verb, "_registry", lambda _: Snapshot.model_validate(said))
-    assert "the registry says 3" in run(stage, "topics", "create", name, "--partitions", "4").output
+    assert "the registry has 3" in run(stage, "topics", "create", name, "--partitions", "4").output
     dry = run(stage, "topics", "create", name, "--dry-run")
-    assert (dry.exit_code, "can be made" in dry.output) == (0, True)
+    assert (dry.exit_code, "can be created" in dry.output) == (0, True)
     assert run(stage, "topics", "create", name).exit_code == 0  # a dry run made none
     assert run(stage, "topics", "create", name, "--dry-run").exit_code == 1
     again = run(stage, "topics", "create", name)
-    assert (again.exit_code, "it is there already" in again.output) == (1, True)
+    assert (again.exit_code, "it exists already" in again.output) == (1, True)
     other = f"{stage.name}_more"
     done = run(stage, "topics", "create", other, "--partitions", "5", "--retention", "2d", "--json")
     assert (done.exit_code, json.loads(done.stdout)["made"]) == (0, True)
@@ -143,13 +143,13 @@ def test_a_reason_is_an_act_and_while_it_cannot_be_written_nothing_is_changed(
     name, why = f"{stage.name}_why", ("--reason", "the shop opens", "--control", stage.dsn)
     create, alter = ("topics", "create", name), ("topics", "alter", name, "--retention", "36h")
     unwritten = run(stage, *create, *why)
-    assert (unwritten.exit_code, "cannot be kept there" in unwritten.output) == (3, True), unwritten.output
+    assert (unwritten.exit_code, "cannot be stored" in unwritten.output) == (3, True), unwritten.output
     with transaction(stage.dsn) as conn:
         prepare(conn)
     for refused in ((*alter, *why), (*create, "--partitions", "1001", *why), (*create, "--dry-run", *why)):
         run(stage, *refused)
     assert run(stage, *create, *why).exit_code == 0  # nothing has made it before
-    run(stage, *create, *why)  # it is there already
+    run(stage, *create, *why)  # it exists already
     assert run(stage, *alter, *why).exit_code == 0
     assert run(stage, *alter).exit_code == 0  # without a reason Kafka alone is asked
     done = stage.rows("SELECT actor, act, subject, reason FROM onramp_admin.acts ORDER BY id")
@@ -160,8 +160,8 @@ def test_a_reason_is_an_act_and_while_it_cannot_be_written_nothing_is_changed(
 @pytest.mark.parametrize(
     ("command", "why"),
     [
-        (["onramp.settled", "--retention", "1h"], "no topic of events"),
-        (["__consumer_offsets", "--retention", "1h"], "no topic of events"),
+        (["onramp.settled", "--retention", "1h"], "not an event topic"),
+        (["__consumer_offsets", "--retention", "1h"], "not an event topic"),
         (["no_such_event", "--retention", "1h"], "there is no such topic"),
         (["../x", "--retention", "1h"], "there is no such topic"),
         (["no_such_event", "--retention", "0h"], "hours or days"),
@@ -175,10 +175,10 @@ def test_what_keeps_no_events_is_not_changed(stage: Stage, command: list[str], w
 @pytest.mark.parametrize(
     ("command", "why"),
     [
-        (["onramp.registry"], "no event goes there"),
-        (["__consumer_offsets"], "no event goes there"),
-        (["onramp_mine"], "no event goes there"),
-        (["../x\x1b[31m"], "no event goes there"),
+        (["onramp.registry"], "no event uses this topic"),
+        (["__consumer_offsets"], "no event uses this topic"),
+        (["onramp_mine"], "no event uses this topic"),
+        (["../x\x1b[31m"], "no event uses this topic"),
         (["a", "--retention", "1 day"], "hours or days"),
         (["a", "--partitions", "1001"], "at most 1000"),
         (["a", "--replication", "3"], "Kafka refuses: InvalidReplicationFactorError"),

@@ -42,7 +42,7 @@ def test_what_is_not_paused_is_not_resumed(stage: Stage) -> None:
     stage.hold("table", "public.t", "blocked")
     for name in ("nobody", "public.t"):
         said = _run(stage, "resume", name)
-        assert (said.exit_code, "paused nowhere" in said.output) == (1, True)
+        assert (said.exit_code, "is not paused" in said.output) == (1, True)
     listed = _run(stage, "list")
     assert (listed.exit_code, "table public.t is blocked" in listed.output) == (0, True)
 

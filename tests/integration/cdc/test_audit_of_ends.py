@@ -144,7 +144,7 @@ def test_of_a_large_landing_transactions_are_counted_when_it_is_asked_for(desk: 
     desk.tell().land(sold()).land_ends(sold().ends())
     lose(desk, "_offset = 1")
     desk.bench.execute("ANALYZE")
-    missing = "onramp: what landed of sources is not counted by transactions: --deep counts it"
+    missing = "onramp: changes of sources were not counted by transaction: --deep counts them"
     assert told(audited(desk, deep=None, most=8)) == ([], [missing])
     assert told(audited(desk, deep=False)) == ([], [missing])
     assert told(audited(desk, deep=None, most=9)) == ([str(FIRST)], [])

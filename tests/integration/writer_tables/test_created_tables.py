@@ -148,7 +148,7 @@ def test_a_key_that_nobody_can_look_at_is_said_and_refuses_nothing(tmp_path: Pat
     for where, why in ((Where("", {}), "give --dsn"), (out, "cannot be reached")):
         done = apply_file(Editor(MemoryLog()), file, Wish(), where)
         assert done.state is State.APPLIED
-        assert '"s"."t" was not looked at' in done.reason
+        assert '"s"."t" was not checked' in done.reason
         assert why in done.reason
 
 

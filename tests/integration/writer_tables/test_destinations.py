@@ -142,7 +142,7 @@ def test_what_no_grant_mends_is_said(place: Place) -> None:
         "ALTER TABLE shop.orders DROP CONSTRAINT orders_pkey, "
         "ADD CONSTRAINT late PRIMARY KEY (_id) DEFERRABLE; CREATE VIEW shop.seen AS SELECT * FROM shop.orders"
     )
-    assert [fact["text"] for fact in place.wrong()] == ["the key (_id) is checked at once"]
+    assert [fact["text"] for fact in place.wrong()] == ["the key (_id) is checked immediately"]
     place.registry["destinations"] = [{"schema": "shop", "table": "seen"}]
     assert "it is a table" in [fact["text"] for fact in place.wrong()]
     place.registry["destinations"] = [{"schema": "public", "table": "t"}]

@@ -10,10 +10,10 @@ from fastapi import FastAPI
 
 from services.admin.api.app import api
 from services.admin.api.operators import Operators
-from services.admin.dead_letters.ingester import KeeperStatus
+from services.admin.dead_letters.ingester import IngesterStatus
 from services.admin.registry_api.routes import add_registry
 from services.ops.registry.database_addresses import KnownPlaces
-from services.ops.registry.registry_reader import RegistryDesk
+from services.ops.registry.registry_reader import RegistryReader
 from shared.registry import Snapshot
 from shared.registry.memory import MemoryRegistry
 from shared.settings import KafkaSettings, RegistrySettings
@@ -24,8 +24,8 @@ CHANGE = {"params": {"reason": "x", "actor": "ann"}, "headers": {"if-match": "*"
 def _service() -> FastAPI:
     """A service without a control database and without Kafka: nobody listens there."""
     operators = Operators(MemoryRegistry(), keyless=True)
-    app = api("", {}, KeeperStatus(), operators, lifespan=lambda _: nullcontext())  # type: ignore[arg-type,return-value]
-    add_registry(app, "", RegistryDesk(KafkaSettings(), RegistrySettings(), KnownPlaces({})))
+    app = api("", {}, IngesterStatus(), operators, lifespan=lambda _: nullcontext())  # type: ignore[arg-type,return-value]
+    add_registry(app, "", RegistryReader(KafkaSettings(), RegistrySettings(), KnownPlaces({})))
     return app
 
 

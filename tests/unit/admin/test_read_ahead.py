@@ -8,14 +8,14 @@ import pytest
 
 from services.admin.dead_letters.read_ahead import ReadAhead, Slice
 from services.ops.findings import Source
-from services.ops.parked.parked_events import KeptEvent
+from services.ops.parked.parked_events import StoredEvent
 from shared.errors import KAFKA_UNAVAILABLE, InfrastructureError
 
 SOURCE = Source("onramp.user_errors", 0)
 
 
 def slice_of(*offsets: int) -> Slice:
-    return Slice([cast("KeptEvent", n) for n in offsets], {SOURCE: offsets[-1] + 1})
+    return Slice([cast("StoredEvent", n) for n in offsets], {SOURCE: offsets[-1] + 1})
 
 
 class Log:

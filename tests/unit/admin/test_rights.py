@@ -16,12 +16,12 @@ from services.admin.api.app import api
 from services.admin.api.jobs import require_same_database
 from services.admin.api.operators import LOCAL, Caller, Operators
 from services.admin.api.rights import NEEDS, require_right
-from services.admin.dead_letters.ingester import KeeperStatus
+from services.admin.dead_letters.ingester import IngesterStatus
 from services.admin.registry_api.routes import add_registry
 from services.admin.safety import UnsafeSetupError, require_safe
 from services.admin.settings import AdminSettings
 from services.ops.registry.database_addresses import KnownPlaces
-from services.ops.registry.registry_reader import RegistryDesk
+from services.ops.registry.registry_reader import RegistryReader
 from shared.errors import UserError
 from shared.registry.keys import new_key
 from shared.registry.log import MemoryLog
@@ -35,8 +35,8 @@ OPERATORS = {"operators": {"ann": {"role": "admin", "hashes": [{"sha256": "ab" *
 
 def _service(operators: Operators | None = None) -> FastAPI:
     operators = operators or Operators(MemoryRegistry(), keyless=True)
-    app = api("", {}, KeeperStatus(), operators, lifespan=lambda _: nullcontext())  # type: ignore[arg-type,return-value]
-    add_registry(app, "", RegistryDesk(KafkaSettings(), RegistrySettings(), KnownPlaces({})))
+    app = api("", {}, IngesterStatus(), operators, lifespan=lambda _: nullcontext())  # type: ignore[arg-type,return-value]
+    add_registry(app, "", RegistryReader(KafkaSettings(), RegistrySettings(), KnownPlaces({})))
     return app
 
 
@@ -67,7 +67,7 @@ def _ask(caller: Caller, path: str = "/v1/new") -> None:
     "caller", [Caller("v", "viewer"), Caller("o", "operator"), Caller("a", "admin", ("order_*",))]
 )
 def test_a_route_that_says_nothing_is_refused_to_all_but_admins_of_all_events(caller: Caller) -> None:
-    with pytest.raises(UserError, match="it "):
+    with pytest.raises(UserError, match="the route "):
         _ask(caller)
     _ask(Caller("a", "admin"))
     _ask(LOCAL)

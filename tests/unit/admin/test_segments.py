@@ -142,7 +142,7 @@ def test_what_a_bucket_refuses_by_is_said_and_nothing_else_of_the_error() -> Non
         "When x in bucket 'b': AWS Error NO_SUCH_BUCKET during PutObject operation: key AKIA, abc"
     )
     said = unavailable(error).detail
-    assert "(ONRAMP_ADMIN_STORE): S3 says NO_SUCH_BUCKET: make the bucket" in said
+    assert "(ONRAMP_ADMIN_STORE): S3 says NO_SUCH_BUCKET: create the bucket" in said
     assert "AKIA" not in said
 
 

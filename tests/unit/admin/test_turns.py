@@ -7,7 +7,7 @@ import pytest
 
 from services.admin.api.turns import TurnError, Turns
 from services.ops.registry.database_addresses import KnownPlaces
-from services.ops.registry.registry_reader import MAX_CHANGES, RegistryDesk
+from services.ops.registry.registry_reader import MAX_CHANGES, RegistryReader
 from shared.registry.log import MemoryLog
 from shared.settings import KafkaSettings, RegistrySettings
 
@@ -60,7 +60,7 @@ def test_more_than_may_wait_are_refused_at_once() -> None:
 
 def test_changes_that_wait_for_databases_keep_no_key_from_being_revoked() -> None:
     kafka, named = KafkaSettings(), RegistrySettings()
-    desk = RegistryDesk(kafka, named, KnownPlaces({}), opened=MemoryLog)
+    desk = RegistryReader(kafka, named, KnownPlaces({}), opened=MemoryLog)
     with ExitStack() as waiting:
         for _ in range(MAX_CHANGES):
             waiting.enter_context(desk.editing())

@@ -10,13 +10,13 @@ def test_a_finding_ends_with_what_puts_it_right_and_what_is_kept_is_counted() ->
     assert list(lines_of(found)) == [
         "NOT RECONCILED: 1 violations (by totals alone).",
         "REPLAY_LOST  events.a/0/17  it is not known; `onramp errors recheck`",
-        "kept of what is parked: 1,200 open, 3 replayed; not yet kept: 4",
+        "stored parked events: 1,200 open, 3 replayed; not yet stored: 4",
     ]
 
 
 def test_without_a_control_database_nothing_is_said_of_it() -> None:
     assert list(lines_of(Report())) == ["Reconciled: 0 records of 0 partitions (by totals alone)."]
-    assert "kept of what is parked: nothing; not yet kept: 0" in lines_of(Report(kept={}))
+    assert "stored parked events: nothing; not yet stored: 0" in lines_of(Report(kept={}))
 
 
 def test_a_retired_database_is_closed_with_its_counts_where_they_are_known() -> None:
@@ -34,5 +34,5 @@ def test_partitions_are_printed_on_request_or_when_their_totals_do_not_reconcile
     partition = "events.a/0: 3 read; 0 filtered, 0 unroutable, 0 refused, 3 landed, 0 waiting"
     assert list(lines_of(reconciled)) == ["Reconciled: 3 records of 1 partitions (by totals alone)."]
     assert list(lines_of(reconciled, verbose=True))[1:] == [partition]
-    assert next(iter(lines_of(wrong))).startswith("NOT ALL CHECKED: nothing is wrong, and 2 events")
+    assert next(iter(lines_of(wrong))).startswith("NOT ALL CHECKED: no violation, but 2 events")
     assert partition in lines_of(wrong)

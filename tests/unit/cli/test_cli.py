@@ -96,7 +96,7 @@ def test_a_line_that_is_no_document_is_named_by_number(tmp_path: Path) -> None:
     file.write_text('{"metadata":{}},{"metadata":{}}\n', "utf-8")
     result = run.invoke(app, ["send", str(file)])
     assert result.exit_code == 2
-    assert "line 1 is no JSON document" in result.output
+    assert "line 1 is not a JSON document" in result.output
 
 
 def test_no_gateway_is_3() -> None:

@@ -77,7 +77,9 @@ def test_a_broken_edit_is_said_with_line_and_fix_and_the_state_before_holds(term
     terminal.said()
     assert terminal.save(TYPES.replace("owner", "ownr").format("bob")) is State.REFUSED
     said = terminal.said()
-    assert "NOT in force, the state before holds: onramp.yaml, line 3: event_types.order_placed.ownr" in said
+    assert (
+        "NOT in force, the previous state remains: onramp.yaml, line 3: event_types.order_placed.ownr" in said
+    )
     assert "did you mean `owner`?" in said
     assert "(correct it and save it again)" in said
     assert (terminal.owner, terminal.followed.look(), terminal.said()) == ("ann", None, "")
@@ -89,7 +91,7 @@ def test_a_file_that_is_half_written_is_waited_for(terminal: Terminal) -> None:
     whole = TYPES.format("ann") + "  refund_made: {}\n"
     terminal.save(whole)
     assert terminal.save(whole[:-7]) is State.REFUSED
-    assert "still being written" in terminal.said()
+    assert "is being written" in terminal.said()
     assert set(Editor(terminal.log).chain.snapshot().event_types) == {"order_placed", "refund_made"}
     assert terminal.save(whole) is State.UNCHANGED
 
@@ -100,7 +102,7 @@ def test_a_file_that_goes_away_takes_nothing_with_it(terminal: Terminal) -> None
     terminal.file.unlink()
     for _ in range(3):
         assert terminal.followed.look() is None
-    assert terminal.said().endswith("is not there: what it brought into force stays")
+    assert terminal.said().endswith("does not exist: its last version remains in force")
     assert terminal.owner == "ann"
     assert terminal.save(TYPES.format("bob")) is State.APPLIED
 
@@ -109,7 +111,7 @@ def test_while_kafka_is_out_it_is_tried_again_without_another_save(terminal: Ter
     terminal.log.is_out = True
     assert terminal.save(TYPES.format("ann")) is None
     assert terminal.followed.look() is None
-    assert terminal.said().count("it is tried again") == 1
+    assert terminal.said().count("retrying") == 1
     terminal.log.is_out = False
     assert terminal.followed.look() is State.APPLIED
     assert terminal.owner == "ann"
@@ -132,7 +134,7 @@ def test_a_change_that_was_first_is_taken_in_and_the_file_after_it(terminal: Ter
 def test_who_is_always_second_says_so_and_tries_at_the_next_look(terminal: Terminal) -> None:
     terminal.log.rivals = [lambda n=n: somebody_else(terminal.log, f"theirs_{n}") for n in range(5)]  # type: ignore[misc]
     assert terminal.save(TYPES.format("ann")) is State.CONFLICT
-    assert "it is tried again" in terminal.said()
+    assert "retrying" in terminal.said()
     assert terminal.followed.look() is State.APPLIED
 
 

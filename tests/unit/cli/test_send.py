@@ -113,5 +113,5 @@ def test_a_line_that_is_none_is_named_by_its_number(worst: Worst, tmp_path: Path
     file.write_text("\n\n".join([*LINES[:7], "nonsense", *LINES[7:]]), "utf-8")
     result = CliRunner().invoke(app, ["send", str(file), "--url", worst.url, "--batch", "2"])
     assert result.exit_code == 2
-    assert "line 15 is no JSON document" in result.output
+    assert "line 15 is not a JSON document" in result.output
     assert [each for ids in worst.ids for each in ids] == [f"e{n}" for n in range(7)]

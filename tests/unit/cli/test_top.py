@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from services.cli.app import app
 from services.cli.exits import Exit
-from services.cli.looks import Look, Sample, p99, rates
+from services.cli.metric_pages import Sample, Scrape, p99, rates
 from services.cli.show.top import tables_of, view_of
 from services.ingest.observe import metrics
 from services.ingest.observe.page import exposition
@@ -30,9 +30,9 @@ NAME = "onramp_writer_events_total"
 ACCEPTED = {"event_type": "b", "outcome": "accepted"}
 
 
-def look(at: float, page: bytes) -> Look:
+def look(at: float, page: bytes) -> Scrape:
     families = text_string_to_metric_families(page.decode())
-    return Look(at, [Sample(s.name, s.labels, s.value) for family in families for s in family.samples])
+    return Scrape(at, [Sample(s.name, s.labels, s.value) for family in families for s in family.samples])
 
 
 def writer_with(landed: int, parked: int, status: Status) -> bytes:
@@ -75,11 +75,11 @@ def test_the_age_of_the_lag_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_counter_that_began_again_counts_from_0() -> None:
-    def at(moment: float, value: float) -> Look:
-        return Look(moment, [Sample(NAME, {"database": "db"}, value)])
+    def at(moment: float, value: float) -> Scrape:
+        return Scrape(moment, [Sample(NAME, {"database": "db"}, value)])
 
     assert rates(at(0, 100), at(2, 30), NAME, "database") == {"db": 15.0}
-    assert rates(Look(0), at(2, 30), NAME, "database") == {"db": 15.0}
+    assert rates(Scrape(0), at(2, 30), NAME, "database") == {"db": 15.0}
     assert rates(at(2, 30), at(2, 30), NAME, "database") == {"db": 0.0}
 
 
@@ -188,11 +188,11 @@ def test_while_one_does_not_answer_it_stays_as_it_was_and_the_others_rates_are_t
 
     clock, status = {"now": 0.0}, Status()
 
-    def read(service: str) -> Look:
+    def read(service: str) -> Scrape:
         if service == "gateway" and clock["now"] > 0:
             raise UnavailableError("It is down.", fix="")
         if service == "gateway":
-            return Look(0.0, [Sample("onramp_ingest_events_total", ACCEPTED, 7.0)])
+            return Scrape(0.0, [Sample("onramp_ingest_events_total", ACCEPTED, 7.0)])
         return look(clock["now"], writer_with(1000 + int(100 * clock["now"]), 0, status))
 
     def sleep(seconds: float) -> None:

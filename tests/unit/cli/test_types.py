@@ -46,7 +46,7 @@ def test_without_a_sample_nothing_is_printed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("new", "options", "code", "said"),
     [
-        ({"type": "object"}, [], 0, "Every schema takes"),
+        ({"type": "object"}, [], 0, "Every schema accepts"),
         ({"required": ["a"]}, [], 1, "order_placed /required: break: the field a was optional"),
         ({"not": {"required": ["a"]}}, [], 4, "order_placed /not: undecided"),
         ({"not": {"required": ["a"]}}, ["--accept"], 0, "undecided"),

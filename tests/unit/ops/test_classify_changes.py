@@ -15,7 +15,7 @@ from services.ops.audit.receipts import Reading
 from services.ops.audit.replays import Edits
 from services.ops.audit.settled_log import SettledLog
 from services.ops.audit.topic_generations import ReadableRange
-from services.ops.findings import Incarnation, Source
+from services.ops.findings import Generation, Source
 from services.ops.kafka_logs import LogRecord
 from shared import wire
 from tests.fixtures.changes import Stream
@@ -48,7 +48,7 @@ def test_what_is_no_change_goes_nowhere() -> None:
 def _read_beside_retired(*retired: str, published: list[str]) -> ReadingResult:
     """Read a change of the source `erp` again, which was published to these databases one after the other."""
     topic = "cdc.erp-public-t"
-    incarnation = Incarnation("t", Source(topic, 0))
+    generation = Generation("t", Source(topic, 0))
     log = SettledLog(retired=set(retired))
     for database in published:
         routes = {"default_database": "shop", "sources": [{"name": "erp", "database": database}]}
@@ -56,7 +56,7 @@ def _read_beside_retired(*retired: str, published: list[str]) -> ReadingResult:
     books = Books(
         databases={
             "shop": DatabaseBooks(
-                ledger={incarnation: 1},
+                ledger={generation: 1},
                 totals={},
                 outbox=frozenset(),
                 held=frozenset(),
@@ -77,7 +77,7 @@ def _read_beside_retired(*retired: str, published: list[str]) -> ReadingResult:
         yield _record(CHANGE, topic)
 
     snapshot: Any = SimpleNamespace(database="shop", tables={})
-    reading = Reading(books, {"shop": snapshot}, ReadableRange(incarnation, 0, 1), Edits(None))
+    reading = Reading(books, {"shop": snapshot}, ReadableRange(generation, 0, 1), Edits(None))
     return asyncio.run(reading.run(records()))
 
 

@@ -30,7 +30,7 @@ def test_s26_an_edit_changes_the_payload_and_no_other_byte() -> None:
 def test_what_has_no_payload_says_so_and_cannot_be_sent_back(value: bytes | None) -> None:
     line = line_of(NAMED, value)
     assert b'"payload":null,"why":"' in line
-    with pytest.raises(UserError, match="leave out") as refused:
+    with pytest.raises(UserError, match="remove lines") as refused:
         edit_of(line)
     assert refused.value.fault is BAD_EDITS
 

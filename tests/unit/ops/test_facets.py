@@ -6,16 +6,16 @@ import orjson
 import pytest
 
 from services.ops.parked.facets import MAX, SHOWN, Facets, is_personal
-from services.ops.parked.parked_events import KeptEvent
+from services.ops.parked.parked_events import StoredEvent
 from tests.integration.admin.made_up import parked
 
 
-def event(total: Any, n: int = 0, **reason: Any) -> KeptEvent:
+def event(total: Any, n: int = 0, **reason: Any) -> StoredEvent:
     value = orjson.dumps({"event_name": "sale", "payload": {"total": total}})
     return parked(n, value, **{"pointer": "/payload/total", "event_name": "sale", "version": "1"} | reason)
 
 
-def counted(*events: KeptEvent, shapes: bool = True) -> dict[str, Any]:
+def counted(*events: StoredEvent, shapes: bool = True) -> dict[str, Any]:
     found = Facets()
     found.add(events, shapes=shapes)
     return Facets.of(orjson.loads(found.stored())).shown(shapes=True)

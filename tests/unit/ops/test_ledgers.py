@@ -6,12 +6,12 @@ from services.ops.audit.checks import check_markers, line_of
 from services.ops.audit.ledgers import Books, DatabaseBooks, between
 from services.ops.audit.reconcile import Sums
 from services.ops.audit.settled_log import SettledLog
-from services.ops.findings import Incarnation, Source
+from services.ops.findings import Generation, Source
 from services.ops.offset_ranges import History, Span
 from services.ops.parked.records import Marker
 
 SOURCE = Source("events.x", 0)
-INCARNATION = Incarnation("t", SOURCE)
+GENERATION = Generation("t", SOURCE)
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def _marker(start: int, end: int, *, count: int) -> Marker:
 def _outage(n: int) -> Books:
     """A database that was out for n batches, one event each."""
     database = DatabaseBooks(
-        ledger={INCARNATION: 0}, totals={}, outbox=frozenset(), held=frozenset(), counts={}, repeated=()
+        ledger={GENERATION: 0}, totals={}, outbox=frozenset(), held=frozenset(), counts={}, repeated=()
     )
     return Books(
         databases={"db": database},
@@ -66,7 +66,7 @@ def _outage(n: int) -> Books:
         group={},
         parked={},
         diverted={("db", SOURCE): [Offset(i) for i in range(n)]},
-        markers={("db", INCARNATION): [_marker(i, i + 1, count=1) for i in range(n)]},
+        markers={("db", GENERATION): [_marker(i, i + 1, count=1) for i in range(n)]},
         spans={},
     )
 
@@ -74,8 +74,8 @@ def _outage(n: int) -> Books:
 def test_a_long_outage_is_looked_up_and_not_searched_for_each_marker() -> None:
     books, n = _outage(4000), 4000
     Offset.compared = 0
-    assert len(books.waiting("db", INCARNATION)) == n
-    assert list(check_markers(books, INCARNATION)) == []
+    assert len(books.waiting("db", GENERATION)) == n
+    assert list(check_markers(books, GENERATION)) == []
     assert Offset.compared < 60 * n  # two looks at two ends each, 12 steps; it was 48,004,000
 
 
@@ -88,11 +88,11 @@ def test_markers_that_overlap_count_an_event_once() -> None:
         group={},
         parked={},
         diverted=books.diverted,
-        markers={("db", INCARNATION): markers},
+        markers={("db", GENERATION): markers},
         spans={},
     )
-    assert books.waiting("db", INCARNATION) == set(range(6))
-    assert [f.offset for f in check_markers(books, INCARNATION)] == [0]
+    assert books.waiting("db", GENERATION) == set(range(6))
+    assert [f.offset for f in check_markers(books, GENERATION)] == [0]
     assert list(between([1, 3, 5], 2, 5)) == [3]
 
 
@@ -102,7 +102,7 @@ def test_what_waits_for_two_databases_balances_by_the_books_alone() -> None:
     away, up = (
         out.databases["db"],
         DatabaseBooks(
-            ledger={INCARNATION: 5}, totals={}, outbox=frozenset(), held=frozenset(), counts={}, repeated=()
+            ledger={GENERATION: 5}, totals={}, outbox=frozenset(), held=frozenset(), counts={}, repeated=()
         ),
     )
     [diverted], [markers] = out.diverted.values(), out.markers.values()
@@ -112,7 +112,7 @@ def test_what_waits_for_two_databases_balances_by_the_books_alone() -> None:
         group={},
         parked={},
         diverted={(name, SOURCE): diverted for name in ("one", "two")},
-        markers={(name, INCARNATION): markers for name in ("one", "two")},
+        markers={(name, GENERATION): markers for name in ("one", "two")},
         spans={},
     )
-    assert list(Sums(books, INCARNATION, line_of(books, INCARNATION), None).findings()) == []
+    assert list(Sums(books, GENERATION, line_of(books, GENERATION), None).findings()) == []

@@ -1,4 +1,4 @@
-"""Which incarnations of a partition follow which, as `onramp.settled` says it."""
+"""Which generations of a partition follow which, as `onramp.settled` says it."""
 
 import json
 from typing import Any

@@ -289,7 +289,7 @@ CREATE TRIGGER moves_are_counted AFTER UPDATE ON onramp_admin.states
     REFERENCING OLD TABLE AS before NEW TABLE AS after
     FOR EACH STATEMENT EXECUTE FUNCTION onramp_admin.count_moves();
 
--- An event that is removed by hand is in no state any more; the keeper may store it again.
+-- An event that is removed by hand is in no state any more; the ingester may store it again.
 CREATE FUNCTION onramp_admin.count_removed() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     WITH removed AS (

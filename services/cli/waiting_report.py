@@ -1,4 +1,4 @@
-"""What waits, why, since when, and what ends it: asked of databases, the running writer and Kafka."""
+"""Collects waiting events with reason, time and next step from databases, the running writer and Kafka."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta
@@ -13,22 +13,22 @@ if TYPE_CHECKING:
     from services.ops.operate.unsettled_offsets import Unsettled
 
 Entries = list[dict[str, Any]]
-#: What ends the waiting, by the state of a hold or a database.
+#: The event that ends the waiting, by the state of a hold or a database.
 _NEXT: Final = {
     "blocked": "the writer tries again by itself, after {most:.0f} seconds at most",
-    "paused": "when somebody resumes it: `onramp types resume {name}`",
+    "paused": "when an operator resumes it: `onramp types resume {name}`",
     "dead_lettered": "it is parked now",
     "resumed": "it lands now",
     "out": "the writer tries again by itself, after {most:.0f} seconds at most",
     "draining": "it lands now",
-    "halted": "when somebody resolves it: `onramp databases list`",
+    "halted": "when an operator resolves it: `onramp databases list`",
     "not configured": "when it is configured again under that name",
 }
 _NO_WRITER: Final = "when a writer runs"
 
 
-def what_waits(where: Where, writer: str) -> tuple[dict[str, Entries], bool]:
-    """Return holds, databases and backlogs, and whether all that were asked have answered."""
+def waiting_report(where: Where, writer: str) -> tuple[dict[str, Entries], bool]:
+    """Return holds, databases and backlogs, and whether all queries were answered."""
     status = _status(writer)
     holds, all_answer = _holds(where, is_running=status is not None)
     unsettled = _unsettled(where)
@@ -41,7 +41,7 @@ def what_waits(where: Where, writer: str) -> tuple[dict[str, Entries], bool]:
 
 
 def _status(url: str) -> "WriterStatus | None":
-    """Return what the writer says; None when it does not answer, which is printed."""
+    """Return the writer's status; print an error and return None if it does not answer."""
     from services.cli.writer_status import WriterStatus
     from stack.errors import UnavailableError
 
@@ -77,7 +77,7 @@ def _hold(held: "Held", *, is_running: bool) -> dict[str, Any]:
 
 
 def _databases(status: "WriterStatus") -> Entries:
-    """Return the databases that do not land, or for which events wait on Kafka."""
+    """Return the databases that are not landing, or for which events wait on Kafka."""
     document, now = status.document, datetime.now(UTC)
     states = document["databases"] | dict.fromkeys(document["unknown_databases"], "not configured")
     found = []
@@ -101,7 +101,7 @@ def _next(state: str, name: str, *, is_running: bool) -> str:
 
 
 def _unsettled(where: Where) -> "list[Unsettled] | None":
-    """Return what is not settled; None when Kafka does not answer, which is printed."""
+    """Return unsettled offsets; print an error and return None if Kafka does not answer."""
     from shared.errors import InfrastructureError
 
     try:

@@ -1,4 +1,4 @@
-"""What a service's /metrics says, and what happened between two looks at it: nothing else is asked."""
+"""Reads a service's /metrics, and computes rates and percentiles between two scrapes."""
 
 import http.client
 import time
@@ -17,7 +17,7 @@ Join = Callable[[float, float], float]
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One series of a page."""
+    """One sample of a page."""
 
     name: str
     labels: Labels
@@ -25,14 +25,14 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class Scrape:
     """All samples of a page, and when it was read (monotonic seconds)."""
 
     at: float
     samples: Sequence[Sample] = ()
 
     def sums(self, name: str, by: str, **where: str) -> dict[str, float]:
-        """Sum a metric's series that have the labels of `where`, by another label."""
+        """Return the sums of a metric's series with the labels `where`, by another label."""
         return self._joined(name, by, where, lambda a, b: a + b)
 
     def most(self, name: str, by: str, **where: str) -> dict[str, float]:
@@ -48,11 +48,11 @@ class Look:
         return found
 
 
-def read(url: str) -> Look:
+def read(url: str) -> Scrape:
     """Read a service's /metrics.
 
     Raises:
-        UnavailableError: it does not answer, or with something else.
+        UnavailableError: it does not answer, or not with metrics.
     """
     from prometheus_client.parser import text_string_to_metric_families
 
@@ -68,7 +68,7 @@ def read(url: str) -> Look:
             fix="Is it up, and is this its address? It may have a port of its own for operators.",
         ) from error
     samples = [Sample(s.name, s.labels, s.value) for family in families for s in family.samples]
-    return Look(time.monotonic(), samples)
+    return Scrape(time.monotonic(), samples)
 
 
 def _why(error: Exception) -> str:
@@ -78,8 +78,8 @@ def _why(error: Exception) -> str:
     return type(reason).__name__ if isinstance(reason, Exception) else str(reason)
 
 
-def rates(before: Look, now: Look, name: str, by: str, **where: str) -> dict[str, float]:
-    """Return how much a counter grew a second, by a label; one that went back began again at 0."""
+def rates(before: Scrape, now: Scrape, name: str, by: str, **where: str) -> dict[str, float]:
+    """Return a counter's growth per second, by a label; a decreased counter has restarted at 0."""
     seconds, earlier = (now.at - before.at) or 1.0, before.sums(name, by, **where)
     return {
         key: (value - earlier.get(key, 0.0) if value >= earlier.get(key, 0.0) else value) / seconds
@@ -87,8 +87,8 @@ def rates(before: Look, now: Look, name: str, by: str, **where: str) -> dict[str
     }
 
 
-def p99(before: Look, now: Look, histogram: str) -> float | None:
-    """Return what 99 % of the values between two looks were at most; None when there were none."""
+def p99(before: Scrape, now: Scrape, histogram: str) -> float | None:
+    """Return the 99th percentile of the values between two scrapes, or None without values."""
     earlier, grown = before.sums(f"{histogram}_bucket", "le"), defaultdict(float)
     for bound, count in now.sums(f"{histogram}_bucket", "le").items():
         grown[float(bound)] = count - earlier.get(bound, 0.0)
@@ -98,7 +98,7 @@ def p99(before: Look, now: Look, histogram: str) -> float | None:
         return None
     rank = 0.99 * counts[-1]
     n = bisect_left(counts, rank)
-    if n == len(bounds) - 1:  # beyond the last bound: no more is known
+    if n == len(bounds) - 1:  # beyond the last bound: unknown
         return bounds[n - 1] if n else None
     below, lower = (counts[n - 1], bounds[n - 1]) if n else (0.0, 0.0)
     return lower + (bounds[n] - lower) * (rank - below) / (counts[n] - below)
