@@ -101,11 +101,11 @@ class Memory:
 
 def park(target: Target, events: int, groups: int, size: int) -> None:
     """Put records on the topic of parked events, as the writer does."""
-    incarnations = _incarnations(target)
+    generations = _generations(target)
     producer = Producer({"bootstrap.servers": target.bootstrap, "linger.ms": 20})
     for n in range(events):
         name = _name(n)
-        value, reason = _parked(n, name, incarnations[name], groups, size)
+        value, reason = _parked(n, name, generations[name], groups, size)
         headers = [("onramp-error", json.dumps(reason).encode())]
         while True:
             try:
@@ -147,7 +147,7 @@ def _name(n: int) -> str:
     return f"latency_{n % _NAMES:04d}"
 
 
-def _incarnations(target: Target) -> dict[str, str]:
+def _generations(target: Target) -> dict[str, str]:
     """Have each event type's topic and table made; return the topics' ids."""
     _live(target, rate=50, seconds=2, names=_NAMES)
     with closing(psycopg2.connect(target.dsn)) as conn, conn.cursor() as cursor:

@@ -9,7 +9,7 @@ from itertools import islice
 
 import orjson
 
-from clients.python.onramp_client import ACCEPTED, REJECTED, Onramp, QueueFullError, Verdict
+from clients.python.onramp_client import ACCEPTED, REJECTED, Callbacks, Onramp, QueueFullError, Verdict
 from stack import flights
 from stack.errors import StackError
 from stack.gateway_errors import unavailable
@@ -34,7 +34,7 @@ SELECT payload->>'carrier' AS carrier,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """The result of the demo's events."""
+    """What became of the demo's events."""
 
     sent: int
     accepted: int
@@ -48,24 +48,24 @@ class Outcome:
 
     @property
     def landed(self) -> int:
-        """Rows of accepted events, from this run or earlier ones."""
+        """Rows of accepted events, whichever run landed them."""
         return self.landed_now + self.landed_before
 
     @property
     def adds_up(self) -> bool:
-        """Return whether every event that was sent was accepted and is a row."""
+        """Whether everything that was sent was accepted and is a row."""
         return self.sent == self.accepted == self.landed
 
 
-class _Answers(Telling):
-    """Results from the sending threads, for the thread that counts."""
+class _Answers(Callbacks):
+    """What the sending threads learn, for the one thread that keeps the books."""
 
     def __init__(self) -> None:
         super().__init__(None)
         self.waiting: deque[list[Verdict]] = deque()
 
-    def tell(self, verdicts: list[Verdict]) -> int:
-        """Note all results of one answer."""
+    def report(self, verdicts: list[Verdict]) -> int:
+        """Note all that one answer has settled."""
         self.waiting.append(verdicts)
         return 0
 
@@ -128,7 +128,7 @@ class Demo:
             )
 
     def _send_all(self, books: Books) -> None:
-        """Keep a few batches in flight; read the next flights only as answers arrive."""
+        """Keep a few batches on their way; read the next flights only as answers arrive."""
         answers = _Answers()
         onramp = Onramp(
             self._gateway,
@@ -137,8 +137,8 @@ class Demo:
             connections=CONNECTIONS,
             queue_size=_AHEAD * BATCH,
             give_up_seconds=_PATIENCE_SECONDS,
-            gzip_over=None,  # The gateway runs on this machine, and the CPU is the bottleneck.
-            telling=answers,
+            gzip_over=None,  # The gateway is next door: the processor is what is short.
+            callbacks=answers,
         )
         try:
             left = flights.envelopes(self._limit)
@@ -151,7 +151,7 @@ class Demo:
             while answers.waiting:
                 self._note(books, answers.waiting.popleft())
         finally:
-            onramp.close(0)  # After Ctrl-C or with an unreachable gateway, all senders stop.
+            onramp.close(0)  # Ctrl-C, or a gateway that is gone: nobody goes on trying.
 
     def _send(self, onramp: Onramp, batch: list[tuple[str, bytes]]) -> None:
         while True:
@@ -176,7 +176,7 @@ class Demo:
         self._check()
 
     def _wait(self, books: Books, began: datetime) -> tuple[int, int]:
-        """Wait for the ledger, then count; it fails when nothing changes for long."""
+        """Wait for the ledger, then count; nothing must move for long before it is a failure."""
         progressed = time.monotonic()
         missing = books.settled()
         while True:

@@ -14,7 +14,7 @@ from services.writer.databases.drain import Drainer
 from services.writer.databases.trim import RetentionCleanup
 from services.writer.kafka.cluster import Cluster
 from services.writer.kafka.producer import RecordMetadata
-from services.writer.model.offsets import Incarnation, Partition, Range
+from services.writer.model.offsets import Generation, Partition, Range
 from services.writer.model.records import PartitionSlice
 from services.writer.model.routes import Routes
 from services.writer.park.diverted_topic import (
@@ -110,9 +110,9 @@ class Stage:
         )
         return await drainer.drain(self.database, {ROUTES.digest: ROUTES})
 
-    def claim(self) -> dict[Incarnation, int]:
+    def claim(self) -> dict[Generation, int]:
         with transaction(self.database, "driver") as conn:
-            return ledger.claim(conn, {Incarnation(self.topic_id, self.partition): 0}, EPOCH)
+            return ledger.claim(conn, {Generation(self.topic_id, self.partition): 0}, EPOCH)
 
 
 @pytest.fixture

@@ -137,7 +137,7 @@ MUTANTS: Final = (
     Mutant(
         "moving on before what has events",
         "services/writer/databases/drain.py",
-        "            await self._advance_empty(database, [marker.range.incarnation])\n",
+        "            await self._advance_empty(database, [marker.range.generation])\n",
         "",
         "tests/faults/test_long_outages.py::test_f51_events_land_in_order_between_ranges_that_have_none",
     ),
@@ -208,7 +208,7 @@ MUTANTS: Final = (
     Mutant(
         "the ledgers' word where the group's is lost",
         "services/writer/databases/diverted_index.py",
-        "return max([self._ledgers.get(incarnation, 0), *ends])",
+        "return max([self._ledgers.get(generation, 0), *ends])",
         "return max([0, *ends])",
         "tests/faults/test_cut_logs.py::test_f44_with_the_groups_offsets_lost_the_ledger_tells",
     ),

@@ -58,7 +58,7 @@ MUTANTS: Final = (
         "services/writer/replay/land.py",
         "groupby(events, key=lambda e: e.topic_id)",
         "groupby(events, key=lambda e: None)",
-        "tests/integration/writer/test_replays.py::test_the_incarnations_of_a_topic_are_told_apart",
+        "tests/integration/writer/test_replays.py::test_the_generations_of_a_topic_are_told_apart",
     ),
     Mutant(
         "the end of a rehearsal",

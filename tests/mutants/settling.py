@@ -244,8 +244,8 @@ MUTANTS: Final = (
     Mutant(
         "the recorded baseline",
         "services/writer/databases/claims.py",
-        "incarnation: self._plan_log.baselines[incarnation.topic_id, incarnation.partition.number][name]\n",
-        "incarnation: 0\n",
+        "generation: self._plan_log.baselines[generation.topic_id, generation.partition.number][name]\n",
+        "generation: 0\n",
         (
             "tests/faults/"
             "test_settling_rules.py::test_a_database_that_first_appears_begins_where_its_baseline_says"

@@ -8,7 +8,7 @@ _MB: Final = 1 << 20
 
 def is_well(row: Mapping[str, Any]) -> bool:
     """Return whether a source is streaming without suspended tables, and its agent still polls."""
-    return row["state"] == "flowing" and not row["suspended"] and not _is_silent(row)
+    return row["state"] == "streaming" and not row["suspended"] and not _is_silent(row)
 
 
 def lines_of(row: Mapping[str, Any]) -> Iterator[str]:

@@ -13,10 +13,10 @@ TableArgument = Annotated[str, typer.Argument(help="The table as source.schema.t
 
 @with_database_options
 def rebuild(where: Where, table: TableArgument, *, as_json: JsonOption = False) -> None:
-    """Rebuild a public table from all landed changes, without querying its source.
+    """Rebuild a public table from the beginning of its landed changes, without its source.
 
-    For a table that is suspended, or that was changed by hand. It is emptied and refilled in steps. Exits
-    with 1 when the first changes are trimmed already, 3 when a database cannot be reached. Example:
+    For a table that is suspended, or that a person changed. Its rows are replaced in one transaction. Exits
+    with 1 when the beginning has been trimmed, 3 when a database cannot be reached. Example:
 
     onramp sources rebuild shop.app.orders
     """

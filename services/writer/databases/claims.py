@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from services.writer.databases import halts
 from services.writer.databases.diverted_index import DivertedIndex
 from services.writer.databases.halts import Gap
-from services.writer.model.next_offsets import Position, by_incarnation
-from services.writer.model.offsets import Incarnation, Partition
+from services.writer.model.next_offsets import Position, by_generation
+from services.writer.model.offsets import Generation, Partition
 from services.writer.partitions.plan_log import PlanLog
 from services.writer.postgres.database import Database
 from services.writer.postgres.pool import transaction
@@ -34,7 +34,7 @@ class Claims:
         """
         # Markers of a deleted topic are claimed too: their events still land.
         starts = self._starts(
-            database.name, by_incarnation(positions).keys() | self._index.incarnations(database.name)
+            database.name, by_generation(positions).keys() | self._index.generations(database.name)
         )
         if not starts:
             return
@@ -46,29 +46,29 @@ class Claims:
     def compare(self, database: Database, positions: Mapping[Partition, Position]) -> None:
         """Check that the idle ledger has not gone back.  Raises `InfrastructureError` (LEDGER_GAP)."""
         with transaction(database, "driver") as conn:
-            next_offsets = ledger.read(conn, by_incarnation(positions), self._epoch)
+            next_offsets = ledger.read(conn, by_generation(positions), self._epoch)
         self._check_gaps(database.name, next_offsets, positions)
 
     def gaps(self, database: Database, positions: Mapping[Partition, Position]) -> list[Gap]:
         """Return the offsets missing in `database`, by partition."""
-        ends = by_incarnation(positions)
+        ends = by_generation(positions)
         return halts.gaps(database, self._starts(database.name, ends), ends, self._index, self._epoch)
 
-    def _starts(self, name: str, incarnations: Iterable[Incarnation]) -> dict[Incarnation, int]:
+    def _starts(self, name: str, generations: Iterable[Generation]) -> dict[Generation, int]:
         """Return the starts of missing ledger rows: their recorded baselines."""
         return {
-            incarnation: self._plan_log.baselines[incarnation.topic_id, incarnation.partition.number][name]
-            for incarnation in incarnations
+            generation: self._plan_log.baselines[generation.topic_id, generation.partition.number][name]
+            for generation in generations
         }
 
     def _check_gaps(
-        self, name: str, next_offsets: Mapping[Incarnation, int], positions: Mapping[Partition, Position]
+        self, name: str, next_offsets: Mapping[Generation, int], positions: Mapping[Partition, Position]
     ) -> None:
-        for incarnation, next_offset in by_incarnation(positions).items():
-            if not self._index.covers(name, incarnation, next_offsets.get(incarnation, -1), next_offset):
+        for generation, next_offset in by_generation(positions).items():
+            if not self._index.covers(name, generation, next_offsets.get(generation, -1), next_offset):
                 raise InfrastructureError(
                     LEDGER_GAP,
-                    f"{incarnation.partition}: the ledger of {name} stands at "
-                    f"{next_offsets.get(incarnation)}, the writer at {next_offset}, and no waiting events "
+                    f"{generation.partition}: the ledger of {name} stands at "
+                    f"{next_offsets.get(generation)}, the writer at {next_offset}, and no waiting events "
                     "cover the difference: was the database restored from a dump?",
                 )

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from services.writer.kafka.producer import RecordMetadata
-from services.writer.model.offsets import Incarnation, Range
+from services.writer.model.offsets import Generation, Range
 from services.writer.park.diverted_topic import EmptyRanges, RangeMarker
 
 
@@ -89,9 +89,9 @@ class DivertedIndex:
     """
 
     def __init__(self) -> None:
-        self._partitions: dict[str, dict[Incarnation, _PartitionRanges]] = {}
+        self._partitions: dict[str, dict[Generation, _PartitionRanges]] = {}
         #: The highest next offset read from any ledger, and the number of times that it rose.
-        self._ledgers: dict[Incarnation, int] = {}
+        self._ledgers: dict[Generation, int] = {}
         self.version = 0
         self._lock = threading.Lock()
 
@@ -100,13 +100,13 @@ class DivertedIndex:
         with self._lock:
             partitions = self._partitions.setdefault(marker.database, {})
             if isinstance(marker, RangeMarker):
-                partitions.setdefault(marker.range.incarnation, _PartitionRanges()).add(
+                partitions.setdefault(marker.range.generation, _PartitionRanges()).add(
                     DivertedRange(marker, metadata, since)
                 )
                 return
             for r in marker.ranges:
                 empty = RangeMarker(marker.database, r, count=0, first=-1, digest=marker.digest)
-                partitions.setdefault(r.incarnation, _PartitionRanges()).add_empty(
+                partitions.setdefault(r.generation, _PartitionRanges()).add_empty(
                     DivertedRange(empty, metadata, since)
                 )
 
@@ -140,42 +140,42 @@ class DivertedIndex:
             return [w for ranges_of in self._of(database) for w in _in_order(ranges_of.waiting)]
 
     def leading_empty(
-        self, database: str, of: Collection[Incarnation] | None = None
+        self, database: str, of: Collection[Generation] | None = None
     ) -> list[list[RangeMarker]]:
         """Return empty ranges before the first range with events, of all partitions or of those in `of`."""
         with self._lock:
             partitions = self._partitions.get(database, {})
             found = [
                 list(ranges_of.leading_empty())
-                for incarnation, ranges_of in partitions.items()
-                if of is None or incarnation in of
+                for generation, ranges_of in partitions.items()
+                if of is None or generation in of
             ]
         return [of_it for of_it in found if of_it]
 
-    def incarnations(self, database: str) -> set[Incarnation]:
+    def generations(self, database: str) -> set[Generation]:
         """Return the partitions, by topic generation, that have undrained markers for `database`."""
         with self._lock:
             return {
-                incarnation
-                for incarnation, ranges_of in self._partitions.get(database, {}).items()
+                generation
+                for generation, ranges_of in self._partitions.get(database, {}).items()
                 if _has_waiting(ranges_of)
             }
 
-    def highest_known(self, incarnation: Incarnation) -> int:
-        """Return the highest next offset of a ledger, or end of a marker, known for `incarnation`."""
+    def highest_known(self, generation: Generation) -> int:
+        """Return the highest next offset of a ledger, or end of a marker, known for `generation`."""
         with self._lock:
-            return self._highest_known(incarnation)
+            return self._highest_known(generation)
 
-    def missing(self, database: str, incarnation: Incarnation, settled_to: int, end: int) -> tuple[int, int]:
+    def missing(self, database: str, generation: Generation, settled_to: int, end: int) -> tuple[int, int]:
         """Return the first range between the ledger's `settled_to` and `end` without a marker.
 
         If markers cover all offsets and the database is halted nevertheless, return the first marker's
         range: its events are not complete.  Empty ranges have no events that could be missing.
         """
-        ranges = self._ranges(database, incarnation)
+        ranges = self._ranges(database, generation)
         if _reached(ranges, settled_to) >= end:
             with self._lock:
-                waiting = self._partitions.get(database, {}).get(incarnation, _PartitionRanges()).waiting
+                waiting = self._partitions.get(database, {}).get(generation, _PartitionRanges()).waiting
                 return (
                     (waiting[0].marker.range.start, waiting[0].marker.range.end)
                     if waiting
@@ -184,15 +184,15 @@ class DivertedIndex:
         starts = [start for start, _ in ranges if start > settled_to and _reached(ranges, start) >= end]
         return settled_to, min([end, *starts])
 
-    def remove_settled(self, database: str, ledger: Mapping[Incarnation, int]) -> None:
+    def remove_settled(self, database: str, ledger: Mapping[Generation, int]) -> None:
         """Remove the markers whose ends the ledger has reached."""
         with self._lock:
-            for incarnation, at in ledger.items():
-                self.version += at > self._highest_known(incarnation)
-                self._ledgers[incarnation] = max(at, self._ledgers.get(incarnation, 0))
+            for generation, at in ledger.items():
+                self.version += at > self._highest_known(generation)
+                self._ledgers[generation] = max(at, self._ledgers.get(generation, 0))
             partitions = self._partitions.get(database, {})
-            for incarnation in partitions.keys() & ledger.keys():
-                partitions[incarnation].remove_settled(ledger[incarnation])
+            for generation in partitions.keys() & ledger.keys():
+                partitions[generation].remove_settled(ledger[generation])
 
     def events(self, database: str) -> int:
         """Return the number of diverted events that wait for `database`."""
@@ -212,27 +212,27 @@ class DivertedIndex:
             since = [ranges_of.oldest() for ranges_of in self._of(database)]
         return min((s for s in since if s is not None), default=None)
 
-    def covers(self, database: str, incarnation: Incarnation, settled_to: int, end: int) -> bool:
+    def covers(self, database: str, generation: Generation, settled_to: int, end: int) -> bool:
         """Return whether markers cover the offsets from the ledger's `settled_to` to `end`."""
-        return _reached(self._ranges(database, incarnation), settled_to) >= end
+        return _reached(self._ranges(database, generation), settled_to) >= end
 
     def _of(self, database: str) -> Iterable[_PartitionRanges]:
         return self._partitions.get(database, {}).values()
 
-    def _highest_known(self, incarnation: Incarnation) -> int:
+    def _highest_known(self, generation: Generation) -> int:
         partitions = [
-            ranges_of[incarnation] for ranges_of in self._partitions.values() if incarnation in ranges_of
+            ranges_of[generation] for ranges_of in self._partitions.values() if generation in ranges_of
         ]
         ends = [
             last.marker.range.end
             for ranges_of in partitions
             for last in (*ranges_of.waiting[-1:], *ranges_of.empty[-1:])
         ]
-        return max([self._ledgers.get(incarnation, 0), *ends])
+        return max([self._ledgers.get(generation, 0), *ends])
 
-    def _ranges(self, database: str, incarnation: Incarnation) -> list[tuple[int, int]]:
+    def _ranges(self, database: str, generation: Generation) -> list[tuple[int, int]]:
         with self._lock:
-            ranges_of = self._partitions.get(database, {}).get(incarnation, _PartitionRanges())
+            ranges_of = self._partitions.get(database, {}).get(generation, _PartitionRanges())
             return [(w.marker.range.start, w.marker.range.end) for w in ranges_of.all()]
 
 

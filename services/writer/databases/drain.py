@@ -16,7 +16,7 @@ from services.writer.batching.row_rates import RateLimiter
 from services.writer.databases.diverted_index import DivertedIndex, DivertedRange, lowest
 from services.writer.kafka.cluster import Cluster
 from services.writer.kafka.producer import RecordMetadata
-from services.writer.model.offsets import Incarnation, Partition, Range
+from services.writer.model.offsets import Generation, Partition, Range
 from services.writer.model.records import values_of
 from services.writer.model.routes import Routes
 from services.writer.park import outbox
@@ -105,14 +105,14 @@ class Drainer:
         async for marker, events in self.ranges(database.name, waiting):
             known = _routes_of(database, marker, events, routes)
             # Includes empty ranges that were added meanwhile: batches are written during a drain.
-            await self._advance_empty(database, [marker.range.incarnation])
+            await self._advance_empty(database, [marker.range.generation])
             for piece, its_events in pieces(marker.range, events, self._rate_limiter.burst(database.name)):
                 await self._rate_limiter.wait(database.name)
                 reports = await in_own_thread(self._land_or_wait, database, piece, its_events, known)
                 self._rate_limiter.count(reports)
                 self._on_reports(reports)
             failpoints.reach("writer.mid_drain")
-            self._index.remove_settled(database.name, {marker.range.incarnation: marker.range.end})
+            self._index.remove_settled(database.name, {marker.range.generation: marker.range.end})
             drained += 1
         if drained < len(waiting):
             raise InfrastructureError(
@@ -120,13 +120,13 @@ class Drainer:
             )
         return drained
 
-    async def _advance_empty(self, database: Database, of: Collection[Incarnation] | None = None) -> int:
+    async def _advance_empty(self, database: Database, of: Collection[Generation] | None = None) -> int:
         """Settle leading ranges without events, of all partitions together; return their number."""
         moved = 0
         for digest, ranges in grouped(self._index.leading_empty(database.name, of)):
             await in_own_thread(self._advance, database, ranges, digest)
             for r in ranges:
-                self._index.remove_settled(database.name, {r.incarnation: r.end})
+                self._index.remove_settled(database.name, {r.generation: r.end})
             moved += len(ranges)
         return moved
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from services.writer.databases.diverted_index import DivertedIndex
-from services.writer.model.offsets import Incarnation, Partition, Range
+from services.writer.model.offsets import Generation, Partition, Range
 from services.writer.postgres.database import Database
 from services.writer.postgres.pool import transaction
 from services.writer.settle import ledger
@@ -84,8 +84,8 @@ def clear(database: Database) -> None:
 
 def gaps(
     database: Database,
-    starts: Mapping[Incarnation, int],
-    ends: Mapping[Incarnation, int],
+    starts: Mapping[Generation, int],
+    ends: Mapping[Generation, int],
     index: DivertedIndex,
     epoch: int,
 ) -> list[Gap]:
@@ -93,12 +93,12 @@ def gaps(
     with transaction(database, "driver") as conn:
         next_offsets = ledger.claim(conn, starts, epoch)
     missing = []
-    for incarnation, end in ends.items():
-        marked = index.covers(database.name, incarnation, next_offsets[incarnation], end)
+    for generation, end in ends.items():
+        marked = index.covers(database.name, generation, next_offsets[generation], end)
         missing.append(
             Gap(
-                *incarnation,
-                *index.missing(database.name, incarnation, next_offsets[incarnation], end),
+                *generation,
+                *index.missing(database.name, generation, next_offsets[generation], end),
                 marked,
             )
         )

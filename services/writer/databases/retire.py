@@ -92,7 +92,7 @@ class Retire:
             log.error("cannot retire a configured database: remove it from the settings", extra=extra)
             return
         waiting, upto = await self._waiting(name)
-        ends = {i: waiting.highest_known(i) for i in waiting.incarnations(name)}
+        ends = {i: waiting.highest_known(i) for i in waiting.generations(name)}
         parked = await self._park_all(name, request, waiting)
         failpoints.reach("writer.before_retired")
         await self._record(self._plan_log.retirements.done_entries(name, request, upto))
@@ -118,14 +118,14 @@ class Retire:
         parked = 0
         while waiting.has_waiting(name):
             for empty in [marker for of_one in waiting.leading_empty(name) for marker in of_one]:
-                waiting.remove_settled(name, {empty.range.incarnation: empty.range.end})
+                waiting.remove_settled(name, {empty.range.generation: empty.range.end})
             left = waiting.next(name)
             async for marker, events in self._drainer.ranges(name, left):
                 if len(events) != marker.count:
                     extra = {"database": name, "range": str(marker.range), "left": len(events)}
                     log.error("a diverted range has lost events; parking the remaining ones", extra=extra)
                 parked += await in_own_thread(self._park, marker, events, error)
-                waiting.remove_settled(name, {marker.range.incarnation: marker.range.end})
+                waiting.remove_settled(name, {marker.range.generation: marker.range.end})
                 left = [w for w in left if w.marker != marker]
             if left:
                 raise InfrastructureError(

@@ -21,11 +21,11 @@ from services.writer.kafka.leaders import Tip
 from services.writer.kafka.producer import Record
 from services.writer.model import halt_reasons
 from services.writer.model.next_offsets import Committed, Position
-from services.writer.model.offsets import Incarnation, Partition, Range
+from services.writer.model.offsets import Generation, Partition, Range
 from services.writer.model.routes import Routes
 from services.writer.partitions.log_cuts import LogCuts
 from services.writer.partitions.partition_decisions import PartitionDecisions
-from services.writer.partitions.partition_halts import Entry, accepted_incarnation
+from services.writer.partitions.partition_halts import Entry, accepted_generation
 from services.writer.partitions.plan_log import PlanLog
 from shared import wire
 
@@ -97,7 +97,7 @@ class PartitionTracker:
         await self._record_baselines(positions)
         for p, position in positions.items():
             self._unfinished.adopt(p, position)
-            self._cluster.incarnations[p] = _signature(position, ids[p.topic])
+            self._cluster.generations[p] = _signature(position, ids[p.topic])
         await self._databases.adopt(positions)
 
     def next_offsets(self) -> dict[Partition, int]:
@@ -112,7 +112,7 @@ class PartitionTracker:
         for p, position in list(self.positions.items()):
             if p.topic not in ids:
                 self._drop(p, f"the topic was deleted while the writer stood at {position.next_offset}")
-            elif self._incarnation_id(p, ids) != position.topic_id:
+            elif self._generation_id(p, ids) != position.topic_id:
                 self._drop(p, f"the topic was recreated while the writer stood at {position.next_offset}")
         return ids
 
@@ -125,15 +125,15 @@ class PartitionTracker:
                 self._drop(p, halt_reasons.deleted(position, begin), halt_reasons.accept(p))
                 self._resumable[p] = position
 
-    def _incarnation_id(self, p: Partition, ids: Mapping[str, str]) -> str | None:
-        return self._plan_log.halts.incarnation_id(ids[p.topic], p.number) if p.topic in ids else None
+    def _generation_id(self, p: Partition, ids: Mapping[str, str]) -> str | None:
+        return self._plan_log.halts.generation_id(ids[p.topic], p.number) if p.topic in ids else None
 
     def _start(self, p: Partition, topic_id: str, begin: int) -> Position:
         """Return the start of `p`: the group's offset if it names this topic generation (`group_signed`)."""
         start = self._plan_log.halts.start_offset(topic_id, p.number, begin)
-        position = Position(self._plan_log.halts.incarnation_id(topic_id, p.number), start)
+        position = Position(self._plan_log.halts.generation_id(topic_id, p.number), start)
         committed = self._group.get(p)
-        if committed and committed.incarnation == _signature(position, topic_id):
+        if committed and committed.generation == _signature(position, topic_id):
             return Position(position.topic_id, committed.offset)
         return position
 
@@ -166,7 +166,7 @@ class PartitionTracker:
 
     def set_aside(self, p: Partition, reason: str, fix: str, retry_at: float) -> None:
         """Quarantine `p` until `retry_at` (monotonic seconds); its position stays."""
-        self._group[p] = Committed(self.positions[p].next_offset, self._cluster.incarnations.get(p, ""))
+        self._group[p] = Committed(self.positions[p].next_offset, self._cluster.generations.get(p, ""))
         self._drop(p, reason, fix)
         self._retry_at[p] = retry_at
 
@@ -233,13 +233,13 @@ class PartitionTracker:
             if cut <= position.next_offset:  # else the offsets below it are settled first (`below_first`)
                 self._drop(p, self._cuts.reason(p, position, cut), halt_reasons.accept(p))
                 self._resumable[p] = self._cut[p] = position
-                self._group[p] = Committed(position.next_offset, self._cluster.incarnations.get(p, ""))
+                self._group[p] = Committed(position.next_offset, self._cluster.generations.get(p, ""))
         return {p: min(tip.offset, cuts.get(p, tip.offset)) for p, tip in tips.items() if p in self.positions}
 
     async def _resume_restored(self, ids: Mapping[str, str]) -> None:
         """Resume partitions whose cut log has all settled offsets again; this needs no operator."""
         known = self._resumable
-        self._resumable = {p: s for p, s in known.items() if self._incarnation_id(p, ids) == s.topic_id}
+        self._resumable = {p: s for p, s in known.items() if self._generation_id(p, ids) == s.topic_id}
         self._cut = {p: s for p, s in self._cut.items() if p in self._resumable}
         if not self._cut:
             return
@@ -264,8 +264,8 @@ class PartitionTracker:
                 continue  # the offset at which to resume is unknown now
             # A more complete replica may lead now: its records above the position are not settled yet.
             intact_to = min(cuts.get(p, position.next_offset), position.next_offset)
-            accepted = accepted_incarnation(self._epoch, max(intact_to, begins[p]))
-            halts, first_offsets = self._plan_log.halts, {(accepted.incarnation, p.number): accepted.start}
+            accepted = accepted_generation(self._epoch, max(intact_to, begins[p]))
+            halts, first_offsets = self._plan_log.halts, {(accepted.generation, p.number): accepted.start}
             names = self._databases.with_unconfigured()
             baselines = self._plan_log.baseline_entries(first_offsets, names)
             await self.record(
@@ -284,7 +284,7 @@ class PartitionTracker:
         The model's rules `ledgers_tell`, `markers_tell` and `plans_tell`.
         """
         planned = (r.end for r, _ in self._plan_log.planned_ranges(p, position.topic_id))
-        diverted = self._index.highest_known(Incarnation(position.topic_id, p))
+        diverted = self._index.highest_known(Generation(position.topic_id, p))
         return max(position.next_offset, diverted, *planned, 0)
 
     def advance(self, ranges: Sequence[Range]) -> None:

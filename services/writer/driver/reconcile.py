@@ -63,11 +63,11 @@ class Reconciler:
         group = await self._parts.cluster.group_offsets_now()
         if group is None:
             return
-        incarnations = self._parts.cluster.incarnations
+        generations = self._parts.cluster.generations
         rewound = {
             p: o
             for p, o in next_offsets.items()
-            if p in group and group[p] != Committed(o, incarnations.get(p, ""))
+            if p in group and group[p] != Committed(o, generations.get(p, ""))
         }
         daily = next_offsets if self._recommit_all.is_due() else {}
         if put_back := rewound | daily:

@@ -71,7 +71,7 @@ class Cluster:
         self._leaders = Leaders(settings.brokers)
         self._follows_own = False
         #: Topic generations other than the current one; committed with the group's offsets as metadata.
-        self.incarnations: dict[Partition, str] = {}
+        self.generations: dict[Partition, str] = {}
         self._producer = AIOKafkaProducer(
             **common, acks="all", enable_idempotence=True, max_request_size=MAX_REQUEST_BYTES
         )
@@ -285,7 +285,7 @@ class Cluster:
 
         Raise aiokafka's errors, and TimeoutError, because aiokafka searches the coordinator without limit.
         """
-        with_metadata = {TopicPartition(*p): (o, self.incarnations.get(p, "")) for p, o in offsets.items()}
+        with_metadata = {TopicPartition(*p): (o, self.generations.get(p, "")) for p, o in offsets.items()}
         async with asyncio.timeout(_COORDINATOR_SECONDS):
             await self._consumer.commit(with_metadata)
 

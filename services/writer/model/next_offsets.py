@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from services.writer.model.offsets import Incarnation, Partition
+from services.writer.model.offsets import Generation, Partition
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,9 +19,9 @@ class Committed(NamedTuple):
     """The offset that the group committed, and its topic generation; empty: the current generation."""
 
     offset: int
-    incarnation: str = ""
+    generation: str = ""
 
 
-def by_incarnation(positions: Mapping[Partition, Position]) -> dict[Incarnation, int]:
+def by_generation(positions: Mapping[Partition, Position]) -> dict[Generation, int]:
     """Return the next offsets to plan, by partition of a topic generation."""
-    return {Incarnation(position.topic_id, p): position.next_offset for p, position in positions.items()}
+    return {Generation(position.topic_id, p): position.next_offset for p, position in positions.items()}

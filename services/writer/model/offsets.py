@@ -15,7 +15,7 @@ class Partition(NamedTuple):
         return f"{self.topic}/{self.number}"
 
 
-class Incarnation(NamedTuple):
+class Generation(NamedTuple):
     """A partition of one topic generation, which Kafka's UUID `topic_id` identifies.
 
     The offsets of a topic that was deleted and recreated under the same name start at 0 again, so the
@@ -36,13 +36,13 @@ class Range:
     end: int
 
     @property
-    def incarnation(self) -> Incarnation:
+    def generation(self) -> Generation:
         """The partition and topic generation of these offsets."""
-        return Incarnation(self.topic_id, self.partition)
+        return Generation(self.topic_id, self.partition)
 
     def covers(self, other: "Range") -> bool:
         """Return whether all of `other` is within this range."""
-        return self.incarnation == other.incarnation and self.start <= other.start and other.end <= self.end
+        return self.generation == other.generation and self.start <= other.start and other.end <= self.end
 
     def __len__(self) -> int:
         return self.end - self.start

@@ -15,7 +15,7 @@ from services.writer.kafka.leaders import Tip
 from services.writer.model import halt_reasons
 from services.writer.model.next_offsets import Position
 from services.writer.model.offsets import Partition
-from services.writer.partitions.partition_halts import IncarnationKey
+from services.writer.partitions.partition_halts import GenerationKey
 from services.writer.partitions.plan_log import PlanLog
 
 
@@ -80,13 +80,13 @@ class LogCuts:
 
     def leader_epochs(
         self, positions: Mapping[Partition, Position], tips: Mapping[Partition, Tip]
-    ) -> dict[IncarnationKey, int]:
+    ) -> dict[GenerationKey, int]:
         """Return leader epochs of intact partitions that are not on `onramp.settled` yet."""
         intact = {_key(p, s): tips[p].epoch for p, s in positions.items() if self._is_intact(p, tips)}
         return {
-            incarnation: epoch
-            for incarnation, epoch in intact.items()
-            if epoch > self._plan_log.leaders.get(incarnation, -1)
+            generation: epoch
+            for generation, epoch in intact.items()
+            if epoch > self._plan_log.leaders.get(generation, -1)
         }
 
     def _is_intact(self, p: Partition, tips: Mapping[Partition, Tip]) -> bool:
@@ -96,5 +96,5 @@ class LogCuts:
         return self._intact.get(p) != tip.epoch or tip.offset < position.next_offset
 
 
-def _key(p: Partition, position: Position) -> IncarnationKey:
+def _key(p: Partition, position: Position) -> GenerationKey:
     return position.topic_id, p.number

@@ -18,7 +18,7 @@ import msgspec
 from services.writer.model.offsets import Partition
 from shared.parse_errors import UNREADABLE
 
-IncarnationKey = tuple[str, int]
+GenerationKey = tuple[str, int]
 """A topic generation's id (the topic's UUID, or its own) and the partition's number, as in the keys."""
 Entry = tuple[str, bytes]
 """Key and value of a record of `onramp.settled`."""
@@ -49,21 +49,21 @@ class OperatorDecision(msgspec.Struct, frozen=True):
     by: str
 
 
-class AcceptedIncarnation(msgspec.Struct, frozen=True):
+class AcceptedGeneration(msgspec.Struct, frozen=True):
     """The generation in which a partition resumes, from offset `start`, as writer `epoch` recorded it.
 
     `before`: its predecessors, which the audit needs, because compaction keeps one record of a partition.
     """
 
     epoch: int
-    incarnation: str = msgspec.field(name="life")
+    generation: str = msgspec.field(name="life")
     start: int
     before: tuple[str, ...] = ()
 
 
 _decode_halt: Final = msgspec.json.Decoder(Halt).decode
 _decode_decision: Final = msgspec.json.Decoder(OperatorDecision).decode
-_decode_accepted: Final = msgspec.json.Decoder(AcceptedIncarnation).decode
+_decode_accepted: Final = msgspec.json.Decoder(AcceptedGeneration).decode
 _encode: Final = msgspec.json.Encoder().encode
 
 
@@ -73,7 +73,7 @@ class PartitionHalts:
 
     halts: dict[Partition, Halt] = field(default_factory=dict)
     decisions: dict[Partition, OperatorDecision] = field(default_factory=dict)
-    accepted: dict[IncarnationKey, AcceptedIncarnation] = field(default_factory=dict)
+    accepted: dict[GenerationKey, AcceptedGeneration] = field(default_factory=dict)
 
     def apply(self, kind: str, of: Sequence[str], value: bytes) -> bool:
         """Apply an entry; return False when it is of another kind.  Raises one of `UNREADABLE`."""
@@ -94,10 +94,10 @@ class PartitionHalts:
         with suppress(*UNREADABLE):
             self.apply(DECISION, of, value)
 
-    def incarnation_id(self, topic_id: str, number: int) -> str:
+    def generation_id(self, topic_id: str, number: int) -> str:
         """Return the id of a partition's generation: the topic's, unless an operator accepted another."""
         accepted = self.accepted.get((topic_id, number))
-        return accepted.incarnation if accepted else topic_id
+        return accepted.generation if accepted else topic_id
 
     def start_offset(self, topic_id: str, number: int, otherwise: int) -> int:
         """Return the start offset of an accepted generation; `otherwise` for the topic's own."""
@@ -122,16 +122,16 @@ class PartitionHalts:
         known = self.halts.get(p)
         return [(_key(_HALT, *p), _encode(msgspec.structs.replace(known, over=True)))] if known else []
 
-    def accept_entries(self, topic_id: str, number: int, accepted: AcceptedIncarnation) -> list[Entry]:
+    def accept_entries(self, topic_id: str, number: int, accepted: AcceptedGeneration) -> list[Entry]:
         """Return the entries that record that the partition resumes as `accepted`."""
         if known := self.accepted.get((topic_id, number)):
-            accepted = msgspec.structs.replace(accepted, before=(*known.before, known.incarnation))
+            accepted = msgspec.structs.replace(accepted, before=(*known.before, known.generation))
         return [(_key(_ACCEPTED, topic_id, number), _encode(accepted))]
 
 
-def accepted_incarnation(epoch: int, start: int) -> AcceptedIncarnation:
+def accepted_generation(epoch: int, start: int) -> AcceptedGeneration:
     """Return a new topic generation, with an id of its own, that starts at offset `start`."""
-    return AcceptedIncarnation(epoch, str(uuid4()), start)
+    return AcceptedGeneration(epoch, str(uuid4()), start)
 
 
 def _key(kind: str, of: str, number: int) -> str:

@@ -20,7 +20,7 @@ import orjson
 from services.writer.model.next_offsets import Position
 from services.writer.model.offsets import Partition, Range
 from services.writer.model.routes import Routes
-from services.writer.partitions.partition_halts import Entry, IncarnationKey, PartitionHalts
+from services.writer.partitions.partition_halts import Entry, GenerationKey, PartitionHalts
 from services.writer.partitions.retirements import Retirements
 from shared.parse_errors import UNREADABLE
 
@@ -80,14 +80,14 @@ class PlanLog:
     #: Plans of quarantined ranges, which later plans of the same writer do not contain.
     set_aside: dict[tuple[str, int, int], Plan] = field(default_factory=dict)
     routes: dict[str, Routes] = field(default_factory=dict)
-    baselines: dict[IncarnationKey, dict[str, int]] = field(default_factory=dict)
-    totals: dict[IncarnationKey, Totals] = field(default_factory=dict)
+    baselines: dict[GenerationKey, dict[str, int]] = field(default_factory=dict)
+    totals: dict[GenerationKey, Totals] = field(default_factory=dict)
     #: The last epoch of each process.
     _last_epochs: dict[str, int] = field(default_factory=dict)
     #: The planned ranges of each partition and topic generation, by the epoch of their writer.
     _planned: dict[tuple[Partition, str], dict[int, list[Range]]] = field(default_factory=dict)
     #: The latest leader epoch under which a topic generation was planned (the model's `leader_kept`).
-    leaders: dict[IncarnationKey, int] = field(default_factory=dict)
+    leaders: dict[GenerationKey, int] = field(default_factory=dict)
     #: Halted partitions, the decisions about them, and accepted topic generations.
     halts: PartitionHalts = field(default_factory=PartitionHalts)
     retirements: Retirements = field(default_factory=Retirements)
@@ -117,11 +117,11 @@ class PlanLog:
         elif kind == _BASELINE:
             self.baselines[rest[0], int(rest[1])] = _decode_baseline(value)
         elif kind == _TOTALS:
-            incarnation = (rest[0], int(rest[1]))
-            self.totals[incarnation] = max(self.totals.get(incarnation, Totals()), _decode_totals(value))
+            generation = (rest[0], int(rest[1]))
+            self.totals[generation] = max(self.totals.get(generation, Totals()), _decode_totals(value))
         elif kind == _LEADER:
-            incarnation = (rest[0], int(rest[1]))
-            self.leaders[incarnation] = max(self.leaders.get(incarnation, 0), _decode_epoch(value))
+            generation = (rest[0], int(rest[1]))
+            self.leaders[generation] = max(self.leaders.get(generation, 0), _decode_epoch(value))
         elif not (
             self.halts.apply(kind, rest, value) or self.retirements.apply(kind, rest, value, self.baselines)
         ):
@@ -202,7 +202,7 @@ class PlanLog:
         return [] if known else [(f"{_ROUTES}/{routes.digest}", routes.as_json())]
 
     def baseline_entries(
-        self, first_offsets: Mapping[IncarnationKey, int], databases: Iterable[str]
+        self, first_offsets: Mapping[GenerationKey, int], databases: Iterable[str]
     ) -> list[Entry]:
         """Return the entries that give each of `databases` the offset as its baseline, if it has none.
 
@@ -218,7 +218,7 @@ class PlanLog:
             if names - self.baselines.get((i, n), {}).keys()
         ]
 
-    def leader_entries(self, epochs: Mapping[IncarnationKey, int]) -> list[Entry]:
+    def leader_entries(self, epochs: Mapping[GenerationKey, int]) -> list[Entry]:
         """Return the entries that record the leader epochs of all plans from now on."""
         return [(f"{_LEADER}/{i}/{n}", orjson.dumps(epoch)) for (i, n), epoch in epochs.items()]
 
@@ -228,8 +228,8 @@ class PlanLog:
         No entry for a range that was counted before: a writer died between counting and the group's
         commit, and its successor repeats the same range.
         """
-        incarnation = (range_.topic_id, range_.partition.number)
-        before = self.totals.get(incarnation, Totals())
+        generation = (range_.topic_id, range_.partition.number)
+        before = self.totals.get(generation, Totals())
         if before.next_offset >= range_.end or not any(counted):
             return []
         after = Totals(
@@ -238,7 +238,7 @@ class PlanLog:
             before.unroutable + counted.unroutable,
             before.refused + counted.refused,
         )
-        return [(f"{_TOTALS}/{incarnation[0]}/{incarnation[1]}/{epoch}", orjson.dumps([*after]))]
+        return [(f"{_TOTALS}/{generation[0]}/{generation[1]}/{epoch}", orjson.dumps([*after]))]
 
 
 def _plan(value: bytes) -> Plan:

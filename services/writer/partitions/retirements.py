@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from services.writer.partitions.partition_halts import Entry, IncarnationKey
+from services.writer.partitions.partition_halts import Entry, GenerationKey
 
 # The first parts of the keys on `onramp.settled`: a format that the admin service writes and reads too.
 REQUEST: Final = "retire"
@@ -52,7 +52,7 @@ class Retirements:
         kind: str,
         of: Sequence[str],
         value: bytes,
-        baselines: Mapping[IncarnationKey, dict[str, int]],
+        baselines: Mapping[GenerationKey, dict[str, int]],
     ) -> bool:
         """Apply an entry; return False when it is of another kind.  Raises one of `UNREADABLE`.
 
@@ -83,6 +83,6 @@ class Retirements:
         return [(f"{_DONE}/{database}", msgspec.json.encode(Retired(request.id, upto)))]
 
 
-def names_in(baselines: Mapping[IncarnationKey, Mapping[str, int]]) -> Collection[str]:
+def names_in(baselines: Mapping[GenerationKey, Mapping[str, int]]) -> Collection[str]:
     """Return the databases that have a baseline."""
     return {name for names in baselines.values() for name in names}

@@ -58,8 +58,8 @@ def land(
     receives the events to log after the commit.  Raises as `Settlement.land` does when a table takes no rows.
     """
     outcomes: dict[Key, AttemptOutcome] = {}
-    for _, incarnation in groupby(events, key=lambda e: e.topic_id):
-        outcomes |= _land(conn, database, list(incarnation), routes, precheck=precheck, logged=logged)
+    for _, generation in groupby(events, key=lambda e: e.topic_id):
+        outcomes |= _land(conn, database, list(generation), routes, precheck=precheck, logged=logged)
     return outcomes
 
 

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from psycopg2.extensions import connection
 from psycopg2.extras import execute_values
 
-from services.writer.model.offsets import Incarnation, Partition, Range
+from services.writer.model.offsets import Generation, Partition, Range
 from shared.errors import FENCED, LEDGER_GAP, InfrastructureError
 from shared.outcomes import Outcome
 
@@ -99,7 +99,7 @@ class Tally(NamedTuple):
     outcome: Outcome
 
 
-def claim(conn: connection, starts: Mapping[Incarnation, int], epoch: int) -> dict[Incarnation, int]:
+def claim(conn: connection, starts: Mapping[Generation, int], epoch: int) -> dict[Generation, int]:
     """Set `epoch` on the rows of `starts`, a map to start offsets, and return the next offset of each row.
 
     A missing row is created at its start offset.
@@ -111,12 +111,12 @@ def claim(conn: connection, starts: Mapping[Incarnation, int], epoch: int) -> di
     return _next_offsets(rows_found, epoch)
 
 
-def read(conn: connection, incarnations: Iterable[Incarnation], epoch: int) -> dict[Incarnation, int]:
-    """Return the next offsets of the `incarnations` that this writer has claimed.
+def read(conn: connection, generations: Iterable[Generation], epoch: int) -> dict[Generation, int]:
+    """Return the next offsets of the `generations` that this writer has claimed.
 
     Raises `InfrastructureError` (FENCED) when a later writer has claimed a row.
     """
-    rows = [(incarnation.topic_id, incarnation.partition.number) for incarnation in incarnations]
+    rows = [(generation.topic_id, generation.partition.number) for generation in generations]
     if not rows:
         return {}
     with conn.cursor() as cursor:
@@ -135,8 +135,8 @@ def lock(conn: connection, ranges: Sequence[Range], epoch: int) -> dict[Partitio
         cursor.execute("SELECT set_config('application_name', %s, true)", (session_name(ranges),))
         rows_found = execute_values(cursor, _LOCK, rows, page_size=len(rows) or 1, fetch=True)
     next_offsets = {
-        incarnation.partition: next_offset
-        for incarnation, next_offset in _next_offsets(rows_found, epoch).items()
+        generation.partition: next_offset
+        for generation, next_offset in _next_offsets(rows_found, epoch).items()
     }
     for r in ranges:
         next_offset = next_offsets.get(r.partition)
@@ -213,12 +213,12 @@ def add_warnings(conn: connection, warnings: Counter[WarningKey]) -> None:
             execute_values(cursor, _ADD_WARNINGS, rows, page_size=len(rows))
 
 
-def _next_offsets(rows: Iterable[tuple[str, str, int, int, int]], epoch: int) -> dict[Incarnation, int]:
+def _next_offsets(rows: Iterable[tuple[str, str, int, int, int]], epoch: int) -> dict[Generation, int]:
     next_offsets = {}
     for topic_id, topic, partition, next_offset, claimed in rows:
         if claimed > epoch:
             raise InfrastructureError(
                 FENCED, f"{topic}/{partition}: writer {claimed} has claimed the ledger, this is {epoch}"
             )
-        next_offsets[Incarnation(topic_id, Partition(topic, partition))] = next_offset
+        next_offsets[Generation(topic_id, Partition(topic, partition))] = next_offset
     return next_offsets

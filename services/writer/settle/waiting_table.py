@@ -217,7 +217,7 @@ def _by_partition(rows_found: list[tuple[Any, ...]]) -> Iterator[WaitingEvents]:
         yield WaitingEvents(topic_id, partition, records, tuple(ctid for ctid, _ in rows))
 
 
-def apart_by_incarnation(batches: Collection[WaitingEvents]) -> list[list[WaitingEvents]]:
+def apart_by_generation(batches: Collection[WaitingEvents]) -> list[list[WaitingEvents]]:
     """Return `batches` in groups in which each partition has one topic generation.
 
     The generations of a topic have the same partitions and the same offsets.

@@ -74,7 +74,7 @@ class DeadLettering:
         while True:
             with event_log.of_commit(self._event_lines) as pieces, transaction(database, "driver") as conn:
                 taken = waiting_table.take_dead_lettered(conn, table, hold, self._at_once, after)
-                for part in waiting_table.apart_by_incarnation(taken):
+                for part in waiting_table.apart_by_generation(taken):
                     settlement = Settlement(waiting_rows.context(conn, database, part), Holds())
                     settlement.park_all(target, waiting_rows.identified(part), error)
                     settlement.flush()

@@ -188,7 +188,7 @@ class Release:
         """Land the first events behind `after` that wait for `table`, and return them."""
         with self._paid_for() as conn:
             taken = waiting_table.take(conn, table, paused, self._at_once, after)
-            for part in waiting_table.apart_by_incarnation(taken):
+            for part in waiting_table.apart_by_generation(taken):
                 self._settle(conn, target, part)
             if taken:
                 failpoints.reach("writer.mid_release")

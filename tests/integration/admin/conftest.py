@@ -20,7 +20,7 @@ from services.ops.audit import run as audits
 from services.ops.audit.run import Request, audit
 from services.ops.findings import Report
 from services.writer.kafka.producer import Record, publish
-from services.writer.model.offsets import Incarnation, Partition, Range
+from services.writer.model.offsets import Generation, Partition, Range
 from services.writer.model.records import LARGE, USUAL
 from services.writer.model.routes import Routes
 from services.writer.park import outbox
@@ -94,9 +94,9 @@ class Stage:
         return self
 
     def claim(self, first: int) -> None:
-        """Claim this incarnation from `first` on."""
+        """Claim this generation from `first` on."""
         with transaction(self.database, "driver") as conn:
-            ledger.claim(conn, {Incarnation(self.topic_id, self.partition): first}, EPOCH)
+            ledger.claim(conn, {Generation(self.topic_id, self.partition): first}, EPOCH)
         self.tell(self.notes.baseline_entries({(self.topic_id, 0): first}, ["onramp"]))
 
     def send(self, *values: bytes | None, wanted: bool = True, large: bool = False) -> int:

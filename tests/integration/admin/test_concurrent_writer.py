@@ -11,7 +11,7 @@ from services.ops import totals_sql
 from services.ops.audit import run as audits
 from services.ops.findings import Report
 from services.ops.totals_sql import Snapshot
-from services.writer.model.offsets import Incarnation, Range
+from services.writer.model.offsets import Generation, Range
 from services.writer.model.routes import EventRoute, Routes
 from services.writer.partitions.plan_log import Totals
 from services.writer.postgres.database import Database
@@ -69,7 +69,7 @@ def pair(stage: Stage, templates: Templates) -> Iterator[Pair]:
     with database_beside(templates.server, templates.writer) as dsn:
         other = replace(database_of(dsn), name="other")
         with transaction(other, "driver") as conn:
-            ledger.claim(conn, {Incarnation(stage.topic_id, stage.partition): 0}, EPOCH)
+            ledger.claim(conn, {Generation(stage.topic_id, stage.partition): 0}, EPOCH)
         stage.tell(stage.notes.baseline_entries({(stage.topic_id, 0): 0}, ["other"]))
         yield Pair(stage, other)
         disconnect()

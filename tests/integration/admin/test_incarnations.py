@@ -5,7 +5,7 @@ from uuid import uuid4
 
 import pytest
 
-from services.writer.partitions.partition_halts import AcceptedIncarnation
+from services.writer.partitions.partition_halts import AcceptedGeneration
 from services.writer.partitions.plan_log import PlanLog
 from tests.fixtures.writer import event
 from tests.integration.admin.conftest import Stage
@@ -18,12 +18,12 @@ _AS_THE_LOG_WAS = """
 """
 
 
-def _another_incarnation(stage: Stage, first: int, *, accepted: bool) -> Stage:
-    """The same partition as another incarnation from `first` on, which an operator accepted or not."""
+def _another_generation(stage: Stage, first: int, *, accepted: bool) -> Stage:
+    """The same partition as another generation from `first` on, which an operator accepted or not."""
     after = replace(stage, topic_id=str(uuid4()), notes=PlanLog())
     after.claim(first)
     if accepted:
-        accepted_as = AcceptedIncarnation(2, after.topic_id, first)
+        accepted_as = AcceptedGeneration(2, after.topic_id, first)
         stage.tell(stage.notes.halts.accept_entries(stage.topic_id, 0, accepted_as))
     return after
 
@@ -33,12 +33,12 @@ def cut(stage: Stage) -> Stage:
     """10 had landed, the log was cut at 6; 6 to 13 are other events, landed once that was accepted."""
     stage.settle(*(event(f"old-{n}", stage.name, n=n) for n in range(6)))
     stage.execute(_AS_THE_LOG_WAS.format(t=stage.table))
-    after = _another_incarnation(stage, 6, accepted=True)
+    after = _another_generation(stage, 6, accepted=True)
     after.settle(*(event(f"new-{n}", stage.name, n=n) for n in range(8)))
     return after
 
 
-def test_of_a_log_that_was_cut_both_incarnations_are_read_and_what_is_gone_is_unjudged(cut: Stage) -> None:
+def test_of_a_log_that_was_cut_both_generations_are_read_and_what_is_gone_is_unjudged(cut: Stage) -> None:
     report = cut.audit()
     assert (report.findings, report.unjudged, report.balanced) == ([], 4, False)
     assert [(line.baseline, line.next_offset) for line in report.lines] == [(0, 10), (6, 14)]
@@ -60,7 +60,7 @@ def test_of_a_log_that_was_cut_both_incarnations_are_read_and_what_is_gone_is_un
         ("UPDATE onramp.ledger SET upto = 9 WHERE next_offset = 10", {("gap", 9)}),
     ],
 )
-def test_what_is_planted_in_either_incarnation_is_named(
+def test_what_is_planted_in_either_generation_is_named(
     cut: Stage, plant: str, named: set[tuple[str, int | None]]
 ) -> None:
     cut.execute(plant.format(t=cut.table))
@@ -74,9 +74,9 @@ def test_an_event_of_the_log_that_was_that_is_sent_again_is_no_loss(cut: Stage) 
     assert cut.found() == set()
 
 
-def test_incarnations_that_nothing_tells_apart_are_unjudged(stage: Stage) -> None:
+def test_generations_that_nothing_tells_apart_are_unjudged(stage: Stage) -> None:
     stage.settle(*(event(f"old-{n}", stage.name, n=n) for n in range(3)))
-    after = _another_incarnation(stage, 3, accepted=False)
+    after = _another_generation(stage, 3, accepted=False)
     after.settle(event("new", stage.name))
     report = after.audit()
     assert (report.findings, report.unjudged, report.balanced, report.receipts) == ([], 3, False, 1)

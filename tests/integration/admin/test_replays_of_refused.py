@@ -9,7 +9,7 @@ import pytest
 from services.admin.store import jobs_sql, recheck_sql, sets_sql
 from services.admin.store.control_sql import transaction
 from services.admin.store.work_sql import JobSession
-from services.writer.model.offsets import Incarnation
+from services.writer.model.offsets import Generation
 from services.writer.model.routes import Grant, RoutedDatabase, Routes
 from services.writer.postgres.database import Database, configured
 from services.writer.postgres.pool import transaction as in_writer
@@ -107,7 +107,7 @@ def mended(stage: Stage, templates: Templates) -> Iterator[Mended]:
         settings = WriterSettings(dsn=stage.dsn, databases={"wh": {"dsn": there}})
         found = Mended(desk, configured(settings)[1])
         with in_writer(found.wh, "driver") as conn:
-            ledger.claim(conn, {Incarnation(stage.topic_id, stage.partition): stage.at}, EPOCH)
+            ledger.claim(conn, {Generation(stage.topic_id, stage.partition): stage.at}, EPOCH)
         stage.tell(stage.notes.baseline_entries({(stage.topic_id, 0): stage.at}, ["wh"]))
         execute(there, "CREATE TABLE public.t (x int)")
         desk.session = JobSession.open(control, found.databases)

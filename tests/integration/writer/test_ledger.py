@@ -6,7 +6,7 @@ import psycopg2
 import pytest
 from psycopg2.extensions import connection
 
-from services.writer.model.offsets import Incarnation, Partition, Range
+from services.writer.model.offsets import Generation, Partition, Range
 from services.writer.settle import ledger
 from shared.errors import FENCED, LEDGER_GAP, InfrastructureError
 from tests.fixtures.writer import PARTITION, TOPIC_ID, Bench
@@ -26,29 +26,27 @@ def _range(start: int, end: int, partition: Partition = PARTITION) -> Range:
 
 
 def test_a_claim_creates_a_missing_row_at_its_start(conn: connection) -> None:
-    assert ledger.claim(conn, {Incarnation(TOPIC_ID, OTHER): 42}, 1) == {Incarnation(TOPIC_ID, OTHER): 42}
+    assert ledger.claim(conn, {Generation(TOPIC_ID, OTHER): 42}, 1) == {Generation(TOPIC_ID, OTHER): 42}
 
 
 def test_a_claim_never_moves_a_row_that_is_there(conn: connection) -> None:
     ledger.advance(conn, [_range(0, 9)], 1, "one")
-    assert ledger.claim(conn, {Incarnation(TOPIC_ID, PARTITION): 3}, 2) == {
-        Incarnation(TOPIC_ID, PARTITION): 9
-    }
-    assert ledger.claim(conn, {Incarnation(TOPIC_ID, PARTITION): 30}, 3) == {
-        Incarnation(TOPIC_ID, PARTITION): 9
+    assert ledger.claim(conn, {Generation(TOPIC_ID, PARTITION): 3}, 2) == {Generation(TOPIC_ID, PARTITION): 9}
+    assert ledger.claim(conn, {Generation(TOPIC_ID, PARTITION): 30}, 3) == {
+        Generation(TOPIC_ID, PARTITION): 9
     }
 
 
 def test_a_claim_under_a_later_writers_is_fenced_and_does_not_take_it_back(conn: connection) -> None:
-    ledger.claim(conn, {Incarnation(TOPIC_ID, PARTITION): 0}, 5)
+    ledger.claim(conn, {Generation(TOPIC_ID, PARTITION): 0}, 5)
     with pytest.raises(InfrastructureError) as refusal:
-        ledger.claim(conn, {Incarnation(TOPIC_ID, PARTITION): 0}, 4)
+        ledger.claim(conn, {Generation(TOPIC_ID, PARTITION): 0}, 4)
     assert refusal.value.fault is FENCED
     ledger.lock(conn, [_range(0, 1)], 5)
 
 
 def test_the_older_writer_cannot_lock_what_a_newer_one_has_claimed(conn: connection) -> None:
-    ledger.claim(conn, {Incarnation(TOPIC_ID, PARTITION): 0}, 2)
+    ledger.claim(conn, {Generation(TOPIC_ID, PARTITION): 0}, 2)
     with pytest.raises(InfrastructureError) as refusal:
         ledger.lock(conn, [_range(0, 1)], 1)
     assert refusal.value.fault is FENCED
@@ -75,7 +73,7 @@ def test_a_missing_row_is_a_gap_not_a_beginning(conn: connection) -> None:
 def test_a_topic_made_anew_under_its_name_is_another(conn: connection) -> None:
     ledger.advance(conn, [_range(0, 9)], 1, "one")
     anew = "00000000-0000-0000-0000-000000000008"
-    assert ledger.claim(conn, {Incarnation(anew, PARTITION): 0}, 1) == {Incarnation(anew, PARTITION): 0}
+    assert ledger.claim(conn, {Generation(anew, PARTITION): 0}, 1) == {Generation(anew, PARTITION): 0}
     assert ledger.lock(conn, [Range(anew, PARTITION, 0, 5)], 1) == {PARTITION: 0}
     assert ledger.lock(conn, [_range(9, 12)], 1) == {PARTITION: 9}
 
@@ -90,7 +88,7 @@ def test_a_locked_row_makes_the_other_wait(bench: Bench, conn: connection) -> No
 
 
 def test_advance_moves_only_its_ranges(bench: Bench, conn: connection) -> None:
-    ledger.claim(conn, {Incarnation(TOPIC_ID, OTHER): 0}, 1)
+    ledger.claim(conn, {Generation(TOPIC_ID, OTHER): 0}, 1)
     ledger.advance(conn, [_range(0, 5)], 1, "one")
     conn.commit()
     assert (bench.ledger(), bench.ledger(OTHER)) == (5, 0)
@@ -157,7 +155,7 @@ def test_a_restored_ledger_is_settled_again_to_where_it_was(conn: connection) ->
 
 
 def test_ranges_of_other_partitions_go_on_beside_one_that_begins_anew(conn: connection) -> None:
-    ledger.claim(conn, {Incarnation(TOPIC_ID, OTHER): 0}, 1)
+    ledger.claim(conn, {Generation(TOPIC_ID, OTHER): 0}, 1)
     ledger.advance(conn, [_range(0, 9)], 1, "one")
     ledger.advance(conn, [_range(9, 12), _range(0, 4, OTHER)], 1, "one")
     assert sorted(_history(conn)) == [(0, 4, "one"), (0, 12, "one")]

@@ -6,7 +6,7 @@ import psycopg2
 import pytest
 from pydantic import SecretStr
 
-from services.writer.model.offsets import Incarnation, Range
+from services.writer.model.offsets import Generation, Range
 from services.writer.model.routes import Routes
 from services.writer.park import outbox
 from services.writer.postgres.database import Database, configured
@@ -56,7 +56,7 @@ def test_the_documented_rights_are_enough_and_no_more(
     make_topics(kafka.bootstrap, wire.USER_ERRORS)
     migrate(database)
     with transaction(database, "driver") as conn:
-        ledger.claim(conn, {Incarnation(TOPIC_ID, PARTITION): 0}, 1)
+        ledger.claim(conn, {Generation(TOPIC_ID, PARTITION): 0}, 1)
 
     # The second batch clashes, parks, and so goes the way round by a stage.
     for first, values in ((0, [event("a"), event("b")]), (2, [event("b"), event("c"), BAD])):

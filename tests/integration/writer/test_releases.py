@@ -53,10 +53,10 @@ def test_f50_the_events_of_a_topic_that_was_made_anew_are_released_beside_the_ol
     assert sorted((i, o, bytes(value)) for i, o, value in parked) == sorted(
         [(TOPIC_ID, 1, _bad("old-1")), (hall.topic_id, 1, _bad("new-1"))]
     )
-    by_incarnation = hall.bench.rows(
+    by_generation = hall.bench.rows(
         "SELECT topic_id::text, outcome, events::int FROM onramp.totals WHERE events <> 0"
     )
-    assert sorted(by_incarnation) == sorted(
+    assert sorted(by_generation) == sorted(
         [
             (TOPIC_ID, "landed", 2),
             (TOPIC_ID, "parked", 1),

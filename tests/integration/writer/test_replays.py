@@ -143,7 +143,7 @@ def test_they_land_in_the_order_of_their_sources_and_step_by_step(
     assert stage.hall.landed() == names
 
 
-def test_the_incarnations_of_a_topic_are_told_apart(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_generations_of_a_topic_are_told_apart(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
     again = str(uuid4())
     stage.stage(0, event("old"))
     stage.stage(0, event("new"), topic_id=again)

@@ -20,7 +20,7 @@ TODAY = {
     r"by a person alone": "manual",
     r"a person's word": "operator decision",
     r"st(?:ands|ood) at": "is at, position",
-    r"(?:another|each|the newest) life": "incarnation",
+    r"(?:another|each|the newest) life": "generation",
     r"flights? leaves?": "batch",
     r"aloud": "and says so",
 }

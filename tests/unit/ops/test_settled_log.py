@@ -14,14 +14,14 @@ def _log(*entries: dict[str, Any]) -> SettledLog:
     return log
 
 
-def test_incarnations_follow_each_other_as_the_entries_say() -> None:
+def test_generations_follow_each_other_as_the_entries_say() -> None:
     log = _log({"epoch": 1, "life": "a"}, {"epoch": 1, "life": "b", "before": ["a"]})
     assert log.followed("b", 0) == ["t", "a", "b"]
     assert log.followed("a", 0) == ["t", "a"]
     assert (log.followed("t", 0), log.followed("b", 1), log.followed("x", 0)) == (["t"], ["b"], ["x"])
 
 
-def test_the_last_entry_alone_tells_all_incarnations_before() -> None:
+def test_the_last_entry_alone_tells_all_generations_before() -> None:
     assert _log({"epoch": 3, "life": "c", "before": ["a", "b"]}).followed("c", 0) == ["t", "a", "b", "c"]
 
 

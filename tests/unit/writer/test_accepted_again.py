@@ -31,7 +31,7 @@ class _Log:
     def __init__(self, cut: int) -> None:
         self.cut = cut
         self.begin: int | None = 0
-        self.incarnations: dict[Partition, str] = {}
+        self.generations: dict[Partition, str] = {}
 
     async def reached(self, epochs: Mapping[Partition, int]) -> dict[Partition, int]:
         return dict.fromkeys(epochs, self.cut)

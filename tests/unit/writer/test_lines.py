@@ -3,7 +3,7 @@
 import msgspec
 
 from services.writer.model.offsets import Partition
-from services.writer.partitions.partition_halts import ACCEPT, AcceptedIncarnation, OperatorDecision
+from services.writer.partitions.partition_halts import ACCEPT, AcceptedGeneration, OperatorDecision
 from services.writer.partitions.plan_log import PlanLog
 
 P = Partition("events.order_placed", 0)
@@ -54,17 +54,17 @@ def test_a_word_that_is_none_is_passed_over() -> None:
 
 def test_a_partition_goes_on_as_the_last_writers_line() -> None:
     plan_log = PlanLog()
-    assert (plan_log.halts.incarnation_id(TOPIC_ID, 0), plan_log.halts.start_offset(TOPIC_ID, 0, 3)) == (
+    assert (plan_log.halts.generation_id(TOPIC_ID, 0), plan_log.halts.start_offset(TOPIC_ID, 0, 3)) == (
         TOPIC_ID,
         3,
     )
-    _take(plan_log, plan_log.halts.accept_entries(TOPIC_ID, 0, AcceptedIncarnation(7, "a-life", 6)))
-    _take(plan_log, plan_log.halts.accept_entries(TOPIC_ID, 0, AcceptedIncarnation(5, "a-zombies", 4)))
-    assert (plan_log.halts.incarnation_id(TOPIC_ID, 0), plan_log.halts.start_offset(TOPIC_ID, 0, 3)) == (
+    _take(plan_log, plan_log.halts.accept_entries(TOPIC_ID, 0, AcceptedGeneration(7, "a-life", 6)))
+    _take(plan_log, plan_log.halts.accept_entries(TOPIC_ID, 0, AcceptedGeneration(5, "a-zombies", 4)))
+    assert (plan_log.halts.generation_id(TOPIC_ID, 0), plan_log.halts.start_offset(TOPIC_ID, 0, 3)) == (
         "a-life",
         6,
     )
-    _take(plan_log, plan_log.halts.accept_entries(TOPIC_ID, 0, AcceptedIncarnation(7, "its-next", 9)))
-    assert plan_log.halts.incarnation_id(TOPIC_ID, 0) == "its-next"
+    _take(plan_log, plan_log.halts.accept_entries(TOPIC_ID, 0, AcceptedGeneration(7, "its-next", 9)))
+    assert plan_log.halts.generation_id(TOPIC_ID, 0) == "its-next"
     assert plan_log.halts.accepted[TOPIC_ID, 0].before == ("a-life",)
-    assert plan_log.halts.incarnation_id(TOPIC_ID, 1) == TOPIC_ID
+    assert plan_log.halts.generation_id(TOPIC_ID, 1) == TOPIC_ID

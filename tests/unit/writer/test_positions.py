@@ -87,7 +87,7 @@ def test_a_log_whose_broker_goes_away_is_not_read_for_ever() -> None:
 def test_without_a_coordinator_a_commit_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster, "_COORDINATOR_SECONDS", 0)
     of = Cluster.__new__(Cluster)
-    of._consumer, of.incarnations = _Unanswered(), {}
+    of._consumer, of.generations = _Unanswered(), {}
     with pytest.raises(TimeoutError):
         asyncio.run(asyncio.wait_for(of.commit({Partition("events.a", 0): 1}), 60))
 

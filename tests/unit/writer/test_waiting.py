@@ -6,7 +6,7 @@ import pytest
 
 from services.writer.databases.diverted_index import DivertedIndex
 from services.writer.kafka.producer import RecordMetadata
-from services.writer.model.offsets import Incarnation, Partition, Range
+from services.writer.model.offsets import Generation, Partition, Range
 from services.writer.park.diverted_topic import EmptyRanges, RangeMarker, closing_records, parse_header
 
 A, B = Partition("events.a", 0), Partition("events.b", 0)
@@ -41,7 +41,7 @@ class Scene:
         return [(w.marker.range.start, w.marker.range.end) for w in self.index.next("db")]
 
     def drain(self, upto: int, *, of: Partition = A, life: str = NEW) -> None:
-        self.index.remove_settled("db", {Incarnation(life, of): upto})
+        self.index.remove_settled("db", {Generation(life, of): upto})
 
 
 @pytest.fixture
@@ -86,23 +86,23 @@ def test_ranges_drain_as_far_as_they_stand_in_their_order(scene: Scene) -> None:
     scene.divert(9, 12)
     scene.divert(5, 9)
     assert scene.spans() == [(0, 5), (5, 9)]
-    assert scene.index.covers("db", Incarnation(NEW, A), 0, 12)
+    assert scene.index.covers("db", Generation(NEW, A), 0, 12)
 
 
 def test_what_markers_do_not_cover_is_missing(scene: Scene) -> None:
     scene.divert(4, 6)
     scene.divert(6, 9)
-    assert not scene.index.covers("db", Incarnation(NEW, A), 2, 9)
-    assert scene.index.missing("db", Incarnation(NEW, A), 2, 9) == (2, 4)
-    assert scene.index.missing("db", Incarnation(NEW, A), 4, 9) == (4, 6)
-    assert scene.index.missing("db", Incarnation(NEW, B), 4, 9) == (4, 9)
+    assert not scene.index.covers("db", Generation(NEW, A), 2, 9)
+    assert scene.index.missing("db", Generation(NEW, A), 2, 9) == (2, 4)
+    assert scene.index.missing("db", Generation(NEW, A), 4, 9) == (4, 6)
+    assert scene.index.missing("db", Generation(NEW, B), 4, 9) == (4, 9)
 
 
 def test_another_life_of_a_topic_covers_and_settles_nothing_of_this_one(scene: Scene) -> None:
     scene.divert(0, 100, life=OLD)
-    assert not scene.index.covers("db", Incarnation(NEW, A), 0, 20)
+    assert not scene.index.covers("db", Generation(NEW, A), 0, 20)
     scene.drain(100)
-    assert scene.index.incarnations("db") == {Incarnation(OLD, A)}
+    assert scene.index.generations("db") == {Generation(OLD, A)}
     scene.drain(100, life=OLD)
     assert not scene.index.has_waiting("db")
 
@@ -187,8 +187,8 @@ def test_what_has_no_events_keeps_its_routes_apart(scene: Scene) -> None:
     scene.pass_by(3, 5, digest="later")
     scene.pass_by(5, 6, digest="later")
     assert scene.leading_empty() == [(0, 3), (3, 6)]
-    assert scene.index.covers("db", Incarnation(NEW, A), 0, 6)
-    assert not scene.index.covers("db", Incarnation(NEW, A), 0, 7)
+    assert scene.index.covers("db", Generation(NEW, A), 0, 6)
+    assert not scene.index.covers("db", Generation(NEW, A), 0, 7)
 
 
 def test_what_has_no_events_waits_for_those_before_it(scene: Scene) -> None:
@@ -221,17 +221,17 @@ def test_what_is_said_again_of_what_has_no_events_changes_nothing(scene: Scene) 
     for span in ((0, 5), (5, 9), (5, 9), (5, 7), (7, 12)):
         scene.pass_by(*span)
     assert scene.leading_empty() == [(0, 12)]
-    assert scene.index.highest_known(Incarnation(NEW, A)) == 12
+    assert scene.index.highest_known(Generation(NEW, A)) == 12
 
 
 def test_nothing_is_missing_where_there_is_nothing(scene: Scene) -> None:
     """A halted database whose own word is not there has nothing to replay of it."""
     scene.pass_by(4, 9)
-    start, end = scene.index.missing("db", Incarnation(NEW, A), 4, 9)
+    start, end = scene.index.missing("db", Generation(NEW, A), 4, 9)
     assert start == end
-    assert scene.index.missing("db", Incarnation(NEW, A), 2, 9) == (2, 4)
+    assert scene.index.missing("db", Generation(NEW, A), 2, 9) == (2, 4)
     scene.divert(9, 10)
-    assert scene.index.missing("db", Incarnation(NEW, A), 4, 10) == (9, 10)
+    assert scene.index.missing("db", Generation(NEW, A), 4, 10) == (9, 10)
 
 
 def test_the_records_of_what_has_no_events_are_read_as_they_were_written() -> None:
