@@ -43,7 +43,7 @@ def test_a_registry_that_is_none_ends_it_before_anything_starts(tmp_path: Path) 
         )
         assert (answer.exit_code, said in answer.stderr) == (Exit.FAILED, True), answer.stderr
     answer = CliRunner().invoke(app, ["up", "--registry", str(tmp_path / "none.yaml")])
-    assert (answer.exit_code, "none.yaml is not there" in answer.stderr) == (Exit.FAILED, True)
+    assert (answer.exit_code, "none.yaml does not exist" in answer.stderr) == (Exit.FAILED, True)
     assert not (tmp_path / "data").exists()
 
 

@@ -11,32 +11,32 @@ ALL = 1_000_000
 
 
 def test_as_many_as_a_batch_may_have_all_come_whole() -> None:
-    assert FairShare(0).next(BACKLOG, ALL, most=7) == BACKLOG
+    assert FairShare(0).next(BACKLOG, ALL, max_partitions=7) == BACKLOG
 
 
 def test_each_comes_in_its_turn_however_the_others_grow() -> None:
     fair_share, chosen = FairShare(0), Counter[Partition]()
     for _ in range(7):
-        chosen.update(fair_share.next(BACKLOG, ALL, most=3).keys())
+        chosen.update(fair_share.next(BACKLOG, ALL, max_partitions=3).keys())
     assert set(chosen.values()) == {3}
 
 
 def test_one_that_is_new_comes_next() -> None:
     fair_share = FairShare(0)
     for _ in range(5):
-        fair_share.next(BACKLOG, ALL, most=3)
+        fair_share.next(BACKLOG, ALL, max_partitions=3)
     new = Partition("events.new", 0)
-    assert new in fair_share.next(BACKLOG | {new: (0, 500)}, ALL, most=3)
+    assert new in fair_share.next(BACKLOG | {new: (0, 500)}, ALL, max_partitions=3)
 
 
 def test_what_has_nothing_takes_no_turn() -> None:
     nothing = {Partition("events.a", n): (5, 5) for n in range(9)}
-    assert FairShare(0).next(BACKLOG | nothing, ALL, most=7) == BACKLOG
+    assert FairShare(0).next(BACKLOG | nothing, ALL, max_partitions=7) == BACKLOG
 
 
 def test_few_events_come_whole_of_however_many_partitions() -> None:
-    assert FairShare(7_000).next(BACKLOG, ALL, most=3) == BACKLOG
-    assert len(FairShare(6_999).next(BACKLOG, ALL, most=3)) == 3
+    assert FairShare(7_000).next(BACKLOG, ALL, max_partitions=3) == BACKLOG
+    assert len(FairShare(6_999).next(BACKLOG, ALL, max_partitions=3)) == 3
 
 
 def test_a_batch_is_of_no_more_partitions_than_are_worth_their_price() -> None:
@@ -57,7 +57,7 @@ def test_who_is_not_behind_comes_in_every_batch_beside_those_who_are() -> None:
 
 def test_many_who_are_not_behind_leave_half_the_batch_to_those_who_are() -> None:
     fair_share, live = FairShare(0), {Partition("events.live", n): (0, 2) for n in range(50)}
-    chosen = [fair_share.next(BACKLOG | live, ALL, most=8).keys() for _ in range(20)]
+    chosen = [fair_share.next(BACKLOG | live, ALL, max_partitions=8).keys() for _ in range(20)]
     assert {len(found & live.keys()) for found in chosen} == {4}
     assert set().union(*chosen) == BACKLOG.keys() | live.keys()
 
@@ -69,13 +69,13 @@ def test_whoever_is_behind_comes_however_much_the_others_bring() -> None:
 
 def test_of_more_little_than_a_batch_may_have_few_events_come() -> None:
     small = {Partition("events.a", n): (0, 2) for n in range(90)}
-    chosen = FairShare(100).next(small, ALL, most=10)
+    chosen = FairShare(100).next(small, ALL, max_partitions=10)
     assert (len(chosen), sum(end - start for start, end in chosen.values())) == (50, 100)
 
 
 def test_a_partition_that_is_gone_is_forgotten() -> None:
     fair_share = FairShare(0)
-    fair_share.next(BACKLOG, ALL, most=6)
+    fair_share.next(BACKLOG, ALL, max_partitions=6)
     for p in BACKLOG:
         fair_share.forget(p)
-    assert set(fair_share.next(BACKLOG, ALL, most=1)) == {min(BACKLOG)}
+    assert set(fair_share.next(BACKLOG, ALL, max_partitions=1)) == {min(BACKLOG)}

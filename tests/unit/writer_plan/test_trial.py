@@ -111,7 +111,7 @@ def written(folder: Path, text: str) -> Path:
 def test_a_file_that_is_wrong_is_told_where(text: str, says: str, tmp_path: Path) -> None:
     with pytest.raises(WrongFileError, match=says):
         changed(InForce(EMPTY), written(tmp_path, text), DATABASES)
-    with pytest.raises(WrongFileError, match="is not there"):
+    with pytest.raises(WrongFileError, match="does not exist"):
         changed(InForce(EMPTY), tmp_path / "nowhere.yaml", DATABASES)
 
 
