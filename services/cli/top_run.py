@@ -5,8 +5,8 @@ import time
 from collections.abc import Mapping
 
 from services.cli.exits import Exit, complain
-from services.cli.metric_pages import Scrape, read
 from services.cli.show.top import View, tables_of, view_of
+from shared.metric_pages import PageError, Scrape, read_metrics
 
 
 class TopRun:
@@ -74,10 +74,8 @@ class TopRun:
         )
 
     def _look(self, name: str) -> Scrape | None:
-        from stack.errors import UnavailableError
-
         try:
-            return read(self._services[name])
-        except UnavailableError as error:
+            return read_metrics(self._services[name])
+        except PageError as error:
             self._problems.append(f"The {name} does not answer: {error.problem}")
             return None

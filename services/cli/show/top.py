@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from services.cli.metric_pages import Scrape, p99, rates
 from shared import wire
+from shared.metric_pages import Scrape, p99, rates
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -85,7 +85,7 @@ def _types(before: Scrape, now: Scrape) -> list[TypeLine]:
     parking = rates(before, now, _OUTCOMES, "event_type", outcome="parked")
     parked = now.sums(_OUTCOMES, "event_type", outcome="parked")
     events = _by_type(now.sums("onramp_writer_lag_events", "topic"))
-    ages = _by_type(now.most("onramp_writer_lag_seconds", "topic"))
+    ages = _by_type(now.maxima("onramp_writer_lag_seconds", "topic"))
     return [
         TypeLine(
             event_type=name,
@@ -108,7 +108,7 @@ def _by_type(topics: dict[str, float]) -> dict[str, float]:
 def _databases(before: Scrape, now: Scrape) -> list[DatabaseLine]:
     landed = rates(before, now, _OUTCOMES, "database", outcome="landed")
     waiting = now.sums("onramp_writer_waiting_events", "database")
-    oldest = now.most("onramp_writer_oldest_waiting_seconds", "database")
+    oldest = now.maxima("onramp_writer_oldest_waiting_seconds", "database")
     sessions = now.sums("onramp_writer_connections", "database")
     return [
         DatabaseLine(

@@ -1,14 +1,22 @@
 """Output of `onramp errors waiting`: holds, databases, and unsettled offsets."""
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from services.cli.exits import complain
+
+if TYPE_CHECKING:
+    from services.ops.waiting_report import WaitingReport
 
 Entry = Mapping[str, Any]
 
 
-def print_waiting(document: Mapping[str, Sequence[Entry]], *, as_json: bool) -> None:
+def print_waiting(report: "WaitingReport", *, as_json: bool) -> None:
     """Print a line for each hold, each database that is not landing, and each topic with a backlog."""
+    for problem in report.problems:
+        complain(problem)
+    document = report.as_dict()
     if as_json:
         print(json.dumps(document))
         return

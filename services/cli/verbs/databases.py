@@ -153,12 +153,12 @@ def retire(
 
 def _configured(url: str) -> list[str]:
     """Return the databases of the running writer; print an error and return none if it does not answer."""
-    from services.cli.writer_status import WriterStatus
-    from stack.errors import UnavailableError
+    from services.ops.writer_status import WriterStatus
+    from shared.metric_pages import PageError
 
     try:
         return list(WriterStatus.of(url).document["databases"]) if url else []
-    except UnavailableError as error:
+    except PageError as error:
         complain(f"{error} Whether the database is configured is for the writer to see, when it runs")
         return []
 

@@ -37,7 +37,6 @@ from services.cli.show.waiting import print_waiting
 from services.cli.verbs import error_jobs
 from services.cli.verbs.mark import mark
 from services.cli.verbs.recheck import recheck
-from services.cli.waiting_report import waiting_report
 
 if TYPE_CHECKING:
     from services.ops.findings import Source
@@ -129,9 +128,13 @@ def waiting(where: Where, *, writer: WriterOption = None, as_json: JsonOption = 
 
     onramp errors waiting --json
     """
-    found, is_whole = waiting_report(where, writer or where.writer)
-    print_waiting(found, as_json=as_json)
-    raise typer.Exit((Exit.FAILED if any(found.values()) else Exit.OK) if is_whole else Exit.UNAVAILABLE)
+    from services.ops.waiting_report import collect_waiting
+
+    report = asyncio.run(collect_waiting(where.brokers, where.databases, writer or where.writer))
+    print_waiting(report, as_json=as_json)
+    if not report.is_whole:
+        raise typer.Exit(Exit.UNAVAILABLE)
+    raise typer.Exit(Exit.OK if report.is_empty else Exit.FAILED)
 
 
 @app.command()

@@ -6,7 +6,8 @@ Kafka is the buffer while no database is up, limited by a topic's retention.
 import time
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import Final
+from datetime import UTC, datetime
+from typing import Any, Final
 
 from services.ops.findings import Source
 from services.ops.kafka_logs import KafkaLogs
@@ -27,6 +28,17 @@ class Unsettled:
     hours: float | None
     #: Whether Kafka also deletes by size, at an unknown time.
     by_size: bool
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as a JSON document."""
+        oldest = self.oldest_ms
+        return {
+            "topic": self.topic,
+            "offsets": self.offsets,
+            "oldest": None if oldest is None else datetime.fromtimestamp(oldest / 1000, UTC).isoformat(),
+            "deleted_in_hours": None if self.hours is None else round(self.hours, 1),
+            "deleted_by_size": self.by_size,
+        }
 
 
 async def unsettled(logs: KafkaLogs) -> list[Unsettled]:

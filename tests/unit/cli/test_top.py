@@ -15,7 +15,6 @@ from typer.testing import CliRunner
 
 from services.cli.app import app
 from services.cli.exits import Exit
-from services.cli.metric_pages import Sample, Scrape, p99, rates
 from services.cli.show.top import tables_of, view_of
 from services.ingest.observe import metrics
 from services.ingest.observe.page import exposition
@@ -24,7 +23,7 @@ from services.writer.observe.database_stats import DatabaseSizes, DatabaseStats
 from services.writer.observe.lag import Lag
 from services.writer.observe.status import Status
 from services.writer.observe.status_server import StatusServer
-from stack.errors import UnavailableError
+from shared.metric_pages import PageError, Sample, Scrape, p99, rates
 
 NAME = "onramp_writer_events_total"
 ACCEPTED = {"event_type": "b", "outcome": "accepted"}
@@ -174,10 +173,10 @@ def test_a_service_that_comes_back_did_not_land_everything_at_once(
     from services.cli import top_run  # noqa: PLC0415
 
     run = top_run.TopRun({"writer": services[1]}, 0.0)
-    read = top_run.read
-    monkeypatch.setattr(top_run, "read", lambda _: read("http://127.0.0.1:1"))
+    read = top_run.read_metrics
+    monkeypatch.setattr(top_run, "read_metrics", lambda _: read("http://127.0.0.1:1"))
     run._next()
-    monkeypatch.setattr(top_run, "read", read)
+    monkeypatch.setattr(top_run, "read_metrics", read)
     assert run._next().out_per_second == 0
 
 
@@ -190,7 +189,7 @@ def test_while_one_does_not_answer_it_stays_as_it_was_and_the_others_rates_are_t
 
     def read(service: str) -> Scrape:
         if service == "gateway" and clock["now"] > 0:
-            raise UnavailableError("It is down.", fix="")
+            raise PageError("It is down.", fix="")
         if service == "gateway":
             return Scrape(0.0, [Sample("onramp_ingest_events_total", ACCEPTED, 7.0)])
         return look(clock["now"], writer_with(1000 + int(100 * clock["now"]), 0, status))
@@ -198,7 +197,7 @@ def test_while_one_does_not_answer_it_stays_as_it_was_and_the_others_rates_are_t
     def sleep(seconds: float) -> None:
         clock["now"] += seconds
 
-    monkeypatch.setattr(top_run, "read", read)
+    monkeypatch.setattr(top_run, "read_metrics", read)
     monkeypatch.setattr(top_run.time, "sleep", sleep)
     run = top_run.TopRun({"gateway": "gateway", "writer": "writer"}, 2.0)
     run._next()

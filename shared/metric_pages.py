@@ -10,9 +10,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-_SECONDS: Final = 5.0
+from prometheus_client.parser import text_string_to_metric_families
+
+_TIMEOUT_SECONDS: Final = 5.0
 Labels = Mapping[str, str]
 Join = Callable[[float, float], float]
+
+
+class PageError(Exception):
+    """A page of a service cannot be read: the problem as a sentence, and what an operator can do."""
+
+    def __init__(self, problem: str, *, fix: str) -> None:
+        super().__init__(f"{problem} {fix}")
+        self.problem = problem
+        self.fix = fix
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,35 +46,31 @@ class Scrape:
         """Return the sums of a metric's series with the labels `where`, by another label."""
         return self._joined(name, by, where, lambda a, b: a + b)
 
-    def most(self, name: str, by: str, **where: str) -> dict[str, float]:
+    def maxima(self, name: str, by: str, **where: str) -> dict[str, float]:
         """Return the largest of those series, by another label."""
         return self._joined(name, by, where, max)
 
     def _joined(self, name: str, by: str, where: Labels, join: Join) -> dict[str, float]:
-        found: dict[str, float] = {}
+        values: dict[str, float] = {}
         for sample in self.samples:
             if sample.name == name and where.items() <= sample.labels.items():
                 key = sample.labels.get(by, "")
-                found[key] = join(found[key], sample.value) if key in found else sample.value
-        return found
+                values[key] = join(values[key], sample.value) if key in values else sample.value
+        return values
 
 
-def read(url: str) -> Scrape:
-    """Read a service's /metrics.
+def read_metrics(url: str) -> Scrape:
+    """Read the /metrics of the service at `url`.
 
     Raises:
-        UnavailableError: it does not answer, or not with metrics.
+        PageError: it does not answer, or not with metrics.
     """
-    from prometheus_client.parser import text_string_to_metric_families
-
-    from stack.errors import UnavailableError
-
     try:
-        with urllib.request.urlopen(f"{url.rstrip('/')}/metrics", timeout=_SECONDS) as answer:  # noqa: S310
+        with urllib.request.urlopen(f"{url.rstrip('/')}/metrics", timeout=_TIMEOUT_SECONDS) as answer:  # noqa: S310
             text = answer.read().decode()
         families = list(text_string_to_metric_families(text))
     except (OSError, ValueError, http.client.HTTPException) as error:
-        raise UnavailableError(
+        raise PageError(
             f"{url}/metrics cannot be read: {_why(error)}.",
             fix="Is it up, and is this its address? It may have a port of its own for operators.",
         ) from error

@@ -1,0 +1,186 @@
+"""Collects waiting events with reason, time and next step from databases, the running writer and Kafka."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from services.ops.kafka_logs import KafkaLogs, no_leader
+from services.ops.operate.holds_sql import Held, holds
+from services.ops.operate.unsettled_offsets import Unsettled, unsettled
+from services.ops.writer_status import WriterStatus
+from shared.backoff import MAX_SECONDS
+from shared.errors import PAUSED, TABLE_BLOCKED, InfrastructureError
+from shared.kafka_security import Brokers
+from shared.metric_pages import PageError
+
+#: The event that ends the waiting, by the state of a hold or a database.
+_NEXT_STEPS: Final = {
+    "blocked": "the writer tries again by itself, after {max_seconds:.0f} seconds at most",
+    "paused": "when an operator resumes it: `onramp types resume {name}`",
+    "dead_lettered": "it is parked now",
+    "resumed": "it lands now",
+    "out": "the writer tries again by itself, after {max_seconds:.0f} seconds at most",
+    "draining": "it lands now",
+    "halted": "when an operator resolves it: `onramp databases list`",
+    "not configured": "when it is configured again under that name",
+}
+_NO_WRITER: Final = "when a writer runs"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitingHold:
+    """A hold, the reason for it, and the next step, which ends it."""
+
+    hold: Held
+    reason: str
+    next_step: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as a JSON document."""
+        return self.hold.as_dict() | {"why": self.reason, "next": self.next_step}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitingDatabase:
+    """A database that is not landing, or for which events wait on Kafka."""
+
+    database: str
+    state: str
+    #: None for a database that is landing or not configured.
+    since: datetime | None
+    reason: str | None
+    waiting: int
+    oldest: datetime | None
+    next_step: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as a JSON document."""
+        return {
+            "database": self.database,
+            "state": self.state,
+            "since": _iso(self.since),
+            "why": self.reason,
+            "waiting": self.waiting,
+            "oldest": _iso(self.oldest),
+            "next": self.next_step,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitingReport:
+    """All waiting events: behind holds, for databases, and unsettled on Kafka."""
+
+    holds: Sequence[WaitingHold]
+    databases: Sequence[WaitingDatabase]
+    unsettled: Sequence[Unsettled]
+    #: Sentences on queries that failed and on partitions without a leader.
+    problems: Sequence[str]
+    #: Whether the writer, each database and Kafka answered.
+    is_whole: bool
+
+    @property
+    def is_empty(self) -> bool:
+        """Return whether nothing is known to wait."""
+        return not (self.holds or self.databases or self.unsettled)
+
+    def as_dict(self) -> dict[str, list[dict[str, Any]]]:
+        """Return the waiting events as a JSON document."""
+        return {
+            "holds": [each.as_dict() for each in self.holds],
+            "databases": [each.as_dict() for each in self.databases],
+            "unsettled": [each.as_dict() for each in self.unsettled],
+        }
+
+
+async def collect_waiting(brokers: Brokers, databases: Mapping[str, str], writer: str) -> WaitingReport:
+    """Query the writer at the address `writer`, the databases (DSNs by name) and Kafka at the same time.
+
+    A query that fails is a problem of the report.
+    """
+    problems: list[str] = []
+    status, hold_lists, topics = await asyncio.gather(
+        asyncio.to_thread(_status, writer, problems),
+        asyncio.gather(*(asyncio.to_thread(_holds, *each, problems) for each in databases.items())),
+        _unsettled(brokers, problems),
+    )
+    is_running = status is not None
+    return WaitingReport(
+        holds=[_waiting_hold(each, is_running=is_running) for some in hold_lists for each in some or ()],
+        databases=_waiting_databases(status) if status else [],
+        unsettled=topics or [],
+        problems=problems,
+        is_whole=is_running and topics is not None and all(some is not None for some in hold_lists),
+    )
+
+
+def _status(url: str, problems: list[str]) -> WriterStatus | None:
+    try:
+        return WriterStatus.of(url)
+    except PageError as error:
+        problems.append(
+            f"{error} Events that wait on Kafka are unknown without a writer: start it with `onramp writer`"
+        )
+        return None
+
+
+def _holds(name: str, dsn: str, problems: list[str]) -> list[Held] | None:
+    try:
+        return holds(name, dsn)
+    except InfrastructureError as error:
+        problems.append(f"{error.detail}: its holds are unknown")
+        return None
+
+
+async def _unsettled(brokers: Brokers, problems: list[str]) -> list[Unsettled] | None:
+    try:
+        async with KafkaLogs(brokers) as logs:
+            topics = await unsettled(logs)
+            if logs.leaderless:
+                problems.append(f"{no_leader(logs.leaderless)}; its offsets are not counted")
+            return topics
+    except InfrastructureError as error:
+        problems.append(error.detail)
+        return None
+
+
+def _waiting_hold(hold: Held, *, is_running: bool) -> WaitingHold:
+    fault = TABLE_BLOCKED if hold.kind == "table" else PAUSED
+    reason = f"{fault.title} SQLSTATE {hold.sqlstate}." if hold.sqlstate else fault.title
+    next_step = _next_step(hold.state, hold.name, is_running=is_running)
+    return WaitingHold(hold=hold, reason=reason, next_step=next_step)
+
+
+def _waiting_databases(status: WriterStatus) -> list[WaitingDatabase]:
+    """Return the databases that are not landing, or for which events wait on Kafka."""
+    document, now = status.document, datetime.now(UTC)
+    states = document["databases"] | dict.fromkeys(document["unknown_databases"], "not configured")
+    databases = []
+    for name, state in sorted(states.items()):
+        events = int(status.on_kafka.get(name, 0))
+        seconds = status.oldest.get(name, 0.0)
+        if state == "landing" and not events:
+            continue
+        since = document["since"].get(name)
+        databases.append(
+            WaitingDatabase(
+                database=name,
+                state=state,
+                since=datetime.fromisoformat(since) if since else None,
+                reason=document["reasons"].get(name),
+                waiting=events,
+                oldest=now - timedelta(seconds=seconds) if seconds else None,
+                next_step=_next_step(state, name, is_running=True),
+            )
+        )
+    return databases
+
+
+def _next_step(state: str, name: str, *, is_running: bool) -> str:
+    step = _NEXT_STEPS.get(state, "") if is_running or state == "paused" else _NO_WRITER
+    return step.format(name=name, max_seconds=MAX_SECONDS)
+
+
+def _iso(time: datetime | None) -> str | None:
+    return time.isoformat() if time else None
