@@ -132,7 +132,7 @@ def test_a12_an_edited_event_lands_with_its_id_its_lineage_and_by_the_rights_of_
     failed = desk.ended(desk.replay("ann", edits).json()["id"])
     assert (failed["changed"], failed["failed"]) == (0, 1)
     assert [r["outcome"] for r in failed["results"]] == ["failed"]
-    assert "today's routes" in failed["results"][0]["reason"]
+    assert "current routes" in failed["results"][0]["reason"]
 
     desk.register("ann", "bob")
     table = f"events.{inline.name}"

@@ -64,7 +64,7 @@ def test_a_hold_that_is_given_up_has_its_events_parked_and_the_books_balance(sta
     assert (asked.exit_code, "2 waiting" in asked.output) == (1, True)
     assert _run(stage, "park", stage.name, "--reason", " ", "--yes").exit_code == 2
     nobody = _run(stage, "park", "nobody", *why, "--yes")
-    assert (nobody.exit_code, "nothing holds nobody" in nobody.output) == (1, True)
+    assert (nobody.exit_code, "no hold is named nobody" in nobody.output) == (1, True)
     dead_lettered = _run(stage, "park", stage.name, *why, "--yes", "--json")
     assert json.loads(dead_lettered.output) == {"name": stage.name, "dead_lettered": ["onramp"]}
     states = {each["name"]: each["state"] for each in json.loads(_run(stage, "list", "--json").output)}

@@ -103,7 +103,7 @@ def test_a_resync_leaves_a_topic_that_was_made_again(desk: Desk, most: int, *, i
     desk.tell().land(old.commit()).merge(most)
     desk.make_topic_again()
     desk.land(Stream(at=2000).insert(id=20, note="while it was held").insert(id=21, note="and this"))
-    with pytest.raises(SuspendedError, match="made again"):
+    with pytest.raises(SuspendedError, match="recreated"):
         desk.merge(most)
     desk.begin_again(by_a_resync=True)
     assert desk.merge(most).rows() == []
@@ -113,7 +113,7 @@ def test_a_resync_leaves_a_topic_that_was_made_again(desk: Desk, most: int, *, i
     assert desk.merge(most).rows() == [(30, "newer"), (31, "new")]
     # What follows is told from a third one.
     desk.make_topic_again()
-    with pytest.raises(SuspendedError, match="made again"):
+    with pytest.raises(SuspendedError, match="recreated"):
         desk.land(Stream(at=4000).insert(id=40, note="third")).merge(most)
 
 
@@ -145,7 +145,7 @@ def test_a_topic_of_which_nothing_landed_and_that_is_made_again_is_told_too(
             assert desk.merge().rows() == []
         desk.make_topic_again()
         desk.land(Stream(at=3000).insert(id=3, note="c"))
-        with pytest.raises(SuspendedError, match="made again"):
+        with pytest.raises(SuspendedError, match="recreated"):
             desk.merge()
         store.heal({TABLE: desk.end()})
     assert desk.land(Stream(at=4000).snapshot([{"id": 3, "note": "c"}])).merge().rows() == [(3, "c")]

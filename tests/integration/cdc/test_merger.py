@@ -186,7 +186,7 @@ def test_a_topic_that_was_made_again_holds_the_table(desk: Desk) -> None:
     with running(desk, OFTEN):
         eventually(_there(desk, [(1, "a")]))
         desk.make_topic_again().land(Stream().insert(id=2, note="b"))
-        eventually(lambda: "made again" in (desk.model()["reason"] or ""))
+        eventually(lambda: "recreated" in (desk.model()["reason"] or ""))
     assert desk.rows() == [(1, "a")]
 
 

@@ -89,7 +89,7 @@ def test_a_column_that_somebody_added_is_not_taken_for_the_sources(desk: Desk) -
     more(desk).merge()
     desk.columns["extra"] = "text"
     desk.tell().land(Stream(at=1300).insert(id=4, amount="4.00", extra="e"))
-    with pytest.raises(SuspendedError, match="column extra that somebody added"):
+    with pytest.raises(SuspendedError, match="column extra that a person added"):
         desk.merge()
     desk.bench.execute(f"{ALTER} RENAME extra TO remark")
     desk.merge()
