@@ -629,6 +629,20 @@ TOO_MANY_AT_ONCE: Final = _waiting(
     "Repeat the request after Retry-After seconds, with fewer requests at once.",
     429,
 )
+TOO_MANY_WRONG_KEYS: Final = _waiting(
+    "too_many_wrong_keys",
+    Step.RECEIVE,
+    "The address has sent too many wrong keys.",
+    "Wait a minute, then log in with the key of an operator.",
+    429,
+)
+FORM_REFUSED: Final = _rejected(
+    "form_refused",
+    403,
+    Step.RECEIVE,
+    "The form does not come from a page of this service.",
+    "Open the page again, and send the form from there.",
+)
 BAD_QUERY: Final = _rejected(
     "bad_query",
     422,

@@ -21,6 +21,7 @@ from services.admin.jobs.runner import JobRunner
 from services.admin.registry_api.routes import add_registry
 from services.admin.registry_watch import RegistryWatch
 from services.admin.segments.folder import Segments
+from services.admin.ui.app import add_ui
 from services.ops.operate.kafka_retire import RetiredDatabases
 from services.ops.registry.registry_reader import RegistryReader
 from shared.kafka_security import Brokers
@@ -77,4 +78,5 @@ def create(
         dsn, databases, ingester.status, operators, lifespan=lifespan, segments=segments, metrics=metrics
     )
     add_registry(app, dsn, desk)
+    add_ui(app, dsn, operators)
     return app

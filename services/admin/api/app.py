@@ -31,6 +31,7 @@ from services.admin.api.queries import (
 )
 from services.admin.api.recheck import add_recheck
 from services.admin.api.rights import Asking, caller_of, require_once, require_right
+from services.admin.api.turns import Turns
 from services.admin.dead_letters.ingester import IngesterStatus
 from services.admin.segments.folder import Segments
 from services.admin.store import group_marks_sql, read_sql
@@ -66,8 +67,9 @@ def api(
         dependencies=[Depends(require_right), Depends(require_once)],
         max_body_size=_MAX_BODY,
     )
-    app.add_middleware(Entry, operators=operators)
-    answer_with_problems(app, lambda request: _record_refusal(dsn, request))
+    app.state.turns = Turns()
+    app.add_middleware(Entry, operators=operators, turns=app.state.turns)
+    answer_with_problems(app, lambda request: record_refusal(dsn, request))
     _add_state(app, ingester, operators, metrics or AdminMetrics())
     _add_groups(app, dsn, segments, operators.personal)
     _add_events(app, dsn, segments, operators.personal)
@@ -210,7 +212,7 @@ def _add_acts(app: FastAPI, dsn: str) -> None:
         return _page(dsn, _ACTS, query, asking)
 
 
-def _record_refusal(dsn: str, request: Request) -> None:
+def record_refusal(dsn: str, request: Request) -> None:
     """Record in the audit log that an operator was refused something, or did not find it."""
     caller = caller_of(request)
     if caller is not LOCAL and caller.name:

@@ -14,18 +14,24 @@ from services.admin.api.problems import MEDIA_TYPE, problem
 from services.admin.api.turns import TurnError, Turns
 from shared.errors import BODY_TOO_LARGE, NOT_LOCAL, InfrastructureError, UserError
 
+UI_PATH: Final = "/ui"
 _HEADERS: Final = ((b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store"))
 #: Probes: they report liveness and readiness, and nothing about events.
 _WITHOUT_KEY: Final = frozenset({"/healthz", "/readyz"})
 
 
+def is_of_ui(path: str) -> bool:
+    """Return whether a path is one of the web UI, which identifies its callers by itself (`ui/guard.py`)."""
+    return path == UI_PATH or path.startswith(f"{UI_PATH}/")
+
+
 class Entry:
     """ASGI middleware that identifies the caller and adds headers to every answer."""
 
-    def __init__(self, app: ASGIApp, operators: Operators) -> None:
+    def __init__(self, app: ASGIApp, operators: Operators, turns: Turns) -> None:
         self._app = app
         self._operators = operators
-        self._turns = Turns()
+        self._turns = turns
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -35,7 +41,7 @@ class Entry:
                 message["headers"] = [*message["headers"], *_HEADERS]
             await send(message)
 
-        if scope["type"] != "http":
+        if scope["type"] != "http" or is_of_ui(scope["path"]):
             await self._app(scope, receive, send)
             return
         try:

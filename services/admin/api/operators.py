@@ -8,6 +8,7 @@ it, the first registry that is read decides: revoking the last operator closes t
 import hashlib
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
+from hmac import compare_digest
 from typing import Final, NamedTuple
 
 from starlette.datastructures import Headers
@@ -116,6 +117,43 @@ class Operators:
             raise _unauthenticated()
         return self._holder(found)
 
+    def keyless_caller(self, headers: Headers, scheme: str) -> Caller | None:
+        """Return the caller without a key if the service is open to this machine, or None if it needs a key.
+
+        Raises `UserError` NOT_LOCAL, and `InfrastructureError` REGISTRY_UNREAD.
+        """
+        self.see()
+        if self._registry.snapshot().operators or not self._keyless:
+            return None
+        if not is_local(headers, scheme):
+            raise UserError(NOT_LOCAL, NOT_LOCAL.title)
+        return LOCAL
+
+    def holder_of(self, key: str) -> tuple[str, bytes, Caller]:
+        """Return the name of a key, its fingerprint for `holder_by`, and its holder.
+
+        Raises:
+            UserError: UNAUTHENTICATED, or NOT_ALLOWED for a sender's key.
+            InfrastructureError: REGISTRY_UNREAD.
+        """
+        given = bearer(b"Bearer " + key.encode())
+        if given is None:
+            raise _unauthenticated()
+        is_dev = any(given.matches(self._dev_hashes))
+        return given.name, _fingerprint(given.digest), LOCAL if is_dev else self._holder(given)
+
+    def holder_by(self, name: str, fingerprint: bytes) -> Caller | None:
+        """Return the holder of a key that was given before, or None once the key is not valid any more.
+
+        Raises `InfrastructureError` REGISTRY_UNREAD.
+        """
+        operator = self._registry.snapshot().operators.get(name)
+        live = [] if operator is None else operator.live_hashes(datetime.now(UTC))
+        if operator is not None and any(compare_digest(_fingerprint(each), fingerprint) for each in live):
+            return Caller(name, operator.role, operator.events)
+        is_dev = any(compare_digest(_fingerprint(each), fingerprint) for each in self._dev_hashes)
+        return LOCAL if is_dev else None
+
     def _holder(self, given: Bearer) -> Caller:
         known, now = self._registry.snapshot(), datetime.now(UTC)
         operator, sender = known.operators.get(given.name), known.keys.get(given.name)
@@ -125,6 +163,11 @@ class Operators:
         if sender is not None and any(given.matches(sender.live_hashes(now))):
             raise UserError(NOT_ALLOWED, "this is a key for sending events")
         raise _unauthenticated()
+
+
+def _fingerprint(digest: bytes) -> bytes:
+    """Return what a cookie holds of a key: the registry's digest cannot be computed from it."""
+    return hashlib.sha256(b"fingerprint" + digest).digest()[:16]
 
 
 def _unauthenticated() -> UserError:

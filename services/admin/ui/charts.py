@@ -1,0 +1,78 @@
+"""Charts as SVG that the server makes: sizes are attributes, so that no inline style is needed."""
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from markupsafe import Markup, escape
+
+#: Chart colours by name; each is a class of the stylesheet.
+COLOURS: Final = ("in", "land", "wait", "err", "flight", "there")
+_HEIGHT: Final = 28
+
+
+class Part(NamedTuple):
+    """A part of a bar: its name, its number, and its colour."""
+
+    name: str
+    number: int
+    colour: str
+
+
+def sparkline(values: Sequence[float], colour: str, title: str, *, width: int = 160) -> Markup:
+    """Return a line without axes over equally spaced values; without values the baseline stays."""
+    top = max(values, default=0.0)
+    base = _HEIGHT - 1
+    step = width / max(len(values) - 1, 1)
+    points = [(round(i * step, 1), round(base - value / top * (base - 3), 1) if top else base)
+              for i, value in enumerate(values)] or [(0, base), (width, base)]  # fmt: skip
+    line = " ".join(f"{x},{y}" for x, y in points)
+    area = f"0,{_HEIGHT} {line} {points[-1][0]},{_HEIGHT}"
+    return Markup(
+        '<svg class="spark c-{}" viewBox="0 0 {} {}" preserveAspectRatio="none" role="img"><title>{}</title>'
+        '<polygon points="{}"/><polyline points="{}" vector-effect="non-scaling-stroke"/></svg>'
+    ).format(_colour(colour), width, _HEIGHT, title, area, line)
+
+
+def bar(parts: Sequence[Part], title: str, *, width: int = 1000) -> Markup:
+    """Return one bar whose parts have widths in proportion; a part above zero is always visible."""
+    total = sum(part.number for part in parts)
+    least, x, drawn = 4.0, 0.0, []
+    shown = [part for part in parts if part.number > 0]
+    spare = width - least * len(shown)
+    for part in shown:
+        size = least + spare * part.number / total
+        drawn.append(
+            Markup(
+                '<rect class="c-{}" x="{}" y="0" width="{}" height="10"><title>{} {}</title></rect>'
+            ).format(
+                _colour(part.colour), round(x, 1), round(max(size - 1.5, 1), 1), part.name, f"{part.number:,}"
+            )
+        )
+        x += size
+    return Markup(
+        '<svg class="bar" viewBox="0 0 {} 10" preserveAspectRatio="none" role="img"><title>{}</title>'
+        '<rect class="ground" x="0" y="0" width="{}" height="10"/>{}</svg>'
+    ).format(width, title, width, Markup("").join(drawn))
+
+
+def columns(values: Sequence[int], colour: str, title: str, *, width: int = 240, height: int = 40) -> Markup:
+    """Return a column per value, such as events by hour."""
+    top = max(values, default=0)
+    step = width / max(len(values), 1)
+    drawn = [
+        Markup('<rect x="{}" y="{}" width="{}" height="{}"/>').format(
+            round(i * step, 1), round(height - size, 1), round(max(step - 1, 1), 1), round(size, 1)
+        )
+        for i, value in enumerate(values)
+        for size in [max(value / top * height, 2.0) if top and value else 1.0]
+    ]
+    return Markup(
+        '<svg class="columns c-{}" viewBox="0 0 {} {}" preserveAspectRatio="none" role="img">'
+        "<title>{}</title>{}</svg>"
+    ).format(_colour(colour), width, height, title, Markup("").join(drawn))
+
+
+def _colour(name: str) -> Markup:
+    if name not in COLOURS:
+        raise ValueError(f"{name} is no colour of a chart")
+    return escape(name)

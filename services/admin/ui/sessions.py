@@ -1,0 +1,166 @@
+"""Sessions: a signed cookie that names an operator's key, and login links that are valid once.
+
+The cookie holds no key: it holds the name and a digest of the key's digest, and each request looks both up
+in the registry.  A session therefore ends with its key, survives a restart, and needs no table.
+"""
+
+import hmac
+import secrets
+import time
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from binascii import Error as NotBase64Error
+from collections import deque
+from collections.abc import Callable
+from hashlib import sha256
+from typing import Final, NamedTuple
+
+import orjson
+from starlette.datastructures import Headers
+
+from services.admin.api.operators import Caller, Operators
+from shared.errors import TOO_MANY_WRONG_KEYS, UNAUTHENTICATED, InfrastructureError, UserError
+
+SECONDS: Final = 8 * 3600
+LINK_SECONDS: Final = 600
+_MAX_LINKS: Final = 100
+#: Maximum wrong keys of one address in a minute, and addresses that are remembered.
+_MAX_WRONG: Final = 10
+_WINDOW: Final = 60.0
+_MAX_ADDRESSES: Final = 10_000
+
+
+class Session(NamedTuple):
+    """Someone who is logged in: the name of the key, its fingerprint, and the rights."""
+
+    name: str
+    fingerprint: bytes
+    caller: Caller
+
+
+class TooManyWrongKeysError(InfrastructureError):
+    """An address has sent too many wrong keys; the key of this request was not compared."""
+
+
+class WrongKeys:
+    """Counts wrong keys by address."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._of: dict[str, deque[float]] = {}
+
+    def require_few(self, address: str) -> None:
+        """Raise `TooManyWrongKeysError` after ten wrong keys within a minute."""
+        times = self._of.get(address, deque())
+        while times and times[0] <= self._clock() - _WINDOW:
+            times.popleft()
+        if len(times) >= _MAX_WRONG:
+            raise TooManyWrongKeysError(
+                TOO_MANY_WRONG_KEYS, f"{_MAX_WRONG} wrong keys came from {address} within a minute"
+            )
+
+    def add(self, address: str) -> None:
+        """Count a wrong key."""
+        times = self._of.pop(address, deque())
+        times.append(self._clock())
+        self._of[address] = times  # the address of the latest wrong key is last
+        if len(self._of) > _MAX_ADDRESSES:
+            self._of.pop(next(iter(self._of)))
+
+
+class Sessions:
+    """Makes and reads cookies, form tokens and login links."""
+
+    def __init__(
+        self, operators: Operators, secret: Callable[[], bytes], clock: Callable[[], float] = time.time
+    ) -> None:
+        """Take the operators, and a function for the secret that all replicas of the service share."""
+        self._operators = operators
+        self._secret = secret
+        self._clock = clock
+        self._links: dict[str, tuple[float, str, bytes]] = {}
+        self.wrong_keys = WrongKeys()
+
+    def log_in(self, key: str, address: str) -> Session:
+        """Return the session of the holder of a key.
+
+        Raises:
+            UserError: UNAUTHENTICATED, or NOT_ALLOWED for a sender's key.
+            InfrastructureError: too many wrong keys, or the registry was not read.
+        """
+        self.wrong_keys.require_few(address)
+        try:
+            return Session(*self._operators.holder_of(key))
+        except UserError:
+            self.wrong_keys.add(address)
+            raise
+
+    def session_of(self, cookie: str) -> Session | None:
+        """Return the session of a cookie if its key is still valid, and the cookie is younger than 8 h."""
+        body, _, signature = cookie.partition(".")
+        if not hmac.compare_digest(signature.encode(), self._sign(b"cookie", body.encode()).encode()):
+            return None
+        name, fingerprint, since = orjson.loads(_decoded(body))
+        if not 0 <= self._clock() - since < SECONDS:
+            return None
+        return self._live(name, _decoded(fingerprint))
+
+    def cookie(self, session: Session) -> str:
+        """Return the value of a new cookie."""
+        said = [session.name, _encoded(session.fingerprint), int(self._clock())]
+        body = _encoded(orjson.dumps(said))
+        return f"{body}.{self._sign(b'cookie', body.encode())}"
+
+    def form_token(self, session: Session) -> str:
+        """Return the token of the forms of a key's holder; it survives a new login with the same key."""
+        return self._sign(b"form", session.name.encode() + b"\n" + session.fingerprint)
+
+    def is_form_token(self, session: Session, given: str) -> bool:
+        """Return whether a form was made for this session."""
+        return hmac.compare_digest(given.encode(), self.form_token(session).encode())
+
+    def new_link(self, session: Session) -> str:
+        """Return the token of a login link, which this process accepts once within ten minutes."""
+        now = self._clock()
+        self._links = {t: link for t, link in self._links.items() if now - link[0] < LINK_SECONDS}
+        while len(self._links) >= _MAX_LINKS:
+            self._links.pop(next(iter(self._links)))
+        token = secrets.token_urlsafe(32)
+        self._links[token] = (now, session.name, session.fingerprint)
+        return token
+
+    def use_link(self, token: str, address: str) -> Session:
+        """Return the session of a login link, which is then used up.
+
+        Raises `UserError` UNAUTHENTICATED, and `InfrastructureError` after many wrong ones.
+        """
+        self.wrong_keys.require_few(address)
+        found = self._links.pop(token, None)
+        session = found and self._clock() - found[0] < LINK_SECONDS and self._live(found[1], found[2])
+        if not session:
+            self.wrong_keys.add(address)
+            raise UserError(UNAUTHENTICATED, "the login link was used, or is older than ten minutes")
+        return session
+
+    def _live(self, name: str, fingerprint: bytes) -> Session | None:
+        caller = self._operators.holder_by(name, fingerprint)
+        return None if caller is None else Session(name, fingerprint, caller)
+
+    def keyless(self, headers: Headers, scheme: str) -> Session | None:
+        """Return the session of a program of this machine, if the service needs no key now."""
+        caller = self._operators.keyless_caller(headers, scheme)
+        return None if caller is None else Session("this machine", b"", caller)
+
+    def _sign(self, purpose: bytes, body: bytes) -> str:
+        key = hmac.digest(self._secret(), b"onramp ui " + purpose, sha256)
+        return _encoded(hmac.digest(key, body, sha256))
+
+
+def _encoded(given: bytes) -> str:
+    return urlsafe_b64encode(given).rstrip(b"=").decode()
+
+
+def _decoded(given: str) -> bytes:
+    try:
+        return urlsafe_b64decode(given.encode() + b"=" * (-len(given) % 4))
+    except (NotBase64Error, ValueError):
+        return b"null"
