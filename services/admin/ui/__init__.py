@@ -6,6 +6,7 @@ How to add a page, in ten lines:
 2. In `add`, declare routes: `@ui.get("/jobs") def jobs(view: View) -> Response`; paths are below /ui.
 3. Read with `view.call("GET /v1/jobs", query=JobQuery(...))`: it checks the role of that route and calls
    the same function as HTTP does.  Further arguments are those of the function, by name.
+   Parts without a route are in `view.state`, the `app.state` of the service (`services/admin/app.py`).
 4. End with `view.page("jobs.html", title="Jobs", nav="jobs", cli="onramp errors jobs", poll=5, ...)`.
 5. The template is `{% extends layout %}`, `{% from "macros.html" import ... %}` and `{% block main %}`.
 6. Filters stay in the URL: `view.query` has the parameters, `href("/jobs", **filters)` makes a link.

@@ -9,6 +9,7 @@ from anyio import from_thread
 from fastapi import FastAPI
 from fastapi.responses import Response
 from fastapi.routing import APIRoute
+from starlette.datastructures import State
 
 from services.admin.api.operators import Caller
 from services.admin.api.rights import need_of
@@ -32,6 +33,11 @@ class Calls:
 
     def __init__(self, app: FastAPI) -> None:
         self._app = app
+
+    @property
+    def state(self) -> State:
+        """Return the state of the application: parts that no route has, such as figures."""
+        return self._app.state
 
     def may(self, caller: Caller, operation: str) -> bool:
         """Return whether the caller has the rights for an operation."""

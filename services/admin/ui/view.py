@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final, TypeVar
 from fastapi import Depends, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from jinja2 import Environment
+from starlette.datastructures import State
 
 from services.admin.api.operators import Caller
 from services.admin.ui.calls import Answer, Calls
@@ -58,6 +59,11 @@ class PageView:
         self.now = datetime.now(UTC)
         #: Parts that did not answer; the page shows a banner for each.
         self.down: list[Down] = []
+
+    @property
+    def state(self) -> State:
+        """Return the state of the service's application, for parts that no route of /v1 has."""
+        return self.shell.calls.state
 
     @property
     def caller(self) -> Caller:
