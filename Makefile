@@ -75,7 +75,7 @@ proof-plan: $(STAMP) ## `onramp plan` over all 336,776 flights finds a planted c
 	ONRAMP_PLAN_FLIGHTS=336776 $(PY) -m pytest tests/integration/writer_plan/test_flights.py --timeout 3600 $(ARGS)
 
 proof-parked: $(STAMP) ## 50,000 flights, three faults, an outage of a minute, kills, a restored dump: nothing parked is forgotten
-	ONRAMP_PARKED_FLIGHTS=50000 $(PY) -m pytest tests/faults/test_nothing_forgotten.py -m "" --timeout 3600 $(ARGS)
+	ONRAMP_PARKED_FLIGHTS=50000 $(PY) -m pytest tests/faults/test_parked_lifecycle.py -m "" --timeout 3600 $(ARGS)
 
 proof-sources: $(STAMP) ## Five seeds: the demo's whole tables change while Connect, writer, modeler, agent and Postgres are killed
 	ONRAMP_SOURCES_SEEDS=5 $(PY) -m pytest tests/faults/test_sources_proof.py -m "" --timeout 3600 $(ARGS)

@@ -1,4 +1,4 @@
-"""What spark-submit is given to run; all else is in the archive of `make bundle`."""
+"""The script that spark-submit runs; the rest is in the archive of `make bundle`."""
 
 import sys
 

@@ -42,7 +42,7 @@ _ACCEPTED: Final = panel(
     (_rate(_TAKEN, "event_type"), "{{event_type}}"),
 )
 _OUTCOMES: Final = panel(
-    "What becomes of events, by database and outcome",
+    "Events by database and outcome",
     "cps",
     (_rate("onramp_writer_events_total", "database, outcome"), "{{database}} {{outcome}}"),
 )
@@ -161,7 +161,7 @@ DASHBOARDS: Final[dict[str, tuple[str, Sequence[Panel]]]] = {
                 ("max(onramp_writer_jvm_heap_bytes / onramp_writer_jvm_heap_limit_bytes)", "JVM's heap"),
             ),
             panel(
-                "What runs",
+                "Running versions",
                 "none",
                 (
                     "sum by (job, version, python, spark) (onramp_build_info)",

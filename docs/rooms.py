@@ -34,14 +34,14 @@ function: `accept` of the gateway, `write_batch` of the writer's driver and `set
 
 @cache
 def modules(service: str) -> Graph:
-    """What each module imports of the service's others; names are below `services.<service>`."""
+    """Return the imports of each module within its service; names are below `services.<service>`."""
     folder = ROOT / "services" / service
     files = {_name(folder, file): file for file in folder.rglob("*.py") if file.name != "__init__.py"}
     return {name: set(_imported(service, file, files)) for name, file in files.items()}
 
 
 def rooms(service: str) -> Graph:
-    """What each room (a folder, or a file beside the folders) imports of the others."""
+    """Return the imports of each room, a folder or a file beside the folders, within its service."""
     found: dict[str, set[str]] = {}
     for module, imported in modules(service).items():
         room = room_of(module)

@@ -217,7 +217,7 @@ def page(
     lines += ["", "## Against the last committed report", ""]
     if not before:
         return "\n".join([*lines, "There was none."]) + "\n"
-    lines += [f"Of {before['at']}, onramp {before['versions']['onramp']}, {before['machine']}.", ""]
+    lines += [f"Before: {before['at']}, onramp {before['versions']['onramp']}, {before['machine']}.", ""]
     if before["machine"] != results["machine"]:
         lines += ["Another machine: only ratios to a limit are compared.", ""]
     slower = [change for change in changes if change.slower]

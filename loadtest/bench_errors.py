@@ -40,14 +40,14 @@ from stack.part_process import answers_ok
 WHOLE: Final = 1_000_000
 _NAMES: Final = 10
 _CODE: Final = "data_rejected"
-_LOOK_SECONDS: Final = 0.2
+_POLL_SECONDS: Final = 0.2
 _FIRST_OFFSET: Final = 10_000_000
 _WARM_SECONDS: Final = 20.0
 #: What a person does when a sender has renamed a field.
 _FIX: Final = {"rename": "/n", "to": "/number"}
 
 
-class Asked:
+class AdminClient:
     """The admin service over one connection that stays open."""
 
     def __init__(self, url: str) -> None:
@@ -73,7 +73,7 @@ class Asked:
         job = self.ask("/v1/jobs", asked)
         counted_s = time.perf_counter() - began
         while job["state"] == "running":
-            time.sleep(_LOOK_SECONDS)
+            time.sleep(_POLL_SECONDS)
             job = self.ask(f"/v1/jobs/{job['id']}")
         seconds = time.perf_counter() - began
         figures = {name: job[name] for name in ("counted", "changed", "failed", "state")}
@@ -90,13 +90,13 @@ class Memory:
     def __init__(self, pid: int) -> None:
         self._process = psutil.Process(pid)
         self.phase = ""
-        self.most: dict[str, float] = {}
+        self.peak: dict[str, float] = {}
 
-    def look(self) -> None:
+    def sample(self) -> None:
         """Look now."""
         with suppress(psutil.Error):
             now = round(self._process.memory_info().rss / 2**20, 1)
-            self.most[self.phase] = max(self.most.get(self.phase, 0.0), now)
+            self.peak[self.phase] = max(self.peak.get(self.phase, 0.0), now)
 
 
 def park(target: Target, events: int, groups: int, size: int) -> None:
@@ -157,7 +157,7 @@ def _generations(target: Target) -> dict[str, str]:
             conn.rollback()
             if all(_name(n) in found for n in range(_NAMES)):
                 return found
-            time.sleep(_LOOK_SECONDS)
+            time.sleep(_POLL_SECONDS)
     raise SystemExit("the live events of the first seconds did not land")
 
 
@@ -166,25 +166,25 @@ def _live(target: Target, *, rate: float, seconds: float, names: int) -> list[An
     return send(target, asked)
 
 
-def keep(target: Target, asked: Asked, args: argparse.Namespace) -> dict[str, Any]:
+def keep(target: Target, client: AdminClient, args: argparse.Namespace) -> dict[str, Any]:
     """Park events, and measure how fast they are stored, from the first fifth to the last."""
-    before = asked.ask("/readyz")["kept"]
+    before = client.ask("/readyz")["stored"]
     parking = threading.Thread(target=park, args=(target, args.events, args.groups, args.size))
     parking.start()
     line: list[tuple[float, int]] = [(time.perf_counter(), 0)]
     while line[-1][1] < args.events:
-        time.sleep(_LOOK_SECONDS)
-        line.append((time.perf_counter(), asked.ask("/readyz")["kept"] - before))
+        time.sleep(_POLL_SECONDS)
+        line.append((time.perf_counter(), client.ask("/readyz")["stored"] - before))
     parking.join()
     start = next((at, n) for at, n in line if n >= args.events / 5)
     seconds = line[-1][0] - start[0]
     return {"kept_per_s": round((line[-1][1] - start[1]) / seconds), "seconds": round(seconds, 1)}
 
 
-def pages(asked: Asked, times: int) -> dict[str, Any]:
+def pages(client: AdminClient, times: int) -> dict[str, Any]:
     """Ask groups, pages and events by id, each so many times; return milliseconds."""
-    groups = [g["id"] for g in asked.ask("/v1/groups?limit=500")["groups"]]
-    last = asked.ask("/v1/events?limit=1")["events"][0]["id"]
+    groups = [g["id"] for g in client.ask("/v1/groups?limit=500")["groups"]]
+    last = client.ask("/v1/events?limit=1")["events"][0]["id"]
     pick = random.Random(1)  # noqa: S311 - the same each time
     paths: dict[str, Callable[[], str]] = {
         "counts": lambda: "/v1/counts",
@@ -199,13 +199,13 @@ def pages(asked: Asked, times: int) -> dict[str, Any]:
         "event by its number": lambda: f"/v1/events/{pick.randint(1, last)}",
         "page behind a cursor": lambda: "/v1/events?limit=50&cursor=" + str(cursor[0]),
     }
-    cursor = [asked.ask("/v1/events?limit=50")["next"]]
+    cursor = [client.ask("/v1/events?limit=50")["next"]]
     found = {}
     for what, path in paths.items():
         spans = []
         for _ in range(times):
             began = time.perf_counter()
-            answer = asked.ask(path())
+            answer = client.ask(path())
             spans.append(time.perf_counter() - began)
             if what == "page behind a cursor":
                 cursor[0] = answer["next"] or cursor[0]
@@ -213,7 +213,7 @@ def pages(asked: Asked, times: int) -> dict[str, Any]:
     return found
 
 
-def live(target: Target, asked: Asked, args: argparse.Namespace) -> dict[str, Any]:
+def live(target: Target, client: AdminClient, args: argparse.Namespace) -> dict[str, Any]:
     """Replay a tenth while live events land; return their latency before it and during it."""
     window: list[float] = []
     replayed: dict[str, Any] = {}
@@ -221,14 +221,14 @@ def live(target: Target, asked: Asked, args: argparse.Namespace) -> dict[str, An
     def replay() -> None:
         time.sleep(_WARM_SECONDS + args.seconds)
         window.append(time.monotonic())
-        replayed.update(asked.job("replay", event_name=_name(1)))
+        replayed.update(client.job("replay", event_name=_name(1)))
         window.append(time.monotonic())
 
     with closing(psycopg2.connect(target.dsn, application_name="onramp-bench")) as conn:
         conn.autocommit = True
         ledgers = Ledgers(conn)
         acting = threading.Thread(target=replay)
-        with repeatedly(0.01, ledgers.look):
+        with repeatedly(0.01, ledgers.poll):
             acting.start()
             lines = _live(target, rate=args.rate, seconds=_WARM_SECONDS + 3 * args.seconds, names=20)
             acting.join()
@@ -267,8 +267,8 @@ def measure(target: Target, args: argparse.Namespace) -> dict[str, Any]:
     """Run all of it."""
     port = int(target.admin.rpartition(":")[2])
     while not answers_ok(port, "/readyz"):
-        time.sleep(_LOOK_SECONDS)
-    asked, memory = Asked(target.admin), Memory(target.processes["admin"])
+        time.sleep(_POLL_SECONDS)
+    asked, memory = AdminClient(target.admin), Memory(target.processes["admin"])
     phases: dict[str, Callable[[], dict[str, Any]]] = {
         "keep": lambda: keep(target, asked, args),
         "pages_ms": lambda: pages(asked, args.times),
@@ -279,12 +279,12 @@ def measure(target: Target, args: argparse.Namespace) -> dict[str, Any]:
         "live": lambda: live(target, asked, args),
     }
     found: dict[str, Any] = {}
-    with repeatedly(0.2, memory.look):
+    with repeatedly(0.2, memory.sample):
         for memory.phase, act in phases.items():
             found[memory.phase] = act()
     replays = [found[name] for name in ("replay", "replay_fixed")]
     found["replays_per_s"] = round(sum(r["changed"] for r in replays) / sum(r["seconds"] for r in replays))
-    return found | {"admin_rss_mib": max(memory.most.values()), "rss_mib": memory.most}
+    return found | {"admin_rss_mib": max(memory.peak.values()), "rss_mib": memory.peak}
 
 
 def main() -> None:

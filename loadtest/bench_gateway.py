@@ -68,7 +68,7 @@ class Case:
 
     @property
     def title(self) -> str:
-        """What its row is called."""
+        """Return the name of its row."""
         return f"{self.scenario.title}, {self.variant}" if self.variant else self.scenario.title
 
 

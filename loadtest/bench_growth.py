@@ -39,7 +39,7 @@ _NOWHERE: Final = "postgresql://nobody@127.0.0.1:9/nowhere"
 _HEADERS: Final = [(wire.HEADER_CONTEXT, wire.CONTEXT_BYTES)]
 _PATIENCE_SECONDS: Final = 300.0
 _MAX_IN_FLIGHT: Final = 1000
-_MADE_UP: Final = "events.bench_made_up"
+_ABSENT_TABLE: Final = "events.bench_absent"
 _WATCHED: Final = "SELECT count(*) FROM onramp.holds"
 
 
@@ -97,14 +97,14 @@ def large(bench: Bench, args: argparse.Namespace) -> dict[str, Any]:
     bench.make("events.bench")
     bench.send("events.bench", (_envelope("bench", n, note) for n in range(args.events)))
     memory = Memory(bench.service)
-    with repeatedly(MEMORY_SECONDS / 10, memory.look):
+    with repeatedly(MEMORY_SECONDS / 10, memory.sample):
         bench.service.start()
         took = bench.wait()
     return {
         "events": args.events,
         "event_bytes": args.bytes,
-        "most_pss_mib": round(sum(memory.most.values()), 1),
-        "pss_mib_then": memory.most,
+        "most_pss_mib": round(sum(memory.peak.values()), 1),
+        "pss_mib_then": memory.peak,
         "seconds": round(took, 1),
     }
 
@@ -138,13 +138,13 @@ def outage(bench: Bench, args: argparse.Namespace) -> dict[str, Any]:
 
 def names(bench: Bench, args: argparse.Namespace) -> dict[str, Any]:
     """Send packets for tables that are not there, each another; then single events."""
-    bench.make(_MADE_UP, "events.bench")
+    bench.make(_ABSENT_TABLE, "events.bench")
     bench.service.start()
     bench.service.wait_ready()
     bench.send("events.bench", iter([_envelope("bench", -1, "")]))
     bench.wait()
     before = [_one(bench, n) for n in range(args.singles)]
-    bench.send(_MADE_UP, (_packet(n) for n in range(args.names)))
+    bench.send(_ABSENT_TABLE, (_packet(n) for n in range(args.names)))
     took = bench.wait()
     after = [_one(bench, n) for n in range(args.singles, 2 * args.singles)]
     return {
@@ -189,7 +189,7 @@ def _envelope(name: str, n: int, note: str) -> bytes:
 
 
 def _packet(n: int) -> bytes:
-    destination = {"type": "postgres", "vanity": "onramp", "schema": "public", "table": f"made_up_{n}"}
+    destination = {"type": "postgres", "vanity": "onramp", "schema": "public", "table": f"absent_{n}"}
     return json.dumps({"pipeline_context": {"destinations": [destination]}, "data": {"n": n}}).encode()
 
 

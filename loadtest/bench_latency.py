@@ -39,7 +39,7 @@ from loadtest.pages import RESULTS
 from loadtest.target import Target, embedded
 
 COLD_SECONDS: Final = 60.0
-_LOOK_SECONDS: Final = 0.01
+_POLL_SECONDS: Final = 0.01
 _PATIENCE_SECONDS: Final = 120.0
 _LEDGER: Final = "SELECT topic, partition, next_offset FROM onramp.ledger WHERE topic LIKE 'events.latency%'"
 
@@ -51,23 +51,23 @@ class Ledgers:
 
     def __init__(self, connection: connection) -> None:
         self._connection = connection
-        self.seen: dict[Partition, list[tuple[int, float]]] = defaultdict(list)
-        self.looks: list[float] = []
+        self.progress: dict[Partition, list[tuple[int, float]]] = defaultdict(list)
+        self.poll_times: list[float] = []
 
     def passed(self, partition: Partition, offset: int) -> float | None:
         """Return when `offset` was first seen settled."""
-        line = self.seen.get(partition, [])
+        line = self.progress.get(partition, [])
         index = bisect.bisect_right(line, (offset, float("inf")))
         return line[index][1] if index < len(line) else None
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Look now."""
         with self._connection.cursor() as cursor:
             cursor.execute(_LEDGER)
             rows, now = cursor.fetchall(), time.monotonic()
-        self.looks.append(now)
+        self.poll_times.append(now)
         for topic, partition, offset in rows:
-            line = self.seen[topic, partition]
+            line = self.progress[topic, partition]
             if not line or line[-1][0] < offset:
                 line.append((offset, now))
 
@@ -121,7 +121,7 @@ def measure(target: Target, args: argparse.Namespace) -> dict[str, Any]:
         ledgers = Ledgers(conn)
         bursts = Bursts(target, args.absent_tables) if args.absent_tables else None
         beside = repeatedly(EVERY_SECONDS, bursts.send) if bursts else nullcontext()
-        with repeatedly(_LOOK_SECONDS, ledgers.look):
+        with repeatedly(_POLL_SECONDS, ledgers.poll):
             with beside:
                 lines = send(target, args)
             sent = [
@@ -159,7 +159,7 @@ def _wait(ledgers: Ledgers, sent: list[Sent]) -> None:
     last = {s.partition: s.offset for s in sent}
     until = time.monotonic() + _PATIENCE_SECONDS
     while time.monotonic() < until and any(ledgers.passed(p, o) is None for p, o in last.items()):
-        time.sleep(_LOOK_SECONDS)
+        time.sleep(_POLL_SECONDS)
 
 
 def _report(args: argparse.Namespace, lines: list[Any], sent: list[Sent], ledgers: Ledgers) -> dict[str, Any]:
@@ -183,7 +183,7 @@ def _report(args: argparse.Namespace, lines: list[Any], sent: list[Sent], ledger
             f"{name}_request_ms": spread(_seconds([(s.due, s.answered) for s, _ in groups[name]]))
             for name in ("cold", "warm")
         },
-        "looks_apart_ms": spread(_seconds(list(pairwise(ledgers.looks)))),
+        "looks_apart_ms": spread(_seconds(list(pairwise(ledgers.poll_times)))),
         "machine": report.machine(),
         "versions": report.versions(),
         "command": "python -m loadtest.bench_latency " + " ".join(sys.argv[1:]),

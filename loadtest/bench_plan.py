@@ -38,7 +38,7 @@ _PARTITIONS: Final = 2
 _OF_THE_GATEWAY: Final = [(wire.HEADER_CONTEXT, wire.CONTEXT_BYTES)]
 _SETTLED: Final = "SELECT coalesce(sum(next_offset), 0) FROM onramp.ledger WHERE topic = %s"
 _PATIENCE_SECONDS: Final = 600.0
-_LOOK_SECONDS: Final = 0.2
+_POLL_SECONDS: Final = 0.2
 #: Every flight keeps it, so the plan tries what applies would do and finds no fault.
 _SCHEMA: Final = {
     "type": "object",
@@ -80,7 +80,7 @@ def history(target: Target, events: int) -> None:
             cursor.execute(_SETTLED, (_TOPIC,))
             if cursor.fetchone() == (events,):
                 return
-            time.sleep(_LOOK_SECONDS)
+            time.sleep(_POLL_SECONDS)
     sys.exit(f"the writer has not settled {events:,} flights within {_PATIENCE_SECONDS:.0f} s")
 
 

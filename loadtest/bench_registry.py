@@ -47,9 +47,9 @@ from stack.registry import OwnRegistry
 
 BATCHES: Final = Scenario("batches of 500", "array", 500, 8)
 _PATIENCE_SECONDS: Final = 30.0
-_LOOK_SECONDS: Final = 0.005
+_POLL_SECONDS: Final = 0.005
 #: Both services poll twice a second.
-_LOOKS_SECONDS: Final = 0.5
+_WATCH_SECONDS: Final = 0.5
 _STRIDE_SECONDS: Final = 0.137
 _WARM_SECONDS: Final = 2.0
 _RATE: Final = 200
@@ -85,7 +85,7 @@ def in_force(on: Parts, args: argparse.Namespace) -> dict[str, Any]:
         watched = stack.enter_context(closing(Watched(registry)))
         client = stack.enter_context(httpx2.Client(timeout=_PATIENCE_SECONDS))
         for n in range(args.changes):
-            time.sleep(n * _STRIDE_SECONDS % _LOOKS_SECONDS)  # at different times between two polls
+            time.sleep(n * _STRIDE_SECONDS % _WATCH_SECONDS)  # at different times between two polls
             secret, holder = _holder(f"key-{n}")
             changed = watched.change({f"key-{n}": holder})
             waits = {
@@ -247,7 +247,7 @@ def _until_all(waits: dict[str, Callable[[], bool]], began: float, seconds: dict
             del waits[name]
         if time.perf_counter() - began > _PATIENCE_SECONDS:
             sys.exit(f"the change is not in force in {', '.join(waits)}")
-        time.sleep(_LOOK_SECONDS)
+        time.sleep(_POLL_SECONDS)
 
 
 def _spread(seconds: list[float]) -> dict[str, float]:

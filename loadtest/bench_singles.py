@@ -2,8 +2,8 @@
 
 ``python -m loadtest.bench_singles --variant LINGER_MS=0 --variant LINGER_MS=5``: the gateways of all
 variants are up at once on the same Kafka and every round loads each in turn, so that what the machine
-does meanwhile is in all of them: on a busy one many short rounds and their ratios say most.  What a
-variant can be is in gateways.py.
+does meanwhile is in all of them: on a busy one many short rounds and their ratios say most.  The
+forms of a variant are in gateways.py.
 """
 
 import argparse

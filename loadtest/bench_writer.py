@@ -161,7 +161,7 @@ def measure(args: argparse.Namespace) -> dict[str, object]:
         keeps = _admin_beside(kafka, postgres, Path(name)) if args.admin else nullcontext()
         try:
             memory = Memory(service)
-            with keeps, repeatedly(MEMORY_SECONDS, memory.look):
+            with keeps, repeatedly(MEMORY_SECONDS, memory.sample):
                 line, warm = run_writer(service, conn, args.events, Spent(service, postgres, kafka))
             after = cost(service.pid, postgres.pid)
         finally:
@@ -177,8 +177,8 @@ def measure(args: argparse.Namespace) -> dict[str, object]:
                 "outcomes": counted,
                 "cpu_s": after.since(before),
                 "warm_cpu_s": warm,
-                "most_pss_mib": round(sum(memory.most.values()), 1),
-                "pss_mib_then": memory.most,
+                "most_pss_mib": round(sum(memory.peak.values()), 1),
+                "pss_mib_then": memory.peak,
             },
         )
 
@@ -200,12 +200,12 @@ class Memory:
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        self.most: dict[str, float] = {}
+        self.peak: dict[str, float] = {}
 
-    def look(self) -> None:
+    def sample(self) -> None:
         """Look now."""
         with suppress(psutil.Error):  # a worker that ends during the poll
-            self.most = max(self.most, cost(self._service.pid).pss, key=lambda pss: sum(pss.values()))
+            self.peak = max(self.peak, cost(self._service.pid).pss, key=lambda pss: sum(pss.values()))
 
 
 def outcomes(conn: connection) -> dict[str, int]:

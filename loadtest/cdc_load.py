@@ -3,7 +3,7 @@
 An open loop in a process of its own: when a transaction is due waits for nobody.  ORDER is a JSON file:
 `dsn`, `tables` (of schema `app`, as `cdc_stack` makes them), `rate` (transactions a second of all tables),
 `seconds`, `clients`, `first` (an id that none has yet), `out`.  `out` becomes by table a list of `[due,
-committed]`, both `time.monotonic()`.  Of three transactions two insert a row and one updates an earlier row.
+committed]`, both `time.monotonic()`.  Two of three transactions insert a row, and one updates an earlier row.
 """
 
 import json

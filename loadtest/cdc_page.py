@@ -29,7 +29,7 @@ _AIMS: Final = {
     "snapshot": "A million rows are public within 120 s, under writes.",
     "connect": "Kafka Connect with three sources takes at most 300 MB, and 15 s to start.",
     "crash": "Changes flow within 5 s after the source's Postgres answers again.",
-    "dead": "Of two sources one is dead: the other's p99 stays.",
+    "dead": "While one of two sources is dead, the p99 of the other stays the same.",
     "source": "The agent takes at most 0.5 % of a core of a source's server for 50 tables, 2 % for 3,000.",
 }
 

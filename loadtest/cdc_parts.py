@@ -20,7 +20,7 @@ from shared import change_table
 from shared.registry.sources import Source
 
 #: As the agent does by default.
-_LOOK_SECONDS: Final = 1.0
+_POLL_SECONDS: Final = 1.0
 #: Of a transaction of the backlog.
 _AT_ONCE: Final = 1_000
 _LANDED: Final = """
@@ -184,31 +184,29 @@ def dead(on: CdcStack, args: argparse.Namespace) -> dict[str, Any]:
 
 def source(on: CdcStack, args: argparse.Namespace) -> dict[str, Any]:
     """Measure the agent's cost at a source's server without schema changes, by the number of tables."""
-    shares = {
-        f"percent_of_a_core_{n}_tables": _share_of_a_core(on, n, args.looks) for n in args.looked_tables
-    }
-    return {"looks": args.looks, **shares}
+    shares = {f"percent_of_a_core_{n}_tables": _share_of_a_core(on, n, args.polls) for n in args.table_counts}
+    return {"polls": args.polls, **shares}
 
 
-def _share_of_a_core(on: CdcStack, tables: int, looks: int) -> float:
+def _share_of_a_core(on: CdcStack, tables: int, polls: int) -> float:
     """Return the CPU seconds of the agent's session in percent of the seconds in which it polled."""
-    name = f"looked_{tables}"
+    name = f"polled_{tables}"
     on.home.create_database(name)
     dsn = on.home.dsn_of(name)
     columns = ", ".join(f"c{n} text" for n in range(9))
     made = (f"CREATE TABLE app.t{n} (id int PRIMARY KEY, {columns})" for n in range(tables))
     on.execute(dsn, "CREATE SCHEMA app", *made, "ANALYZE")
     database = SourceDatabase(
-        name, Source(dsn_env="ONRAMP_SOURCE_LOOKED", schemas=("app",), publish=name), dsn
+        name, Source(dsn_env="ONRAMP_SOURCE_POLLED", schemas=("app",), publish=name), dsn
     )
     with closing(database):
         database.inspect()
         session = "SELECT pid FROM pg_stat_activity WHERE datname = %s AND application_name = 'onramp-agent'"
         on_cpu = Path(f"/proc/{on.ask(session, name)[0][0]}/schedstat")
         began, before = time.monotonic(), int(on_cpu.read_text().split()[0])
-        for look in range(1, looks + 1):
+        for look in range(1, polls + 1):
             database.inspect()
-            time.sleep(max(0.0, began + look * _LOOK_SECONDS - time.monotonic()))
+            time.sleep(max(0.0, began + look * _POLL_SECONDS - time.monotonic()))
         spent = (int(on_cpu.read_text().split()[0]) - before) / 1e9
         return round(100 * spent / (time.monotonic() - began), 2)
 

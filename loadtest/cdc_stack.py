@@ -30,7 +30,7 @@ THIRD: Final = "third"
 LARGE: Final = "large"
 SOURCES: Final = (STEADY, AWAY, THIRD)
 _PATIENCE_SECONDS: Final = 900.0
-_LOOK_SECONDS: Final = 0.05
+_POLL_SECONDS: Final = 0.05
 _TABLE: Final = """
     CREATE TABLE app.{} (id bigint PRIMARY KEY, n int, note text, amount numeric(14, 2),
                          at timestamptz NOT NULL DEFAULT clock_timestamp())
@@ -40,7 +40,7 @@ _KNOWN: Final = "SELECT 1 FROM onramp_agent.sources WHERE tables ?& %s AND sourc
 _MERGED: Final = (
     "SELECT coalesce(sum(changes - repeats), 0)::int8 FROM onramp.table_settings WHERE source = %s"
 )
-_HELD: Final = "SELECT source, table_name, reason FROM onramp.table_settings WHERE reason IS NOT NULL"
+_SUSPENDED: Final = "SELECT source, table_name, reason FROM onramp.table_settings WHERE reason IS NOT NULL"
 
 
 class CdcStack:
@@ -160,7 +160,7 @@ class CdcStack:
         self,
         holds: Callable[[], bool],
         what: str,
-        poll_seconds: float = _LOOK_SECONDS,
+        poll_seconds: float = _POLL_SECONDS,
         *,
         is_whole: bool = True,
     ) -> float:
@@ -168,7 +168,7 @@ class CdcStack:
         deadline = time.monotonic() + _PATIENCE_SECONDS
         while not holds():
             if time.monotonic() > deadline:
-                raise StackError(f"Condition not reached: {what}. Suspended: {self.ask(_HELD)}")
+                raise StackError(f"Condition not reached: {what}. Suspended: {self.ask(_SUSPENDED)}")
             for part in (self.capture, self.writer) if is_whole else ():
                 part.check()
             time.sleep(poll_seconds)

@@ -27,7 +27,7 @@ from loadtest.cdc_stack import CdcStack
 from loadtest.measure import spread
 from stack.errors import StackError
 
-_LOOK_SECONDS: Final = 0.01
+_POLL_SECONDS: Final = 0.01
 _CLIENTS: Final = 8
 _COUNTERS: Final = "SELECT table_name, changes FROM onramp.table_settings WHERE source = %s"
 
@@ -38,27 +38,27 @@ class Watch:
     def __init__(self, conn: connection, source: str) -> None:
         self._conn = conn
         self._source = source
-        self.seen: dict[str, list[tuple[int, float]]] = defaultdict(list)
-        self.looks: list[float] = []
+        self.progress: dict[str, list[tuple[int, float]]] = defaultdict(list)
+        self.poll_times: list[float] = []
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Look now."""
         with self._conn.cursor() as cursor:
             cursor.execute(_COUNTERS, (self._source,))
             rows, now = cursor.fetchall(), time.monotonic()
-        self.looks.append(now)
+        self.poll_times.append(now)
         for table, changes in rows:
-            line = self.seen[table]
+            line = self.progress[table]
             if not line or line[-1][0] != changes:
                 line.append((changes, now))
 
     def counts(self, table: str) -> int:
         """Return how many changes of a table are public."""
-        return self.seen[table][-1][0] if self.seen.get(table) else 0
+        return self.progress[table][-1][0] if self.progress.get(table) else 0
 
     def moments(self, table: str, before: int, changes: int) -> np.ndarray[Any, np.dtype[np.float64]]:
         """Return when each of so many changes after the first `before` was seen to be public."""
-        counts, times = (np.array(each) for each in zip(*self.seen[table], strict=True))
+        counts, times = (np.array(each) for each in zip(*self.progress[table], strict=True))
         return times[np.searchsorted(counts, before + 1 + np.arange(changes))]
 
 
@@ -68,8 +68,8 @@ def watching(on: CdcStack, source: str) -> Iterator[Watch]:
     with closing(psycopg2.connect(on.warehouse, application_name="onramp-bench")) as conn:
         conn.autocommit = True
         watch = Watch(conn, source)
-        watch.look()
-        with repeatedly(_LOOK_SECONDS, watch.look):
+        watch.poll()
+        with repeatedly(_POLL_SECONDS, watch.poll):
             yield watch
 
 
@@ -91,7 +91,7 @@ def load(
         "tables": len(tables),
         "rate": rate,
         **_latencies(watch, before, times, seconds / 5),
-        "looks_apart_ms": spread(np.array([b - a for a, b in pairwise(watch.looks)])),
+        "looks_apart_ms": spread(np.array([b - a for a, b in pairwise(watch.poll_times)])),
     }
 
 

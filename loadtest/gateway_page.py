@@ -27,8 +27,8 @@ gateway is not busy. Whose part of it this is, and why it is not less:
 """
 _FLOODS: Final = """\
 Hostile clients, each flood on a gateway of its own; the largest resident set is the kernel's own figure
-(`VmHWM`). The limit is the budget and 100 MiB. What a flood holds, and what it held before it was bounded:
-[ADR 29](../../docs/adr/0029-what-a-flood-holds.md).
+(`VmHWM`). The limit is the budget and 100 MiB. The memory that a flood holds, before and after the
+bound: [ADR 29](../../docs/adr/0029-what-a-flood-holds.md).
 """
 _SATURATED: Final = ("gateway µs CPU/event", "of the first", "bare producer", "events/s", "p50 ms", "p99 ms")
 _STEADY: Final = {
@@ -41,15 +41,15 @@ _STEADY: Final = {
 
 def page(singles: dict[str, Any], saturated: Sequence[dict[str, Any]], floods: dict[str, Any]) -> str:
     """Return the page; `saturated`: results of bench_gateway."""
-    parts = [_HEAD, "## At a steady rate", _SINGLES, _made_by(singles), _steady(singles)]
+    parts = [_HEAD, "## At a steady rate", _SINGLES, _command_line(singles), _steady(singles)]
     parts.append("## As much as it takes")
     for result in saturated:
-        parts += [_made_by(result), _as_much(result)]
-    parts += ["## Memory under floods", _FLOODS, _made_by(floods), _flooded(floods)]
+        parts += [_command_line(result), _as_much(result)]
+    parts += ["## Memory under floods", _FLOODS, _command_line(floods), _flooded(floods)]
     return "\n\n".join(part.strip() for part in parts) + "\n"
 
 
-def _made_by(result: dict[str, Any]) -> str:
+def _command_line(result: dict[str, Any]) -> str:
     return f"`{result['command']}`, {result['machine']}:"
 
 
@@ -89,12 +89,12 @@ def _table(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
 def of(folder: Path) -> str:
     """Return the page of the results in `folder`."""
 
-    def told(name: str) -> dict[str, Any]:
+    def read_result(name: str) -> dict[str, Any]:
         result: dict[str, Any] = json.loads((folder / f"{name}.json").read_text("utf-8"))
         return result
 
-    saturated = [told(name) for name in ("gateway-saturated", "gateway-tls")]
-    return page(told("gateway-singles"), saturated, told("floods"))
+    saturated = [read_result(name) for name in ("gateway-saturated", "gateway-tls")]
+    return page(read_result("gateway-singles"), saturated, read_result("floods"))
 
 
 def write(folder: Path = RESULTS) -> None:

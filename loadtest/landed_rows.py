@@ -124,13 +124,13 @@ class _Reader:
 
     def __init__(self, take: Callable[[Rows], None]) -> None:
         self._take = take
-        self._held = bytearray()
+        self._buffer = bytearray()
         self._begun = False
 
     def write(self, data: bytes) -> None:
         """Called by psycopg2 once a row: every microsecond here is a minute of a large run."""
-        self._held += data
-        if len(self._held) > _CHUNK_BYTES:
+        self._buffer += data
+        if len(self._buffer) > _CHUNK_BYTES:
             self._hand_out()
 
     def finish(self) -> None:
@@ -139,9 +139,9 @@ class _Reader:
 
     def _hand_out(self) -> None:
         if not self._begun:
-            del self._held[:_HEADER]
+            del self._buffer[:_HEADER]
             self._begun = True
-        whole = len(self._held) // _ROW.itemsize * _ROW.itemsize
+        whole = len(self._buffer) // _ROW.itemsize * _ROW.itemsize
         if whole:
-            self._take(np.frombuffer(bytes(self._held[:whole]), _ROW))
-            del self._held[:whole]
+            self._take(np.frombuffer(bytes(self._buffer[:whole]), _ROW))
+            del self._buffer[:whole]

@@ -25,12 +25,12 @@ class Rows:
 
     intended: Floats
     accepted: Floats
-    seen: Floats
+    visible: Floats
 
     @property
     def latency(self) -> Floats:
         """Seconds from the intended start of a packet's request to its row."""
-        return self.seen - self.intended
+        return self.visible - self.intended
 
 
 class Visibility:
@@ -40,7 +40,7 @@ class Visibility:
         """Take over what was seen."""
         self._lines = {
             partition: (np.array([moment for moment, _ in line]), np.array([offset for _, offset in line]))
-            for partition, line in watch.seen.items()
+            for partition, line in watch.progress.items()
         }
 
     def of(self, partitions: Ints, offsets: Ints) -> Floats:
@@ -76,10 +76,10 @@ def rates(shape: Shape, claims: Claims, rows: Rows | None) -> dict[str, Any]:
         "bytes_of_data": shape.size,
         "bytes_on_the_wire": round(float(r.wire.sum()) / max(sent, 1), 1),
     }
-    if rows is not None and len(rows.seen):
-        last = float(np.nanmax(rows.seen))
-        out["landed_packets"] = len(rows.seen)
-        out["end_to_end_per_minute"] = _per_minute(len(rows.seen), last - began)
+    if rows is not None and len(rows.visible):
+        last = float(np.nanmax(rows.visible))
+        out["landed_packets"] = len(rows.visible)
+        out["end_to_end_per_minute"] = _per_minute(len(rows.visible), last - began)
         out["seconds_to_the_last_row"] = round(last - began, 2)
         out["seconds_behind_at_the_end"] = round(last - float(r.intended.max()), 2)
     return out
@@ -112,7 +112,7 @@ def _latencies(claims: Claims, rows: Rows | None, since: float) -> dict[str, Any
     answered = r.ok & (r.intended >= since)
     out = {"request_ms": spread((r.ended - r.intended)[answered]), "request_to_row_ms": None}
     if rows is not None:
-        out["request_to_row_ms"] = spread(rows.latency[~np.isnan(rows.seen) & (rows.intended >= since)])
+        out["request_to_row_ms"] = spread(rows.latency[~np.isnan(rows.visible) & (rows.intended >= since)])
     return out
 
 
@@ -158,7 +158,9 @@ def over_time(claims: Claims, rows: Rows | None, watch: Watch) -> dict[str, Any]
     """Return lists with an entry a second from the first intended start, null where nothing was."""
     r = claims.requests
     began = float(r.intended.min())
-    end = max([float(r.ended.max())] + ([float(np.nanmax(rows.seen))] if rows and len(rows.seen) else []))
+    end = max(
+        [float(r.ended.max())] + ([float(np.nanmax(rows.visible))] if rows and len(rows.visible) else [])
+    )
     seconds = int(end - began) + 1
     out: dict[str, Any] = {
         "offered": _counted(r.intended - began, r.count, seconds),
@@ -166,8 +168,8 @@ def over_time(claims: Claims, rows: Rows | None, watch: Watch) -> dict[str, Any]
         "request_ms": _by_second((r.intended - began)[r.ok], (r.ended - r.intended)[r.ok], seconds),
     }
     if rows is not None:
-        known = ~np.isnan(rows.seen)
-        out["landed"] = _counted((rows.seen - began)[known], None, seconds)
+        known = ~np.isnan(rows.visible)
+        out["landed"] = _counted((rows.visible - began)[known], None, seconds)
         out["row_ms"] = _by_second((rows.intended - began)[known], rows.latency[known], seconds)
     out["lag"] = _sampled(watch, began, seconds, lambda sample: sample.get("lag"))
     out["cores"] = _cores(watch, began, seconds)
@@ -233,8 +235,8 @@ def steps(shape: Shape, claims: Claims, rows: Rows | None) -> list[dict[str, Any
         }
         if rows is not None:
             mine = _between(rows.intended - began, start, start + step.seconds)
-            line["request_to_row_ms"] = spread(rows.latency[mine & ~np.isnan(rows.seen)])
-            landed = _between(rows.seen - began, start, start + step.seconds)
+            line["request_to_row_ms"] = spread(rows.latency[mine & ~np.isnan(rows.visible)])
+            landed = _between(rows.visible - began, start, start + step.seconds)
             line["landed_per_minute"] = _per_minute(int(landed.sum()), step.seconds)
         out.append(line)
         start += step.seconds

@@ -249,7 +249,7 @@ def _breaks(run: dict[str, Any]) -> Iterable[str]:
         else "the way in: requests were answered too late or not at all"
     )
     yield (
-        f"What broke first, at {first['offered_per_minute']:,} a minute, was {who}. Cores used at the end: "
+        f"The first limit, at {first['offered_per_minute']:,} a minute, was {who}. Cores used at the end: "
         + ", ".join(_busiest(run))
         + "."
     )

@@ -63,7 +63,7 @@ def run(target: Target, shape: Shape, args: argparse.Namespace) -> dict[str, Any
         claims = Claims.read(history)
     if not len(claims.requests.first):
         sys.exit("The generator has sent nothing.")
-    rows, verdict = _look(target, shape, names, claims, watch) if target.verifiable else (None, None)
+    rows, verdict = _compare_rows(target, shape, names, claims, watch) if target.verifiable else (None, None)
     if verdict is not None:
         verdict.unsettled = missing
     return {
@@ -73,8 +73,8 @@ def run(target: Target, shape: Shape, args: argparse.Namespace) -> dict[str, Any
         "run": names.run,
         **measure.rates(shape, claims, rows),
         **measure.latencies(shape, claims, rows),
-        "looked_every_ms": round(1000 * watch.looked_seconds / max(watch.looks, 1), 1),
-        "stand_still": stalls.told(rows, watch.looks_apart),
+        "looked_every_ms": round(1000 * watch.poll_seconds / max(watch.polls, 1), 1),
+        "stand_still": stalls.longest_stall(rows, watch.max_poll_gap),
         "errors": claims.errors,
         "processes": measure.costs(watch, int(claims.requests.count.sum())),
         "cores_of_others": measure.others(watch),
@@ -153,7 +153,7 @@ def _follow(
     return broken
 
 
-def _look(
+def _compare_rows(
     target: Target, shape: Shape, names: Names, claims: Claims, watch: Watch
 ) -> tuple[measure.Rows, verify.Verdict]:
     """Read the rows once, for the verdict and for the latencies, then ask the audit."""

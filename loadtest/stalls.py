@@ -8,29 +8,29 @@ from loadtest.client_claims import Floats
 from loadtest.measure import Rows
 
 
-def told(rows: Rows | None, looks_apart: float) -> dict[str, Any] | None:
+def longest_stall(rows: Rows | None, max_poll_gap: float) -> dict[str, Any] | None:
     """Return the longest one, once of rows that were due, once of those that had been accepted.
 
-    `looks_apart`: the longest time between two looks; what is not longer may be the watching's own.
+    `max_poll_gap`: the longest time between two polls; a shorter stall may be due to the polling itself.
     Rows that were never seen are left out: such a run is not sound.
     """
-    if rows is None or not np.isfinite(rows.seen).any():
+    if rows is None or not np.isfinite(rows.visible).any():
         return None
-    known = np.isfinite(rows.seen)
+    known = np.isfinite(rows.visible)
     began = float(rows.intended.min())
-    due, at = _longest(rows.intended[known], rows.seen[known])
-    accepted, _ = _longest(rows.accepted[known], rows.seen[known])
+    due, at = _longest(rows.intended[known], rows.visible[known])
+    accepted, _ = _longest(rows.accepted[known], rows.visible[known])
     return {
         "due_s": round(due, 3),
         "accepted_s": round(accepted, 3),
         "from_second": round(at - began, 1),
-        "longest_between_looks_s": round(looks_apart, 3),
+        "longest_between_looks_s": round(max_poll_gap, 3),
     }
 
 
-def _longest(waited_from: Floats, seen: Floats) -> tuple[float, float]:
+def _longest(waited_from: Floats, visible: Floats) -> tuple[float, float]:
     """Return its length, and when it began: with the row before it, or when the first was waited for."""
-    moments, at = np.unique(seen, return_inverse=True)
+    moments, at = np.unique(visible, return_inverse=True)
     first_waited = np.full(len(moments), np.inf)
     np.minimum.at(first_waited, at, waited_from)
     # What lands at a moment or later is what was waited for until then.

@@ -34,7 +34,7 @@ class Target:
     url: str
     api_key: str = ""
     ca_file: str = ""
-    """Who may have issued the gateway's certificate; empty: whom this machine trusts."""
+    """A file with the issuer of the gateway's certificate; empty: the issuers that this machine trusts."""
     bootstrap: str = ""
     dsn: str = ""
     admin: str = ""

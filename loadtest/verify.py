@@ -30,7 +30,7 @@ class Verdict:
     ok: int
     unknown: int
     refused: int
-    found: int = 0
+    landed: int = 0
     lost: int = 0
     duplicate: int = 0
     phantom: int = 0
@@ -52,7 +52,7 @@ class Verdict:
         wrong = self.lost + self.duplicate + self.phantom + self.resurrected + self.unsettled
         balanced = bool(self.audit.get("balanced", True))
         # Where nothing is, nothing is lost either: such a run proves nothing.
-        return self.found > 0 and not wrong and not self.miscounted and balanced
+        return self.landed > 0 and not wrong and not self.miscounted and balanced
 
     def as_dict(self) -> dict[str, Any]:
         """Return it for JSON."""
@@ -61,10 +61,10 @@ class Verdict:
     def lines(self) -> list[str]:
         """Return it in words."""
         sent = f"{self.ok:,} ok, {self.unknown:,} unknown, {self.refused:,} refused"
-        lines = [f"{sent}; {self.found:,} found, {self.recovered:,} of them unknown"]
+        lines = [f"{sent}; {self.landed:,} found, {self.recovered:,} of them unknown"]
         wrong = ("lost", "duplicate", "phantom", "resurrected", "unsettled")
         lines += [f"{n.upper()}: {c:,}, {self.examples.get(n, '')}" for n in wrong if (c := getattr(self, n))]
-        if not self.found:
+        if not self.landed:
             lines.append("NOTHING WAS FOUND: the run proves nothing")
         lines += [f"MISCOUNTED: {each}" for each in self.miscounted]
         lines += [f"AUDIT: {each}" for each in self.audit.get("findings", [])]
@@ -100,7 +100,7 @@ class Comparison:
             ok=self._claims.count(IS_OK),
             unknown=self._claims.count(IS_UNKNOWN),
             refused=self._claims.count(IS_REFUSED),
-            found=int(there.sum()),
+            landed=int(there.sum()),
             recovered=int((there & (states == IS_UNKNOWN)).sum()),
         )
         for name, wrong in {
@@ -124,7 +124,7 @@ def check_counts(verdict: Verdict, outcomes: dict[str, int], *, exact: bool = Tr
     `exact`: the topic is this run's alone.
     """
     verdict.outcomes = outcomes
-    expected = verdict.found + verdict.phantom
+    expected = verdict.landed + verdict.phantom
     if exact and outcomes.get("landed", 0) != expected:
         verdict.miscounted.append(
             f"the writer counts {outcomes.get('landed', 0)} landed, {expected} are there"

@@ -21,7 +21,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 from loadtest.processes import cpu_of, pss_of
 from loadtest.target import Target, admin
 
-LOOK_SECONDS: Final = 0.01
+POLL_SECONDS: Final = 0.01
 SAMPLE_SECONDS: Final = 1.0
 _QUIET_SECONDS: Final = 0.25
 #: Adding up shared pages takes the kernel a while.
@@ -48,11 +48,11 @@ class Watch:
         self._partitions = [TopicPartition(topic, n) for n in range(partitions)]
         self._stop = threading.Event()
         self._threads: list[threading.Thread] = []
-        self.seen: dict[int, list[tuple[float, int]]] = defaultdict(list)
+        self.progress: dict[int, list[tuple[float, int]]] = defaultdict(list)
         """By partition: when its ledger was first seen at an offset."""
-        self.looks = 0
-        self.looked_seconds = 0.0
-        self.looks_apart = 0.0
+        self.polls = 0
+        self.poll_seconds = 0.0
+        self.max_poll_gap = 0.0
         """The longest time between two polls."""
         self.samples: list[dict[str, Any]] = []
         self.generator: int | None = None
@@ -81,7 +81,7 @@ class Watch:
     @property
     def settled(self) -> int:
         """The number of offsets that the ledger has passed."""
-        return sum(line[-1][1] for line in self.seen.values() if line)
+        return sum(line[-1][1] for line in self.progress.values() if line)
 
     def wait_for_lag_zero(self, patience: float) -> int:
         """Wait until the ledger has passed all of the topic, and the topic has stopped growing.
@@ -114,14 +114,14 @@ class Watch:
         connection.autocommit = True
         began = before = time.monotonic()
         with connection.cursor() as cursor:
-            while not self._stop.wait(LOOK_SECONDS):
+            while not self._stop.wait(POLL_SECONDS):
                 cursor.execute(_LEDGER, (self._topic,))
                 rows, now = cursor.fetchall(), time.monotonic()
-                self.looks += 1
-                self.looked_seconds = now - began
-                self.looks_apart, before = max(self.looks_apart, now - before), now
+                self.polls += 1
+                self.poll_seconds = now - began
+                self.max_poll_gap, before = max(self.max_poll_gap, now - before), now
                 for partition, offset in rows:
-                    line = self.seen[partition]
+                    line = self.progress[partition]
                     if not line or line[-1][1] < offset:
                         line.append((now, offset))
         connection.close()

@@ -9,11 +9,11 @@ from pathlib import Path
 import shared
 
 _HERE = Path(__file__).resolve().parent.parent
-_FOUND = Path(shared.__file__ or "").resolve().parent.parent
+_IMPORTED = Path(shared.__file__ or "").resolve().parent.parent
 
-if _FOUND != _HERE:
+if _IMPORTED != _HERE:
     message = (
-        f"`shared` was imported from {_FOUND}, but `services` lies in {_HERE}: another package "
+        f"`shared` was imported from {_IMPORTED}, but `services` lies in {_HERE}: another package "
         f"of that name is first on the path. Start with PYTHONPATH={_HERE} from a clean environment."
     )
     raise ImportError(message)

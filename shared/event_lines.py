@@ -44,7 +44,7 @@ class EventLines:
         #: Lines that may be written now; below zero, failures borrowed them.
         self._level: float = per_second
         self._at = clock()
-        self._left_out: dict[str, int] = {}
+        self._suppressed: dict[str, int] = {}
         atexit.register(self.write_summary, is_last=True)
 
     def grant(self, failures: int, others: int = 0) -> tuple[int, int]:
@@ -62,32 +62,32 @@ class EventLines:
     def write(self, message: str, entries: Iterable[Entry]) -> None:
         """Write a line for each of `entries`, as many as were granted."""
         if unwritten := self._lines(message, entries):
-            self.leave_out({_UNWRITTEN: unwritten})
+            self.suppress({_UNWRITTEN: unwritten})
 
     def _lines(self, message: str, entries: Iterable[Entry]) -> int | None:
         head = logs.head(self._service, self._logger, message)
         return self._write([logs.line(head | entry) for entry in entries])
 
-    def leave_out(self, counts: Mapping[str, int]) -> None:
+    def suppress(self, counts: Mapping[str, int]) -> None:
         """Count events without a line, by outcome; a summary line follows within a second."""
         with self._lock:
-            is_scheduled = bool(self._left_out)
+            is_scheduled = bool(self._suppressed)
             for outcome, n in counts.items():
                 if n:
-                    self._left_out[outcome] = self._left_out.get(outcome, 0) + n
-            begins = bool(self._left_out) and not is_scheduled
+                    self._suppressed[outcome] = self._suppressed.get(outcome, 0) + n
+            begins = bool(self._suppressed) and not is_scheduled
         if begins:
             self._schedule_summary()
 
     def write_summary(self, *, is_last: bool = False) -> None:
         """Write the number of events without a line since the last summary, if any."""
         with self._lock:
-            left_out, self._left_out = self._left_out, {}
-        if left_out:
-            counts = {str(outcome): n for outcome, n in left_out.items()}
-            entry = {"left_out": counts, "lines_per_second": self._per_second}
+            suppressed, self._suppressed = self._suppressed, {}
+        if suppressed:
+            counts = {str(outcome): n for outcome, n in suppressed.items()}
+            entry = {"suppressed": counts, "lines_per_second": self._per_second}
             if self._lines("event lines left out", [entry]) and not is_last:
-                self.leave_out(left_out)  # reported once the log has a reader
+                self.suppress(suppressed)  # reported once the log has a reader
 
     def _schedule_summary(self) -> None:
         timer = threading.Timer(_SECOND, self.write_summary)

@@ -21,7 +21,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from shared.version import VERSION
 
 _PROC: Final = Path("/proc")
-_LOOK_SECONDS: Final = 5.0
+_POLL_SECONDS: Final = 5.0
 #: Blocks of the loop longer than this are always measured.
 _STEP_SECONDS: Final = 0.1
 _DELAYS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
@@ -144,7 +144,7 @@ class ProcessMetrics:
         while True:
             # In a thread: with thousands of connections the reading takes milliseconds.
             await asyncio.to_thread(self.show, kind, [os.getpid()])
-            await asyncio.sleep(_LOOK_SECONDS)
+            await asyncio.sleep(_POLL_SECONDS)
 
     async def _watch_loop(self, kind: str) -> None:
         loop, delays = asyncio.get_running_loop(), self.delays.labels(kind)

@@ -13,7 +13,7 @@ _MAX_BYTES: Final = "max.message.bytes"
 _ROOM: Final = {_MAX_BYTES: str(16 << 20)}
 _COMPACTED: Final = {"cleanup.policy": "compact"}
 #: Parked and waiting events are retained until an operator or the drainer has handled them.
-_KEPT: Final = {**_FOREVER, **_ROOM}
+_RETAINED: Final = {**_FOREVER, **_ROOM}
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +27,8 @@ class TopicSpec:
 
 #: The writer creates them at its start, and checks these settings continuously.
 OWN_TOPICS: Final = (
-    TopicSpec(wire.USER_ERRORS, 2, _KEPT),
-    TopicSpec(wire.SYSTEM_ERRORS, 2, _KEPT),
+    TopicSpec(wire.USER_ERRORS, 2, _RETAINED),
+    TopicSpec(wire.SYSTEM_ERRORS, 2, _RETAINED),
     TopicSpec(wire.SETTLED, 1, {**_COMPACTED, **_ROOM}),
     TopicSpec(wire.WRITERS, 1, _COMPACTED),
 )
@@ -36,7 +36,7 @@ OWN_TOPICS: Final = (
 
 def registry_topic(name: str) -> TopicSpec:
     """Return the specification of the registry's topic, created by its first reader or writer."""
-    return TopicSpec(name, 1, _KEPT)
+    return TopicSpec(name, 1, _RETAINED)
 
 
 REGISTRY_TOPIC: Final = registry_topic(wire.REGISTRY)

@@ -18,7 +18,7 @@ ADMIN_PORT: Final = 8082
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Addresses:
-    """What `onramp up` listens on; the defaults are its usual ports."""
+    """The addresses on which `onramp up` listens; the defaults are its usual ports."""
 
     kafka: str = f"{LOOPBACK}:{KAFKA_PORT}"
     gateway: str = f"http://{LOOPBACK}:{GATEWAY_PORT}"

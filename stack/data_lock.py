@@ -19,7 +19,7 @@ class DataLock:
         self._lock: IO[str] | None = None
 
     @property
-    def is_held(self) -> bool:
+    def is_locked(self) -> bool:
         """Return whether this process holds the lock."""
         return self._lock is not None
 

@@ -34,7 +34,7 @@ SELECT payload->>'carrier' AS carrier,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What became of the demo's events."""
+    """The outcomes of the demo's events."""
 
     sent: int
     accepted: int
@@ -58,7 +58,7 @@ class Outcome:
 
 
 class _Answers(Callbacks):
-    """What the sending threads learn, for the one thread that keeps the books."""
+    """Passes the results of the sending threads to the one thread that counts them."""
 
     def __init__(self) -> None:
         super().__init__(None)

@@ -18,14 +18,14 @@ class Guard:
         """The guard starts with the first child."""
         self._process: subprocess.Popen[str] | None = None
         self._lock = threading.Lock()
-        self._held: list[int] = []
+        self._files: list[int] = []
 
     def hold(self, file: int) -> None:
         """Have the guard keep this open file too, so that its lock lasts as long as the children.
 
         Calls after the first child have no effect.
         """
-        self._held.append(file)
+        self._files.append(file)
 
     def watch(self, pid: int, ask_with: int, grace_seconds: float) -> None:
         """Have the guard end this child if this process dies."""
@@ -39,7 +39,7 @@ class Guard:
         """Close the pipe and wait until the guard has ended the remaining children, and itself."""
         with self._lock:
             process, self._process = self._process, None
-            self._held.clear()
+            self._files.clear()
         if process is None:
             return
         process.communicate()
@@ -63,7 +63,7 @@ class Guard:
             stdout=subprocess.DEVNULL,
             text=True,
             cwd=ROOT,
-            pass_fds=self._held,
+            pass_fds=self._files,
             env={**os.environ, "PYTHONPATH": str(ROOT)},
             start_new_session=True,
         )

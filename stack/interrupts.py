@@ -21,7 +21,7 @@ class Interrupts:
 
     def __init__(self) -> None:
         """Signals are not touched before `listen`."""
-        self._asked = False
+        self._is_requested = False
         self._waiting = 0
 
     @contextmanager
@@ -41,7 +41,7 @@ class Interrupts:
         """Raise `Stopped` inside the context, also for an earlier signal."""
         self._waiting += 1
         try:
-            if self._asked:
+            if self._is_requested:
                 raise Stopped
             yield
         finally:
@@ -49,9 +49,9 @@ class Interrupts:
 
     def _note(self, _number: int, _frame: FrameType | None) -> None:
         # Raised only once: a second Ctrl-C must not interrupt the shutdown.
-        if self._asked:
+        if self._is_requested:
             return
-        self._asked = True
+        self._is_requested = True
         if self._waiting:
             raise Stopped
 

@@ -21,7 +21,7 @@ class Beside:
         self._parts[name] = part
         return part
 
-    def look(self) -> None:
+    def report_ended(self) -> None:
         """Report each part that has ended since the last poll, with the end of its log."""
         for name in self._parts.keys() - self._ended:
             try:

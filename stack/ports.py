@@ -59,7 +59,7 @@ class Usual:
     """
 
     def __init__(self) -> None:
-        self._held = ExitStack()
+        self._reservations = ExitStack()
 
     def pick(self, usual: int) -> int:
         """Return the usual port if it is free and not reserved by another stack, else another one."""
@@ -67,7 +67,7 @@ class Usual:
 
     def close(self) -> None:
         """Release the ports."""
-        self._held.close()
+        self._reservations.close()
 
     def _hold(self, port: int) -> bool:
         file = (cache_dir("ports") / str(port)).open("a", encoding="utf-8")
@@ -77,5 +77,5 @@ class Usual:
         except BlockingIOError:
             file.close()
             return False
-        self._held.enter_context(file)
+        self._reservations.enter_context(file)
         return True

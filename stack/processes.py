@@ -47,7 +47,7 @@ class Child:
         self.command = command
         self._process: subprocess.Popen[bytes] | None = None
         self._itself: psutil.Process | None = None
-        self._asked = False
+        self._is_stopping = False
 
     @property
     def name(self) -> str:
@@ -87,7 +87,7 @@ class Child:
                 )
         except OSError as error:
             raise StackError(f"{self.name} could not be started: {error}.") from error
-        self._asked = False
+        self._is_stopping = False
         self._itself = psutil.Process(self._process.pid)
         GUARD.watch(self.pid, int(command.stop_signal), command.grace_seconds)
 
@@ -121,8 +121,8 @@ class Child:
 
     def ask_to_stop(self) -> None:
         """Send the stop signal and return at once; `stop` waits."""
-        if self._process is not None and self.running and not self._asked:
-            self._asked = True
+        if self._process is not None and self.running and not self._is_stopping:
+            self._is_stopping = True
             self._process.send_signal(self.command.stop_signal)
 
     def stop(self) -> None:

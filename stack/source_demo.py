@@ -47,7 +47,7 @@ _DDL: Final = """
 _PUBLISHED: Final = (
     f"CREATE PUBLICATION {PUBLICATION} FOR TABLES IN SCHEMA {SCHEMA} WITH (publish_via_partition_root = true)"
 )
-_IS_MADE: Final = "SELECT EXISTS (SELECT FROM pg_publication WHERE pubname = %s)"
+_HAS_PUBLICATION: Final = "SELECT EXISTS (SELECT FROM pg_publication WHERE pubname = %s)"
 
 
 def make(server: Postgres | None, bootstrap: str) -> None:
@@ -74,7 +74,7 @@ def dsn(server: Postgres | None) -> str:
 def fill(dsn: str, flights: int | None = None) -> None:
     """Make the tables with their rows and the publication in an empty database, in one transaction.
 
-    What is there already stays as it is.
+    Existing objects stay unchanged.
 
     Args:
         dsn: of the database, as a superuser: a publication of schemas needs one.
@@ -83,7 +83,7 @@ def fill(dsn: str, flights: int | None = None) -> None:
     import psycopg2  # noqa: PLC0415 - needs the `local` extra, as the server itself does
 
     with closing(psycopg2.connect(dsn)) as connection, connection, connection.cursor() as cursor:
-        cursor.execute(_IS_MADE, (PUBLICATION,))
+        cursor.execute(_HAS_PUBLICATION, (PUBLICATION,))
         if cursor.fetchone() == (True,):
             return
         cursor.execute(_DDL)

@@ -142,7 +142,7 @@ class Stack:
 
     def check(self) -> None:
         """Raise if a required part has ended by itself; the message shows the end of its log."""
-        self._beside.look()
+        self._beside.report_ended()
         for _, part in self._parts:
             if part not in self._beside:
                 part.check()
@@ -168,7 +168,7 @@ class Stack:
                 except Exception as error:  # noqa: BLE001 - raised below, when all are stopped
                     failures.append(error)
         self._ports.close()
-        if self._lock.is_held:
+        if self._lock.is_locked:
             forget(self.data_dir)
             self._lock.release()
         if failures:

@@ -71,7 +71,7 @@ def main() -> None:
         desk=RegistryReader(kafka, named, destinations.places()),
         keyless=access.allow_keyless and is_loopback(settings.host),
         dev_key=settings.dev_key.get_secret_value(),
-        looks_per_hour=settings.rehearsed_groups_per_hour,
+        rehearsals_per_hour=settings.rehearsed_groups_per_hour,
     )
     try:
         _serve(app, settings, tls)

@@ -41,7 +41,7 @@ def create(
     desk: RegistryReader,
     keyless: bool = False,
     dev_key: str = "",
-    looks_per_hour: int,
+    rehearsals_per_hour: int,
 ) -> FastAPI:
     """Return the service's application, which runs the ingester and the jobs during its lifespan.
 
@@ -50,7 +50,7 @@ def create(
     """
     ingester, packer = DeadLetterIngester(brokers, dsn), Packer(dsn, segments)
     jobs = JobRunner(dsn, databases, registry, segments, RetiredDatabases(brokers))
-    rehearsals = RehearsalScheduler(dsn, databases, registry, segments, per_hour=looks_per_hour)
+    rehearsals = RehearsalScheduler(dsn, databases, registry, segments, per_hour=rehearsals_per_hour)
     operators = Operators(registry, keyless=keyless, dev_key=dev_key)
     watch = RegistryWatch(registry, operators.see)
 

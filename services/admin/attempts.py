@@ -40,7 +40,7 @@ class Attempt(NamedTuple):
     size: int
 
 
-class Found(NamedTuple):
+class AttemptState(NamedTuple):
     """A database's state of an attempt: its outcome and reason, or whether it is staged.
 
     `known`: another job's attempt that the database knows, if it is not below this one or has landed.
@@ -53,20 +53,20 @@ class Found(NamedTuple):
     known: int | None = None
 
 
-class Asked(NamedTuple):
+class DatabaseAnswer(NamedTuple):
     """A database's states of attempts, or the error of the query."""
 
     database: str
     attempts: Sequence[Attempt]
-    found: Sequence[Found] = ()
+    states: Sequence[AttemptState] = ()
     error: InfrastructureError | None = None
 
 
 def everywhere(
     databases: Mapping[str, str],
     attempts: Sequence[Attempt],
-    ask: Callable[[Destination, Sequence[Attempt]], Sequence[Found]],
-) -> Iterator[Asked]:
+    ask: Callable[[Destination, Sequence[Attempt]], Sequence[AttemptState]],
+) -> Iterator[DatabaseAnswer]:
     """Call `ask` for each database that may know some of the `attempts`; yield the results.
 
     For an attempt that was routed to another database, that database has the outcome.
@@ -78,14 +78,14 @@ def everywhere(
         try:
             found = ask(destination_named(databases, name), some)
         except InfrastructureError as e:
-            yield Asked(name, some, error=e)
+            yield DatabaseAnswer(name, some, error=e)
             continue
         belonging: dict[str, list[Attempt]] = defaultdict(list)
         for each in found:
             if each.outcome == SORTED:
                 belonging[_sorted_to(each)].append(of[each.id])
         todo.extend(belonging.items())
-        yield Asked(name, some, [each for each in found if each.outcome != SORTED])
+        yield DatabaseAnswer(name, some, [each for each in found if each.outcome != SORTED])
 
 
 def destination_named(databases: Mapping[str, str], name: str) -> Destination:
@@ -115,5 +115,5 @@ def database_of(destination: str, names: Iterable[str]) -> str:
     return max((name for name in names if destination.startswith(f"{name}.")), key=len, default="")
 
 
-def _sorted_to(found: Found) -> str:
+def _sorted_to(found: AttemptState) -> str:
     return str(orjson.loads(found.reason or "{}").get("database", ""))

@@ -13,15 +13,15 @@ _SECONDS: Final = 1.0
 class RegistryWatch(UntilStopped):
     """Refreshes the registry until it is stopped."""
 
-    def __init__(self, registry: Registry, seen: Callable[[], None]) -> None:
-        """`seen` is called after each poll."""
+    def __init__(self, registry: Registry, on_poll: Callable[[], None]) -> None:
+        """`on_poll` is called after each poll."""
         super().__init__()
         self._registry = registry
-        self._seen = seen
+        self._on_poll = on_poll
 
     async def _go_on(self) -> None:
         """Poll until stopped."""
         while not self.stopped:
             await asyncio.to_thread(self._registry.refresh)
-            self._seen()
+            self._on_poll()
             await self.pause(_SECONDS)

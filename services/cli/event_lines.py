@@ -32,23 +32,23 @@ def one_event(name: str, payload: str, event_id: str | None) -> Batch:
     return [(id_, orjson.dumps({"metadata": metadata, "event_name": name, "payload": document}))]
 
 
-def batches_in(file: Path | None, most: int) -> Iterator[Batch]:
-    """Yield the events of a file, or of standard input for None and `-`, in batches of at most `most`.
+def batches_in(file: Path | None, limit: int) -> Iterator[Batch]:
+    """Yield the events of a file, or of standard input for None and `-`, in batches of at most `limit`.
 
     Raises:
         BadParameter: the file cannot be read, or a line is not a JSON document.
     """
     if file is None or str(file) == "-":
-        yield from _batches(sys.stdin.buffer, most)  # type: ignore[arg-type]
+        yield from _batches(sys.stdin.buffer, limit)  # type: ignore[arg-type]
         return
     try:
         with file.open("rb") as stream:
-            yield from _batches(stream, most)
+            yield from _batches(stream, limit)
     except OSError as error:
         raise typer.BadParameter(f"{file} cannot be read: {error.strerror}") from error
 
 
-def _batches(stream: io.BufferedIOBase, most: int) -> Iterator[Batch]:
+def _batches(stream: io.BufferedIOBase, limit: int) -> Iterator[Batch]:
     """Yield lines as soon as they arrive, so that a piped line is sent at once.
 
     Raises:
@@ -56,8 +56,8 @@ def _batches(stream: io.BufferedIOBase, most: int) -> Iterator[Batch]:
     """
     number = 0
     for lines in _arrived(stream):
-        for start in range(0, len(lines), most):
-            group = lines[start : start + most]
+        for start in range(0, len(lines), limit):
+            group = lines[start : start + limit]
             batch, error = _checked(group, number)
             number += len(group)
             yield batch

@@ -40,7 +40,7 @@ class FollowedFile:
         self._ending = 0
         self._said: list[str] = []
 
-    def look(self) -> State | None:
+    def apply_if_changed(self) -> State | None:
         """Apply the file if it has changed; return the resulting state, or None without a change."""
         stamp = stamp_of(self._file)
         if stamp is None:
@@ -90,7 +90,7 @@ class FollowedFile:
         if result.state is State.APPLIED:
             return [f"{self._file} is in force:", *(f"  {line}" for line in [*result.changes, *result.ddl])]
         hint = _HINTS.get(result.state, _FIX).format(self._file)
-        found = [line for line in result.lines() if line not in {*result.changes, *result.kept}]
+        found = [line for line in result.lines() if line not in {*result.changes, *result.unchanged}]
         return [
             f"{self._file} is NOT in force, the previous state remains: {result.reason}",
             *(f"  {line}" for line in found),

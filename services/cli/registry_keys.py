@@ -120,15 +120,15 @@ def list_(
 
     onramp keys list
     """
-    from services.ops.registry.sender_keys import told
+    from services.ops.registry.sender_keys import view_of
 
     found: list[dict[str, object]] = []
 
-    def look(keys: "Keys") -> "Keys":
-        found.extend(told(name, key) for name, key in sorted(keys.items()))
+    def read(keys: "Keys") -> "Keys":
+        found.extend(view_of(name, key) for name, key in sorted(keys.items()))
         return keys
 
-    _change(look, "", kafka, data_dir)
+    _change(read, "", kafka, data_dir)
     print(json.dumps(found) if as_json else "\n".join(map(_line, found)) or "There is no key.")
 
 

@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final
 
 from services.cli.exits import Exit, explain
-from services.cli.show.stack_up import as_dict, lines_of, lines_of_source, where_to_look
+from services.cli.show.stack_up import as_dict, lines_of, lines_of_source, next_steps
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -94,7 +94,7 @@ class StackRun:
         log = open_log(RegistrySettings(), where.kafka_settings)
         self._followed = FollowedFile(log, self._registry, where, self._note)
         with self._report.step(f"Applying {self._registry}"), self._interrupts.allowed():
-            self._followed.look()
+            self._followed.apply_if_changed()
 
     def _retry_registry(self) -> None:
         """Retry a refused file: the writer has created its schemas by now."""
@@ -105,7 +105,7 @@ class StackRun:
         """Raise if a part has crashed, and check the registry's file."""
         self._stack.check()
         if self._followed is not None:
-            self._followed.look()
+            self._followed.apply_if_changed()
 
     def _main_job(self) -> Exit:
         from stack.demo import Demo
@@ -124,7 +124,7 @@ class StackRun:
 
     def _stay(self) -> None:
         """Wait for a signal and watch the parts: a crash is an error with the part's name."""
-        self._note(where_to_look(self._stack))
+        self._note(next_steps(self._stack))
         while True:
             with self._interrupts.allowed():
                 self._check()

@@ -52,7 +52,7 @@ class TopRun:
     def _have_all_shown(self) -> None:
         """Scrape once in advance: a new series starts at 0, and its past would appear as a burst."""
         for name in self._services:
-            self._look(name)
+            self._scrape(name)
         self._problems = []
 
     def _next(self) -> View:
@@ -61,7 +61,7 @@ class TopRun:
             time.sleep(self._seconds)
         self._problems = []
         before = self._answered
-        looks = {name: self._look(name) for name in self._services}
+        looks = {name: self._scrape(name) for name in self._services}
         self._answered = {name: look for name, look in looks.items() if look is not None}
         self._last |= self._answered
         # A service without an answer, now or before, has no figures.
@@ -73,7 +73,7 @@ class TopRun:
             Scrape(between, [each for _, now in pairs for each in now.samples]),
         )
 
-    def _look(self, name: str) -> Scrape | None:
+    def _scrape(self, name: str) -> Scrape | None:
         try:
             return read_metrics(self._services[name])
         except PageError as error:

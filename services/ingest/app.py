@@ -71,9 +71,9 @@ _LAST_SECONDS: Final = 1.0
 #: Often enough that a revoked key is rejected within two seconds.
 _REFRESH_SECONDS: Final = 0.5
 #: A worker that cannot read the registry in this time serves without it: 503, and /healthz.
-_FIRST_LOOK_SECONDS: Final = 5.0
+_FIRST_POLL_SECONDS: Final = 5.0
 #: Pages do not wait longer for a check of an unreachable Kafka.
-_LOOK_SECONDS: Final = 1.0
+_POLL_SECONDS: Final = 1.0
 _KAFKA_SECONDS: Final = 10.0
 
 
@@ -158,7 +158,7 @@ def create() -> Gateway:
         await admin.start(gateway)
         # Connections are accepted afterwards: a worker that has read the registry serves meanwhile.
         first = asyncio.ensure_future(asyncio.to_thread(registry.refresh))
-        await asyncio.wait({first}, timeout=_FIRST_LOOK_SECONDS)
+        await asyncio.wait({first}, timeout=_FIRST_POLL_SECONDS)
         watching = asyncio.create_task(
             _watch(registry, budget, connections, first, settings.new_counter_seconds), name="registry-watch"
         )
@@ -272,7 +272,7 @@ async def _watch(
     while True:
         # In a thread: reading thousands of keys takes seconds, and no request may wait for that.
         looking = looking or asyncio.ensure_future(asyncio.to_thread(registry.refresh))
-        await asyncio.wait({looking}, timeout=_LOOK_SECONDS)
+        await asyncio.wait({looking}, timeout=_POLL_SECONDS)
         if looking.done():
             if failure := looking.exception():
                 logger.error("registry refresh failed; keeping the previous registry", exc_info=failure)
@@ -281,7 +281,7 @@ async def _watch(
                 gc.freeze()  # a full collection over thousands of types takes tens of milliseconds
                 is_frozen = True
         info.show(registry)
-        INFLIGHT_BYTES.set(budget.held)
+        INFLIGHT_BYTES.set(budget.used)
         INFLIGHT_BYTES_LIMIT.set(budget.limit)
         CONNECTIONS.set(connections.open)
         CONNECTIONS_LIMIT.set(connections.limit)

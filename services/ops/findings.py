@@ -160,9 +160,9 @@ class Report:
     #: Counts of retired databases by outcome, which are not compared; None: the database was not given.
     closed: Mapping[str, Mapping[str, int] | None] = field(default_factory=dict)
     #: Stored parked events by state; None without a control database.
-    kept: dict[str, int] | None = None
+    stored: dict[str, int] | None = None
     #: Parked events that the admin service has not stored yet.
-    not_yet_kept: int = 0
+    not_yet_stored: int = 0
 
     @property
     def balanced(self) -> bool:
@@ -183,8 +183,8 @@ class Report:
             "unreadable": self.unreadable,
             "foreign": self.foreign,
             "closed": dict(self.closed),
-            "kept": self.kept,
-            "not_yet_kept": self.not_yet_kept,
+            "stored": self.stored,
+            "not_yet_stored": self.not_yet_stored,
             "partitions": [
                 asdict(line) | {"accounted": line.accounted, "read": line.read} for line in self.lines
             ],

@@ -21,7 +21,7 @@ from shared.postgres.failures import failure
 _OPTIONS: Final = "-c search_path=pg_catalog,pg_temp -c timezone=UTC"
 _AT_ONCE: Final = 2_000
 _PLACE: Final = 'e.topic_id::text, e.topic, e.partition, e."offset", e.destination'
-_LOOK: Final = f"""
+_FIND: Final = f"""
     WITH k AS MATERIALIZED (
         SELECT * FROM unnest(%s::uuid[], %s::text[], %s::int4[], %s::int8[], %s::text[])
             AS k (topic_id, topic, partition, "offset", destination)
@@ -72,7 +72,7 @@ _PAYLOAD: Final = """
 """
 
 
-class KeptAs(NamedTuple):
+class StoredEvent(NamedTuple):
     """The digest of an event's bytes, and its state."""
 
     sha256: bytes | None
@@ -86,7 +86,7 @@ class EditOf(NamedTuple):
     by_hand: bool
 
 
-class KeptRange(NamedTuple):
+class StoredRange(NamedTuple):
     """A partition's events in [`first`, `upto`), parked by `database`, or without a database if None."""
 
     source: Source
@@ -96,7 +96,7 @@ class KeptRange(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class ParkedStore:
     """A snapshot of the control database.  Valid inside `opened` only."""
 
     conn: connection
@@ -120,17 +120,17 @@ class Kept:
                 {source: topic_id for source, _, topic_id in rows if topic_id},
             )
 
-    def look(self, places: Sequence[Place]) -> dict[Place, KeptAs]:
+    def find(self, places: Sequence[Place]) -> dict[Place, StoredEvent]:
         """Return the stored ones of `places`."""
         columns = [list(column) for column in zip(*places, strict=True)] or [[], [], [], [], []]
         with _translated(), self.conn.cursor() as cur:
-            cur.execute(_LOOK, columns)
+            cur.execute(_FIND, columns)
             return {
-                Place(*of): KeptAs(None if digest is None else bytes(digest), state)
+                Place(*of): StoredEvent(None if digest is None else bytes(digest), state)
                 for *of, digest, state in cur.fetchall()
             }
 
-    def count(self, ranges: Sequence[KeptRange]) -> list[Counter[str]]:
+    def count(self, ranges: Sequence[StoredRange]) -> list[Counter[str]]:
         """Count the events of each range by their states."""
         found: list[Counter[str]] = [Counter() for _ in ranges]
         columns = (
@@ -182,7 +182,7 @@ class Kept:
 
 
 @contextmanager
-def opened(dsn: str) -> Iterator[Kept | None]:
+def opened(dsn: str) -> Iterator[ParkedStore | None]:
     """Open a snapshot of the control database at `dsn`, or None if it does not exist.
 
     Raises `InfrastructureError` if it cannot be reached or read.
@@ -202,7 +202,7 @@ def opened(dsn: str) -> Iterator[Kept | None]:
         ) from None
     with closing(conn):
         conn.set_session(isolation_level="REPEATABLE READ", readonly=True)
-        yield Kept.load(conn)
+        yield ParkedStore.load(conn)
 
 
 @contextmanager

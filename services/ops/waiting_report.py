@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from services.ops.kafka_logs import KafkaLogs, no_leader
-from services.ops.operate.holds_sql import Held, holds
+from services.ops.operate.holds_sql import Hold, holds
 from services.ops.operate.unsettled_offsets import Unsettled, unsettled
 from services.ops.writer_status import WriterStatus
 from shared.backoff import MAX_SECONDS
@@ -33,7 +33,7 @@ _NO_WRITER: Final = "when a writer runs"
 class WaitingHold:
     """A hold, the reason for it, and the next step, which ends it."""
 
-    hold: Held
+    hold: Hold
     reason: str
     next_step: str
 
@@ -125,7 +125,7 @@ def _status(url: str, problems: list[str]) -> WriterStatus | None:
         return None
 
 
-def _holds(name: str, dsn: str, problems: list[str]) -> list[Held] | None:
+def _holds(name: str, dsn: str, problems: list[str]) -> list[Hold] | None:
     try:
         return holds(name, dsn)
     except InfrastructureError as error:
@@ -145,7 +145,7 @@ async def _unsettled(brokers: Brokers, problems: list[str]) -> list[Unsettled] |
         return None
 
 
-def _waiting_hold(hold: Held, *, is_running: bool) -> WaitingHold:
+def _waiting_hold(hold: Hold, *, is_running: bool) -> WaitingHold:
     fault = TABLE_BLOCKED if hold.kind == "table" else PAUSED
     reason = f"{fault.title} SQLSTATE {hold.sqlstate}." if hold.sqlstate else fault.title
     next_step = _next_step(hold.state, hold.name, is_running=is_running)

@@ -21,7 +21,7 @@ from shared.postgres.signs_of_life import Address, Probe, address_of
 #: Seconds without a sign of life, for callers that can wait.
 PATIENCE_S: Final = 3.0
 #: Seconds between two checks whether an awaited connection was cut.
-_LOOK_SECONDS: Final = 0.05
+_POLL_SECONDS: Final = 0.05
 #: Seconds that a silent server has to answer a probe; then it is probed again.
 _PROBE_SECONDS: Final = 5.0
 
@@ -29,7 +29,7 @@ _WATCHES: dict[int, Watch] = {}
 _LOCK: Final = threading.Lock()
 
 
-class KeptConnection:
+class PersistentConnection:
     """A connection that its owner keeps between uses: opened by the first, watched in each."""
 
     def __init__(
@@ -84,7 +84,7 @@ def answering(
     name: str, dsn: str, open_: Callable[[], connection], patience_s: float = PATIENCE_S
 ) -> Iterator[connection]:
     """Lend the connection that `open_` opens to one block, and close it. Raises like `used`."""
-    with closing(KeptConnection(name, dsn, open_, patience_s)) as kept, kept.used() as conn:
+    with closing(PersistentConnection(name, dsn, open_, patience_s)) as kept, kept.used() as conn:
         yield conn
 
 
@@ -94,7 +94,7 @@ def opened(open_: Callable[[], connection], watch: Watch, use: Use) -> connectio
     threading.Thread(target=_opening, args=(future, open_), daemon=True).start()
     while not use.silent.is_set():
         with suppress(TimeoutError):
-            conn = future.result(_LOOK_SECONDS)
+            conn = future.result(_POLL_SECONDS)
             watch.attach(use, conn)
             return conn
     future.add_done_callback(_discard_late)

@@ -16,7 +16,7 @@ class MergeResult(NamedTuple):
 
     desired: Snapshot
     #: A line per entry that others created, changed or deleted, and that the file does not change.
-    kept: list[str]
+    unchanged: list[str]
     #: Places that both others and the file have changed, differently.
     clashes: list[str]
 
@@ -42,15 +42,15 @@ def _entries(
         if old is None:
             if mine is None:
                 entries[name] = there[name]
-                result.kept.append(f"= {section}.{name}: unchanged, because no file has named it")
+                result.unchanged.append(f"= {section}.{name}: unchanged, because no file has named it")
         elif mine is None or now in (old, mine):
             continue
         elif mine != old:
             result.clashes.append(f"{section}.{name}")
         elif now is None:
             del entries[name]
-            result.kept.append(f"= {section}.{name}: deleted by others since the file was applied")
+            result.unchanged.append(f"= {section}.{name}: deleted by others since the file was applied")
         else:
             entries[name] = there[name]
-            result.kept.append(f"= {section}.{name}: changed by others since the file was applied")
+            result.unchanged.append(f"= {section}.{name}: changed by others since the file was applied")
     return entries

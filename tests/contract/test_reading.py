@@ -21,7 +21,12 @@ from shared.errors import InfrastructureError
 from shared.kafka_security import Brokers
 from shared.settings import KafkaSettings
 from tests.fixtures.fix_kafka import HasBootstrap
-from tests.fixtures.odd import make_topic_of_any_time, produce_at, produce_batch, produce_with_odd_header
+from tests.fixtures.odd_records import (
+    make_topic_of_any_time,
+    produce_at,
+    produce_batch,
+    produce_with_odd_header,
+)
 from tests.fixtures.writer import CONTEXT, delete_records, event, make_topics, produce
 from tests.unit.writer_read.batches import batch, with_deltas
 

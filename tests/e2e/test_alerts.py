@@ -7,7 +7,7 @@ import httpx2
 import pytest
 
 from docs.dashboards import DASHBOARDS
-from tests.fixtures.other import Other
+from tests.fixtures.second_database import Other
 from tests.fixtures.up import StartUp
 from tests.fixtures.writer import envelope, eventually
 

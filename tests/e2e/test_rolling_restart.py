@@ -31,8 +31,8 @@ from tests.fixtures.authority import Authority
 from tests.fixtures.balancer import Balancer
 from tests.fixtures.fix_postgres import FAST
 from tests.fixtures.fix_tls import USER, scram_user, tls_settings
+from tests.fixtures.running_part import started
 from tests.fixtures.scenes import QUICK
-from tests.fixtures.started import started
 from tests.fixtures.tls_postgres import tls_in_front_of
 from tests.fixtures.writer import eventually, landed
 

@@ -10,7 +10,7 @@ import pytest
 from loadtest.same_rows import differing
 from stack.postgres import Postgres, binaries
 from tests.fixtures.fix_postgres import FAST
-from tests.fixtures.started import started
+from tests.fixtures.running_part import started
 from tests.fixtures.up import ROOT, StartUp
 from tests.fixtures.writer import eventually, execute, rows
 

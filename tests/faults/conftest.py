@@ -21,11 +21,11 @@ from stack.postgres import Postgres
 from tests.fixtures.fix_postgres import FAST, Database, HasDsn
 from tests.fixtures.fix_stack import StartWriter
 from tests.fixtures.inline import Inline, Places, start_inline
-from tests.fixtures.other import Other
+from tests.fixtures.running_part import started
 from tests.fixtures.scenes import Scene
-from tests.fixtures.silent import Stopped
-from tests.fixtures.started import started
-from tests.fixtures.two import Bug, Two
+from tests.fixtures.second_database import Other
+from tests.fixtures.silent_servers import Stopped
+from tests.fixtures.two_topics import Bug, Two
 from tests.fixtures.writer import delete_topic
 
 StartInline = Callable[..., Inline]

@@ -12,9 +12,9 @@ import pytest
 from stack import services
 from stack.registry import OwnRegistry
 from stack.services import Service
-from tests.fixtures.other import Other
+from tests.fixtures.running_part import started
 from tests.fixtures.scenes import Scene
-from tests.fixtures.started import started
+from tests.fixtures.second_database import Other
 from tests.fixtures.writer import envelope, eventually, rows
 
 BAD = b'{"price":"\\u0000", "n":1.10}'

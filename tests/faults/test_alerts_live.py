@@ -16,9 +16,9 @@ from stack.prometheus import JOB_GATEWAY, JOB_WRITER, RULES, Programs, Prometheu
 from tests.faults.conftest import Ground
 from tests.fixtures.fix_postgres import HasDsn
 from tests.fixtures.inline import Inline
-from tests.fixtures.other import Other
+from tests.fixtures.running_part import started
 from tests.fixtures.scenes import Scene
-from tests.fixtures.started import started
+from tests.fixtures.second_database import Other
 from tests.fixtures.writer import envelope, eventually
 
 pytestmark = pytest.mark.full

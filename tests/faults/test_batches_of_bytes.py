@@ -8,8 +8,8 @@ import pytest
 from services.writer.batching import unfinished_ranges
 from shared import wire
 from tests.fixtures.inline import KilledError, Places
-from tests.fixtures.other import Other
 from tests.fixtures.scenes import Scene
+from tests.fixtures.second_database import Other
 from tests.fixtures.writer import envelope, event, eventually, landed, ledger_of, records
 
 #: What an event of a topic is taken to have that was not read yet.

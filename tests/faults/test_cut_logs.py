@@ -18,9 +18,9 @@ from stack.kafka import Kafka
 from tests.fixtures.cut_logs import cut, keep, restore
 from tests.fixtures.fix_postgres import Database
 from tests.fixtures.inline import Inline, start_inline
-from tests.fixtures.other import Other
+from tests.fixtures.running_part import started
 from tests.fixtures.scenes import Scene
-from tests.fixtures.started import started
+from tests.fixtures.second_database import Other
 from tests.fixtures.writer import event, eventually, landed, make_topics, produce, rows
 
 #: A broker that came back leads again after its session.

@@ -16,8 +16,8 @@ from shared import wire
 from shared.kafka_security import Brokers
 from tests.faults.test_owners import hand_over
 from tests.fixtures.inline import Inline, KilledError, Places
-from tests.fixtures.other import Other
 from tests.fixtures.scenes import Scene
+from tests.fixtures.second_database import Other
 from tests.fixtures.writer import event, eventually, landed, make_topics, produce, records, rows
 
 

@@ -17,8 +17,8 @@ from services.ops.audit.run import Request, audit
 from services.ops.findings import Code
 from shared.kafka_security import Brokers
 from stack import services
+from tests.fixtures.running_part import started
 from tests.fixtures.scenes import Scene
-from tests.fixtures.started import started
 from tests.fixtures.writer import envelope, eventually, execute
 
 BAD = b'{"price":"\\u0000", "n":1.10}'

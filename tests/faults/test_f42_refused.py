@@ -17,8 +17,8 @@ from stack import services
 from stack.services import Service
 from tests.fixtures.inline import Inline, KilledError, Places
 from tests.fixtures.operator import Operator
-from tests.fixtures.other import Other
 from tests.fixtures.scenes import Scene
+from tests.fixtures.second_database import Other
 from tests.fixtures.writer import eventually, execute, make_topics, rows
 
 N = 20
@@ -135,7 +135,7 @@ def test_f42_what_was_refused_lands_once_though_both_are_killed_on_the_way(
     assert (refused.staged(inline), refused.staged(other)) == (0, 0)
     assert refused.of_state() == {"replayed": N}
     code, said = refused.audited()
-    assert (code, said["findings"], said["kept"]) == (0, [], {"replayed": N})
+    assert (code, said["findings"], said["stored"]) == (0, [], {"replayed": N})
 
 
 STAGE = """

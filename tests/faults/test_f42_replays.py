@@ -11,8 +11,8 @@ from services.ops.audit.run import Request, audit
 from services.ops.findings import Code
 from shared.kafka_security import Brokers
 from tests.fixtures.inline import Inline, KilledError, Places
-from tests.fixtures.other import Other
 from tests.fixtures.scenes import Scene
+from tests.fixtures.second_database import Other
 from tests.fixtures.writer import envelope, event, eventually, execute, landed, rows
 
 JOB = "00000000-0000-0000-0000-00000000000a"

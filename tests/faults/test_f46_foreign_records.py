@@ -11,9 +11,9 @@ from services.cli.app import app
 from services.ops.audit.run import Request, audit
 from shared import wire
 from shared.kafka_security import Brokers
-from tests.fixtures.odd import produce_with_odd_header
-from tests.fixtures.other import Other
+from tests.fixtures.odd_records import produce_with_odd_header
 from tests.fixtures.scenes import Scene
+from tests.fixtures.second_database import Other
 from tests.fixtures.writer import event, eventually, landed, make_topics, produce
 
 OWN = (wire.SETTLED, wire.SYSTEM_ERRORS, wire.USER_ERRORS, wire.WRITERS)

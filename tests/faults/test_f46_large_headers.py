@@ -2,7 +2,7 @@
 
 from shared import wire
 from shared.errors import RECORD_HEADERS_TOO_LARGE
-from tests.fixtures.two import Two, ids
+from tests.fixtures.two_topics import Two, ids
 from tests.fixtures.writer import CONTEXT, event, eventually, produce
 
 #: As much as a topic takes by default, nearly.

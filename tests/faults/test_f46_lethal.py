@@ -7,7 +7,7 @@ from services.writer.model.next_offsets import Position
 from services.writer.model.offsets import Partition
 from services.writer.partitions import quarantine
 from tests.fixtures.inline import Inline, KilledError
-from tests.fixtures.two import POISON, Bug, Two, ids
+from tests.fixtures.two_topics import POISON, Bug, Two, ids
 from tests.fixtures.writer import event, eventually, landed, produce
 
 _EVENTS = 16

@@ -12,9 +12,9 @@ from services.writer.park import outbox
 from services.writer.partitions import quarantine
 from shared import wire
 from tests.faults.test_own_topics import set_topic
-from tests.fixtures.other import Other
 from tests.fixtures.scenes import Scene
-from tests.fixtures.two import Two
+from tests.fixtures.second_database import Other
+from tests.fixtures.two_topics import Two
 from tests.fixtures.writer import CONTEXT, envelope, event, eventually
 
 #: More than the 16 MiB that Onramp's own topics take, less than the scene's.

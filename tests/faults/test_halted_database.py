@@ -14,8 +14,8 @@ from services.writer.model.offsets import Partition, Range
 from services.writer.park.diverted_topic import RangeMarker
 from shared.kafka_security import Brokers
 from tests.fixtures.inline import Inline
-from tests.fixtures.other import Other
 from tests.fixtures.scenes import Scene
+from tests.fixtures.second_database import Other
 from tests.fixtures.writer import delete_records, eventually, ledger_of, rows
 
 

@@ -13,9 +13,9 @@ from services.writer.observe import database_stats, lag
 from services.writer.postgres.database import Database
 from shared.errors import DATABASE_UNAVAILABLE, InfrastructureError
 from tests.fixtures.inline import Inline
-from tests.fixtures.other import Other
 from tests.fixtures.scenes import Scene
-from tests.fixtures.two import Two
+from tests.fixtures.second_database import Other
+from tests.fixtures.two_topics import Two
 from tests.fixtures.writer import CONTEXT, event, eventually, make_topics, produce
 
 _OFTEN = 0.1

@@ -13,8 +13,8 @@ from services.writer.park.diverted_topic import HEADER
 from shared import wire
 from shared.kafka_security import Brokers
 from tests.fixtures.inline import Inline, KilledError, Places
-from tests.fixtures.other import Other
 from tests.fixtures.scenes import Scene
+from tests.fixtures.second_database import Other
 from tests.fixtures.writer import CONTEXT, event, eventually, landed, ledger_of, make_topics, records, rows
 
 _PARTITIONS = 99

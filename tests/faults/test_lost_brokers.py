@@ -21,8 +21,8 @@ from stack.kafka import Kafka
 from tests.faults.conftest import StartInline
 from tests.fixtures.fix_postgres import Database
 from tests.fixtures.inline import Inline
+from tests.fixtures.running_part import started
 from tests.fixtures.scenes import Scene
-from tests.fixtures.started import started
 from tests.fixtures.writer import delete_records, event, eventually, landed, produce
 
 pytestmark = pytest.mark.full

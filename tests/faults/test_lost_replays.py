@@ -9,9 +9,9 @@ import pytest
 from stack import services
 from tests.fixtures.dumps import dump, restore
 from tests.fixtures.operator import Operator
-from tests.fixtures.other import Other
+from tests.fixtures.running_part import started
 from tests.fixtures.scenes import Scene
-from tests.fixtures.started import started
+from tests.fixtures.second_database import Other
 from tests.fixtures.writer import event, eventually, execute, landed, rows
 
 pytestmark = pytest.mark.full
@@ -33,7 +33,7 @@ class Lost(Operator):
         ids = rows(self.other.dsn, f"SELECT count(DISTINCT _id)::int FROM events.{self.scene.name}")  # noqa: S608
         assert ids == [(rows_there,)]
         code, said = self.audited()
-        assert (code, said["findings"], said["kept"]) == (0, [], {"replayed": EARLY + LATE})
+        assert (code, said["findings"], said["stored"]) == (0, [], {"replayed": EARLY + LATE})
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ def test_what_a_dump_of_before_a_replay_has_lost_is_named_and_lands_once(
 
     *events, sums = lost.told("recheck", *WHY, "--dry-run")
     assert {(e["partition"], e["offset"]) for e in events} == receipts
-    assert (sums["looked_at"], sums["lost"]) == (EARLY + LATE, LATE)
+    assert (sums["checked"], sums["lost"]) == (EARLY + LATE, LATE)
     assert lost.states() == {"replayed": EARLY + LATE}
     assert f"{LATE} of them lost: they are open again" in lost.says("recheck", *WHY).stdout
     assert lost.states() == {"replayed": EARLY, "open": LATE}
@@ -137,4 +137,4 @@ def test_what_the_control_database_has_lost_is_kept_again(lost: Lost, tmp_path: 
     with started(services.admin(**where, log=tmp_path / "next.log")) as lost.admin:
         eventually(lambda: lost.states() == {"open": EARLY + LATE}, 120)
         code, said = lost.audited()
-        assert (code, said["findings"], said["kept"]) == (0, [], {"open": EARLY + LATE})
+        assert (code, said["findings"], said["stored"]) == (0, [], {"open": EARLY + LATE})

@@ -6,8 +6,8 @@ import orjson
 
 from shared import wire
 from tests.fixtures.inline import Inline
-from tests.fixtures.other import Other
 from tests.fixtures.scenes import Scene
+from tests.fixtures.second_database import Other
 from tests.fixtures.writer import event, eventually, execute, landed, make_topics, produce, rows
 
 SHOWN = 'onramp_writer_registry_not_configured{{place="{}"}}'

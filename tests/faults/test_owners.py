@@ -12,8 +12,8 @@ from services.writer.postgres.migrations import migrate
 from shared.errors import DATABASE_OWNED, Fault, InfrastructureError
 from tests.fixtures.fix_postgres import Database
 from tests.fixtures.inline import Inline
-from tests.fixtures.other import Other
 from tests.fixtures.scenes import Scene
+from tests.fixtures.second_database import Other
 from tests.fixtures.writer import database_of, eventually, execute, landed, rows
 
 

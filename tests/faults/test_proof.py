@@ -35,9 +35,9 @@ from tests.fixtures.flights import (
     slices,
 )
 from tests.fixtures.inline import KilledError, Places
-from tests.fixtures.other import Other
 from tests.fixtures.scenes import Scene, gone, kill_driver_alone
-from tests.fixtures.silent import Stopped
+from tests.fixtures.second_database import Other
+from tests.fixtures.silent_servers import Stopped
 from tests.fixtures.writer import eventually, group_offsets, ledger_of, make_topics, records, rows
 
 pytestmark = pytest.mark.full

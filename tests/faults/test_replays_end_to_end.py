@@ -12,8 +12,8 @@ from services.cli.app import app
 from stack import services
 from stack.services import Service
 from tests.fixtures.inline import Inline
+from tests.fixtures.running_part import started
 from tests.fixtures.scenes import Scene
-from tests.fixtures.started import started
 from tests.fixtures.writer import event, eventually, execute
 
 REJECT = """

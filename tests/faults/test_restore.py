@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 from services.cli.app import app
 from tests.fixtures.dumps import dump, restore
 from tests.fixtures.inline import Inline
-from tests.fixtures.other import Other
 from tests.fixtures.scenes import Scene
+from tests.fixtures.second_database import Other
 from tests.fixtures.writer import eventually, execute, landed, ledger_of, rows
 
 

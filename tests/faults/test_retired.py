@@ -15,8 +15,8 @@ from services.writer.partitions.plan_log import PlanLog
 from shared import failpoints, wire
 from shared.kafka_security import Brokers
 from tests.fixtures.inline import Inline, KilledError
-from tests.fixtures.other import Other
 from tests.fixtures.scenes import Scene
+from tests.fixtures.second_database import Other
 from tests.fixtures.writer import Kept, event, eventually, execute, landed, records
 
 
@@ -63,7 +63,7 @@ def test_what_waits_for_a_retired_database_is_parked_and_the_books_balance(gone:
     eventually(lambda: waits_for(writer, other) == 20)
     configured = orjson.dumps({other.name: other.dsn}).decode()
     refused = said(gone, other.name, "--databases", configured)
-    assert (refused.exit_code, orjson.loads(refused.stdout)["told"]) == (1, False)
+    assert (refused.exit_code, orjson.loads(refused.stdout)["retired"]) == (1, False)
     assert said(gone, "nobody").exit_code == 1
     assert said(gone, other.name).exit_code == 0
     eventually(lambda: waits_for(writer, other) is None)

@@ -7,8 +7,8 @@ from urllib.parse import urlsplit, urlunsplit
 import pytest
 
 from tests.fixtures.inline import Inline
-from tests.fixtures.other import Other
 from tests.fixtures.scenes import Scene
+from tests.fixtures.second_database import Other
 from tests.fixtures.writer import eventually, execute, landed, rows
 
 

@@ -14,9 +14,9 @@ from services.writer.driver import take_over
 from services.writer.model.exits import EXIT_FENCED
 from services.writer.observe.status_server import StatusServer
 from tests.fixtures.inline import Inline, Places
-from tests.fixtures.other import Other
 from tests.fixtures.scenes import Scene
-from tests.fixtures.silent import Stopped
+from tests.fixtures.second_database import Other
+from tests.fixtures.silent_servers import Stopped
 from tests.fixtures.writer import event, eventually, landed, make_topics, produce
 
 _OFTEN = 0.1

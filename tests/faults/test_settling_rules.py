@@ -7,8 +7,8 @@ from confluent_kafka import Producer
 from shared import wire
 from tests.faults.conftest import Ground
 from tests.fixtures.inline import KilledError, Places
-from tests.fixtures.other import Other
 from tests.fixtures.scenes import Scene
+from tests.fixtures.second_database import Other
 from tests.fixtures.writer import CONTEXT, delete_records, event, eventually, landed, make_topics, records
 
 

@@ -25,7 +25,7 @@ from stack.processes import Child
 from stack.services import Service
 from tests.fixtures.churn import Churn
 from tests.fixtures.fix_postgres import FAST
-from tests.fixtures.started import started
+from tests.fixtures.running_part import started
 from tests.fixtures.writer import eventually, rows
 
 pytestmark = pytest.mark.full

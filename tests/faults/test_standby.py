@@ -21,9 +21,9 @@ from aiokafka.errors import KafkaConnectionError
 from services.writer.kafka.cluster import Cluster
 from stack.ports import free_port
 from tests.fixtures.inline import Inline
-from tests.fixtures.other import Other
 from tests.fixtures.scenes import QUICK, Scene
-from tests.fixtures.silent import Stopped
+from tests.fixtures.second_database import Other
+from tests.fixtures.silent_servers import Stopped
 from tests.fixtures.writer import eventually, landed, rows
 from tests.unit.house.tree import ROOT
 

@@ -16,8 +16,8 @@ from services.writer.sort import sort
 from services.writer.waiting import waiting_rows
 from shared import wire
 from tests.fixtures.inline import KilledError, Places
-from tests.fixtures.other import Other
 from tests.fixtures.scenes import Scene
+from tests.fixtures.second_database import Other
 from tests.fixtures.writer import Kept, event, eventually, landed, make_topics, produce, records
 
 POISON = "refused-by-a-later-release"

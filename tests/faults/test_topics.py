@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 from services.cli.app import app
 from shared import wire
 from tests.fixtures.inline import Inline, Places
-from tests.fixtures.other import Other
 from tests.fixtures.scenes import Scene
+from tests.fixtures.second_database import Other
 from tests.fixtures.writer import (
     delete_records,
     delete_topic,

@@ -7,8 +7,8 @@ from services.ops.operate import halts_sql
 from services.writer.park.diverted_topic import HEADER
 from shared import wire
 from tests.fixtures.inline import Inline, KilledError, Places
-from tests.fixtures.other import Other
 from tests.fixtures.scenes import Scene
+from tests.fixtures.second_database import Other
 from tests.fixtures.writer import delete_records, eventually, execute, landed, ledger_of, records
 
 

@@ -63,7 +63,7 @@ _NEEDED = {
     "queue_behind": "locked table",
     "release_once": "locked table, crash",
     "hold_locked": "locked table",
-    "given_up_then": "given up, locked table",
+    "dead_lettered_then": "given up, locked table",
     "pause_kept": "paused type",
     "acked": "Kafka away, zombie",
     "refill_first": "recovery from a halt",

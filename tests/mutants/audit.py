@@ -10,14 +10,14 @@ MUTANTS: Final = (
         "services/ops/transactions/transactions_sql.py",
         "t.lsn <= edges.passed",
         "true",
-        "tests/integration/cdc/test_ends.py::test_a_change_that_did_not_land_is_missed_by_its_transaction",
+        "tests/integration/cdc/test_transaction_ends.py::test_a_change_that_did_not_land_is_missed_by_its_transaction",
     ),
     Mutant(
         "END records: what waits is not lost",
         "services/ops/transactions/check.py",
         "return parked + sum(row.destination == destination for row in self._snapshot.waiting)",
         "return parked",
-        "tests/integration/cdc/test_audit_of_ends.py::test_changes_that_wait_in_the_database_are_not_lost",
+        "tests/integration/cdc/test_audit_of_transactions.py::test_changes_that_wait_in_the_database_are_not_lost",
     ),
     Mutant(
         "that what is in a table which may not be read is not lost",
@@ -56,14 +56,14 @@ MUTANTS: Final = (
         "services/ops/audit/settled_routes.py",
         "if not digests or not digests <= log.routes.keys():",
         "if True:",
-        "tests/integration/admin/test_settled_under.py",
+        "tests/integration/admin/test_route_history.py",
     ),
     Mutant(
         "unjudged is never balanced",
         "services/ops/findings.py",
         "self.unjudged or self.in_motion",
         "self.in_motion",
-        "tests/integration/admin/test_settled_under.py",
+        "tests/integration/admin/test_route_history.py",
     ),
     Mutant(
         "an event that is in no place is lost",
@@ -112,28 +112,28 @@ MUTANTS: Final = (
         "services/ops/audit/run.py",
         "[*deleted(books), *dead_lettered(books)]",
         "[*dead_lettered(books)]",
-        "tests/faults/test_audit_of_lives.py",
+        "tests/faults/test_audit_of_generations.py",
     ),
     Mutant(
         "it stays lost when a person accepts it",
         "services/ops/audit/run.py",
         "[*deleted(books), *dead_lettered(books)]",
         "[*deleted(books)]",
-        "tests/faults/test_audit_of_lives.py",
+        "tests/faults/test_audit_of_generations.py",
     ),
     Mutant(
         "asking the neighbours where a ledger was moved",
         "services/ops/audit/settled_routes.py",
         "if history.began_before(offset) or offset >= self._covered[database]:",
         "if False:",
-        "tests/faults/test_routes_of_the_time.py",
+        "tests/faults/test_route_history.py",
     ),
     Mutant(
         "missing a destination that never landed, whatever the routes were before and after",
         "services/ops/audit/settled_routes.py",
         "if not digests or not digests <= log.routes.keys():",
         "if True:",
-        "tests/faults/test_routes_of_the_time.py",
+        "tests/faults/test_route_history.py",
     ),
     Mutant(
         "rows of replayed events that are gone",
@@ -147,7 +147,7 @@ MUTANTS: Final = (
         "services/ops/audit/replays.py",
         "return None if payload is None else payloads.edited(value, payload)",
         "return None",
-        "tests/integration/admin/test_audit_of_kept.py::test_a_row_that_is_not_what_was_sent_back_is_named",
+        "tests/integration/admin/test_audit_of_parked_store.py::test_a_row_that_is_not_what_was_sent_back_is_named",
     ),
     Mutant(
         "that everything below the ingester's offset is kept",
@@ -156,7 +156,7 @@ MUTANTS: Final = (
         "                if False:\n",
         (
             "tests/integration/admin/"
-            "test_audit_of_kept.py::test_what_is_planted_in_the_control_database_is_named"
+            "test_audit_of_parked_store.py::test_what_is_planted_in_the_control_database_is_named"
         ),
     ),
     Mutant(
@@ -166,7 +166,7 @@ MUTANTS: Final = (
         "False",
         (
             "tests/integration/admin/"
-            "test_audit_of_kept.py::test_what_is_planted_in_the_control_database_is_named"
+            "test_audit_of_parked_store.py::test_what_is_planted_in_the_control_database_is_named"
         ),
     ),
     Mutant(
@@ -176,7 +176,7 @@ MUTANTS: Final = (
         "if False:",
         (
             "tests/integration/admin/"
-            "test_audit_of_kept.py::test_what_is_planted_in_the_control_database_is_named"
+            "test_audit_of_parked_store.py::test_what_is_planted_in_the_control_database_is_named"
         ),
     ),
     Mutant(
@@ -186,7 +186,7 @@ MUTANTS: Final = (
         "false",
         (
             "tests/integration/admin/"
-            "test_audit_of_kept.py::test_what_is_planted_in_the_control_database_is_named"
+            "test_audit_of_parked_store.py::test_what_is_planted_in_the_control_database_is_named"
         ),
     ),
     Mutant(
@@ -196,7 +196,7 @@ MUTANTS: Final = (
         "return replayed.sha256 is not None or ",
         (
             "tests/integration/admin/"
-            "test_audit_of_kept.py::test_an_edited_row_is_what_the_edit_made_of_the_event"
+            "test_audit_of_parked_store.py::test_an_edited_row_is_what_the_edit_made_of_the_event"
         ),
     ),
     Mutant(
@@ -206,7 +206,7 @@ MUTANTS: Final = (
         "event.key, event",
         (
             "tests/integration/admin/"
-            "test_audit_of_kept.py::test_what_is_collected_of_parked_events_has_their_places_"
+            "test_audit_of_parked_store.py::test_what_is_collected_of_parked_events_has_their_places_"
             "and_no_values"
         ),
     ),

@@ -22,8 +22,8 @@ MUTANTS: Final = (
     Mutant(
         "re-snapshot: a snapshot that has failed",
         "services/cdc/agent/resnapshots.py",
-        "return self._unless_timed_out(table, asked, source_state)",
-        "return asked",
+        "return self._unless_timed_out(table, pending, source_state)",
+        "return pending",
         "tests/unit/cdc/test_resnapshots.py",
     ),
     Mutant(
@@ -36,7 +36,7 @@ MUTANTS: Final = (
     Mutant(
         "re-snapshot: that a resync forgets what was seen",
         "services/cdc/change_detection/resnapshots_sql.py",
-        "        seen = NULL, seen_before = NULL\n",
+        "        snapshot = NULL, snapshot_before = NULL\n",
         "        drops = drops\n",
         "tests/integration/cdc/test_emptied.py",
     ),
@@ -45,7 +45,7 @@ MUTANTS: Final = (
         "services/cdc/merge/merge_sql.py",
         "        if not self.table.key:\n            visibility =",
         "        if False:\n            visibility =",
-        "tests/integration/capture/test_read_again.py",
+        "tests/integration/capture/test_resnapshots.py",
     ),
     Mutant(
         "another reader of the slot",
@@ -254,7 +254,7 @@ MUTANTS: Final = (
         "services/cdc/agent/reconcile.py",
         "if not self._reach.store.watch():",
         "if False:",
-        "tests/integration/cdc/test_watching.py",
+        "tests/integration/cdc/test_agent_lock.py",
     ),
     Mutant(
         "transactions that were open then",
@@ -305,7 +305,7 @@ MUTANTS: Final = (
         "if False and self._resnapshots.has_forgotten(",
         (
             "tests/integration/capture/"
-            "test_silent.py::test_kafka_connect_has_forgotten_a_source_whose_slot_is_there"
+            "test_changes_without_events.py::test_kafka_connect_has_forgotten_a_source_whose_slot_is_there"
         ),
     ),
     Mutant(
@@ -315,7 +315,7 @@ MUTANTS: Final = (
         "pass",
         (
             "tests/integration/capture/"
-            "test_silent.py::test_kafka_connect_has_forgotten_a_source_whose_slot_is_there"
+            "test_changes_without_events.py::test_kafka_connect_has_forgotten_a_source_whose_slot_is_there"
         ),
     ),
 )

@@ -12,7 +12,7 @@ MUTANTS: Final = (
         "asyncio.to_thread(session.keep, *found)",
         (
             "tests/integration/admin/"
-            "test_set_aside.py::test_a_service_sets_aside_what_is_refused_and_keeps_the_others"
+            "test_quarantine.py::test_a_service_sets_aside_what_is_refused_and_keeps_the_others"
         ),
     ),
     Mutant(
@@ -22,7 +22,7 @@ MUTANTS: Final = (
         "        if False:\n",
         (
             "tests/integration/admin/"
-            "test_set_aside.py::test_what_is_refused_is_set_aside_and_kept_once_it_is_taken"
+            "test_quarantine.py::test_what_is_refused_is_set_aside_and_kept_once_it_is_taken"
         ),
     ),
     Mutant(
@@ -32,7 +32,7 @@ MUTANTS: Final = (
         "",
         (
             "tests/integration/admin/"
-            "test_set_aside.py::test_what_is_refused_is_set_aside_and_kept_once_it_is_taken"
+            "test_quarantine.py::test_what_is_refused_is_set_aside_and_kept_once_it_is_taken"
         ),
     ),
     Mutant(
@@ -40,7 +40,7 @@ MUTANTS: Final = (
         "services/ops/parked/copy_lines.py",
         '    escaped = text.replace("\\\\", "\\\\\\\\").replace("\\t", "\\\\t")\n',
         "    escaped = text\n",
-        "tests/integration/admin/test_keeper.py::test_texts_of_any_kind_are_kept_as_they_are",
+        "tests/integration/admin/test_ingester.py::test_texts_of_any_kind_are_kept_as_they_are",
     ),
     Mutant(
         "that a segment is recorded by the transaction that removes its bytes from the database",
@@ -69,7 +69,7 @@ MUTANTS: Final = (
     Mutant(
         "that bytes of segments are removed only when what they are of is long over",
         "services/admin/store/segments_sql.py",
-        "    AND changed_at < now() - interval '{KEPT_DAYS} days 1 hour'\n",
+        "    AND changed_at < now() - interval '{RETENTION_DAYS} days 1 hour'\n",
         "\n",
         (
             "tests/integration/admin/"
@@ -132,7 +132,7 @@ MUTANTS: Final = (
         ),
         (
             "tests/integration/admin/"
-            "test_keeper.py::test_f42_a_keeper_that_is_killed_in_mid_slice_keeps_each_event_once"
+            "test_ingester.py::test_f42_a_keeper_that_is_killed_in_mid_slice_keeps_each_event_once"
         ),
     ),
     Mutant(
@@ -154,14 +154,14 @@ MUTANTS: Final = (
         "services/admin/store/ingester_sql.py",
         "CASE g.state WHEN 'resolved' THEN 'open' ELSE g.state END",
         "g.state",
-        "tests/integration/admin/test_keeper.py::test_a_resolved_group_opens_again_when_it_gets_an_event",
+        "tests/integration/admin/test_ingester.py::test_a_resolved_group_opens_again_when_it_gets_an_event",
     ),
     Mutant(
         "that the ingester is one",
         "services/admin/store/ingester_sql.py",
         "            if cur.fetchone() != (True,):\n                return None\n",
         "            cur.fetchone()\n",
-        "tests/integration/admin/test_keeper.py::test_beyond_the_most_groups_causes_are_counted_together",
+        "tests/integration/admin/test_ingester.py::test_beyond_the_most_groups_causes_are_counted_together",
     ),
     Mutant(
         "the signature of the ingester's cursors",
@@ -225,8 +225,8 @@ MUTANTS: Final = (
     Mutant(
         "that a replay job which is cancelled asks what landed",
         "services/admin/store/staging_sql.py",
-        "        found = _look(cur, by, attempts)  # a later statement",
-        "        found = [Found(a.id, None, None, True) for a in attempts]  #",
+        "        found = _query(cur, by, attempts)  # a later statement",
+        "        found = [AttemptState(a.id, None, None, True) for a in attempts]  #",
         (
             "tests/integration/admin/"
             "test_replay_jobs.py::test_a_cancel_reopens_what_it_took_back_and_nothing_that_landed"

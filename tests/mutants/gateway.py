@@ -50,7 +50,7 @@ MUTANTS: Final = (
     Mutant(
         "the byte budget",
         "services/ingest/send/byte_budget.py",
-        "if self.held + size > self.limit:",
+        "if self.used + size > self.limit:",
         "if False:",
         "tests/unit/ingest",
     ),

@@ -147,7 +147,7 @@ MUTANTS: Final = (
         "services/writer/settle/task.py",
         "        for part, events in sort_one_by_one(self.filter_and_sort, read):",
         "        for part, events in self.filter_and_sort(read) or ():",
-        "tests/faults/test_f46_unforeseen.py::test_f46_one_record_at_which_a_step_raises_stops_nobody[sort]",
+        "tests/faults/test_f46_unexpected_errors.py::test_f46_one_record_at_which_a_step_raises_stops_nobody[sort]",
     ),
     Mutant(
         "an event that cannot be persisted, alone",
@@ -156,7 +156,7 @@ MUTANTS: Final = (
         "blocked[e.target] = None",
         (
             "tests/faults/"
-            "test_f46_unforeseen.py::test_f46_one_record_at_which_a_step_raises_stops_nobody[persist]"
+            "test_f46_unexpected_errors.py::test_f46_one_record_at_which_a_step_raises_stops_nobody[persist]"
         ),
     ),
     Mutant(
@@ -166,7 +166,7 @@ MUTANTS: Final = (
         "result = self._persist(target, rows, one_by_one=False)",
         (
             "tests/faults/"
-            "test_f46_unforeseen.py::test_f46_one_record_at_which_a_step_raises_stops_nobody["
+            "test_f46_unexpected_errors.py::test_f46_one_record_at_which_a_step_raises_stops_nobody["
             "release-persist]"
         ),
     ),
@@ -175,7 +175,7 @@ MUTANTS: Final = (
         "services/writer/driver/batch.py",
         "        await _write_apart(parts, ranges, routes)\n",
         "        raise\n",
-        "tests/faults/test_f46_unforeseen.py::test_f46_one_record_at_which_a_step_raises_stops_nobody[keep]",
+        "tests/faults/test_f46_unexpected_errors.py::test_f46_one_record_at_which_a_step_raises_stops_nobody[keep]",
     ),
     Mutant(
         "the routes of a range that is set aside",
@@ -184,7 +184,7 @@ MUTANTS: Final = (
         "in ()\n",
         (
             "tests/faults/"
-            "test_f46_set_aside.py::test_f46_what_was_set_aside_is_finished_under_the_routes_"
+            "test_f46_quarantine.py::test_f46_what_was_set_aside_is_finished_under_the_routes_"
             "it_began_with_by_a_successor"
         ),
     ),
@@ -195,7 +195,7 @@ MUTANTS: Final = (
         "if not passed:",
         (
             "tests/faults/"
-            "test_f46_set_aside.py::test_f46_a_partition_that_fails_alone_is_set_aside_after_"
+            "test_f46_quarantine.py::test_f46_a_partition_that_fails_alone_is_set_aside_after_"
             "the_loop_was_begun_again"
         ),
     ),
@@ -278,7 +278,7 @@ MUTANTS: Final = (
         "services/writer/settle/settlement.py",
         "            own = is_a_functions_own(e)\n",
         "            own = False\n",
-        "tests/integration/writer/test_raised.py",
+        "tests/integration/writer/test_function_errors.py",
     ),
     Mutant(
         "events wait for a column, nobody is parked for it",
@@ -321,7 +321,7 @@ MUTANTS: Final = (
     Mutant(
         "the bound of a batch's tasks",
         "services/writer/model/connection_budget.py",
-        ", *(most_tasks(b) for b in bounds if b is not None))",
+        ", *(max_tasks(b) for b in bounds if b is not None))",
         ")",
         "tests/integration/writer/test_connections.py::test_a_batch_has_as_many_tasks_as_the_bound_takes",
     ),
@@ -339,17 +339,17 @@ MUTANTS: Final = (
         "                    settlement.flush()\n                    conn.commit()\n",
         (
             "tests/integration/writer/"
-            "test_given_up.py::test_one_that_dies_is_begun_again_and_parks_once_in_steps"
+            "test_dead_letter.py::test_one_that_dies_is_begun_again_and_parks_once_in_steps"
         ),
     ),
     Mutant(
         "that only what waits at the moment is given up",
         "services/writer/settle/waiting_table.py",
-        "AND kept_at <= %s AND",
-        "AND kept_at <= %s + interval '1 day' AND",
+        "AND added_at <= %s AND",
+        "AND added_at <= %s + interval '1 day' AND",
         (
             "tests/integration/writer/"
-            "test_given_up.py::test_what_waits_for_a_table_is_parked_while_it_is_locked_and_l"
+            "test_dead_letter.py::test_what_waits_for_a_table_is_parked_while_it_is_locked_and_l"
             "ater_events_land"
         ),
     ),
@@ -358,7 +358,7 @@ MUTANTS: Final = (
         "services/writer/waiting/release.py",
         "                continue  # an operator dead-lettered it just now\n",
         "                pass\n",
-        "tests/integration/writer/test_given_up.py::test_who_gives_up_more_meanwhile_is_heard",
+        "tests/integration/writer/test_dead_letter.py::test_who_gives_up_more_meanwhile_is_heard",
     ),
     Mutant(
         "queueing behind a hold",

@@ -129,7 +129,7 @@ MUTANTS: Final = (
     Mutant(
         "the public table as it was left",
         "services/cdc/merge/shape_sql.py",
-        "        public_table_drift_sql.require_as_left(table, position.made, now)\n",
+        "        public_table_drift_sql.require_as_left(table, position.stored_shape, now)\n",
         "        pass\n",
         (
             "tests/integration/cdc/"
@@ -153,7 +153,7 @@ MUTANTS: Final = (
         "        last =",
         (
             "tests/integration/cdc/"
-            "test_left_alone.py::test_where_there_was_a_value_the_table_is_held_until_it_is_read_again"
+            "test_unchanged_arrays.py::test_where_there_was_a_value_the_table_is_held_until_it_is_read_again"
         ),
     ),
     Mutant(
@@ -161,7 +161,7 @@ MUTANTS: Final = (
         "services/cdc/merge/placeholders.py",
         "coalesce(f.earlier -> f.name, 'null') <> 'null'",
         "true",
-        "tests/integration/cdc/test_left_alone.py::test_where_it_was_null_it_is_null",
+        "tests/integration/cdc/test_unchanged_arrays.py::test_where_it_was_null_it_is_null",
     ),
     Mutant(
         "what a snapshot has seen: it is passed over",

@@ -225,7 +225,7 @@ MUTANTS: Final = (
         "",
         (
             "tests/integration/admin/"
-            "test_acts.py::test_s24_whoever_sees_or_does_something_is_written_down_by_the_nam"
+            "test_audit_log.py::test_s24_whoever_sees_or_does_something_is_written_down_by_the_nam"
             "e_of_their_key"
         ),
     ),
@@ -236,7 +236,7 @@ MUTANTS: Final = (
         "",
         (
             "tests/integration/admin/"
-            "test_acts.py::test_s24_whoever_sees_or_does_something_is_written_down_by_the_nam"
+            "test_audit_log.py::test_s24_whoever_sees_or_does_something_is_written_down_by_the_nam"
             "e_of_their_key"
         ),
     ),
@@ -312,14 +312,14 @@ MUTANTS: Final = (
         "services/admin/api/rights.py",
         '"PUT /v1/registry": Need("admin"',
         '"PUT /v1/registry": Need("viewer"',
-        "tests/integration/admin/test_registry_looks.py::test_viewers_read_and_admins_of_all_events_change",
+        "tests/integration/admin/test_registry_views.py::test_viewers_read_and_admins_of_all_events_change",
     ),
     Mutant(
         "who may ask POST /v1/keys",
         "services/admin/api/rights.py",
         '"POST /v1/keys": Need("admin"',
         '"POST /v1/keys": Need("operator"',
-        "tests/integration/admin/test_registry_looks.py::test_viewers_read_and_admins_of_all_events_change",
+        "tests/integration/admin/test_registry_views.py::test_viewers_read_and_admins_of_all_events_change",
     ),
     Mutant(
         "that types are those that one sees",
@@ -328,7 +328,7 @@ MUTANTS: Final = (
         "",
         (
             "tests/integration/admin/"
-            "test_registry_looks.py::test_who_sees_some_events_sees_their_types_tables_and_topics_alone"
+            "test_registry_views.py::test_who_sees_some_events_sees_their_types_tables_and_topics_alone"
         ),
     ),
     Mutant(
@@ -338,7 +338,7 @@ MUTANTS: Final = (
         "if topics.is_own(topic):",
         (
             "tests/integration/admin/"
-            "test_registry_looks.py::test_who_sees_some_events_sees_their_types_tables_and_topics_alone"
+            "test_registry_views.py::test_who_sees_some_events_sees_their_types_tables_and_topics_alone"
         ),
     ),
     Mutant(
@@ -348,7 +348,7 @@ MUTANTS: Final = (
         "personal: list[str] = []",
         (
             "tests/integration/admin/"
-            "test_registry_looks.py::test_a_topic_is_made_once_and_its_samples_hide_what_is_personal"
+            "test_registry_views.py::test_a_topic_is_made_once_and_its_samples_hide_what_is_personal"
         ),
     ),
 )

@@ -147,14 +147,14 @@ MUTANTS: Final = (
         "services/writer/plan/outcome_diff.py",
         "if old.lands(e) and _fails_beyond",
         "if _fails_beyond",
-        "tests/unit/writer_plan/test_judged.py",
+        "tests/unit/writer_plan/test_outcome_diff.py",
     ),
     Mutant(
         "that an event newly passes only if it lands",
         "services/writer/plan/outcome_diff.py",
         "new.lands(e) and _fails_beyond",
         "_fails_beyond",
-        "tests/unit/writer_plan/test_judged.py",
+        "tests/unit/writer_plan/test_outcome_diff.py",
     ),
     Mutant(
         "that personal fields reach the samples",

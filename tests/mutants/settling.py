@@ -359,7 +359,7 @@ MUTANTS: Final = (
         "shared/postgres/deadlines.py",
         "                self.own.shutdown(socket.SHUT_RDWR)\n",
         "                pass\n",
-        "tests/integration/writer/test_silence.py::test_f47_a_statement_of_a_stopped_server_ends",
+        "tests/integration/writer/test_liveness_timeout.py::test_f47_a_statement_of_a_stopped_server_ends",
     ),
     Mutant(
         "the end of a retired database's markers",

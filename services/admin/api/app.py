@@ -45,7 +45,7 @@ _MAX_COUNTS: Final = 1_000
 _MAX_BODY: Final = 1 << 20
 #: Maximum length of a logged path; an index of Postgres accepts texts of up to 2,704 bytes.
 _LONGEST_PATH: Final = 500
-_READY: Final = frozenset({"keeping", "standby"})
+_READY: Final = frozenset({"active", "standby"})
 
 
 def api(
@@ -103,9 +103,9 @@ def _add_state(app: FastAPI, ingester: IngesterStatus, operators: Operators, met
     @app.get("/readyz")
     async def readyz(asking: Asking) -> JSONResponse:
         """Whether the ingester works; counts are shown to callers who see all events."""
-        said: dict[str, Any] = {"keeper": ingester.state}
+        said: dict[str, Any] = {"ingester": ingester.state}
         if asking.only is None:
-            said |= {"reason": ingester.reason, "kept": ingester.stored, "behind": ingester.behind}
+            said |= {"reason": ingester.reason, "stored": ingester.stored, "behind": ingester.behind}
         if not operators.is_known:
             return JSONResponse(said | {"registry": REGISTRY_UNREAD.code}, 503)
         return JSONResponse(said, 200 if ingester.state in _READY else 503)

@@ -8,7 +8,7 @@ from services.admin.dead_letters.ingester import IngesterStatus
 from shared import wire
 from shared.process_metrics import ProcessMetrics
 
-_STATES: Final = ("starting", "keeping", "standby", "waiting")
+_STATES: Final = ("starting", "active", "standby", "waiting")
 
 
 class AdminMetrics:
@@ -17,7 +17,7 @@ class AdminMetrics:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         self.process = ProcessMetrics(self.registry)
-        self._kept = Counter(
+        self._stored = Counter(
             "onramp_admin_stored_events",
             "Parked events that this process has stored.",
             registry=self.registry,
@@ -44,7 +44,7 @@ class AdminMetrics:
     def page(self, ingester: IngesterStatus) -> bytes:
         """Return the text that a scrape gets."""
         kept = ingester.stored
-        self._kept.inc(kept - self._counted)
+        self._stored.inc(kept - self._counted)
         self._counted = kept
         if ingester.behind is not None:
             self._behind.labels(wire.USER_ERRORS).set(ingester.behind)

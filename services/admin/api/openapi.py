@@ -65,7 +65,7 @@ _MORE: Final[Mapping[str, tuple[int, ...]]] = {
 #: Members of an answer's object, with their types; `?` for one that may be null.
 _SHAPES: Final[Mapping[str, str]] = {
     "GET /healthz": "status:string",
-    "GET /readyz": "keeper:string",
+    "GET /readyz": "ingester:string",
     "GET /v1/groups": "groups:array next:string?",
     "GET /v1/groups/{number}": "id:integer state:string events:integer cause:object samples:array",
     "PATCH /v1/groups/{number}": "id:integer state:string events:integer cause:object samples:array",
@@ -78,7 +78,7 @@ _SHAPES: Final[Mapping[str, str]] = {
     "GET /v1/jobs": "jobs:array",
     "GET /v1/jobs/{number}": "id:integer kind:string state:string results:array",
     "POST /v1/jobs/{number}/cancel": "id:integer kind:string state:string results:array",
-    "POST /v1/recheck": "looked_at:integer lost:array staged:integer unreached:object next:integer?",
+    "POST /v1/recheck": "checked:integer lost:array staged:integer unreached:object next:integer?",
     "POST /v1/edits": "edits:integer events:integer",
     "GET /v1/registry": "",
     "GET /v1/registry/history": "history:array next:string?",
@@ -90,7 +90,7 @@ _SHAPES: Final[Mapping[str, str]] = {
     "GET /v1/access": "may:boolean lines:array",
     "GET /v1/topics": "topics:array next:string?",
     "GET /v1/topics/{name}/sample": "topic:string records:array",
-    "POST /v1/topics": "topic:string made:boolean partitions:integer replication:integer config:object",
+    "POST /v1/topics": "topic:string created:boolean partitions:integer replication:integer config:object",
     "PATCH /v1/topics/{name}": "topic:string dry_run:boolean",
 }
 #: Members of every answer to a change of the registry.

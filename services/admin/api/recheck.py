@@ -25,7 +25,7 @@ def add_recheck(app: FastAPI, dsn: str, databases: Mapping[str, str]) -> None:
         """
         actor = asking.acting(asked.actor)
         with transaction(dsn) as conn:
-            found = recheck_sql.look(conn, databases, asked.after, asked.limit)
+            found = recheck_sql.recheck_page(conn, databases, asked.after, asked.limit)
             lost = found.lost
             if lost and not asked.dry_run:
                 opened = set(recheck_sql.reopen(conn, lost))
@@ -33,7 +33,7 @@ def add_recheck(app: FastAPI, dsn: str, databases: Mapping[str, str]) -> None:
                 for name, events in _by_destination(lost).items():
                     record_act(conn, actor, "recheck", f"{events} lost replays into {name}", asked.reason)
         return {
-            "looked_at": found.looked_at,
+            "checked": found.checked,
             "lost": [_view(each) for each in lost],
             "staged": found.staged,
             "unreached": found.unreached,

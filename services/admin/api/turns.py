@@ -24,13 +24,13 @@ class Turns:
     """Requests in progress by caller; for one event loop."""
 
     def __init__(
-        self, *, most: int = MAX_OF_ONE, waiting: int = _MAX_WAITING, seconds: float = _SECONDS
+        self, *, limit: int = MAX_OF_ONE, waiting: int = _MAX_WAITING, seconds: float = _SECONDS
     ) -> None:
         self._waiting = waiting
         self._seconds = seconds
-        self._turns = defaultdict[str, asyncio.Semaphore](lambda: asyncio.Semaphore(most))
+        self._turns = defaultdict[str, asyncio.Semaphore](lambda: asyncio.Semaphore(limit))
         self._of: Counter[str] = Counter()
-        self._most = most
+        self._limit = limit
 
     @asynccontextmanager
     async def of(self, name: str) -> AsyncIterator[None]:
@@ -38,7 +38,7 @@ class Turns:
 
         Raises `TurnError` if too many requests wait, or if the wait times out.
         """
-        if self._of[name] >= self._most + self._waiting:
+        if self._of[name] >= self._limit + self._waiting:
             raise self._refusal(name)
         self._of[name] += 1
         try:
@@ -59,6 +59,6 @@ class Turns:
 
     def _refusal(self, name: str) -> TurnError:
         detail = (
-            f"{self._most} requests with the key {name} are answered at once, and {self._of[name]} are here"
+            f"{self._limit} requests with the key {name} are answered at once, and {self._of[name]} are here"
         )
         return TurnError(TOO_MANY_AT_ONCE, detail)

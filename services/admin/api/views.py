@@ -27,7 +27,7 @@ def group(found: Group) -> dict[str, Any]:
         "first_seen": found.first_seen.isoformat(),
         "last_seen": found.last_seen.isoformat(),
         "cause": found.cause._asdict(),
-        "would_land_now": None if found.look is None else orjson.loads(found.look),
+        "would_land_now": None if found.rehearsal is None else orjson.loads(found.rehearsal),
     }
 
 

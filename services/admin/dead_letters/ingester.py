@@ -25,7 +25,7 @@ from shared.kafka_security import Brokers
 log = logging.getLogger(__name__)
 
 #: Seconds between checks for new partitions and truncated logs.
-_LOOK_SECONDS: Final = 10.0
+_CHECK_SECONDS: Final = 10.0
 #: Seconds before a retry of Kafka or the database.
 _RETRY_SECONDS: Final = 1.0
 #: A slice below these sizes is followed by a pause: a transaction costs as much as hundreds of events, and
@@ -107,8 +107,8 @@ class DeadLetterIngester(UntilStopped):
             return
         lost = no_leader(logs.leaderless) if logs.leaderless else ""
         self.status.quarantined = await asyncio.to_thread(quarantine_sql.count, session)
-        self._set_state("keeping", lost or _quarantined(self.status.quarantined))
-        until, at = time.monotonic() + _LOOK_SECONDS, since
+        self._set_state("active", lost or _quarantined(self.status.quarantined))
+        until, at = time.monotonic() + _CHECK_SECONDS, since
         async with ReadAhead(self._slices(logs, since)) as ahead:
             while not self.stopped and time.monotonic() < until and (found := await ahead.take()):
                 if found.next_offsets != at:
@@ -150,8 +150,9 @@ def _quarantined(events: int) -> str:
     if not events:
         return ""
     return (
-        f"{events} events are quarantined because the control database refuses them (onramp_admin.set_aside "
-        "and the log have the SQLSTATE): they are retried each hour, and when the service starts"
+        f"{events} events are quarantined because the control database refuses them "
+        "(onramp_admin.quarantined and the log have the SQLSTATE): they are retried each hour, and when the "
+        "service starts"
     )
 
 

@@ -21,14 +21,14 @@ from services.ops.parked.parked_events import StoredEvent
 log = logging.getLogger(__name__)
 
 _ADD: Final = """
-    INSERT INTO onramp_admin.set_aside (key, sqlstate, event, value) VALUES (%s, %s, %s, %s)
+    INSERT INTO onramp_admin.quarantined (key, sqlstate, event, value) VALUES (%s, %s, %s, %s)
     ON CONFLICT (key) DO UPDATE SET sqlstate = excluded.sqlstate
 """
 #: In random order: there may be more than fit into one retry.
-_KEYS: Final = "SELECT key FROM onramp_admin.set_aside ORDER BY random()"
+_KEYS: Final = "SELECT key FROM onramp_admin.quarantined ORDER BY random()"
 _TRY_SECONDS: Final = 10.0
-_READ: Final = "SELECT event, value FROM onramp_admin.set_aside WHERE key = %s"
-_REMOVE: Final = "DELETE FROM onramp_admin.set_aside WHERE key = %s"
+_READ: Final = "SELECT event, value FROM onramp_admin.quarantined WHERE key = %s"
+_REMOVE: Final = "DELETE FROM onramp_admin.quarantined WHERE key = %s"
 _PLAIN: Final = (
     "topic_id",
     "topic",
@@ -81,13 +81,13 @@ def try_again(session: IngesterSession) -> int:
 
 def count(session: IngesterSession) -> int:
     """Return how many events are quarantined.  Raises `InfrastructureError`."""
-    ((found,),) = _rows(session, "SELECT count(*) FROM onramp_admin.set_aside")
+    ((found,),) = _rows(session, "SELECT count(*) FROM onramp_admin.quarantined")
     return int(found)
 
 
 def _quarantine(session: IngesterSession, event: StoredEvent, sqlstate: str) -> None:
     log.error(
-        "control database refused an event, which is quarantined in onramp_admin.set_aside: look for a "
+        "control database refused an event, which is quarantined in onramp_admin.quarantined: look for a "
         "trigger, a constraint or an index of your own there; it is retried each hour",
         extra={"event": f"{event.topic}/{event.partition}/{event.offset}", "sqlstate": sqlstate},
     )

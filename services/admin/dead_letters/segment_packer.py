@@ -15,7 +15,7 @@ from shared.errors import OnrampError
 
 log = logging.getLogger(__name__)
 
-_LOOK_SECONDS: Final = 5.0
+_POLL_SECONDS: Final = 5.0
 #: Seconds between expiry runs: retention is counted in days.
 _EXPIRE_SECONDS: Final = 3600.0
 
@@ -38,7 +38,7 @@ class Packer(UntilStopped):
                     "packing failed: bytes of parked events stay in the control database; retrying",
                     extra={"code": e.fault.code, "reason": e.detail},
                 )
-            await self.pause(_LOOK_SECONDS)
+            await self.pause(_POLL_SECONDS)
 
     async def _work(self, segments: Segments) -> None:
         session = await asyncio.to_thread(PackerSession.open, self._dsn, segments)
@@ -60,4 +60,4 @@ class Packer(UntilStopped):
                 for error in await asyncio.to_thread(session.expire):
                     log.error("segment not rewritten", extra={"reason": error.detail})
                 expired_at = time.monotonic()
-            await self.pause(_LOOK_SECONDS)
+            await self.pause(_POLL_SECONDS)

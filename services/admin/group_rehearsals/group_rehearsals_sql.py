@@ -17,7 +17,7 @@ from psycopg2 import sql
 from psycopg2.extensions import connection
 from psycopg2.extras import execute_values
 
-from services.admin.attempts import Attempt, Destination, Found, destination_named, everywhere
+from services.admin.attempts import Attempt, AttemptState, Destination, destination_named, everywhere
 from services.admin.segments.folder import Segments
 from services.admin.store import rehearsals_sql, results_sql
 from services.admin.store.bytes_sql import load
@@ -45,13 +45,13 @@ _SILENT: Final = "the writer has not answered"
 #: The oldest rehearsal first.  `moves` tells whether an open event exists: a search could read a million.
 _DUE: Final = """
     SELECT g.id FROM onramp_admin.groups g
-        LEFT JOIN onramp_admin.looks l ON l.group_id = g.id
+        LEFT JOIN onramp_admin.group_rehearsals l ON l.group_id = g.id
         LEFT JOIN (
             SELECT group_id, sum(events) AS events FROM onramp_admin.moves WHERE state = 'open' GROUP BY 1
         ) m ON m.group_id = g.id
     WHERE g.state IN ('open', 'acknowledged') AND g.events + coalesce(m.events, 0) > 0
         AND (l.group_id IS NULL OR l.next_at <= now() OR l.registry <> %(registry)s)
-    ORDER BY l.asked_at NULLS FIRST, g.id LIMIT %(most)s
+    ORDER BY l.began_at NULLS FIRST, g.id LIMIT %(most)s
 """
 _LAST: Final = """
     SELECT g.id, coalesce(array_agg(e.id), '{{}}') FROM unnest(%(groups)s::bigint[]) g (id), LATERAL (
@@ -60,28 +60,31 @@ _LAST: Final = """
     ) e GROUP BY 1
 """
 _BEGIN: Final = """
-    INSERT INTO onramp_admin.looks (group_id, round, asked, registry, asked_at, next_at, waits) VALUES %s
-    ON CONFLICT (group_id) DO UPDATE SET round = excluded.round, asked = excluded.asked,
-        registry = excluded.registry, asked_at = now(), next_at = excluded.next_at, waits = excluded.waits
+    INSERT INTO onramp_admin.group_rehearsals
+        (group_id, round, event_ids, registry, began_at, next_at, waits) VALUES %s
+    ON CONFLICT (group_id) DO UPDATE SET round = excluded.round, event_ids = excluded.event_ids,
+        registry = excluded.registry, began_at = now(), next_at = excluded.next_at, waits = excluded.waits
 """
 _BEGUN: Final = f"(%s, %s, %s, %s, now(), now() + interval '{AGAIN}', %s)"
 _UNDER_WAY: Final = f"""
-    SELECT group_id, round::text, asked, asked_at < now() - interval '{_PATIENCE}'
-    FROM onramp_admin.looks WHERE round IS NOT NULL ORDER BY round, group_id
+    SELECT group_id, round::text, event_ids, began_at < now() - interval '{_PATIENCE}'
+    FROM onramp_admin.group_rehearsals WHERE round IS NOT NULL ORDER BY round, group_id
 """  # noqa: S608 - our own numbers
 _EVENTS: Final = f"SELECT {COLUMNS} FROM onramp_admin.events e WHERE e.id = ANY (%(ids)s)"  # noqa: S608 - our own words
 _ANSWERED: Final = """
-    UPDATE onramp_admin.looks SET round = NULL, answered_at = now(), waits = NULL, events = %(events)s,
+    UPDATE onramp_admin.group_rehearsals
+    SET round = NULL, answered_at = now(), waits = NULL, events = %(events)s,
         would_land = %(would_land)s, why = %(why)s::json
     WHERE group_id = %(group)s
 """
 _WAITS: Final = f"""
-    UPDATE onramp_admin.looks SET round = NULL, waits = %(waits)s, next_at = now() + interval '{_SOONER}'
+    UPDATE onramp_admin.group_rehearsals
+    SET round = NULL, waits = %(waits)s, next_at = now() + interval '{_SOONER}'
     WHERE group_id = %(group)s
 """  # noqa: S608 - our own numbers
 
 
-class _Asked(NamedTuple):
+class _RoundGroup(NamedTuple):
     """One group of a round: its rehearsed events, and whether their answers are overdue."""
 
     group: int
@@ -94,7 +97,7 @@ class _Asked(NamedTuple):
 class _Answers:
     """Answers by event, and the reasons of missing ones."""
 
-    found: dict[int, Found] = field(default_factory=dict)
+    states: dict[int, AttemptState] = field(default_factory=dict)
     waits: dict[int, str] = field(default_factory=dict)
     #: Databases that answered.
     reached: list[str] = field(default_factory=list)
@@ -127,10 +130,10 @@ class RehearsalSession:
         """Close the connection, which releases the lock."""
         self.conn.close()
 
-    def begin(self, registry: str, most: int = AT_ONCE) -> int:
+    def begin(self, registry: str, limit: int = AT_ONCE) -> int:
         """Begin a round of the due groups under the registry of this digest; return their number."""
         with translated(), self.conn:
-            groups = [n for (n,) in rows(self.conn, sql.SQL(_DUE), {"registry": registry, "most": most})]
+            groups = [n for (n,) in rows(self.conn, sql.SQL(_DUE), {"registry": registry, "most": limit})]
             if not groups:
                 return 0
             of_kind, values = condition("rehearse", self.databases)
@@ -149,13 +152,13 @@ class RehearsalSession:
             ]
             with self.conn.cursor() as cur:
                 execute_values(cur, _BEGIN, begun, template=_BEGUN)
-        failpoints.reach("admin.look_begun")
+        failpoints.reach("admin.rehearsal_begun")
         return len(groups)
 
     def go_on(self) -> bool:
         """Stage a round's events or store their answers; return whether a round is in progress."""
         with translated(), self.conn:
-            asked = [_Asked(*row) for row in rows(self.conn, sql.SQL(_UNDER_WAY), {})]
+            asked = [_RoundGroup(*row) for row in rows(self.conn, sql.SQL(_UNDER_WAY), {})]
             round_ = [each for each in asked if each.round == asked[0].round]
             if not round_:
                 return False
@@ -170,13 +173,13 @@ class RehearsalSession:
                     cur.execute(*_written(each, answers))
         return True
 
-    def _ask(self, asked: Sequence[_Asked]) -> _Answers:
+    def _ask(self, asked: Sequence[_RoundGroup]) -> _Answers:
         answers = _Answers()
         ids = [event for each in asked for event in each.events]
         attempts = [attempt_of(row) for row in rows(self.conn, sql.SQL(_EVENTS), {"ids": ids})]
         question = Question(asked[0].round, None, False)
 
-        def ask(where: Destination, some: Sequence[Attempt]) -> Sequence[Found]:
+        def ask(where: Destination, some: Sequence[Attempt]) -> Sequence[AttemptState]:
             return rehearsals_sql.ask(where, question, some, partial(load, self.conn, self.segments))
 
         for asking in everywhere(self.databases, attempts, ask):
@@ -184,26 +187,26 @@ class RehearsalSession:
                 answers.waits |= {attempt.id: asking.error.detail for attempt in asking.attempts}
                 continue
             answers.reached.append(asking.database)
-            answers.found |= {f.id: f for f in asking.found if f.outcome is not None}
+            answers.states |= {f.id: f for f in asking.states if f.outcome is not None}
         return answers
 
 
-def _is_over(asked: _Asked, answers: _Answers) -> bool:
+def _is_over(asked: _RoundGroup, answers: _Answers) -> bool:
     """Return whether all its events have answers, or cannot have any for now."""
-    return asked.is_late or all(n in answers.found or n in answers.waits for n in asked.events)
+    return asked.is_late or all(n in answers.states or n in answers.waits for n in asked.events)
 
 
-def _written(asked: _Asked, answers: _Answers) -> tuple[str, dict[str, Any]]:
+def _written(asked: _RoundGroup, answers: _Answers) -> tuple[str, dict[str, Any]]:
     """Return the statement that ends a group's part of a round, and its parameters."""
-    unknown = [n for n in asked.events if n not in answers.found]
+    unknown = [n for n in asked.events if n not in answers.states]
     if unknown:
         return _WAITS, {"group": asked.group, "waits": answers.waits.get(unknown[0], _SILENT)}
-    would_land, why = _counted(answers.found[n] for n in asked.events)
+    would_land, why = _counted(answers.states[n] for n in asked.events)
     said = {"group": asked.group, "events": len(asked.events), "would_land": would_land}
     return _ANSWERED, said | {"why": orjson.dumps(why).decode().replace("\\u0000", "")}
 
 
-def _counted(found: Iterable[Found]) -> tuple[int, list[dict[str, Any]]]:
+def _counted(found: Iterable[AttemptState]) -> tuple[int, list[dict[str, Any]]]:
     """Return how many would land, and the outcomes of the others."""
     results = Counter(result_of(each) for each in found)
     others = [(key, n) for key, n in results.most_common() if key[0] != results_sql.LANDED]

@@ -18,7 +18,7 @@ from shared.registry import Registry
 
 log = logging.getLogger(__name__)
 
-_LOOK_SECONDS: Final = 1.0
+_POLL_SECONDS: Final = 1.0
 #: Seconds after a change of the registry until the writer has it too.
 SETTLED_SECONDS: Final = 10.0
 _RETRY_SECONDS: Final = 5.0
@@ -66,7 +66,7 @@ class RehearsalScheduler(UntilStopped):
             while not self.stopped:
                 if not await asyncio.to_thread(session.go_on) and (digest := self._settled()):
                     await self._begin(session, digest)
-                await self.pause(_LOOK_SECONDS)
+                await self.pause(_POLL_SECONDS)
         finally:
             await asyncio.to_thread(session.close)
 

@@ -24,7 +24,7 @@ def add_access(app: FastAPI, desk: RegistryReader) -> None:
     @app.get("/v1/destinations")
     def list_destinations(asking: Asking) -> dict[str, Any]:
         """The tables that event types name, without the landing tables, which the writer creates."""
-        found = tables_of(desk.places, desk.look().snapshot)
+        found = tables_of(desk.places, desk.read().snapshot)
         return {
             "destinations": [
                 place._asdict() | {"create": destination.create}
@@ -36,7 +36,7 @@ def add_access(app: FastAPI, desk: RegistryReader) -> None:
     @app.get("/v1/destinations/check")
     def check_destinations(query: Annotated[CheckQuery, Query()], asking: Asking) -> dict[str, Any]:
         """Each fact that must hold for events to land there, with the SQL that fixes it."""
-        snapshot, only = desk.look().snapshot, query.event_type
+        snapshot, only = desk.read().snapshot, query.event_type
         if only is not None:
             require_there(asking.sees(only) and only in snapshot.event_types, "event type")
         tables = [
@@ -56,7 +56,7 @@ def add_access(app: FastAPI, desk: RegistryReader) -> None:
     @app.get("/v1/access")
     def explain_access(query: Annotated[AccessQuery, Query()]) -> dict[str, Any]:
         """Whether a key may send an event, and the lines of the registry that decide it."""
-        said = list(answers(desk.look().snapshot, query.key, query.event, query.destination))
+        said = list(answers(desk.read().snapshot, query.key, query.event, query.destination))
         return {"may": all(yes for yes, _ in said), "lines": [{"yes": y, "line": line} for y, line in said]}
 
 

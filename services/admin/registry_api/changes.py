@@ -15,7 +15,7 @@ from services.admin.store.control_sql import transaction
 from services.admin.store.read_sql import record_act
 from services.ops.registry.change import Result, Wish, change_to
 from services.ops.registry.change import State as Ended
-from services.ops.registry.registry_reader import RegistryReader, Seen, tag_of
+from services.ops.registry.registry_reader import RegistryReader, RegistryReading, tag_of
 from shared.errors import REGISTRY_CONFLICT, REGISTRY_REFUSED, InfrastructureError
 from shared.registry import Snapshot
 from shared.registry.memory import reasons
@@ -88,7 +88,7 @@ def answered(result: Result, tag: str, **more: Any) -> JSONResponse:
 
 
 def tagged(
-    seen: Seen, document: Any, known: Known | None = None, only: Sequence[str] | None = None
+    reading: RegistryReading, document: Any, known: Known | None = None, only: Sequence[str] | None = None
 ) -> Response:
     """Return a part of the registry in force, with the tag for changing it; 304 if the reader has it.
 
@@ -96,7 +96,7 @@ def tagged(
     new rights would otherwise get 304 for the same state.
     """
     seen_by = "" if only is None else f"-{sha256(repr(only).encode()).hexdigest()[:8]}"
-    tag = f"{seen.tag}{seen_by}"
+    tag = f"{reading.tag}{seen_by}"
     headers = {"etag": f'"{tag}"'}
     if known is not None and known.has(tag):
         return Response(status_code=304, headers=headers)

@@ -27,7 +27,7 @@ from services.ops.registry.sender_keys import (
     Keys,
     created,
     overlap_of,
-    told,
+    view_of,
     with_another_secret,
     without,
 )
@@ -42,8 +42,10 @@ def add_keys(app: FastAPI, dsn: str, desk: RegistryReader) -> None:
     @app.get("/v1/keys")
     def list_keys() -> Response:
         """The senders' keys with their rights and expiry, without hashes."""
-        seen = desk.look()  # never 304: secrets expire, and the registry stays the same
-        return tagged(seen, {"keys": [told(name, key) for name, key in sorted(seen.snapshot.keys.items())]})
+        seen = desk.read()  # never 304: secrets expire, and the registry stays the same
+        return tagged(
+            seen, {"keys": [view_of(name, key) for name, key in sorted(seen.snapshot.keys.items())]}
+        )
 
     @app.post("/v1/keys", openapi_extra=described(NewKey))
     def create_key(

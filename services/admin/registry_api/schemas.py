@@ -136,16 +136,16 @@ class TopicChange(BaseModel):
 UNCHANGED: Final[dict[int | str, dict[str, Any]]] = {304: {"description": "It is what If-None-Match names."}}
 
 
-def body(most: int = _MAX_ELSE) -> Callable[[Request], Coroutine[Any, Any, bytes]]:
-    """Return the dependency that reads a body of at most `most` bytes."""
+def body(max_bytes: int = _MAX_ELSE) -> Callable[[Request], Coroutine[Any, Any, bytes]]:
+    """Return the dependency that reads a body of at most `max_bytes` bytes."""
 
     async def read(request: Request) -> bytes:
         chunks, size = list[bytes](), 0
         try:
             async for chunk in request.stream():
                 size += len(chunk)
-                if size > most:
-                    raise UserError(BODY_TOO_LARGE, f"the body has more than {most:,} bytes")
+                if size > max_bytes:
+                    raise UserError(BODY_TOO_LARGE, f"the body has more than {max_bytes:,} bytes")
                 chunks.append(chunk)
         except ClientDisconnect:
             raise UserError(BAD_REQUEST, "the body ended early") from None

@@ -42,7 +42,7 @@ def add_topics(app: FastAPI, dsn: str, desk: RegistryReader) -> None:
     @app.get("/v1/topics")
     def list_topics(query: Annotated[TopicQuery, Query()], asking: Asking) -> dict[str, Any]:
         """The events' topics: type, partitions, replicas, retention, events, rate and lag."""
-        snapshot = desk.look().snapshot
+        snapshot = desk.read().snapshot
         further: list[str | None] = []
 
         def pick(names: list[str]) -> list[str]:
@@ -65,7 +65,7 @@ def add_topics(app: FastAPI, dsn: str, desk: RegistryReader) -> None:
         name: TopicName, query: Annotated[SampleQuery, Query()], asking: Asking
     ) -> dict[str, Any]:
         """The newest records as shapes of their values; personal fields are hidden."""
-        snapshot = desk.look().snapshot
+        snapshot = desk.read().snapshot
         for topic in dict.fromkeys((topics.topic_of(name), name)):
             if topics.is_own(topic) or not _sees(asking, snapshot, topic):
                 continue
@@ -91,7 +91,7 @@ def _add_changes(app: FastAPI, dsn: str, desk: RegistryReader) -> None:
             topic=topic, partitions=new.partitions, replication=new.replication, retention=new.retention
         )
         try:
-            spec = kafka_new_topic.spec_of(wanted, desk.look().snapshot.event_types, desk.kafka)
+            spec = kafka_new_topic.spec_of(wanted, desk.read().snapshot.event_types, desk.kafka)
         except ValueError as e:
             raise UserError(TOPIC_REFUSED, str(e)) from None
         settings = {"partitions": spec.num_partitions, "replication": spec.replication_factor}
@@ -101,7 +101,7 @@ def _add_changes(app: FastAPI, dsn: str, desk: RegistryReader) -> None:
                 raise UserError(TOPIC_REFUSED, refused)
             if said.dry_run:
                 conn.rollback()
-        return {"topic": topic, "made": not said.dry_run, **settings, "config": spec.topic_configs}
+        return {"topic": topic, "created": not said.dry_run, **settings, "config": spec.topic_configs}
 
     @app.patch("/v1/topics/{name}", openapi_extra=described(TopicChange))
     def change_topic(

@@ -40,7 +40,7 @@ def add_types(app: FastAPI, dsn: str, desk: RegistryReader) -> None:
     @app.get("/v1/types", responses=UNCHANGED)
     def list_types(query: Annotated[TypeQuery, Query()], asking: Asking, known: KnownIfGiven) -> Response:
         """The event types that its reader sees, by name."""
-        seen = desk.look()
+        seen = desk.read()
         names = sorted(name for name in seen.snapshot.event_types if asking.sees(name))
 
         def behind(after: Any) -> list[str]:
@@ -53,7 +53,7 @@ def add_types(app: FastAPI, dsn: str, desk: RegistryReader) -> None:
     @app.get("/v1/types/{name}", responses=UNCHANGED)
     def show_type(name: TypeName, asking: Asking, known: KnownIfGiven) -> Response:
         """One event type as it was written; a change names its ETag."""
-        seen = desk.look()
+        seen = desk.read()
         require_there(asking.sees(name) and name in seen.snapshot.event_types, "event type")
         return tagged(seen, written(seen.snapshot.event_types[name]), known)
 

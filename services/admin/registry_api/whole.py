@@ -37,7 +37,7 @@ def add_whole(app: FastAPI, dsn: str, desk: RegistryReader) -> None:
     @app.get("/v1/registry", responses=UNCHANGED)
     def show_registry(known: KnownIfGiven) -> Response:
         """The registry in force, without hashes of secrets; a change names its ETag."""
-        seen = desk.look()
+        seen = desk.read()
         return tagged(seen, _without_hashes(seen.document), known)
 
     @app.put("/v1/registry", openapi_extra=described(Snapshot, _BODY), max_body_size=2 * MAX_REGISTRY)
@@ -64,7 +64,7 @@ def add_whole(app: FastAPI, dsn: str, desk: RegistryReader) -> None:
     @app.get("/v1/registry/history")
     def show_history(query: Annotated[HistoryQuery, Query()], asking: Asking) -> dict[str, Any]:
         """Changes of the registry: actor, time, reason and entries; the newest first."""
-        seen = desk.look()
+        seen = desk.read()
 
         def behind(after: Any) -> list[int]:
             end = len(seen.counted) if after is None else bisect_left(seen.counted, after)

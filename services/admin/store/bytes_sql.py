@@ -82,12 +82,12 @@ class _Place(NamedTuple):
 
 
 #: Bytes of the control database, and the segments of the others.
-_Looked = tuple[Loaded, list[_Place]]
+_Located = tuple[Loaded, list[_Place]]
 
 
 def load(conn: connection, segments: Segments | None, events: Iterable[int]) -> Loaded:
     """Return the bytes of `events`.  Raises `InfrastructureError` if the segment folder is unreachable."""
-    return _load(partial(_look, conn), partial(_read, segments), list(events))
+    return _load(partial(_query, conn), partial(_read, segments), list(events))
 
 
 def shown(dsn: str, segments: Segments | None, events: Iterable[int]) -> Loaded:
@@ -96,9 +96,9 @@ def shown(dsn: str, segments: Segments | None, events: Iterable[int]) -> Loaded:
     No connection is in use while segments are read: a hanging folder would exhaust the pool.
     """
 
-    def look(ids: list[int]) -> _Looked:
+    def query(ids: list[int]) -> _Located:
         with transaction(dsn) as conn:
-            return _look(conn, ids)
+            return _query(conn, ids)
 
     def read(loaded: Loaded, places: Sequence[_Place]) -> None:
         try:
@@ -107,7 +107,7 @@ def shown(dsn: str, segments: Segments | None, events: Iterable[int]) -> Loaded:
             unread = {place.event for place in places} - loaded.values.keys() - loaded.lost.keys()
             loaded.lost |= dict.fromkeys(unread, e)
 
-    return _load(look, read, list(events))
+    return _load(query, read, list(events))
 
 
 def value(dsn: str, segments: Segments | None, event: int) -> bytes | None:
@@ -119,22 +119,24 @@ def value(dsn: str, segments: Segments | None, event: int) -> bytes | None:
 
 
 def _load(
-    look: Callable[[list[int]], _Looked], read: Callable[[Loaded, Sequence[_Place]], None], events: list[int]
+    query: Callable[[list[int]], _Located],
+    read: Callable[[Loaded, Sequence[_Place]], None],
+    events: list[int],
 ) -> Loaded:
-    loaded, places = look(events)
+    loaded, places = query(events)
     read(loaded, places)
     moved = [e for e, why in loaded.lost.items() if why.fault is SEGMENT_MISSING]
     if moved:  # rewritten between query and read, or really missing: a second query tells
         for event in moved:
             del loaded.lost[event]
-        again, places = look(moved)
+        again, places = query(moved)
         read(again, places)
         loaded.values |= again.values
         loaded.lost |= again.lost
     return loaded
 
 
-def _look(conn: connection, events: list[int]) -> _Looked:
+def _query(conn: connection, events: list[int]) -> _Located:
     loaded, places = Loaded(), []
     with conn.cursor() as cur:
         cur.execute(_WHERE, (events,))
@@ -173,10 +175,10 @@ def _times(reason: str, parked_at: datetime) -> tuple[datetime | None, datetime]
     return _time(told.get("received_at")), _time(told.get("timestamp")) or parked_at
 
 
-def _time(told: object) -> datetime | None:
+def _time(text: object) -> datetime | None:
     """Return a time of the record's reason; None for an invalid year."""
     try:
-        found = datetime.fromisoformat(str(told))
+        found = datetime.fromisoformat(str(text))
     except ValueError:
         return None
     return found if found.tzinfo else found.replace(tzinfo=UTC)

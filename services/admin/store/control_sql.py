@@ -48,9 +48,9 @@ def connect(dsn: str, *, statement_ms: int = _READ_MS) -> connection:
 class Pool:
     """A connection pool: few connections for many requests, each with one transaction at a time."""
 
-    def __init__(self, dsn: str, most: int = MAX_CONNECTIONS) -> None:
+    def __init__(self, dsn: str, max_connections: int = MAX_CONNECTIONS) -> None:
         self._dsn = dsn
-        self._turns = threading.BoundedSemaphore(most)
+        self._turns = threading.BoundedSemaphore(max_connections)
         #: `append` and `pop` need no lock.
         self._idle: list[connection] = []
 

@@ -61,7 +61,7 @@ def pages(conn: connection, events: Sequence[int]) -> Iterator[list[int]]:
     for start in range(0, len(events), _PAGE):
         page: list[int] = []
         size = 0
-        for named, length in _look(conn, events[start : start + _PAGE], None).values():
+        for named, length in _visible(conn, events[start : start + _PAGE], None).values():
             if page and size + length > _PAGE_BYTES:
                 yield page
                 page, size = [], 0
@@ -76,7 +76,7 @@ def lines(conn: connection, segments: Segments | None, page: Sequence[int]) -> l
     loaded = load(conn, segments, page)
     return [
         line_of(named, loaded.values.get(named.event), loaded.lost.get(named.event))
-        for named, _ in _look(conn, page, None).values()
+        for named, _ in _visible(conn, page, None).values()
     ]
 
 
@@ -137,7 +137,7 @@ def _add(
 ) -> None:
     """Store the edits of a batch of lines.  Raises `UserError` for an unknown event or invalid edit."""
     wanted = {edit.event for edit in batch.values()}
-    kept = _look(conn, wanted, only)
+    kept = _visible(conn, wanted, only)
     for page in pages(conn, sorted(kept)):
         loaded, of_page = load(conn, segments, page), set(page)
         for number, edit in batch.items():
@@ -165,7 +165,7 @@ def _require_editable(edit: Edit, loaded: Loaded) -> None:
     edited(loaded.values.get(edit.event, b""), edit.payload)
 
 
-def _look(conn: connection, events: Iterable[int], only: Only) -> dict[int, tuple[Named, int]]:
+def _visible(conn: connection, events: Iterable[int], only: Only) -> dict[int, tuple[Named, int]]:
     """Return the visible ones of `events`, in their order: their names and sizes in bytes."""
     seen = sql.SQL("true" if only is None else FILTERS["only"].replace("%s", "%(only)s"))
     found = rows(conn, sql.SQL(_NAMED).format(seen), {"ids": list(events), "only": only})

@@ -212,8 +212,8 @@ class IngesterSession:
             [event.cause for event in events],
             self._groups,
             self._of_names,
-            most=MAX_GROUPS,
-            most_of_a_name=MAX_OF_A_NAME,
+            max_groups=MAX_GROUPS,
+            max_groups_of_a_name=MAX_OF_A_NAME,
         )
 
     def _add_groups(

@@ -131,10 +131,10 @@ def job(conn: connection, number: int, only: Only = None) -> Job | None:
     return Job(*found[0]) if found else None
 
 
-def jobs(conn: connection, most: int, only: Only = None) -> list[Job]:
+def jobs(conn: connection, limit: int, only: Only = None) -> list[Job]:
     """Return the last jobs whose events are visible, the newest first."""
     statement = sql.SQL(f"{JOB} WHERE {_WITHIN} ORDER BY id DESC LIMIT %(most)s")
-    return [Job(*row) for row in rows(conn, statement, {"most": most, "only": only})]
+    return [Job(*row) for row in rows(conn, statement, {"most": limit, "only": only})]
 
 
 def cancel(conn: connection, number: int) -> bool:

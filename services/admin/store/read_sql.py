@@ -16,7 +16,7 @@ _GROUP: Final = """
            events, first_seen, last_seen, (
                SELECT json_build_object('would_land', l.would_land, 'of', l.events, 'at', l.answered_at,
                                         'why', l.why, 'waits', l.waits)::text
-               FROM onramp_admin.looks l WHERE l.group_id = groups.id)
+               FROM onramp_admin.group_rehearsals l WHERE l.group_id = groups.id)
     FROM onramp_admin.groups
 """
 _EVENT: Final = """
@@ -132,7 +132,7 @@ Only = Sequence[str] | None
 
 
 class Group(NamedTuple):
-    """Parked events of one cause; `look`: the last rehearsal of some of them, as JSON, if there is one."""
+    """Parked events of one cause; `rehearsal`: the last rehearsal of some of them as JSON, if any."""
 
     id: int
     cause: Cause
@@ -141,7 +141,7 @@ class Group(NamedTuple):
     events: int
     first_seen: datetime
     last_seen: datetime
-    look: str | None
+    rehearsal: str | None
 
 
 class Count(NamedTuple):
@@ -198,10 +198,10 @@ def events(conn: connection, filters: Filters, after: Sequence[Any] | None, limi
     return [Event(*row) for row in _page(conn, _EVENTS, given, after, limit)]
 
 
-def counts(conn: connection, most: int, only: Only = None) -> list[Count]:
-    """Return the `most` largest counts of equal events."""
+def counts(conn: connection, limit: int, only: Only = None) -> list[Count]:
+    """Return the `limit` largest counts of equal events."""
     where, values = _where({"only": only})
-    values = [OTHERS.code, *values, most]
+    values = [OTHERS.code, *values, limit]
     return [Count(*row) for row in _rows(conn, sql.SQL(_COUNTS.format(where=where)), values)]
 
 

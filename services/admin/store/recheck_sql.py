@@ -27,7 +27,7 @@ _REPLAYED: Final = f"""
     ORDER BY id LIMIT %(most)s
 """  # noqa: S608 - our own words
 #: One statement, so that staged and known attempts are of the same snapshot.
-_LOOK: Final = f"""
+_UNKNOWN: Final = f"""
     WITH k AS MATERIALIZED ({KEYS})
     SELECT k.id,
         EXISTS (SELECT FROM onramp.replayed d WHERE (d.topic_id, d.partition, d."offset", d.destination)
@@ -67,7 +67,7 @@ class Lost(NamedTuple):
 class Rechecked:
     """The result of a page of replayed events."""
 
-    looked_at: int = 0
+    checked: int = 0
     lost: list[Lost] = field(default_factory=list)
     #: Unknown there but staged: the next recheck decides.
     staged: int = 0
@@ -77,13 +77,13 @@ class Rechecked:
     next: int | None = None
 
 
-def look(conn: connection, databases: Mapping[str, str], after: int, most: int) -> Rechecked:
-    """Query the databases of the `most` replayed events after the id `after` for these events."""
+def recheck_page(conn: connection, databases: Mapping[str, str], after: int, limit: int) -> Rechecked:
+    """Query the databases of the `limit` replayed events after the id `after` for these events."""
     with conn.cursor() as cur:
-        cur.execute(_REPLAYED, {"after": after, "most": most})
+        cur.execute(_REPLAYED, {"after": after, "most": limit})
         rows = cur.fetchall()
-    found = Rechecked(looked_at=len(rows))
-    if len(rows) == most:
+    found = Rechecked(checked=len(rows))
+    if len(rows) == limit:
         found.next = rows[-1][0]
     gone = {row[0] for row in rows if row[-1]}
     attempts = [attempt_of(row[:-1]) for row in rows]
@@ -131,5 +131,5 @@ def reopen(conn: connection, lost: Iterable[Lost]) -> list[int]:
 def _unknown(where: Destination, attempts: Sequence[Attempt]) -> dict[int, bool]:
     """Return the events without a landed attempt there, and whether one is staged."""
     with in_destination(where) as cur:
-        cur.execute(_LOOK, columns(attempts))
+        cur.execute(_UNKNOWN, columns(attempts))
         return {event: staged for event, landed, staged in cur.fetchall() if not landed}

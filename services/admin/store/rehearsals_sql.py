@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 from psycopg2 import Binary
 from psycopg2.extras import execute_values
 
-from services.admin.attempts import Attempt, Destination, Found
+from services.admin.attempts import Attempt, AttemptState, Destination
 from services.admin.store import staging_sql
 from services.admin.store.bytes_sql import Loaded
 from services.admin.store.staging_sql import KEYS, Load, columns, in_destination
@@ -14,7 +14,7 @@ from shared.errors import OnrampError
 
 #: Maximum rows of one statement, whose values are in memory.
 _AT_ONCE: Final = 500
-_LOOK: Final = f"""
+_STATES: Final = f"""
     WITH k AS MATERIALIZED ({KEYS})
     SELECT k.id, r.outcome, r.reason::text, r.job IS NOT NULL
     FROM k LEFT JOIN onramp.rehearsals r ON r.job = %s
@@ -37,14 +37,14 @@ class Question(NamedTuple):
     with_triggers: bool
 
 
-def ask(where: Destination, asked: Question, attempts: Sequence[Attempt], load: Load) -> list[Found]:
+def ask(where: Destination, asked: Question, attempts: Sequence[Attempt], load: Load) -> list[AttemptState]:
     """Return the answers about `attempts`; stage those that are neither staged nor answered.
 
     An attempt without readable bytes fails with that reason.  Raises `InfrastructureError`.
     """
     with in_destination(where) as cur:
-        cur.execute(_LOOK, (*columns(attempts), asked.job))
-        found = [Found(*row) for row in cur.fetchall()]
+        cur.execute(_STATES, (*columns(attempts), asked.job))
+        found = [AttemptState(*row) for row in cur.fetchall()]
         known = {f.id for f in found if f.staged}
         missing = [a for a in attempts if a.id not in known]
         lost: dict[int, OnrampError] = {}

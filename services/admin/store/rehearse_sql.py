@@ -12,7 +12,14 @@ import orjson
 from psycopg2 import sql
 from psycopg2.extensions import connection
 
-from services.admin.attempts import Asked, Attempt, Destination, Found, destination_named, everywhere
+from services.admin.attempts import (
+    Attempt,
+    AttemptState,
+    DatabaseAnswer,
+    Destination,
+    destination_named,
+    everywhere,
+)
 from services.admin.store import jobs_sql, rehearsals_sql, results_sql, sets_sql
 from services.admin.store.jobs_sql import Job, Plan
 from services.admin.store.read_sql import Only
@@ -25,7 +32,7 @@ from shared.mask import masked
 from shared.registry import Snapshot
 
 #: Events of one page.
-MAX_ASKED: Final = 5_000
+MAX_EVENTS: Final = 5_000
 SAMPLES: Final = 10
 _PAGE: Final = """
     SELECT {columns} FROM onramp_admin.events e
@@ -65,7 +72,7 @@ def work(
         return
     page = _page(conn, job, databases)
     asked = _ask(job, page, databases, load)
-    found = [f for each in asked for f in each.found]
+    found = [f for each in asked for f in each.states]
     if waits := next((each.error.detail for each in asked if each.error is not None), None):
         _execute(conn, progress | {"waits": waits})
         return
@@ -78,7 +85,7 @@ def work(
     progress |= {"answered": len(found), "failed": _failed(results)}
     if page:
         progress |= {"done_to": page[-1].id, "samples": _samples(conn, load, found, snapshot())}
-    _execute(conn, progress | {"state": "running" if len(page) == _most(job) else "done"})
+    _execute(conn, progress | {"state": "running" if len(page) == _batch_limit(job) else "done"})
 
 
 def rehearsed_set(
@@ -123,18 +130,18 @@ def _page(conn: connection, job: Job, databases: Mapping[str, str]) -> list[Atte
     of_set, values = job.events.condition()
     of_kind, more = condition(job.kind, databases)
     statement = sql.SQL(_PAGE).format(columns=sql.SQL(COLUMNS), set=of_set, condition=of_kind)
-    found = rows(conn, statement, values | more | {"done_to": job.done_to, "most": _most(job)})
+    found = rows(conn, statement, values | more | {"done_to": job.done_to, "most": _batch_limit(job)})
     return [attempt_of(row) for row in found]
 
 
-def _most(job: Job) -> int:
-    return min(MAX_ASKED, job.rate or MAX_ASKED)
+def _batch_limit(job: Job) -> int:
+    return min(MAX_EVENTS, job.rate or MAX_EVENTS)
 
 
-def _ask(job: Job, page: Sequence[Attempt], databases: Mapping[str, str], load: Load) -> list[Asked]:
+def _ask(job: Job, page: Sequence[Attempt], databases: Mapping[str, str], load: Load) -> list[DatabaseAnswer]:
     question = Question(job.uuid, job.to, job.with_triggers)
 
-    def ask(where: Destination, attempts: Sequence[Attempt]) -> Sequence[Found]:
+    def ask(where: Destination, attempts: Sequence[Attempt]) -> Sequence[AttemptState]:
         return rehearsals_sql.ask(where, question, attempts, load)
 
     return list(everywhere(databases, page, ask))
@@ -149,7 +156,7 @@ def _forget(job: Job, databases: Mapping[str, str], names: Iterable[str]) -> Non
             continue
 
 
-def result_of(found: Found) -> tuple[str, str]:
+def result_of(found: AttemptState) -> tuple[str, str]:
     """Return an event's outcome, and the reason if it would not land."""
     if found.outcome in {results_sql.LANDED, results_sql.DUPLICATE}:
         return str(found.outcome), ""
@@ -161,7 +168,7 @@ def _failed(results: Mapping[tuple[str, str], int]) -> int:
     return sum(n for (outcome, _), n in results.items() if outcome == results_sql.FAILED)
 
 
-def _samples(conn: connection, load: Load, found: Sequence[Found], known: Snapshot) -> str:
+def _samples(conn: connection, load: Load, found: Sequence[AttemptState], known: Snapshot) -> str:
     """Return some masked events with their outcomes."""
     some = sorted(found)[:SAMPLES]
     values = load([f.id for f in some]).values

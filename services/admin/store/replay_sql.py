@@ -13,7 +13,7 @@ from typing import Final
 import orjson
 from psycopg2.extensions import connection
 
-from services.admin.attempts import Asked, Attempt, Destination, Found, everywhere
+from services.admin.attempts import Attempt, AttemptState, DatabaseAnswer, Destination, everywhere
 from services.admin.store import results_sql, staging_sql
 from services.admin.store.staging_sql import COLUMNS, Load, Staging, attempt_of
 from services.ops.parked.outcome_sentence import sentence_of
@@ -95,13 +95,13 @@ def settle(
     waits: list[str] = []
     is_behind = False
 
-    def ask(where: Destination, attempts: Sequence[Attempt]) -> Sequence[Found]:
+    def ask(where: Destination, attempts: Sequence[Attempt]) -> Sequence[AttemptState]:
         if cancelling:
             return staging_sql.withdraw(where, by, attempts)
         return staging_sql.follow(where, by, attempts, load)
 
     for asked in everywhere(databases, _marked(conn, job, after), ask):
-        found = asked.found
+        found = asked.states
         if asked.error is not None:
             found = _released(asked, asked.error, retired, cancelling=cancelling)
             waits += [asked.error.detail] if len(found) < len(asked.attempts) else []
@@ -115,8 +115,8 @@ def settle(
 
 
 def _released(
-    asked: Asked, error: InfrastructureError, retired: Retired, *, cancelling: bool
-) -> Sequence[Found]:
+    asked: DatabaseAnswer, error: InfrastructureError, retired: Retired, *, cancelling: bool
+) -> Sequence[AttemptState]:
     """Return the attempts to release, if their database is retired.
 
     A database that is only unreachable may still land its attempts: they wait.
@@ -124,11 +124,11 @@ def _released(
     if error.fault is not NOT_CONFIGURED:
         return ()
     if cancelling:
-        return [Found(a.id, None, None, staged=False) for a in asked.attempts]
+        return [AttemptState(a.id, None, None, staged=False) for a in asked.attempts]
     gone = retired()
     why = UserError(DATABASE_RETIRED, "the database was retired before the replay landed")
     return [
-        staging_sql.lost(Found(a.id, None, None, staged=False), why)
+        staging_sql.lost(AttemptState(a.id, None, None, staged=False), why)
         for a in asked.attempts
         if asked.database in gone or any(a.destination.startswith(f"{name}.") for name in gone)
     ]
@@ -158,7 +158,7 @@ def _marked(conn: connection, job: int, after: int) -> list[Attempt]:
         return [attempt_of(row) for row in cur.fetchall()]
 
 
-def _give_states(conn: connection, job: int, found: Sequence[Found]) -> None:
+def _give_states(conn: connection, job: int, found: Sequence[AttemptState]) -> None:
     if not found:
         return
     ids = arrays.numbers(f.id for f in found)
@@ -169,7 +169,7 @@ def _give_states(conn: connection, job: int, found: Sequence[Found]) -> None:
         cur.execute(_SETTLE, (ids, states, reasons, attempts, job))
 
 
-def _take_over(conn: connection, job: int, found: Sequence[Found]) -> None:
+def _take_over(conn: connection, job: int, found: Sequence[AttemptState]) -> None:
     """Continue after the highest attempt of another job in the database, whose outcome is not this job's."""
     if not found:
         return
@@ -178,5 +178,5 @@ def _take_over(conn: connection, job: int, found: Sequence[Found]) -> None:
         cur.execute(_TAKE_OVER, (ids, attempts, job))
 
 
-def _is_earlier(found: Found) -> bool:
+def _is_earlier(found: AttemptState) -> bool:
     return found.outcome is not None and found.outcome.startswith(_EARLIER)

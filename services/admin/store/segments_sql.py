@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 SEGMENT_BYTES: Final = 64 * 2**20
 SEGMENT_HOURS: Final = 1
 #: Days that bytes of replayed or discarded events are retained.
-KEPT_DAYS: Final = 7
+RETENTION_DAYS: Final = 7
 _MAX_EVENTS: Final = 1_000_000
 #: Maximum bytes of one fetch, if all rows were as large as the largest.
 _FETCHED_BYTES: Final = 8 * 2**20
@@ -36,9 +36,9 @@ _STATEMENT_MS: Final = 300_000
 _LOCK: Final = 7_203_155_016
 _DUE: Final = f"""
     SELECT min(event), max(event), count(*), coalesce(sum(size), 0), coalesce(max(size), 0),
-           coalesce(bool_or(kept_at < now() - interval '{SEGMENT_HOURS} hours'), false)
+           coalesce(bool_or(stored_at < now() - interval '{SEGMENT_HOURS} hours'), false)
     FROM (
-        SELECT event, kept_at, octet_length(value) AS size,
+        SELECT event, stored_at, octet_length(value) AS size,
                sum(octet_length(value)) OVER (ORDER BY event) AS upto
         FROM (SELECT * FROM onramp_admin.bytes ORDER BY event LIMIT {_MAX_EVENTS}) b
     ) w WHERE upto - size < %s
@@ -62,7 +62,7 @@ _LEAVE: Final = "DELETE FROM onramp_admin.bytes WHERE event BETWEEN %s AND %s"
 #: One hour longer than a discard can be undone, so that no restore is in progress.
 _OVER: Final = f"""
     state IN ('replayed', 'replayed_duplicate', 'discarded')
-    AND changed_at < now() - interval '{KEPT_DAYS} days 1 hour'
+    AND changed_at < now() - interval '{RETENTION_DAYS} days 1 hour'
 """
 _SEGMENTS: Final = f"""
     SELECT s.first_event, s.last_event, s.name, s.events,

@@ -14,7 +14,7 @@ from psycopg2.errors import UniqueViolation
 from psycopg2.extensions import connection, cursor
 from psycopg2.extras import execute_values
 
-from services.admin.attempts import Attempt, Destination, Found
+from services.admin.attempts import Attempt, AttemptState, Destination
 from services.admin.store.bytes_sql import Loaded
 from services.ops.parked.copy_lines import Value, as_file, line_of
 from shared.errors import DATABASE_UNAVAILABLE, InfrastructureError, OnrampError
@@ -46,7 +46,7 @@ _OF_EVENT: Final = """
 #: One statement, so that both tables are of the same snapshot.  LIMIT makes each lookup use its key: a join
 #: would read all of `onramp.replayed`, which has a row for every attempt.  An attempt of another job is from
 #: before a restore of the control database, or was released while its database was unreachable.
-_LOOK: Final = f"""
+_STATES: Final = f"""
     WITH k AS MATERIALIZED ({KEYS})
     SELECT k.id,
         CASE WHEN d.outcome IN ('landed', 'duplicate') OR l.outcome IS NULL THEN d.outcome
@@ -95,14 +95,14 @@ class Staging(NamedTuple):
 Load = Callable[[list[int]], Loaded]
 
 
-def follow(where: Destination, by: Staging, attempts: Sequence[Attempt], load: Load) -> list[Found]:
+def follow(where: Destination, by: Staging, attempts: Sequence[Attempt], load: Load) -> list[AttemptState]:
     """Return the states of `attempts`, after staging a part of those that are neither staged nor known.
 
     The rest is staged in the next step; after a `known` attempt, with a higher attempt number.  An attempt
     without readable bytes fails with that reason.  Raises `InfrastructureError`.
     """
     with in_destination(where) as cur:
-        found = _look(cur, by, attempts)
+        found = _query(cur, by, attempts)
         missing = {f.id for f in found if f.outcome is None and not f.staged and f.known is None}
         part = first_part([a for a in attempts if a.id in missing], _MAX_EVENTS)
         if not part:
@@ -116,19 +116,19 @@ def follow(where: Destination, by: Staging, attempts: Sequence[Attempt], load: L
     ]
 
 
-def first_part(attempts: Iterable[Attempt], most: int) -> list[Attempt]:
-    """Return the first attempts, at most `most`, and within the memory limit."""
+def first_part(attempts: Iterable[Attempt], limit: int) -> list[Attempt]:
+    """Return the first attempts, at most `limit`, and within the memory limit."""
     part: list[Attempt] = []
     size = 0
     for attempt in attempts:
-        if part and (len(part) >= most or size + attempt.size > _MAX_BYTES):
+        if part and (len(part) >= limit or size + attempt.size > _MAX_BYTES):
             break
         part.append(attempt)
         size += attempt.size
     return part
 
 
-def withdraw(where: Destination, by: Staging, attempts: Sequence[Attempt]) -> list[Found]:
+def withdraw(where: Destination, by: Staging, attempts: Sequence[Attempt]) -> list[AttemptState]:
     """Withdraw `attempts`; return those with an outcome, and those that were withdrawn.
 
     A missing attempt is staged first (without its value, invisible to others), so that a withdrawn attempt is
@@ -138,7 +138,7 @@ def withdraw(where: Destination, by: Staging, attempts: Sequence[Attempt]) -> li
         execute_values(cur, _STAGE, _rows(by, attempts, Loaded()), page_size=_ROWS)
         cur.execute(_UNSTAGE, columns(attempts))
         deleted = {number for (number,) in cur.fetchall()}
-        found = _look(cur, by, attempts)  # a later statement: it sees attempts that landed during the wait
+        found = _query(cur, by, attempts)  # a later statement: it sees attempts that landed during the wait
     return [f for f in found if f.outcome is not None or f.id in deleted]
 
 
@@ -160,16 +160,16 @@ def _connect(dsn: str) -> connection:
     return connect(dsn, name="onramp-admin", options=_OPTIONS)
 
 
-def lost(found: Found, why: OnrampError) -> Found:
+def lost(found: AttemptState, why: OnrampError) -> AttemptState:
     """Return the failure of an event that cannot be staged."""
     reason = {"code": why.fault.code, "detail": why.detail, "pointer": why.pointer, "fix": why.fault.fix}
     return found._replace(outcome="parked", reason=orjson.dumps(reason).decode())
 
 
-def _look(cur: cursor, by: Staging, attempts: Sequence[Attempt]) -> list[Found]:
-    cur.execute(_LOOK, (*columns(attempts), by.job))
+def _query(cur: cursor, by: Staging, attempts: Sequence[Attempt]) -> list[AttemptState]:
+    cur.execute(_STATES, (*columns(attempts), by.job))
     rows = cur.fetchall()
-    return [Found(n, outcome, why, bool(staged), known) for n, outcome, why, staged, known in rows]
+    return [AttemptState(n, outcome, why, bool(staged), known) for n, outcome, why, staged, known in rows]
 
 
 def _stage(cur: cursor, by: Staging, attempts: Sequence[Attempt], loaded: Loaded) -> None:

@@ -55,7 +55,7 @@ _PROGRESS: Final = """
     UPDATE onramp_admin.jobs SET done_to = %(done_to)s, changed = changed + %(changed)s, waits = NULL,
         state = CASE WHEN %(is_last)s THEN 'done' ELSE state END,
         finished_at = CASE WHEN %(is_last)s THEN now() END,
-        next_at = now() + coalesce(%(looked_at)s / rate::float8, 0) * interval '1 second'
+        next_at = now() + coalesce(%(inspected)s / rate::float8, 0) * interval '1 second'
     WHERE id = %(job)s
 """
 #: Seconds before the next poll of a replay with nothing to stage.
@@ -64,7 +64,7 @@ _REPLAY_PROGRESS: Final = """
         failed = failed + %(failed)s, walked = %(walked)s, waits = %(waits)s, state = %(state)s,
         finished_at = CASE WHEN %(state)s IN ('cancelled', 'done') THEN now() END,
         next_at = now() + CASE WHEN %(is_busy)s
-            THEN coalesce(%(looked_at)s / rate::float8, 0) ELSE %(pause)s END * interval '1 second'
+            THEN coalesce(%(inspected)s / rate::float8, 0) ELSE %(pause)s END * interval '1 second'
     WHERE id = %(job)s
 """
 #: Longest pause: frequent polls for 10,000 events take CPU time from the writer that lands them.
@@ -199,7 +199,7 @@ class JobSession:
             rehearse_sql.work(self.conn, job, self.databases, self._loader(job), self.snapshot)
             return
         batch = _do_batch(self.conn, job, ())
-        progress = {"job": job.id, "changed": batch.changed, "looked_at": batch.looked_at}
+        progress = {"job": job.id, "changed": batch.changed, "inspected": batch.inspected}
         _execute(self.conn, _PROGRESS, progress | {"done_to": batch.last, "is_last": batch.is_last})
 
     def _replay(self, job: Job) -> None:
@@ -232,7 +232,7 @@ class JobSession:
         waits = seen.waits or (job.waits if after else None)
         progress = {"job": job.id, "state": state, "walked": walked, "done_to": batch.last, "waits": waits}
         progress |= {"replayed": seen.replayed, "failed": seen.failed}
-        progress |= {"looked_at": batch.looked_at, "is_busy": bool(batch.looked_at) or seen.is_behind}
+        progress |= {"inspected": batch.inspected, "is_busy": bool(batch.inspected) or seen.is_behind}
         through = seen.replayed + seen.failed
         pause = _SOON if after else _pause(through, through + left)
         _execute(self.conn, _REPLAY_PROGRESS, progress | {"pause": pause})
@@ -264,23 +264,23 @@ class _Batch(NamedTuple):
     """A batch's last id, its numbers of inspected and changed events, and whether it was the last."""
 
     last: int
-    looked_at: int
+    inspected: int
     changed: int
     is_last: bool
 
 
-def _do_batch(conn: connection, job: Job, databases: Iterable[str], most: int = _BATCH) -> _Batch:
+def _do_batch(conn: connection, job: Job, databases: Iterable[str], limit: int = _BATCH) -> _Batch:
     of_set, values = job.events.condition()
     of_kind, more = condition(job.kind, databases)
-    step, most = STEPS[job.kind], min(most, _most(job))
-    values |= more | {"done_to": job.done_to, "job": job.id, "most": most}
+    step, limit = STEPS[job.kind], min(limit, _batch_limit(job))
+    values |= more | {"done_to": job.done_to, "job": job.id, "most": limit}
     values |= {"to": step.to, "attempts": step.attempts}
     statement = sql.SQL(_CHANGE).format(set=of_set, condition=of_kind)
-    ((last, looked_at, changed),) = rows(conn, statement, values)
-    return _Batch(last or job.done_to, looked_at, changed, looked_at < most)
+    ((last, inspected, changed),) = rows(conn, statement, values)
+    return _Batch(last or job.done_to, inspected, changed, inspected < limit)
 
 
-def _most(of: Job) -> int:
+def _batch_limit(of: Job) -> int:
     """Return a batch's number of events; for a job with a rate, those of one second."""
     return min(_BATCH, of.rate or _BATCH)
 

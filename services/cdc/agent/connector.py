@@ -178,7 +178,7 @@ def _write(name: str) -> dict[str, str]:
 
 def _excluded(source: Source, source_state: SourceState) -> Iterator[str]:
     yield from map(_pattern, source.exclude)
-    yield from (literal(name) for name in sorted(source_state.left_out))
+    yield from (literal(name) for name in sorted(source_state.excluded_tables))
     # Partitions are captured under their root; a snapshot would also read them under their own name.
     yield from (literal(t.full_name) for t in source_state.tables if t.is_partition)
 

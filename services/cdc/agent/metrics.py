@@ -49,7 +49,7 @@ class AgentMetrics:
             ["source"],
             registry=self.registry,
         )
-        self.left_out = Gauge(
+        self.excluded_tables = Gauge(
             "onramp_source_tables_excluded",
             "Tables excluded because they would fail the source: columns that differ by case, topics "
             "that collide.",
@@ -69,7 +69,7 @@ class AgentMetrics:
             ["source"],
             registry=self.registry,
         )
-        self.looked_at = Gauge(
+        self.polled_at = Gauge(
             "onramp_source_polled_timestamp_seconds",
             "Time of the agent's last poll of the source, in Unix seconds.",
             ["source"],
@@ -81,7 +81,7 @@ class AgentMetrics:
         for state in State:
             self.state.labels(source, state).set(state is shown.state)
         self.alarm.labels(source).set(alarm_bytes)
-        self.looked_at.labels(source).set_to_current_time()
+        self.polled_at.labels(source).set_to_current_time()
         self.suspended.labels(source).set(shown.suspended)
         self.unmerged.labels(source).set(shown.unmerged_s)
         if shown.heartbeat_age_s is None:
@@ -95,11 +95,11 @@ class AgentMetrics:
         self.slot_active.labels(source).set(bool(slot and slot.active))
         self.slot_lost.labels(source).set(bool(slot and slot.is_lost))
         self.retained.labels(source).set(slot.retained_bytes if slot else 0)
-        self.left_out.labels(source).set(len(shown.source_state.left_out))
+        self.excluded_tables.labels(source).set(len(shown.source_state.excluded_tables))
 
     def forget(self, source: str) -> None:
         """Remove the metrics of a source."""
         for gauge in (self.slot_active, self.slot_lost, self.retained, self.alarm, self.heartbeat_age):
             gauge.remove_by_labels({"source": source})
-        for gauge in (self.left_out, self.state, self.suspended, self.unmerged, self.looked_at):
+        for gauge in (self.excluded_tables, self.state, self.suspended, self.unmerged, self.polled_at):
             gauge.remove_by_labels({"source": source})

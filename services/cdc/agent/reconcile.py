@@ -225,7 +225,7 @@ class SourceReconciler:
             trouble = f"; {error}"  # its WAL must be freed all the same
         is_gone = self._drop_slot()
         if (
-            stored_state.resync_wanted_at is not None
+            stored_state.resync_requested_at is not None
             and is_gone
             and not trouble
             and (not status or status.is_stopped)
@@ -295,12 +295,12 @@ class SourceReconciler:
             what = "its slot has no reader yet" if stored_state.streams else "its first snapshot is not over"
             return self._shown(State.STARTING, "; ".join([what, *self._slot.silence]), source_state)
         reasons = [*self._trouble, *self._resnapshots.reasons, *self._slot.silence]
-        reasons += [f"{name} is excluded: {why}" for name, why in source_state.left_out.items()]
+        reasons += [f"{name} is excluded: {why}" for name, why in source_state.excluded_tables.items()]
         return self._shown(State.STREAMING, "; ".join(reasons), source_state)
 
     def _with_remedy(self, reason: str) -> str:
         env = self._source.dsn_env
-        return with_remedy(reason, name=self._name, dsn_env=env, most_bytes=MAX_BYTES)
+        return with_remedy(reason, name=self._name, dsn_env=env, max_bytes=MAX_BYTES)
 
     def _shown(self, state: State, reason: str, source_state: SourceState | None) -> Shown:
         slot = source_state.slot if source_state else None

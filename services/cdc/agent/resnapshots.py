@@ -153,29 +153,33 @@ class Resnapshots:
                 found |= {name: why} if why else {}
         return found
 
-    def _left(self, table: Table, asked: Resnapshot, source_state: SourceState) -> Resnapshot | None:
+    def _left(self, table: Table, pending: Resnapshot, source_state: SourceState) -> Resnapshot | None:
         """Return the pending re-snapshot, or None once the table's rows have landed."""
-        if not asked.is_requested:
-            return asked
-        at, name = (table.full_name, asked.start), (table.schema, table.name)
+        if not pending.is_requested:
+            return pending
+        at, name = (table.full_name, pending.start), (table.schema, table.name)
         if at not in self._ended:
-            start = self._searched.get(at, asked.start)
+            start = self._searched.get(at, pending.start)
             has_end, self._searched[at] = self._store.has_snapshots_end(name, start)
             self._ended |= {at} if has_end else set()
         # The end alone is not enough: the marker of the snapshot must have been read too.
-        had_rows = self._store.had_rows(asked.token) if asked.token else True
-        if had_rows is not None and at not in self._ended and not self._may_have_rows(table, asked, had_rows):
-            return self._emptied(table, asked)
+        had_rows = self._store.had_rows(pending.token) if pending.token else True
+        if (
+            had_rows is not None
+            and at not in self._ended
+            and not self._may_have_rows(table, pending, had_rows)
+        ):
+            return self._emptied(table, pending)
         if had_rows is None or at not in self._ended:
-            return self._unless_timed_out(table, asked, source_state)
+            return self._unless_timed_out(table, pending, source_state)
         self._forget(at)
         return None
 
-    def _may_have_rows(self, table: Table, asked: Resnapshot, had_rows: bool) -> bool:
+    def _may_have_rows(self, table: Table, pending: Resnapshot, had_rows: bool) -> bool:
         """Return whether a snapshot will have rows; two polls must agree that a table has none."""
-        if asked.token:
+        if pending.token:
             return had_rows
-        at = (table.full_name, asked.start)
+        at = (table.full_name, pending.start)
         was_empty, is_empty = at in self._without_rows, not self._may_hold_rows(table.oid)
         self._without_rows = self._without_rows | {at} if is_empty else self._without_rows - {at}
         return not (was_empty and is_empty)
@@ -186,16 +190,16 @@ class Resnapshots:
         except SourceError:  # locked, or closed to the role: other tables do not wait for it
             return True
 
-    def _emptied(self, table: Table, asked: Resnapshot) -> Resnapshot | None:
+    def _emptied(self, table: Table, pending: Resnapshot) -> Resnapshot | None:
         """Empty the public table from the requested offset on: later changes fill it."""
         extra = {"source": self._name, "table": table.full_name}
-        self._forget((table.full_name, asked.start))
+        self._forget((table.full_name, pending.start))
         name = (table.schema, table.name)
-        if not self._store.empty(name, asked.start, asked.token):
+        if not self._store.empty(name, pending.start, pending.token):
             log.warning(
                 "requesting a re-snapshot again: later changes have been trimmed from landing", extra=extra
             )
-            return replace(asked, is_requested=False, reader=None)
+            return replace(pending, is_requested=False, reader=None)
         log.info("a public table is emptied: its source has no rows", extra=extra)
         return None
 
@@ -205,20 +209,22 @@ class Resnapshots:
         self._without_rows.discard(at)
         self._timeouts.is_done(at)
 
-    def _unless_timed_out(self, table: Table, asked: Resnapshot, source_state: SourceState) -> Resnapshot:
+    def _unless_timed_out(self, table: Table, pending: Resnapshot, source_state: SourceState) -> Resnapshot:
         """Return the pending re-snapshot, or a new request for it if its snapshot has failed."""
         if source_state.slot is None:
-            return asked
-        at, name = (table.full_name, asked.start), (table.schema, table.name)
+            return pending
+        at, name = (table.full_name, pending.start), (table.schema, table.name)
         if not self._timeouts.has_timed_out(
             at,
             log_end=lsn_number(source_state.tables_lsn),
             confirmed=source_state.slot.confirmed,
-            landed=self._searched.get(at, asked.start),
+            landed=self._searched.get(at, pending.start),
             topic_end=lambda: self._topics.ends(self._name, [name])[name].offset,
         ):
-            return asked
-        return replace(asked, why=f"its snapshot has failed ({asked.why})", is_requested=False, reader=None)
+            return pending
+        return replace(
+            pending, why=f"its snapshot has failed ({pending.why})", is_requested=False, reader=None
+        )
 
     def _hear(self, resnapshots: Iterable[Resnapshot]) -> None:
         """Read and store the snapshots' markers while snapshots with a token are pending."""
@@ -228,7 +234,7 @@ class Resnapshots:
             return
         start = min(starts) if self._heard is None else self._heard
         messages, self._heard = self._topics.messages(self._name, start)
-        if told := snapshot_marker.told(messages):
+        if told := snapshot_marker.markers_in(messages):
             self._store.save_markers(told)
 
     def _ask(

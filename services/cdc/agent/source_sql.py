@@ -16,14 +16,14 @@ from psycopg2 import sql
 from psycopg2.extensions import connection, parse_dsn
 
 from services.cdc.agent import names
-from services.cdc.agent.source_state import Column, SourceState, Table, left_out
+from services.cdc.agent.source_state import Column, SourceState, Table, excluded_tables
 from services.cdc.change_detection.indicator_sql import INDICATOR
 from services.cdc.change_detection.table_fingerprint import RowsStamp
 from services.cdc.change_detection.tables_sql import TABLES
 from services.cdc.health.refusals import Refusals
 from services.cdc.health.slot import Slot
 from shared.errors import InfrastructureError
-from shared.postgres.answering import KeptConnection
+from shared.postgres.answering import PersistentConnection
 from shared.postgres.connect import connect
 from shared.postgres.failures import NO_SUCH_DATABASE, failure
 from shared.registry.sources import Source
@@ -82,7 +82,7 @@ class _Known(NamedTuple):
 
     indicator: str
     tables: tuple[Table, ...]
-    left_out: Mapping[str, str]
+    excluded_tables: Mapping[str, str]
     read_at: float
 
 
@@ -95,7 +95,7 @@ class SourceDatabase:
         self._dsn = dsn
         self._logins = Refusals(_is_refusal)
         self._known: _Known | None = None
-        self._kept = KeptConnection(f"the source {name}", dsn, self._open)
+        self._connection = PersistentConnection(f"the source {name}", dsn, self._open)
 
     @property
     def parameters(self) -> Mapping[str, str]:
@@ -127,7 +127,7 @@ class SourceDatabase:
                 slot=None if slot is None else _slot(slot),
                 unprepared="; ".join((*_lacking(*role), *self._unpublished(cursor))),
                 lacks_schema=lacks_schema,
-                left_out=known.left_out,
+                excluded_tables=known.excluded_tables,
             )
 
     def _compared(self, cursor: Any, asked: Mapping[str, Any]) -> "_Known":
@@ -141,7 +141,7 @@ class SourceDatabase:
         cursor.execute(TABLES, asked)
         tables = tuple(_table(row) for row in cursor.fetchall())
         taken = tuple(t for t in tables if self._source.takes(t.schema, t.name))
-        return _Known(indicator, taken, left_out(tables, self._source), monotonic())
+        return _Known(indicator, taken, excluded_tables(tables, self._source), monotonic())
 
     def slot(self) -> Slot | None:
         """Return the slot, or None when it does not exist."""
@@ -181,7 +181,7 @@ class SourceDatabase:
 
     def close(self) -> None:
         """Close the connection, and forget the tables: the next one may be to another server."""
-        self._kept.close()
+        self._connection.close()
         self._known = None
 
     def _unpublished(self, cursor: Any) -> Iterator[str]:
@@ -212,7 +212,7 @@ class SourceDatabase:
     def _asking(self) -> Iterator[Any]:
         with translated(self._source.dsn_env):
             try:
-                with self._kept.used() as conn, conn, conn.cursor() as cursor:
+                with self._connection.used() as conn, conn, conn.cursor() as cursor:
                     yield cursor
             except psycopg2.Error:
                 self.close()

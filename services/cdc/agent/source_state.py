@@ -148,7 +148,7 @@ class SourceState:
     #: Whether a schema is missing: it may have been renamed, and may return later.
     lacks_schema: bool = False
     #: Excluded tables, each with its reason.
-    left_out: Mapping[str, str] = field(default_factory=dict)
+    excluded_tables: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def captured(self) -> dict[str, Table]:
@@ -156,7 +156,7 @@ class SourceState:
         return {
             table.full_name: table
             for table in self.tables
-            if not table.is_partition and table.full_name not in self.left_out
+            if not table.is_partition and table.full_name not in self.excluded_tables
         }
 
 
@@ -186,7 +186,7 @@ class StoredState:
     out_of_sync_lsn: str | None = None
     out_of_sync_at: datetime | None = None
     out_of_sync_why: str | None = None
-    resync_wanted_at: datetime | None = None
+    resync_requested_at: datetime | None = None
     #: The tables' fingerprints at the last poll, by full name; None before the first.
     tables: Mapping[str, RowsStamp] | None = None
     #: Tables to re-snapshot, each with its reason.
@@ -207,7 +207,7 @@ class StoredState:
         return before is not None and before.oid != table.oid
 
 
-def left_out(tables: Iterable[Table], source: Source) -> dict[str, str]:
+def excluded_tables(tables: Iterable[Table], source: Source) -> dict[str, str]:
     """Return the excluded tables, which would fail the whole source, by full name, each with its reason.
 
     Kafka treats `.` and `_` in topics as the same. Debezium rejects columns that differ by case before it

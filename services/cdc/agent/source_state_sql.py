@@ -24,7 +24,7 @@ from services.cdc.health.gap import Gap
 from services.cdc.health.slot import Reader, Readers, lsn_number, lsn_text
 from services.cdc.schema.migrations import migrate
 from shared.errors import InfrastructureError
-from shared.postgres.answering import KeptConnection, answering
+from shared.postgres.answering import PersistentConnection, answering
 from shared.postgres.connect import connect as opened
 from shared.postgres.failures import NO_SUCH_DATABASE, failure
 
@@ -32,7 +32,7 @@ _OPTIONS: Final = "-c search_path=pg_catalog,pg_temp -c statement_timeout=10000 
 #: The database's name in messages, which never have its DSN.
 _NAME: Final = "the database that it is published to"
 _STATE: Final = """
-    SELECT out_of_sync_lsn::text, out_of_sync_at, out_of_sync_why, resync_wanted_at, tables, resnapshots,
+    SELECT out_of_sync_lsn::text, out_of_sync_at, out_of_sync_why, resync_requested_at, tables, resnapshots,
            slot_reader, own_lsn::text, streams, coalesce(confirmed_lsn > '0/0', false)
     FROM onramp_agent.sources WHERE source = %s
 """
@@ -44,19 +44,19 @@ _ADD: Final = """
 """
 _SHOW: Final = """
     UPDATE onramp_agent.sources SET state = %s, reason = %s, slot_active = %s, wal_status = %s,
-        retained_bytes = %s, heartbeat_age_s = %s, left_out = %s, looked_at = clock_timestamp(),
+        retained_bytes = %s, heartbeat_age_s = %s, excluded_tables = %s, polled_at = clock_timestamp(),
         confirmed_lsn = coalesce(%s, confirmed_lsn), slot_reader = %s, own_lsn = %s
     WHERE source = %s
 """
 _MARK: Final = """
     UPDATE onramp_agent.sources SET out_of_sync_lsn = %s, out_of_sync_at = clock_timestamp(),
-        out_of_sync_why = %s, resync_wanted_at = CASE WHEN %s THEN clock_timestamp() END
+        out_of_sync_why = %s, resync_requested_at = CASE WHEN %s THEN clock_timestamp() END
     WHERE source = %s AND out_of_sync_at IS NULL
 """
 _HEAL: Final = """
     UPDATE onramp_agent.sources SET out_of_sync_lsn = NULL, out_of_sync_at = NULL, out_of_sync_why = NULL,
-        resync_wanted_at = NULL, resnapshots = '{}', confirmed_lsn = NULL, slot_reader = NULL, own_lsn = NULL,
-        streams = false
+        resync_requested_at = NULL, resnapshots = '{}', confirmed_lsn = NULL, slot_reader = NULL,
+        own_lsn = NULL, streams = false
     WHERE source = %s
 """
 #: For each table: whether it is suspended, and the offset of its next merge if more has landed.  A table that
@@ -70,10 +70,11 @@ _MERGED: Final = """
 """
 _LATEST: Final = """
     SELECT DISTINCT ON (schema_name, table_name) schema_name, table_name, columns, key, dropped
-    FROM onramp.source_tables WHERE source = %s ORDER BY schema_name, table_name, seen_at DESC
+    FROM onramp.source_tables WHERE source = %s ORDER BY schema_name, table_name, observed_at DESC
 """
 _RECORD: Final = """
-    INSERT INTO onramp.source_tables (source, schema_name, table_name, seen_at, lsn, columns, key, dropped)
+    INSERT INTO onramp.source_tables
+        (source, schema_name, table_name, observed_at, lsn, columns, key, dropped)
     VALUES (%s, %s, %s, clock_timestamp(), %s, %s, %s, %s)
 """
 
@@ -88,7 +89,7 @@ class StateStore:
     def __init__(self, source: str, dsn_env: str, dsn: str) -> None:
         self._source = source
         self._dsn_env = dsn_env
-        self._kept = KeptConnection(_NAME, dsn, partial(prepared, dsn))
+        self._connection = PersistentConnection(_NAME, dsn, partial(prepared, dsn))
 
     def watch(self) -> bool:
         """Return whether this agent watches the source: one agent at a time does, until its session ends."""
@@ -108,7 +109,7 @@ class StateStore:
             out_of_sync_lsn=lsn,
             out_of_sync_at=at,
             out_of_sync_why=why,
-            resync_wanted_at=wanted,
+            resync_requested_at=wanted,
             tables=None if tables is None else {n: RowsStamp.of(t) for n, t in tables.items()},
             resnapshots={name: Resnapshot(**each) for name, each in resnapshots.items()},
             readers=Readers(last=Reader(reader or Reader.NOBODY), own=lsn_number(own or "0/0")),
@@ -128,7 +129,7 @@ class StateStore:
             slot and slot.wal_status,
             slot and slot.retained_bytes,
             shown.heartbeat_age_s,
-            _json(shown.source_state.left_out if shown.source_state else {}),
+            _json(shown.source_state.excluded_tables if shown.source_state else {}),
             slot and slot.confirmed_lsn,
             shown.readers.last,
             lsn_text(shown.readers.own),
@@ -197,15 +198,15 @@ class StateStore:
         with self._transaction() as cursor:
             return resnapshots_sql.has_end(cursor, (self._source, *table), start)
 
-    def save_requests(self, asked: Sequence[RequestedSnapshot]) -> None:
+    def save_requests(self, requests: Sequence[RequestedSnapshot]) -> None:
         """Store requests of snapshots that emit a marker."""
         with self._transaction() as cursor:
-            resnapshots_sql.insert_requests(cursor, self._source, asked)
+            resnapshots_sql.insert_requests(cursor, self._source, requests)
 
-    def save_markers(self, told: Sequence[Marker]) -> None:
+    def save_markers(self, markers: Sequence[Marker]) -> None:
         """Store the markers of snapshots."""
         with self._transaction() as cursor:
-            resnapshots_sql.save_markers(cursor, self._source, told)
+            resnapshots_sql.save_markers(cursor, self._source, markers)
 
     def had_rows(self, token: str) -> bool | None:
         """Return whether the snapshot of a token had rows; None until its marker is stored."""
@@ -229,13 +230,13 @@ class StateStore:
 
     def close(self) -> None:
         """Close the connection."""
-        self._kept.close()
+        self._connection.close()
 
     @contextmanager
     def _transaction(self) -> Iterator[Any]:
         with translated():
             try:
-                with self._kept.used() as conn, conn, conn.cursor() as cursor:
+                with self._connection.used() as conn, conn, conn.cursor() as cursor:
                     yield cursor
             except psycopg2.Error:
                 self.close()

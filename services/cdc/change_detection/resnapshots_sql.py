@@ -23,8 +23,8 @@ _INSERT_REQUEST: Final = """
     INSERT INTO onramp.source_resnapshots (source, schema_name, table_name, start, token) VALUES %s
 """
 #: When a signal was executed twice, the later snapshot's marker wins.
-_TOLD: Final = """
-    UPDATE onramp.source_resnapshots SET seen = %s, lsn = %s, has_rows = %s
+_SAVE_MARKER: Final = """
+    UPDATE onramp.source_resnapshots SET snapshot = %s, lsn = %s, has_rows = %s
     WHERE source = %s AND token = %s AND (lsn IS NULL OR lsn < %s)
 """
 _HAD_ROWS: Final = "SELECT has_rows FROM onramp.source_resnapshots WHERE source = %s AND token = %s"
@@ -36,15 +36,16 @@ _IS_TRIMMED: Final = """
 _EMPTY: Final = """
     UPDATE onramp.table_settings SET clear_at = %(start)s, clear_after = next_offset,
         next_offset = least(next_offset, %(start)s),
-        begins_at = %(start)s, carried = NULL, reason = NULL, held_since = NULL, (seen, seen_before) = (
-            SELECT min(seen::text)::pg_snapshot, min(lsn) FROM onramp.source_resnapshots
+        begins_at = %(start)s, carried = NULL, reason = NULL, suspended_since = NULL,
+        (snapshot, snapshot_before) = (
+            SELECT min(snapshot::text)::pg_snapshot, min(lsn) FROM onramp.source_resnapshots
             WHERE source = %(source)s AND token = %(token)s)
     WHERE source = %(source)s AND schema_name = %(schema)s AND table_name = %(table)s
 """
 _CLEAR: Final = """
     UPDATE onramp.table_settings SET clear_at = %(end)s, clear_after = NULL, begins_at = %(end)s,
         log_begins_at = %(end)s,
-        seen = NULL, seen_before = NULL
+        snapshot = NULL, snapshot_before = NULL
     WHERE source = %(source)s AND schema_name = %(schema)s AND table_name = %(table)s
 """
 _SNAPSHOT_ENDED: Final = """
@@ -73,15 +74,15 @@ def has_end(cur: cursor, table: tuple[str, str, str], start: int) -> tuple[bool,
     return bool(is_there), start if last is None else int(last) + 1
 
 
-def insert_requests(cur: cursor, source: str, asked: Iterable[RequestedSnapshot]) -> None:
+def insert_requests(cur: cursor, source: str, requests: Iterable[RequestedSnapshot]) -> None:
     """Store requests of snapshots that emit a marker."""
-    execute_values(cur, _INSERT_REQUEST, [(source, *each) for each in asked])
+    execute_values(cur, _INSERT_REQUEST, [(source, *each) for each in requests])
 
 
-def save_markers(cur: cursor, source: str, told: Iterable[Marker]) -> None:
+def save_markers(cur: cursor, source: str, markers: Iterable[Marker]) -> None:
     """Store the markers of snapshots."""
-    for token, seen, lsn, has_rows in told:
-        cur.execute(_TOLD, (seen, lsn, has_rows, source, str(token), lsn))
+    for token, snapshot, lsn, has_rows in markers:
+        cur.execute(_SAVE_MARKER, (snapshot, lsn, has_rows, source, str(token), lsn))
 
 
 def had_rows(cur: cursor, source: str, token: str) -> bool | None:

@@ -23,7 +23,7 @@ PREFIX: Final = "onramp.snapshot"
 _SELECT: Final = """\
 SELECT {columns} FROM {table} WHERE (SELECT pg_catalog.pg_logical_emit_message(false, '{prefix}', \
 pg_catalog.jsonb_build_object('token', {token}, 'rows', EXISTS (SELECT FROM {table}), \
-'seen', pg_catalog.pg_current_snapshot()::text, \
+'snapshot', pg_catalog.pg_current_snapshot()::text, \
 'lsn', pg_catalog.pg_current_wal_insert_lsn()::text)::text)) IS NOT NULL \
 AND (SELECT 1 / (pg_catalog.array_agg(attname::text ORDER BY attnum) = {all})::int \
 FROM pg_catalog.pg_attribute WHERE attrelid = {oid} AND attnum > 0 AND NOT attisdropped) = 1"""
@@ -32,7 +32,7 @@ FROM pg_catalog.pg_attribute WHERE attrelid = {oid} AND attnum > 0 AND NOT attis
 #: Names that are certainly valid Java regular expressions; some other names are valid too.
 _SIMPLE_NAME: Final = re.compile(r"(?:(?:[^\\()\[{*+?|^]|\\\W|\(\w+\)|\[\w+\])[*+?]?|[|^])*")
 #: The text format of Postgres.
-_SEEN: Final = re.compile(r"[0-9]+:[0-9]+:[0-9,]*")
+_SNAPSHOT: Final = re.compile(r"[0-9]+:[0-9]+:[0-9,]*")
 _LSN: Final = re.compile(r"[0-9A-F]{1,8}/[0-9A-F]{1,8}")
 
 
@@ -40,7 +40,7 @@ class Marker(NamedTuple):
     """The marker of a snapshot: its pg_snapshot, and a position in the log behind all of that."""
 
     token: UUID
-    seen: str
+    snapshot: str
     lsn: str
     has_rows: bool
 
@@ -75,7 +75,7 @@ def condition(
     return {"data-collection": table, "filter": select}
 
 
-def told(values: Iterable[bytes | None]) -> list[Marker]:
+def markers_in(values: Iterable[bytes | None]) -> list[Marker]:
     """Return the markers among a source's logical messages.
 
     Any program may emit messages with that prefix: malformed ones are skipped.
@@ -94,9 +94,9 @@ def told(values: Iterable[bytes | None]) -> list[Marker]:
 def _parsed_marker(content: bytes) -> Marker:
     document = orjson.loads(content)
     found = Marker(
-        UUID(document["token"]), str(document["seen"]), str(document["lsn"]), document["rows"] is True
+        UUID(document["token"]), str(document["snapshot"]), str(document["lsn"]), document["rows"] is True
     )
-    if not (_SEEN.fullmatch(found.seen) and _LSN.fullmatch(found.lsn)):
+    if not (_SNAPSHOT.fullmatch(found.snapshot) and _LSN.fullmatch(found.lsn)):
         raise ValueError
     return found
 

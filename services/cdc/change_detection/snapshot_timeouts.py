@@ -32,7 +32,7 @@ class SnapshotTimeouts:
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self._clock = clock
-        self._asked: dict[tuple[str, int], _Wait] = {}
+        self._waits: dict[tuple[str, int], _Wait] = {}
         self._failed: Counter[str] = Counter()
 
     def has_timed_out(
@@ -49,7 +49,7 @@ class SnapshotTimeouts:
         `log_end`, `confirmed`: the end of the source's log, and its position that Kafka has.
         `landed`: the offset up to which the table's topic was searched for the last row.
         """
-        asked = self._asked.setdefault(at, _Wait(self._clock()))
+        asked = self._waits.setdefault(at, _Wait(self._clock()))
         wait = min(_SECONDS * 2 ** self._failed[at[0]], _MAX_SECONDS)
         if asked.log_end is None:
             if self._clock() >= asked.since + wait:
@@ -61,12 +61,12 @@ class SnapshotTimeouts:
             asked.topic_end, asked.passed = topic_end(), self._clock()
         if landed < asked.topic_end or self._clock() < asked.passed + wait:
             return False
-        del self._asked[at]
+        del self._waits[at]
         self._failed[at[0]] += 1
         return True
 
     def is_done(self, at: tuple[str, int]) -> None:
         """Forget a snapshot that has landed, and restart the waits of the others."""
-        self._asked.pop(at, None)
+        self._waits.pop(at, None)
         del self._failed[at[0]]
-        self._asked = {other: _Wait(self._clock()) for other in self._asked}
+        self._waits = {other: _Wait(self._clock()) for other in self._waits}

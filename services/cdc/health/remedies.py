@@ -18,7 +18,7 @@ _REMEDIES: Final = (
     (
         re.compile(r"RecordTooLarge|larger than \d+, which is the value of the max.request.size"),
         (
-            "a row is larger than {most} MB with its metadata, and the source retains WAL until the row "
+            "a row is larger than {max_mb} MB with its metadata, and the source retains WAL until the row "
             "is gone: name its table in exclude, or make the row smaller and run onramp sources "
             "resync {name}"
         ),
@@ -36,10 +36,10 @@ _REMEDIES: Final = (
 )
 
 
-def with_remedy(reason: str, *, name: str, dsn_env: str, most_bytes: int) -> str:
+def with_remedy(reason: str, *, name: str, dsn_env: str, max_bytes: int) -> str:
     """Return `reason` with its remedy, where one is known."""
     for pattern, remedy in _REMEDIES:
         if pattern.search(reason):
-            fix = remedy.format(name=name, env=dsn_env + PASSWORD_SUFFIX, most=most_bytes // _MB)
+            fix = remedy.format(name=name, env=dsn_env + PASSWORD_SUFFIX, max_mb=max_bytes // _MB)
             return f"{reason.rstrip('. ')}: {fix}"
     return reason

@@ -7,10 +7,10 @@ from typing import Any, Final, NamedTuple
 
 from psycopg2.extensions import connection
 
-_VERSION: Final = "SELECT count(*), max(seen_at) FROM onramp.source_tables"
+_VERSION: Final = "SELECT count(*), max(observed_at) FROM onramp.source_tables"
 _HISTORY: Final = """
     SELECT source, schema_name, table_name, columns, key, dropped
-    FROM onramp.source_tables ORDER BY source, schema_name, table_name, seen_at
+    FROM onramp.source_tables ORDER BY source, schema_name, table_name, observed_at
 """
 
 

@@ -56,7 +56,7 @@ class Merge:
     source: SourceTable
     table: PublicTable
     topic_id: str | None
-    most: int = MAX_CHANGES
+    max_changes: int = MAX_CHANGES
     search: EndSearch = field(default_factory=EndSearch)
 
     @property
@@ -111,7 +111,7 @@ class Merge:
             known = replace(landed, stop=stop)
             if stop == start < landed.stop and self.search.find(conn, landed, start) is not None:
                 raise snapshot_visibility_sql.unknown(self.source.name)
-        batch = replacement_sql.next_batch(conn, known, self.most, self.search)
+        batch = replacement_sql.next_batch(conn, known, self.max_changes, self.search)
         if batch is None:
             state_sql.wait(conn, self.source.name)
             return None, False
@@ -174,7 +174,7 @@ class Merge:
                 self._empty(conn)
             else:
                 public_table_drift_sql.empty(conn, self.table, changed_from)
-                shape_sql.change(conn, self.table, position.made, changed_from)
+                shape_sql.change(conn, self.table, position.stored_shape, changed_from)
         if unknown := stage_sql.unknown_columns(conn, self.source.known) if batch.staged else []:
             raise SuspendedError(
                 f"changes have a column {', '.join(unknown)} that the schema history does not have: within "

@@ -26,10 +26,10 @@ _COMMITTED_VALUE: Final = sql.SQL("(timestamptz 'epoch' + f.ms * interval '1 mil
 
 @dataclass(frozen=True, kw_only=True)
 class Cleaning:
-    """An operator's settings of a table: rows for which `where` is true, without the columns `left_out`."""
+    """An operator's settings of a table: rows for which `where` is true, without `excluded_columns`."""
 
     where: str = ""
-    left_out: frozenset[str] = frozenset()
+    excluded_columns: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,13 +85,13 @@ def public_table(schema: str, table: SourceTable, cleaning: Cleaning) -> PublicT
             f"the source's table has a column {_listed(taken)}, which is Onramp's own in a public table: "
             "rename it at the source, or exclude the table"
         )
-    if of_key := cleaning.left_out & set(table.key):
+    if of_key := cleaning.excluded_columns & set(table.key):
         raise SuspendedError(
             f"models leaves out {_listed(of_key)}, which is of the key: take it out of its columns"
         )
     types: dict[str, ColumnType] = {}
     for column in table.columns:
-        if column.name in cleaning.left_out:
+        if column.name in cleaning.excluded_columns:
             continue
         try:
             types[column.name] = column_type(column.type)

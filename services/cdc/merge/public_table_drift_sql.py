@@ -17,7 +17,7 @@ from services.cdc.merge.public_table import OWN, PublicTable
 from services.cdc.merge.suspended import SuspendedError
 
 #: In another (restored) database, tables and columns have other numbers.
-_SEEN: Final = """
+_COLUMNS: Final = """
     SELECT place.id, c.oid::int8, a.attname::text, a.attnum, format_type(a.atttypid, a.atttypmod)
     FROM (SELECT s.system_identifier || '/' || d.oid AS id FROM pg_control_system() s, pg_database d
           WHERE d.datname = current_database()) AS place
@@ -25,11 +25,12 @@ _SEEN: Final = """
     LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
 """
 _RECORD: Final = """
-    UPDATE onramp.table_settings SET made = %s WHERE source = %s AND schema_name = %s AND table_name = %s
+    UPDATE onramp.table_settings SET stored_shape = %s
+    WHERE source = %s AND schema_name = %s AND table_name = %s
 """
 _NOTE: Final = """
-    UPDATE onramp.table_settings SET made = made || jsonb_build_object('damage', %s)
-    WHERE source = %s AND schema_name = %s AND table_name = %s AND made IS NOT NULL
+    UPDATE onramp.table_settings SET stored_shape = stored_shape || jsonb_build_object('damage', %s)
+    WHERE source = %s AND schema_name = %s AND table_name = %s AND stored_shape IS NOT NULL
 """
 
 
@@ -69,28 +70,28 @@ class Shape:
 def columns_now(conn: connection, table: PublicTable) -> Shape:
     """Return the table's shape in the catalogue."""
     with conn.cursor() as cursor:
-        cursor.execute(_SEEN, (table.identifier.as_string(conn),))
+        cursor.execute(_COLUMNS, (table.identifier.as_string(conn),))
         rows = cursor.fetchall()
     place, oid = rows[0][:2]
     columns = {name: Column(*column) for _, _, name, *column in rows if name is not None}
     return Shape(place=place, oid=oid, columns=columns)
 
 
-def require_as_left(table: PublicTable, made: Shape | None, now: Shape) -> None:
-    """Raise `SuspendedError` where the table was changed since the merger stored `made`."""
-    if made is None:
+def require_as_left(table: PublicTable, stored: Shape | None, now: Shape) -> None:
+    """Raise `SuspendedError` where the table was changed since the merger left it as `stored`."""
+    if stored is None:
         return
-    if made.damage:
-        raise DamagedError(made.damage)
+    if stored.damage:
+        raise DamagedError(stored.damage)
     where, again = f"{table.schema}.{table.name}", f"onramp sources rebuild {table.source}"
-    if now.oid is None or (made.place == now.place and made.oid != now.oid):
+    if now.oid is None or (stored.place == now.place and stored.oid != now.oid):
         raise SuspendedError(
             f"a person dropped or renamed the public table {where}, or it is now published in another "
             f"schema without its rows: {again}"
         )
-    is_here = made.place == now.place
+    is_here = stored.place == now.place
     for name in (*table.types, *(own for own, _ in OWN)):
-        was, found = made.columns.get(name), now.columns.get(name)
+        was, found = stored.columns.get(name), now.columns.get(name)
         if was is None:
             if found is not None:
                 raise SuspendedError(
@@ -111,14 +112,14 @@ def require_as_left(table: PublicTable, made: Shape | None, now: Shape) -> None:
             )
 
 
-def is_as_stored(table: PublicTable, made: Shape | None, now: Shape) -> bool:
+def is_as_stored(table: PublicTable, stored: Shape | None, now: Shape) -> bool:
     """Return whether the stored shape equals the current one."""
-    return made == _kept(table, made, now)
+    return stored == _own_shape(table, stored, now)
 
 
-def keep(conn: connection, table: PublicTable, made: Shape | None) -> None:
+def keep(conn: connection, table: PublicTable, stored: Shape | None) -> None:
     """Store the table's current shape, within the caller's transaction."""
-    kept = _kept(table, made, columns_now(conn, table))
+    kept = _own_shape(table, stored, columns_now(conn, table))
     columns = {name: [*column] for name, column in kept.columns.items()}
     document = {"place": kept.place, "oid": kept.oid, "columns": columns}
     with conn.cursor() as cursor:
@@ -138,11 +139,11 @@ def empty(conn: connection, table: PublicTable, now: Shape) -> None:
             cursor.execute(sql.SQL("DELETE FROM {}").format(table.identifier))
 
 
-def _kept(table: PublicTable, made: Shape | None, now: Shape) -> Shape:
-    return Shape(place=now.place, oid=now.oid, columns=dict(_own(table, made, now)))
+def _own_shape(table: PublicTable, stored: Shape | None, now: Shape) -> Shape:
+    return Shape(place=now.place, oid=now.oid, columns=dict(_own(table, stored, now)))
 
 
-def _own(table: PublicTable, made: Shape | None, now: Shape) -> Iterator[tuple[str, Column]]:
+def _own(table: PublicTable, stored: Shape | None, now: Shape) -> Iterator[tuple[str, Column]]:
     """Yield the merger's columns, including those that the source no longer has."""
-    names = {*table.types, *(name for name, _ in OWN), *(made.columns if made else ())}
+    names = {*table.types, *(name for name, _ in OWN), *(stored.columns if stored else ())}
     yield from ((name, column) for name, column in now.columns.items() if name in names)

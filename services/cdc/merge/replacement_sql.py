@@ -81,15 +81,15 @@ class Batch(NamedTuple):
     is_waiting: bool = False
 
 
-def next_batch(conn: connection, landed: Landed, most: int, search: EndSearch) -> Batch | None:
-    """Stage the next changes, at most `most` unless they replace rows; None while the table waits."""
+def next_batch(conn: connection, landed: Landed, max_changes: int, search: EndSearch) -> Batch | None:
+    """Stage the next changes, at most `max_changes` unless they replace rows; None while the table waits."""
     start, position = landed.start, landed.position
     is_due, end = position.is_clear_due(landed.stop), None
     if search.waits_at == (landed.topic_id, start) and not is_due:
         end = search.find(conn, landed, start)
         if end is None:
             return None
-    stop = max(stage_sql.end(conn, landed.landing, start, landed.stop, most), end or 0)
+    stop = max(stage_sql.end(conn, landed.landing, start, landed.stop, max_changes), end or 0)
     if is_due and has_rows(conn, landed.table):
         stop = max(stop, position.replaced_until)
     while True:

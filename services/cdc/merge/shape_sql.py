@@ -35,25 +35,25 @@ def ensure(conn: connection, table: PublicTable, position: Position, *, begins_e
     """
     now = public_table_drift_sql.columns_now(conn, table)
     if not begins_empty:
-        public_table_drift_sql.require_as_left(table, position.made, now)
-    if is_whole(conn, table, position.made, now):
+        public_table_drift_sql.require_as_left(table, position.stored_shape, now)
+    if is_whole(conn, table, position.stored_shape, now):
         return True
-    change(conn, table, position.made, now)
+    change(conn, table, position.stored_shape, now)
     return False
 
 
-def is_whole(conn: connection, table: PublicTable, made: Shape | None, now: Shape) -> bool:
+def is_whole(conn: connection, table: PublicTable, stored: Shape | None, now: Shape) -> bool:
     """Return whether the table exists with these columns and this key, and its shape is stored."""
     return (
         now.oid is not None
-        and public_table_drift_sql.is_as_stored(table, made, now)
+        and public_table_drift_sql.is_as_stored(table, stored, now)
         and not [*_altered(conn, table, now)]
     )
 
 
-def change(conn: connection, table: PublicTable, made: Shape | None, now: Shape) -> None:
+def change(conn: connection, table: PublicTable, stored: Shape | None, now: Shape) -> None:
     """Create or alter the table, and store its shape."""
-    is_ours = made is not None and (made.place, made.oid) == (now.place, now.oid)
+    is_ours = stored is not None and (stored.place, stored.oid) == (now.place, now.oid)
     if now.oid is not None and not is_ours and not {name for name, _ in OWN} <= now.columns.keys():
         raise SuspendedError(
             f"there is a table {table.schema}.{table.name} already that is not Onramp's: rename it, or "
@@ -72,7 +72,7 @@ def change(conn: connection, table: PublicTable, made: Shape | None, now: Shape)
                     "its rows until the agent has had the table re-snapshotted; if that does not come, run "
                     f"onramp sources resync {table.source.source}"
                 ) from None
-    public_table_drift_sql.keep(conn, table, made)
+    public_table_drift_sql.keep(conn, table, stored)
 
 
 def _creation(table: PublicTable) -> sql.Composed:

@@ -14,33 +14,35 @@ from psycopg2.extensions import connection
 from services.cdc.merge.history_sql import TableName
 from services.cdc.merge.suspended import SuspendedError
 
-_TOLD: Final = """
-    SELECT seen::text, lsn::text FROM onramp.source_resnapshots
+_FIRST_MARKER: Final = """
+    SELECT snapshot::text, lsn::text FROM onramp.source_resnapshots
     WHERE source = %s AND schema_name = %s AND table_name = %s AND start <= %s
     ORDER BY start DESC, id DESC LIMIT 1
 """
 #: The first row of a snapshot without a marker: rows before the next request belong to one snapshot.
 _UNTOLD: Final = sql.SQL("""
     WITH asked AS (
-        SELECT start, lead(start, 1, %(stop)s) OVER (ORDER BY start, id) AS until, seen IS NULL AS is_untold
+        SELECT start, lead(start, 1, %(stop)s) OVER (ORDER BY start, id) AS until,
+            snapshot IS NULL AS is_unknown
         FROM onramp.source_resnapshots
         WHERE source = %(source)s AND schema_name = %(schema)s AND table_name = %(table)s
     )
     SELECT (SELECT _offset FROM {landing}
             WHERE _offset >= greatest(a.start, %(start)s) AND _offset < least(a.until, %(stop)s)
               AND change ->> 'op' = 'r' ORDER BY _offset LIMIT 1) AS at
-    FROM asked a WHERE is_untold ORDER BY at LIMIT 1
+    FROM asked a WHERE is_unknown ORDER BY at LIMIT 1
 """)
 #: A change has the lower half of its transaction's id: the upper half is the one that brings it nearest to
 #: the snapshot's end.
 _DROP: Final = """
     DELETE FROM pg_temp.onramp_batch b USING (
-        SELECT %(seen)s::pg_snapshot AS seen, pg_snapshot_xmax(%(seen)s::pg_snapshot)::text::int8 AS xmax
+        SELECT %(snapshot)s::pg_snapshot AS snapshot,
+            pg_snapshot_xmax(%(snapshot)s::pg_snapshot)::text::int8 AS xmax
     ) AS s
     WHERE b.at >= %(at)s AND b.op <> 'r' AND b.lsn < %(before)s::pg_lsn - '0/0'
       AND pg_visible_in_snapshot(
           greatest(s.xmax + ((b.xid - s.xmax) %% {all} + {all} + {half}) %% {all} - {half}, 0)::text::xid8,
-          s.seen)
+          s.snapshot)
 """
 _PAST: Final = """
     SELECT EXISTS (SELECT FROM pg_temp.onramp_batch WHERE op <> 'r' AND lsn >= %s::pg_lsn - '0/0')
@@ -85,7 +87,7 @@ def pass_over(
         return None
     with conn.cursor() as cursor:
         at = start if read_from is None else read_from
-        bounds = {"seen": visibility.snapshot, "before": visibility.before, "at": at}
+        bounds = {"snapshot": visibility.snapshot, "before": visibility.before, "at": at}
         cursor.execute(sql.SQL(_DROP).format(**_IDS), bounds)
     return None if _one(conn, _PAST, visibility.before) else visibility
 
@@ -99,7 +101,7 @@ def is_visibility_known(conn: connection, name: TableName, read_from: int) -> bo
 def _of(conn: connection, name: TableName, read_from: int) -> SnapshotVisibility | None:
     """Return the snapshot's marker; None for a first snapshot: the stream begins just behind it."""
     with conn.cursor() as cursor:
-        cursor.execute(_TOLD, (*name, read_from))
+        cursor.execute(_FIRST_MARKER, (*name, read_from))
         asked = cursor.fetchone()
     return None if asked is None else SnapshotVisibility(*asked)
 

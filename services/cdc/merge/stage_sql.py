@@ -129,9 +129,9 @@ class Identity(NamedTuple):
     order: int
 
 
-def end(conn: connection, landing: sql.Identifier, start: int, stop: int, most: int) -> int:
+def end(conn: connection, landing: sql.Identifier, start: int, stop: int, max_changes: int) -> int:
     """Return the end of a merge that takes at most so many changes of `[start, stop)`."""
-    following = _one(conn, _END.format(landing=landing), start, stop, most)
+    following = _one(conn, _END.format(landing=landing), start, stop, max_changes)
     return stop if following is None else int(following)
 
 

@@ -36,8 +36,8 @@ _FEEDS: Final = """
     HAVING bool_or(t.outcome IN ('landed', 'duplicate', 'parked'))
 """
 _LOCK: Final = """
-    SELECT next_offset, last_commit, last_order, clear_at, clear_after, log_begins_at, carried, drops, made,
-           seen::text, seen_before::text
+    SELECT next_offset, last_commit, last_order, clear_at, clear_after, log_begins_at, carried, drops,
+           stored_shape, snapshot::text, snapshot_before::text
     FROM onramp.table_settings
     WHERE source = %s AND schema_name = %s AND table_name = %s FOR UPDATE SKIP LOCKED
 """
@@ -53,9 +53,10 @@ _WAITING: Final = """
 """
 _ADVANCE: Final = """
     UPDATE onramp.table_settings SET topic_id = coalesce(%s, topic_id), next_offset = %s, last_commit = %s,
-        last_order = %s, carried = %s, drops = %s, seen = %s, seen_before = %s, clear_at = %s,
+        last_order = %s, carried = %s, drops = %s, snapshot = %s, snapshot_before = %s, clear_at = %s,
         awaits_snapshot = %s,
-        changes = changes + %s, repeats = repeats + %s, merged_at = now(), held_since = NULL, reason = NULL
+        changes = changes + %s, repeats = repeats + %s, merged_at = now(),
+        suspended_since = NULL, reason = NULL
     WHERE source = %s AND schema_name = %s AND table_name = %s
 """
 _WAIT: Final = """
@@ -64,7 +65,7 @@ _WAIT: Final = """
 """
 _HOLD: Final = """
     UPDATE onramp.table_settings
-    SET reason = %s, held_since = CASE WHEN reason IS NULL THEN now() ELSE held_since END
+    SET reason = %s, suspended_since = CASE WHEN reason IS NULL THEN now() ELSE suspended_since END
     WHERE source = %s AND schema_name = %s AND table_name = %s AND reason IS DISTINCT FROM %s
 """
 
@@ -101,7 +102,7 @@ class Position(NamedTuple):
     carried: Mapping[str, Any] | None
     drops: int
     #: The public table's shape as the merger stored it.
-    made: Shape | None = None
+    stored_shape: Shape | None = None
     #: The marker of the snapshot that the table consists of, while changes that it includes may follow.
     visibility: SnapshotVisibility | None = None
 

@@ -30,7 +30,7 @@ from services.cdc.merger.settings import MergerSettings
 from services.cdc.schema.migrations import migrate
 from shared import change_table
 from shared.errors import InfrastructureError
-from shared.postgres.answering import KeptConnection
+from shared.postgres.answering import PersistentConnection
 from shared.postgres.connect import connect
 from shared.postgres.failures import NO_SUCH_DATABASE, failure
 
@@ -69,8 +69,8 @@ class Merger:
         self._history: tuple[Any, dict[TableName, SourceTable]] = (None, {})
         self._added: set[TableName] = set()
         self._merging: dict[TableName, Future[bool]] = {}
-        self._following = self._kept(self._listening)
-        self._idle: list[KeptConnection] = []
+        self._following = self._persistent(self._listening)
+        self._idle: list[PersistentConnection] = []
         self._retry_at: dict[TableName, float] = {}
         #: The position of the table and its landing at the start of the last merge, to detect news.
         self._began_at: dict[TableName, tuple[int, list[Feed]]] = {}
@@ -98,9 +98,9 @@ class Merger:
         for idle_connection in (self._following, *self._idle):
             idle_connection.close()
 
-    def _kept(self, open_: Callable[[], connection]) -> KeptConnection:
+    def _persistent(self, open_: Callable[[], connection]) -> PersistentConnection:
         """Return a connection with timeouts, so that a frozen database blocks no thread."""
-        return KeptConnection(f"database {self._name}", self._dsn, open_)
+        return PersistentConnection(f"database {self._name}", self._dsn, open_)
 
     def _connect(self) -> connection:
         return connect(self._dsn, name="onramp-merger", options=_OPTIONS)
@@ -152,7 +152,7 @@ class Merger:
     def _migrate(self) -> None:
         """Create the tables of change data capture, unless the agent has."""
         if not self._is_migrated:
-            with closing(self._kept(self._connect)) as idle_connection, idle_connection.used() as conn:
+            with closing(self._persistent(self._connect)) as idle_connection, idle_connection.used() as conn:
                 migrate(conn, self._name)
             self._is_migrated = True
 
@@ -191,7 +191,7 @@ class Merger:
         self, table: SourceTable, table_settings: TableSettings, fed: Sequence[Feed], published: Published
     ) -> bool:
         """Merge until nothing is left; return whether the table goes on."""
-        idle_connection = self._idle.pop() if self._idle else self._kept(self._connect)
+        idle_connection = self._idle.pop() if self._idle else self._persistent(self._connect)
         try:
             with idle_connection.used() as conn:
                 return self._merge_on(conn, table, table_settings, fed, published)
@@ -246,7 +246,7 @@ class Merger:
             source=table,
             table=public_table(published.schema_of(table.name), table, cleaning),
             topic_id=feed and feed.topic_id,
-            most=self._settings.max_changes,
+            max_changes=self._settings.max_changes,
             search=self._searches.setdefault(table.name, EndSearch()),
         )
         while merge.run(conn) and not self._stop.is_set():
@@ -268,7 +268,7 @@ class Merger:
             "compare the table with its source"
         )
         try:
-            with closing(self._kept(self._connect)) as idle_connection, idle_connection.used() as conn:
+            with closing(self._persistent(self._connect)) as idle_connection, idle_connection.used() as conn:
                 self._hold(conn, name, reason)
         except (psycopg2.Error, InfrastructureError):
             return True
@@ -276,7 +276,7 @@ class Merger:
 
     def _trim(self, names: Sequence[TableName], keeps: Mapping[str, int]) -> None:
         try:
-            with closing(self._kept(self._connect)) as idle_connection, idle_connection.used() as conn:
+            with closing(self._persistent(self._connect)) as idle_connection, idle_connection.used() as conn:
                 for name in names:
                     trim_sql.trim_alone(conn, name, keeps[name.source])
                 for source, seconds in keeps.items():

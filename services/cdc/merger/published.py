@@ -52,7 +52,7 @@ class Published:
                 f"models.{name}.where is not one condition: it has a semicolon, a comment or an open "
                 "parenthesis or quote"
             )
-        return Cleaning(where=model.where or "", left_out=frozenset(model.columns))
+        return Cleaning(where=model.where or "", excluded_columns=frozenset(model.columns))
 
     def keeps_landing(self) -> Mapping[str, int]:
         """Return the retention of each source's landing, in seconds."""

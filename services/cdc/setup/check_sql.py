@@ -65,7 +65,7 @@ def facts(name: str, source: Source, dsn: str, *, rows: bool) -> Iterator[Fact]:
         )
     else:
         yield Fact("ok", "wal_level, the role and the publication are correct")
-    for table, why in source_state.left_out.items():
+    for table, why in source_state.excluded_tables.items():
         yield Fact(
             "wrong",
             f"{table} is excluded: {why}",

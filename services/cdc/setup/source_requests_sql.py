@@ -10,19 +10,19 @@ _MODELS: Final = "onramp.table_settings"
 SILENT_SECONDS: Final = 60.0
 _LIST: Final = """
     SELECT source, state, reason, slot_active, wal_status, retained_bytes, heartbeat_age_s,
-           looked_at, extract(epoch FROM clock_timestamp() - looked_at)::float8 AS looked_s_ago,
-           out_of_sync_lsn::text, out_of_sync_at, resync_wanted_at,
+           polled_at, extract(epoch FROM clock_timestamp() - polled_at)::float8 AS polled_s_ago,
+           out_of_sync_lsn::text, out_of_sync_at, resync_requested_at,
            (SELECT count(merged_at) FROM onramp.table_settings m WHERE m.source = s.source) AS tables,
            (SELECT coalesce(jsonb_agg(jsonb_build_object(
-                'table', schema_name || '.' || table_name, 'since', held_since, 'reason', m.reason)
+                'table', schema_name || '.' || table_name, 'since', suspended_since, 'reason', m.reason)
                 ORDER BY schema_name, table_name), '[]')
             FROM onramp.table_settings m WHERE m.source = s.source AND m.reason IS NOT NULL) AS suspended
     FROM onramp_agent.sources s ORDER BY source
 """
 #: A table is behind while changes that have landed are not merged.
 _PROGRESS: Final = """
-    SELECT s.state, s.reason, extract(epoch FROM clock_timestamp() - s.looked_at)::float8,
-        s.resync_wanted_at IS NOT NULL OR s.out_of_sync_at IS NOT NULL OR s.state <> 'streaming'
+    SELECT s.state, s.reason, extract(epoch FROM clock_timestamp() - s.polled_at)::float8,
+        s.resync_requested_at IS NOT NULL OR s.out_of_sync_at IS NOT NULL OR s.state <> 'streaming'
             OR NOT s.streams, m.*
     FROM onramp_agent.sources s CROSS JOIN LATERAL (
         SELECT count(*), count(*) FILTER (WHERE m.reason IS NULL AND EXISTS (
@@ -35,7 +35,7 @@ _PROGRESS: Final = """
     WHERE s.source = %s
 """
 _RESYNC: Final = """
-    UPDATE onramp_agent.sources SET resync_wanted_at = clock_timestamp(),
+    UPDATE onramp_agent.sources SET resync_requested_at = clock_timestamp(),
         out_of_sync_at = coalesce(out_of_sync_at, clock_timestamp()),
         out_of_sync_why = coalesce(out_of_sync_why, 'an operator requested a resync')
     WHERE source = %s RETURNING 1
@@ -48,12 +48,12 @@ _REBUILD: Final = """
         carried = NULL,
         last_commit = CASE WHEN begins_at > coalesce(log_begins_at, 0) THEN last_commit END,
         last_order = CASE WHEN begins_at > coalesce(log_begins_at, 0) THEN last_order END,
-        (seen, seen_before) = (
-            SELECT min(seen::text)::pg_snapshot, min(lsn) FROM (
-                SELECT r.seen, r.lsn FROM onramp.source_resnapshots r
+        (snapshot, snapshot_before) = (
+            SELECT min(snapshot::text)::pg_snapshot, min(lsn) FROM (
+                SELECT r.snapshot, r.lsn FROM onramp.source_resnapshots r
                 WHERE (r.source, r.schema_name, r.table_name) = (m.source, m.schema_name, m.table_name)
                   AND r.start = m.begins_at AND m.begins_at > 0 ORDER BY r.id DESC LIMIT 1) AS last),
-        drops = 0, reason = NULL, held_since = NULL, parked_known = (
+        drops = 0, reason = NULL, suspended_since = NULL, parked_known = (
             SELECT coalesce(sum(t.events), 0) FROM onramp.totals t
             WHERE t.destination = 'landing.' || m.landing AND t.outcome = 'parked'
               AND t.topic_id <> ALL (m.past_topics))

@@ -27,9 +27,9 @@ def lines_of(report: "Report", *, verbose: bool = False) -> Iterator[str]:
         yield f"not checked: {sentence}"
     if report.unsettled:
         yield f"not yet settled: {report.unsettled:,} events"
-    if report.kept is not None:
-        kept = ", ".join(f"{n:,} {state}" for state, n in report.kept.items()) or "nothing"
-        yield f"stored parked events: {kept}; not yet stored: {report.not_yet_kept:,}"
+    if report.stored is not None:
+        kept = ", ".join(f"{n:,} {state}" for state, n in report.stored.items()) or "nothing"
+        yield f"stored parked events: {kept}; not yet stored: {report.not_yet_stored:,}"
     if report.foreign:
         yield f"excluded: {report.foreign:,} foreign records on Onramp's topics"
 

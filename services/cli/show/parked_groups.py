@@ -24,7 +24,7 @@ def print_group(group: Entry, *, as_json: bool) -> None:
         return
     print_fields({name: value for name, value in group.items() if name not in _OWN_LINES})
     print_fields({name: value for name, value in group["cause"].items() if value is not None})
-    _print_look(group["would_land_now"])
+    _print_rehearsal(group["would_land_now"])
     print_fields({name: _facet(facet) for name, facet in group["facets"].items()})
     for sample in group["samples"]:
         print(_safe(f"  {json.dumps(sample, ensure_ascii=False)}"))
@@ -81,20 +81,20 @@ def print_counted(counted: Entry, *, as_json: bool) -> None:
 
 def print_rechecked(pages: Iterable[Entry], *, dry_run: bool, as_json: bool) -> dict[str, str]:
     """Print lost replayed events page by page; return the errors of databases that were not queried."""
-    sums = {"looked_at": 0, "lost": 0, "staged": 0, "gone": 0}
+    sums = {"checked": 0, "lost": 0, "staged": 0, "gone": 0}
     unreached: dict[str, str] = {}
     for page in pages:
         for event in page["lost"]:
             print(json.dumps(event) if as_json else _safe(_lost_line(event)))
         gone = sum(event["gone"] for event in page["lost"])
-        found = {"looked_at": page["looked_at"], "lost": len(page["lost"]), "staged": page["staged"]}
+        found = {"checked": page["checked"], "lost": len(page["lost"]), "staged": page["staged"]}
         sums = {name: n + (found | {"gone": gone})[name] for name, n in sums.items()}
         unreached |= page["unreached"]
     if as_json:
         print(json.dumps(sums | {"dry_run": dry_run, "unreached": unreached}))
         return unreached
     done = "would be open again" if dry_run else "are open again: replay them"
-    print(f"{sums['looked_at']:,} replayed events, {sums['lost']:,} of them lost: they {done}")
+    print(f"{sums['checked']:,} replayed events, {sums['lost']:,} of them lost: they {done}")
     if sums["staged"]:
         print(f"{sums['staged']:,} are staged where they are not known: run it again in 15 minutes")
     if sums["gone"]:
@@ -155,24 +155,26 @@ def _print_table(
 
 def _group_line(group: Entry) -> str:
     head = f"{group['id']:>6}  {group['events']:>9,}  {group['state']:<12}  {_time(group['last_seen'])}"
-    return f"{head}  {_look(group['would_land_now'])}  {group['sentence']}"
+    return f"{head}  {_would_land(group['would_land_now'])}  {group['sentence']}"
 
 
-def _look(look: Entry | None) -> str:
+def _would_land(rehearsal: Entry | None) -> str:
     """Return the share of rehearsed events that would land."""
-    return f"{look['would_land']:>2}/{look['of']:<2}" if look and look["at"] else "  -  "
+    return f"{rehearsal['would_land']:>2}/{rehearsal['of']:<2}" if rehearsal and rehearsal["at"] else "  -  "
 
 
-def _print_look(look: Entry | None) -> None:
+def _print_rehearsal(rehearsal: Entry | None) -> None:
     """Print how many events would land, the time of that rehearsal, and the outcomes of the others."""
-    if look and look["at"]:
-        print(f"would land now: {look['would_land']} of {look['of']}, as of {_time(look['at'])}")
-        for result in look["why"]:
+    if rehearsal and rehearsal["at"]:
+        print(
+            f"would land now: {rehearsal['would_land']} of {rehearsal['of']}, as of {_time(rehearsal['at'])}"
+        )
+        for result in rehearsal["why"]:
             print(_safe(f"  {result['events']:>9,}  {result['outcome']:<9}  {result['reason']}"))
     else:
         print("would land now: not known")
-    if look and look["waits"]:
-        print(_safe(f"no later answer: {look['waits']}"))
+    if rehearsal and rehearsal["waits"]:
+        print(_safe(f"no later answer: {rehearsal['waits']}"))
 
 
 def _facet(facet: Entry) -> str:

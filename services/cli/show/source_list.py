@@ -16,7 +16,7 @@ def lines_of(row: Mapping[str, Any]) -> Iterator[str]:
     kept = row["retained_bytes"]
     wal = "no slot" if kept is None else f"{kept / _MB:,.0f} MB of WAL"
     tables = "1 table" if row["tables"] == 1 else f"{row['tables']} tables"
-    ago = f"polled {row['looked_s_ago']:.0f} s ago"
+    ago = f"polled {row['polled_s_ago']:.0f} s ago"
     yield f"{row['source']:<20} {row['state']:<14} {tables}, {wal}, {ago}"
     if _is_silent(row):
         yield (
@@ -37,7 +37,7 @@ def lines_of(row: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _is_silent(row: Mapping[str, Any]) -> bool:
-    return bool(row["looked_s_ago"] > _silent_seconds())
+    return bool(row["polled_s_ago"] > _silent_seconds())
 
 
 def _silent_seconds() -> float:

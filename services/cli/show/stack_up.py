@@ -58,7 +58,7 @@ def _worst(outcome: "Outcome") -> list[str]:
     return ["", "Worst average departure delay by carrier:", *rows]
 
 
-def where_to_look(stack: "Stack") -> list[str]:
+def next_steps(stack: "Stack") -> list[str]:
     """Return the addresses of the parts, and two example commands: send an event, query its row."""
     from stack.dev_key import FILE_NAME, OPERATOR_FILE_NAME
     from stack.postgres import without_password

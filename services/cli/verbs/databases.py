@@ -143,7 +143,7 @@ def retire(
             asyncio.run(words.retire(where.brokers, name, reason))
             problem = ""
     finish(
-        {"database": name, "told": not problem},
+        {"database": name, "retired": not problem},
         worked=not problem,
         as_json=as_json,
         done=f"The writer is told. `onramp errors waiting` names {name} until all of it is parked.",

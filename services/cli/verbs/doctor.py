@@ -43,13 +43,13 @@ def doctor(*, as_json: JsonOption = False) -> None:
     raise typer.Exit(Exit.OK if healthy else Exit.UNAVAILABLE)
 
 
-def _checked(look: Callable[[], Check]) -> Check:
+def _checked(check: Callable[[], Check]) -> Check:
     from stack.errors import StackError
 
     try:
-        return look()
+        return check()
     except StackError as error:
-        return Check(look.__name__.strip("_").capitalize(), good=False, says=str(error))
+        return Check(check.__name__.strip("_").capitalize(), good=False, says=str(error))
 
 
 def _python() -> Check:

@@ -55,7 +55,7 @@ RehearsedOption = Annotated[
 JobArgument = Annotated[int | None, typer.Argument(help="One job's number.", show_default=False)]
 
 
-_LOOK_SECONDS: Final = 0.5
+_POLL_SECONDS: Final = 0.5
 _RUNNING: Final = frozenset({"running", "cancelling"})
 _DISCARD: Final = """\
 Discard parked events: they remain stored, and need no action. It can be undone for seven days.
@@ -262,6 +262,6 @@ def _start(api: AdminApi, asked: Mapping[str, Any], *, dry_run: bool, yes: bool,
 def _ended(api: AdminApi, job: dict[str, Any]) -> dict[str, Any]:
     """Return a job once it has ended."""
     while job["state"] in _RUNNING:
-        time.sleep(_LOOK_SECONDS)
+        time.sleep(_POLL_SECONDS)
         job = api.get(f"/v1/jobs/{job['id']}")
     return job

@@ -187,7 +187,7 @@ def remove(
 ) -> None:
     """Remove a source from the registry in Kafka: the agent drops its slot, connector and offsets.
 
-    What was published stays. `onramp sources list` shows it until the agent has done so. Exits with 1 when
+    Published rows stay. `onramp sources list` shows the source until the agent has done so. Exits with 1 when
     there is none of that name. Example:
 
     onramp sources remove shop --reason "it has moved"

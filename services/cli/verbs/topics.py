@@ -137,7 +137,7 @@ def create(
     ):
         if refused := _refused(wanted, where, is_dry=dry_run):
             take_back()
-    made = {"topic": name, "made": not refused and not dry_run, "reason": refused}
+    made = {"topic": name, "created": not refused and not dry_run, "reason": refused}
     done = f"{name} {'can be' if dry_run else 'is'} created."
     problem = f"{json.dumps(name)} was not created: {refused}"
     finish(made, worked=not refused, as_json=as_json, done=done, problem=problem)

@@ -16,7 +16,7 @@ from services.cli.options import JsonOption
 from services.cli.verbs.topics import newest_values
 
 if TYPE_CHECKING:
-    from services.ops.operate.holds_sql import Held
+    from services.ops.operate.holds_sql import Hold
     from shared.registry import Snapshot
     from shared.registry.changes import SchemaChange
 
@@ -245,7 +245,7 @@ def _dead_letter(where: Where, name: str, reason: str, *, yes: bool) -> list[str
     ]
 
 
-def _confirm(holds: "list[Held]") -> None:
+def _confirm(holds: "list[Hold]") -> None:
     """Ask for confirmation to park the events behind `holds`; end the verb without a yes."""
     for hold in holds:
         print(_line(hold))
@@ -280,7 +280,7 @@ def _payload_of(document: object, name: str) -> object:
     return document["payload"] if document["event_name"] == name else None
 
 
-def _line(hold: "Held") -> str:
+def _line(hold: "Hold") -> str:
     sqlstate = f" (SQLSTATE {hold.sqlstate})" if hold.sqlstate else ""
     since = hold.since.isoformat(timespec="seconds")
     return (

@@ -81,8 +81,8 @@ def up(
 ) -> None:
     """Start Kafka, Postgres, the gateway and the writer, and send real flights through them.
 
-    Stays up until Ctrl-C, which stops everything in reverse order. What has landed stays in
-    --data-dir; starting again goes on from there. Examples:
+    Stays up until Ctrl-C, which stops everything in reverse order. Landed rows stay in
+    --data-dir; the next start continues from there. Examples:
 
     onramp up                     everything, and stay up
 

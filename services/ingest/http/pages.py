@@ -86,7 +86,7 @@ def _add_errors(app: FastAPI, retry_after: int) -> None:
 
     @app.get("/errors/{code}", tags=["errors"], responses=unknown)
     async def error_page(code: str) -> dict[str, Any]:
-        """What an error's `type` means and how to fix it."""
+        """Return the meaning of an error's `type`, and its fix."""
         fault = TABLE.get(code)
         if fault is None:
             raise HTTPException(404)

@@ -30,7 +30,7 @@ class RejectionLog:
         self._accepted_lines = event_lines.of_process("ingest", __name__, per_second) if per_second else None
         self._second = 0
         self._lines = 0
-        self._left_out = 0
+        self._suppressed = 0
 
     def log_request(self, request: RequestContext, error: OnrampError) -> None:
         """Log a request that was rejected as a whole."""
@@ -52,7 +52,7 @@ class RejectionLog:
         count = len(items)
         _, granted = lines.grant(0, count)
         if granted < count:
-            lines.leave_out({_ACCEPTED: count - granted})
+            lines.suppress({_ACCEPTED: count - granted})
             items = [items[place] for place in event_lines.spread(count, granted)]
         if granted:
             lines.write(_ACCEPTED, _accepted(request, items))
@@ -68,9 +68,9 @@ class RejectionLog:
             "pointer": error.pointer,
             **(_event(item) if item is not None else {}),
         }
-        if self._left_out:
-            fields["left_out"] = self._left_out
-            self._left_out = 0
+        if self._suppressed:
+            fields["suppressed"] = self._suppressed
+            self._suppressed = 0
         logger.log(error.fault.level, "rejected", extra=fields)
 
     def _may_write(self) -> bool:
@@ -80,7 +80,7 @@ class RejectionLog:
         self._lines += 1
         if self._lines <= _LINES_PER_SECOND:
             return True
-        self._left_out += 1
+        self._suppressed += 1
         return False
 
 

@@ -12,18 +12,18 @@ class ByteBudget:
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
-        self.held = 0
+        self.used = 0
 
     def reserve(self, size: int) -> None:
         """Count `size` more bytes. Over the limit, count none and raise `InfrastructureError` OVERLOADED."""
-        if self.held + size > self.limit:
-            raise InfrastructureError(OVERLOADED, f"{self.held} of {self.limit} bytes are in flight")
-        self.held += size
+        if self.used + size > self.limit:
+            raise InfrastructureError(OVERLOADED, f"{self.used} of {self.limit} bytes are in flight")
+        self.used += size
 
     def add(self, size: int) -> None:
         """Count `size` bytes that exist already (an answer, a copy for Kafka), even over the limit."""
-        self.held += size
+        self.used += size
 
     def release(self, size: int) -> None:
         """Subtract `size` freed bytes."""
-        self.held -= size
+        self.used -= size

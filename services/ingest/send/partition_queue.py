@@ -86,7 +86,7 @@ class RequestSlice:
 class InFlightBatch:
     """A batch that is being filled or was passed to a producer."""
 
-    __slots__ = ("builder", "count", "is_sent", "seen_waiting", "size", "slices")
+    __slots__ = ("builder", "count", "has_waited", "is_sent", "size", "slices")
 
     def __init__(self, batch_bytes: int, codec: int = 0) -> None:
         # Not a producer's create_batch(): a batch may outlive its producer.
@@ -97,7 +97,7 @@ class InFlightBatch:
         #: Whether a producer has it: its outcome is then unknown until Kafka answers.
         self.is_sent = False
         #: Whether it was waiting at an earlier call of `PartitionQueue.seal`.
-        self.seen_waiting = False
+        self.has_waited = False
 
     @property
     def abandoned(self) -> bool:
@@ -193,9 +193,9 @@ class PartitionQueue:
         """
         if self._waiting:
             batch = self._waiting[-1]
-            if batch.seen_waiting:
+            if batch.has_waited:
                 batch.builder.close()
-            batch.seen_waiting = True
+            batch.has_waited = True
 
     async def stop(self) -> None:
         """Fail waiting batches and the batch in flight."""

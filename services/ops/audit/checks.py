@@ -125,11 +125,11 @@ def check_parked(books: Books, generation: Generation) -> Iterable[Finding]:
         yield Finding(Code.WRONG_TOTAL, generation.source, None, text)
 
 
-def check_held(books: Books, generation: Generation) -> Iterable[Finding]:
+def check_waiting(books: Books, generation: Generation) -> Iterable[Finding]:
     """Compare waiting totals with the events that the databases hold."""
     for name, database in books.databases.items():
         counted = sum(n for (_, outcome), n in database.counted(generation).items() if outcome == "waiting")
-        kept = len(database.held_of(generation))
+        kept = len(database.waiting_of(generation))
         if kept != counted:
             text = f"{name} counts {counted} waiting, onramp.waiting holds {kept}"
             yield Finding(Code.WRONG_TOTAL, generation.source, None, text)

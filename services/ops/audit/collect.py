@@ -128,7 +128,7 @@ def _database(snapshot: Snapshot, topics: re.Pattern[str]) -> DatabaseBooks:
         },
         totals={key: n for key, n in snapshot.totals.items() if audited(key[0].source)},
         outbox=frozenset((r.generation.source, r.offset, r.destination) for r in snapshot.outbox),
-        held=frozenset(
+        waiting=frozenset(
             (r.generation, r.offset, r.destination) for r in snapshot.waiting if audited(r.generation.source)
         ),
         replayed={i: events for i, events in snapshot.replayed.items() if audited(i.source)},

@@ -24,7 +24,7 @@ class DatabaseBooks:
     #: (source, offset, destination) in the outbox
     outbox: frozenset[tuple[Source, int, str]]
     #: (generation, offset, destination) of events that wait in the database, behind a hold
-    held: frozenset[tuple[Generation, int, str]]
+    waiting: frozenset[tuple[Generation, int, str]]
     #: rows of landing tables by source
     counts: Mapping[Table, Mapping[Source, int]]
     repeated: Sequence[tuple[Table, Source, int, int]]
@@ -35,29 +35,29 @@ class DatabaseBooks:
     #: routes of each settled range
     history: Mapping[Generation, History] = field(default_factory=dict)
     _counted: dict[Generation, Counter[tuple[str, str]]] = field(default_factory=lambda: defaultdict(Counter))
-    _held: dict[Generation, set[tuple[int, str]]] = field(default_factory=lambda: defaultdict(set))
-    _kept: dict[Source, set[tuple[int, str]]] = field(default_factory=lambda: defaultdict(set))
+    _waiting: dict[Generation, set[tuple[int, str]]] = field(default_factory=lambda: defaultdict(set))
+    _outbox: dict[Source, set[tuple[int, str]]] = field(default_factory=lambda: defaultdict(set))
 
     def __post_init__(self) -> None:
         """Sort by partition once, because every query is by partition."""
         for (generation, destination, outcome), n in self.totals.items():
             self._counted[generation][destination, outcome] += n
-        for generation, offset, destination in self.held:
-            self._held[generation].add((offset, destination))
+        for generation, offset, destination in self.waiting:
+            self._waiting[generation].add((offset, destination))
         for source, offset, destination in self.outbox:
-            self._kept[source].add((offset, destination))
+            self._outbox[source].add((offset, destination))
 
     def counted(self, generation: Generation) -> Mapping[tuple[str, str], int]:
         """Return events by (schema.table, outcome)."""
         return self._counted.get(generation, Counter())
 
-    def held_of(self, generation: Generation) -> set[tuple[int, str]]:
+    def waiting_of(self, generation: Generation) -> set[tuple[int, str]]:
         """Return the (offset, destination) of events that wait in the database."""
-        return self._held.get(generation, set())
+        return self._waiting.get(generation, set())
 
-    def kept_of(self, source: Source) -> set[tuple[int, str]]:
+    def outbox_of(self, source: Source) -> set[tuple[int, str]]:
         """Return the (offset, destination) of `source` in the outbox."""
-        return self._kept.get(source, set())
+        return self._outbox.get(source, set())
 
 
 class ParkedEvent(NamedTuple):
@@ -182,7 +182,7 @@ class Books:
         }
         # An event without a destination that is too large for the topic may be in any outbox.
         for name in self.databases if database is None else (database,):
-            kept = self.databases[name].kept_of(generation.source)
+            kept = self.databases[name].outbox_of(generation.source)
             ours = ((o, d) for o, d in kept if self.start(generation) <= o < below)
             keys |= {(o, d) for o, d in ours if (not d or d.startswith("/")) is (database is None)}
         return keys

@@ -18,7 +18,7 @@ from services.ops.findings import Code, Finding, Generation, Report, Source
 from services.ops.kafka_logs import LogRecord
 from services.ops.parked.parked_events import Place, place_of
 from services.ops.parked.records import ErrorEvent
-from services.ops.parked_store_sql import Kept, KeptRange
+from services.ops.parked_store_sql import ParkedStore, StoredRange
 from shared import wire
 
 _AT_ONCE: Final = 1_000
@@ -63,7 +63,7 @@ class Comparison:
     `consumed`: the offset below which records must be stored.
     """
 
-    kept: Kept
+    store: ParkedStore
     topics: re.Pattern[str]
     named: Named = field(default_factory=Named)
     consumed: Mapping[Source, int] = field(default_factory=dict)
@@ -73,10 +73,10 @@ class Comparison:
 
     def begin(self, spans: Mapping[Source, tuple[int, int]], topic_ids: Mapping[str, str]) -> None:
         """Take Kafka's offset ranges; a log that was recreated since must be stored from its start."""
-        of = self.kept.topic_ids
+        of = self.store.topic_ids
         self.consumed = {
             source: offset
-            for source, offset in self.kept.consumed.items()
+            for source, offset in self.store.consumed.items()
             if source in spans
             and offset <= spans[source][1]
             and of.get(source) in {None, topic_ids.get(source.topic)}
@@ -96,7 +96,7 @@ class Comparison:
     def flush(self) -> None:
         """Compare the collected page."""
         page, self._page = self._page, []
-        found = self.kept.look([place for place, *_ in page])
+        found = self.store.find([place for place, *_ in page])
         for place, digest, is_due in page:
             if place not in found:
                 key = (place.offset, intern(place.destination))
@@ -116,11 +116,11 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True)
-class KeptCheck:
+class StoreCheck:
     """The control database `before` and `after` the other databases were read, and Kafka's records."""
 
-    before: Kept
-    after: Kept
+    before: ParkedStore
+    after: ParkedStore
     comparison: Comparison
 
     def run(self, books: Books, report: Report, *, deep: bool) -> None:
@@ -140,12 +140,12 @@ class KeptCheck:
     def _check_sums(self, books: Books, report: Report) -> Iterator[Finding]:
         """Compare parked totals with stored events in any state, and events not stored yet."""
         checked = list(_ranges(books))
-        report.kept = {}
+        report.stored = {}
         states: Counter[str] = Counter()
         for (of, total), found in zip(checked, self.before.count([r for r, _ in checked]), strict=True):
             states.update(found)
             missing = sum(_is_in(of, *key) for key in self.comparison.not_stored.get(of.source, ()))
-            report.not_yet_kept += missing
+            report.not_yet_stored += missing
             if total != found.total() + missing:
                 counted = (
                     "refused destinations are counted" if of.database is None else "are counted as parked"
@@ -153,7 +153,7 @@ class KeptCheck:
                 said = ", ".join(f"{n} {state}" for state, n in sorted(found.items())) or "none"
                 text = f"{total} {counted}, the control database has {said}, and {missing} are not kept yet"
                 yield Finding(Code.WRONG_TOTAL, of.source, None, text)
-        report.kept = dict(sorted(states.items()))
+        report.stored = dict(sorted(states.items()))
 
     def _name_lost_replays(self, books: Books, named: Named, report: Report) -> None:
         """Report replayed events that their database does not know after a restore from a dump."""
@@ -167,7 +167,7 @@ class KeptCheck:
             for place in places:
                 if (place.offset, place.destination) in known:
                     continue
-                if not _was_asked(books, generation, place):
+                if not _is_checkable(books, generation, place):
                     unknown += not _is_closed(books, place)
                     continue
                 text = (
@@ -189,7 +189,7 @@ class KeptCheck:
             for (topic_id, source), events in database.replayed.items():
                 for first in range(0, len(events), _AT_ONCE):
                     page = events[first : first + _AT_ONCE]
-                    found = self.after.look([Place(topic_id, *source, r.offset, r.destination) for r in page])
+                    found = self.after.find([Place(topic_id, *source, r.offset, r.destination) for r in page])
                     for place, kept in found.items():
                         if kept.state in {"open", "discarded"}:
                             text = (
@@ -202,7 +202,7 @@ class KeptCheck:
         return (place for place in places if self.comparison.topics.fullmatch(place.topic))
 
 
-def _ranges(books: Books) -> Iterator[tuple[KeptRange, int]]:
+def _ranges(books: Books) -> Iterator[tuple[StoredRange, int]]:
     """Yield each partition's settled range by database, and its count of parked events."""
     for source in sorted(books.topic_ids):
         if books.shares_offsets(source):
@@ -212,12 +212,12 @@ def _ranges(books: Books) -> Iterator[tuple[KeptRange, int]]:
             for name, database in books.databases.items():
                 parked = (n for (_, o), n in database.counted(generation).items() if o == "parked")
                 upto = database.ledger.get(generation, 0)
-                yield KeptRange(source, first, upto, name), sum(parked)
+                yield StoredRange(source, first, upto, name), sum(parked)
             none = books.without_destination(generation)
-            yield KeptRange(source, first, none.next_offset, None), none.refused
+            yield StoredRange(source, first, none.next_offset, None), none.refused
 
 
-def _is_in(of: KeptRange, offset: int, destination: str) -> bool:
+def _is_in(of: StoredRange, offset: int, destination: str) -> bool:
     if not of.first <= offset < of.upto:
         return False
     if of.database is None:
@@ -225,7 +225,7 @@ def _is_in(of: KeptRange, offset: int, destination: str) -> bool:
     return destination.startswith(f"{of.database}.")
 
 
-def _was_asked(books: Books, generation: Generation, place: Place) -> bool:
+def _is_checkable(books: Books, generation: Generation, place: Place) -> bool:
     """Return whether the database that would know the event was given; for a refused event, any database."""
     if wire.is_refused(place.destination):
         return books.baseline(generation).keys() <= books.databases.keys()

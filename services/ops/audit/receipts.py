@@ -26,7 +26,7 @@ from services.ops.findings import Code, Finding, Replayed, Table
 from services.ops.kafka_logs import LogRecord
 from services.ops.totals_sql import Row, Snapshot
 
-_LOOK_UP_AT: Final = 1000
+_SEARCH_SIZE: Final = 1000
 
 #: An offset, and the row of a table with that receipt.
 PlacedRow = tuple[int, Table, Row]
@@ -51,7 +51,7 @@ class Reading:
             self._refused[offset].add(pointer)
         self._waiting = {n: books.waiting(n, generation) for n in snapshots}
         self._in_progress = {n: in_progress(books, generation, n) for n in snapshots}
-        self._held = {n: books.databases[n].held_of(generation) for n in snapshots}
+        self._waiting_here = {n: books.databases[n].waiting_of(generation) for n in snapshots}
         self._replayed = {n: ReplayedEvents(s, books.databases[n], generation) for n, s in snapshots.items()}
         self._absent: dict[Table, list[Event]] = {}
         self.result = ReadingResult()
@@ -73,7 +73,7 @@ class Reading:
             self._report_unknown(ahead)
             ahead = next(rows, None)
         for table in list(self._absent):
-            self._look_up(table)
+            self._search_by_id(table)
         return self.result
 
     def _streams(self) -> Iterator[Iterator[PlacedRow]]:
@@ -167,7 +167,7 @@ class Reading:
         judged: Counter[str] = Counter()
         for routed in sorted(possible):
             here = [row for _, table, row in rows if table == routed.table]
-            if routed in sure or here or self._is_kept(event, routed.table):
+            if routed in sure or here or self._is_parked_or_waiting(event, routed.table):
                 judged[routed.table.database] += 1
                 self._judge_table(event, routed, here)
             else:
@@ -198,22 +198,22 @@ class Reading:
         sure: set[Routed] = set()
         possible: set[Routed] = set()
         for database in self._snapshots:
-            if self._has_seen(database, event.offset):
+            if self._must_have_settled(database, event.offset):
                 choices = self._routes.choices(database, event.name, event.offset)
                 sure |= frozenset.intersection(*choices)
                 possible |= frozenset.union(*choices)
         return sure, possible
 
-    def _is_kept(self, event: Event, table: Table) -> bool:
+    def _is_parked_or_waiting(self, event: Event, table: Table) -> bool:
         """Return whether the event is parked for `table`, or waits for it in its database."""
         parked = (event.offset, str(table)) in self._parked[table.database]
-        return parked or (event.offset, table.destination) in self._held[table.database]
+        return parked or (event.offset, table.destination) in self._waiting_here[table.database]
 
     def _is_elsewhere(self, event: Event, table: Table) -> bool:
         """Return whether the event is parked for `table`, or waits for it anywhere."""
-        return event.offset in self._waiting[table.database] or self._is_kept(event, table)
+        return event.offset in self._waiting[table.database] or self._is_parked_or_waiting(event, table)
 
-    def _has_seen(self, database: str, offset: int) -> bool:
+    def _must_have_settled(self, database: str, offset: int) -> bool:
         """Return whether `offset` must be settled in this database: it was registered, and has reached it."""
         ahead = offset in self._in_progress[database]
         return not ahead and offset >= self._books.baseline(self._generation).get(database, 0)
@@ -221,7 +221,7 @@ class Reading:
     def _judge_table(self, event: Event, routed: Routed, rows: list[Row]) -> None:
         table = routed.table
         parked = (event.offset, str(table)) in self._parked[table.database]
-        held = (event.offset, table.destination) in self._held[table.database]
+        held = (event.offset, table.destination) in self._waiting_here[table.database]
         waits = held or event.offset in self._waiting[table.database]
         replayed = self._replayed[table.database].of(event.offset, table) if parked and not waits else None
         if replayed and self._has_receipts(routed):
@@ -266,8 +266,8 @@ class Reading:
             self.result.without_receipts[table] += 1
         elif not rows:
             self._absent.setdefault(table, []).append(event)
-            if len(self._absent[table]) >= _LOOK_UP_AT:
-                self._look_up(table)
+            if len(self._absent[table]) >= _SEARCH_SIZE:
+                self._search_by_id(table)
         elif len(rows) == 1 and not self._is_event(event, table, rows[0]):
             self._report(Code.CORRUPT, event.offset, f"the row of {table} is not what Kafka holds")
 
@@ -276,7 +276,7 @@ class Reading:
         of = self._snapshots[routed.table.database]
         return of.exists(routed.table) if routed.typed else routed.table not in of.unreadable
 
-    def _look_up(self, table: Table) -> None:
+    def _search_by_id(self, table: Table) -> None:
         """Look up events by id: they are duplicates if their table has their ids, else lost."""
         events = self._absent.pop(table)
         snapshot = self._snapshots[table.database]

@@ -13,7 +13,7 @@ from services.ops.fixes import exact, payloads
 from services.ops.fixes.payloads import Edited
 from services.ops.fixes.steps import Fix
 from services.ops.parked.parked_events import Place
-from services.ops.parked_store_sql import EditOf, Kept
+from services.ops.parked_store_sql import EditOf, ParkedStore
 from services.ops.totals_sql import Row, Snapshot
 from shared import wire
 from shared.errors import UserError
@@ -51,29 +51,29 @@ class ReplayedEvents:
 class Edits:
     """Edited payloads of replays: by the job's fix, applied again, or as uploaded."""
 
-    def __init__(self, kept: Kept | None) -> None:
-        self._kept = kept
+    def __init__(self, store: ParkedStore | None) -> None:
+        self._store = store
         self._edits: dict[str, EditOf | None] = {}
         self._fixes: dict[str, Fix] = {}
 
     def edited(self, value: bytes | None, replayed: Replayed, of: Generation) -> bytes | None:
         """Return the bytes that landed, or None if they are unknown."""
-        if value is None or replayed.job is None or self._kept is None:
+        if value is None or replayed.job is None or self._store is None:
             return None
         try:
-            edited = self._edited(self._kept, replayed.job, value, _place(of, replayed))
+            edited = self._edited(self._store, replayed.job, value, _place(of, replayed))
         except UserError:
             return None
         return edited.value if edited is not None and edited.sha256 == replayed.sha256 else None
 
-    def _edited(self, kept: Kept, job: str, value: bytes, place: Place) -> Edited | None:
+    def _edited(self, store: ParkedStore, job: str, value: bytes, place: Place) -> Edited | None:
         if job not in self._edits:
-            self._edits[job] = edit = kept.edit_of(job)
+            self._edits[job] = edit = store.edit_of(job)
             if edit is not None and edit.fix is not None:
                 self._fixes[job] = Fix(exact.loads(edit.fix.encode()))
         edit = self._edits[job]
         if edit is not None and edit.by_hand:
-            payload = kept.payload_of(job, place)
+            payload = store.payload_of(job, place)
             return None if payload is None else payloads.edited(value, payload)
         return payloads.fixed(value, self._fixes[job]) if job in self._fixes else None
 

@@ -14,17 +14,17 @@ from typing import Final
 
 from services.ops import parked_store_sql, totals_sql
 from services.ops.audit.checks import (
-    check_held,
     check_markers,
     check_parked,
     check_rows,
+    check_waiting,
     line_of,
     report_unread_tables,
 )
 from services.ops.audit.collect import collect
 from services.ops.audit.concurrent_writer import concurrent_writer, in_progress
 from services.ops.audit.ledgers import Books
-from services.ops.audit.parked_store import Comparison, KeptCheck
+from services.ops.audit.parked_store import Comparison, StoreCheck
 from services.ops.audit.partitions_without_leader import report_leaderless
 from services.ops.audit.reading_result import ReadingResult
 from services.ops.audit.receipts import Reading
@@ -45,7 +45,7 @@ from services.ops.transactions.check import check_transactions
 from shared.kafka_security import Brokers
 
 #: Maximum receipts that are read by default.
-DEEP_AT_MOST: Final = 2_000_000
+MAX_DEEP_EVENTS: Final = 2_000_000
 _ATTEMPTS: Final = 5
 _BETWEEN_SECONDS: Final = 0.3
 
@@ -95,12 +95,12 @@ async def _once(request: Request, logs: KafkaLogs, *, last: bool) -> Report | No
         before = stack.enter_context(parked_store_sql.opened(request.control))
         snapshots = {n: stack.enter_context(totals_sql.opened(n, d)) for n, d in request.databases.items()}
         after = stack.enter_context(parked_store_sql.opened(request.control if before else ""))
-        kept = KeptCheck(before, after, Comparison(before, topics)) if before and after else None
+        kept = StoreCheck(before, after, Comparison(before, topics)) if before and after else None
         books = await collect(logs, snapshots, topics, kept.comparison if kept else None)
         books.committed = committed
         snapshots = {name: each for name, each in snapshots.items() if name in books.databases}
         total = sum(map(len, readable_ranges(books)))
-        deep = total <= DEEP_AT_MOST if request.deep is None else request.deep
+        deep = total <= MAX_DEEP_EVENTS if request.deep is None else request.deep
         if not last and not books.leaderless and _meets_a_writer(books, deep=deep):
             return None
         report = Report(deep=deep, leaderless=[*map(str, sorted(books.leaderless))], foreign=books.foreign)
@@ -115,7 +115,7 @@ async def _once(request: Request, logs: KafkaLogs, *, last: bool) -> Report | No
         for readable in readable_ranges(books):
             await _check_generation(sources, books, readable, report)
         _check_others(books, report)
-        await check_transactions(logs, snapshots, report, deep=request.deep, most=DEEP_AT_MOST)
+        await check_transactions(logs, snapshots, report, deep=request.deep, limit=MAX_DEEP_EVENTS)
         if kept:
             kept.run(books, report, deep=deep)
         report_unreadable(books, report)
@@ -141,7 +141,7 @@ async def _check_generation(sources: _Sources, books: Books, readable: ReadableR
     report.findings += [
         *check_markers(books, generation),
         *check_parked(books, generation),
-        *check_held(books, generation),
+        *check_waiting(books, generation),
         *check_replayed(books, generation),
     ]
     report.findings += check_gaps(books, generation)
@@ -182,7 +182,7 @@ def _check_others(books: Books, report: Report) -> None:
         for generation in books.generations_of(source):
             if generation not in chain:
                 report.findings += [
-                    *check_held(books, generation),
+                    *check_waiting(books, generation),
                     *check_replayed(books, generation),
                     *check_gaps(books, generation),
                 ]

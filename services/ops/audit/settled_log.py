@@ -16,7 +16,7 @@ from shared.parse_errors import UNREADABLE
 
 LANDING_SCHEMA: Final = "events"
 #: Entries that the writer reads and the audit does not.
-_NOT_ASKED: Final = ("plan", "pin", "leader", "halt", "retire")
+_IGNORED_MARKERS: Final = ("plan", "pin", "leader", "halt", "retire")
 
 
 class Totals(NamedTuple):
@@ -127,7 +127,7 @@ class SettledLog:
         elif kind == "retired":
             if msgspec.json.decode(value, type=_Retired).upto is not None:
                 self.retired.add(rest[0])
-        elif kind not in _NOT_ASKED:
+        elif kind not in _IGNORED_MARKERS:
             raise ValueError(kind)
 
     def _follow(self, generation: tuple[str, int], succession: Succession) -> None:

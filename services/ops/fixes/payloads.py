@@ -30,7 +30,7 @@ def fixed(value: bytes, fix: Fix) -> Edited:
     """Apply `fix` to the payload of an event.  Raises `UserError` FIX_DOES_NOT_APPLY, without any value."""
     try:
         document = exact.loads(value)
-        body, most = _body_of(document), fix.most(len(value))
+        body, most = _body_of(document), fix.max_bytes(len(value))
         fix.apply(document[body], most)
         return _with_body(value, body, exact.dumps(document[body]), most)
     except UserError as e:
@@ -69,7 +69,7 @@ def _body_of(document: Any) -> str:
     return found[0]
 
 
-def _with_body(value: bytes, body: str, edited: bytes, most: int = MAX_BYTES) -> Edited:
+def _with_body(value: bytes, body: str, edited: bytes, max_bytes: int = MAX_BYTES) -> Edited:
     """Return the event with another payload, if it is valid.  Raises `UserError`."""
     try:
         members = _MEMBERS.decode(value)
@@ -80,8 +80,8 @@ def _with_body(value: bytes, body: str, edited: bytes, most: int = MAX_BYTES) ->
         for name, member in members.items()
     )
     whole = b"{" + b",".join(parts) + b"}"
-    if len(whole) > most:
-        raise _inapplicable(f"the event would have more than {most:,} bytes")
+    if len(whole) > max_bytes:
+        raise _inapplicable(f"the event would have more than {max_bytes:,} bytes")
     strict_json.check_depth(whole, strict_json.loads(whole))
     return Edited(whole, sha256(whole).digest())
 

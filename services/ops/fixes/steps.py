@@ -50,21 +50,21 @@ class Fix:
                 BAD_FIX, f"the fix has more than {_LONGEST:,} characters: send edited lines instead"
             )
 
-    def most(self, size: int) -> int:
+    def max_bytes(self, size: int) -> int:
         """Return the maximum bytes of an edited event of that size.
 
         Repeated copies would double the size each time, and thousands of events are edited at once.
         """
         return min(MAX_BYTES, 2 * (size + len(self.text)))
 
-    def apply(self, payload: Any, most: int) -> None:
+    def apply(self, payload: Any, max_bytes: int) -> None:
         """Edit `payload` in place.  Raises `UserError`, which names places and never values.
 
-        The serialized payload never exceeds `most` bytes.
+        The serialized payload never exceeds `max_bytes` bytes.
         """
         for change in self._changes:
             change(payload)
-            _require_bounded(payload, most)
+            _require_bounded(payload, max_bytes)
 
 
 def _changes_of(step: object) -> list[Change]:
@@ -126,13 +126,13 @@ def _drop(place: Place, _: Mapping[str, Any]) -> Change:
     return change
 
 
-def _require_bounded(payload: Any, most: int) -> None:
+def _require_bounded(payload: Any, max_bytes: int) -> None:
     """Raise `UserError` for a payload beyond the limit: each value is at least one byte."""
     level, size = [payload], 0
     for _ in range(MAX_DEPTH):
         level = [each for parent in level for each in _children(parent)]
         size += len(level) + sum(map(_length, level))
-        if not level or size > most:
+        if not level or size > max_bytes:
             break
     if level:
         raise UserError(

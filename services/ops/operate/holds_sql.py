@@ -20,20 +20,21 @@ from shared.postgres.failures import failure
 _READ: Final = """
     SELECT h.kind, h.name, h.state, h.sqlstate, h.since, w.events, w.oldest
     FROM onramp.holds h, LATERAL (
-        SELECT count(*) AS events, min(kept_at) AS oldest FROM onramp.waiting
+        SELECT count(*) AS events, min(added_at) AS oldest FROM onramp.waiting
         WHERE CASE h.kind WHEN 'table' THEN destination = h.name ELSE event_type = h.name END) w
     WHERE h.state <> 'watched' ORDER BY h.kind, h.name
 """
 #: Resets the counts of parked events, because an operator has resumed the type.
 _RESUME: Final = """
-    UPDATE onramp.holds SET state = 'resumed', seen = 0, parked = 0
+    UPDATE onramp.holds SET state = 'resumed', events = 0, parked = 0
     WHERE kind = 'type' AND name = %s AND state = 'paused'
 """
 
 
 #: Also for a hold that was dead-lettered before: later events are dead-lettered too.
 _GIVE_UP: Final = """
-    UPDATE onramp.holds SET state = 'dead_lettered', given_up_at = now(), given_up_by = %s, reason = %s
+    UPDATE onramp.holds SET state = 'dead_lettered', dead_lettered_at = now(),
+        dead_lettered_by = %s, reason = %s
     WHERE name = %s AND state <> 'watched'
 """
 
@@ -42,7 +43,7 @@ PATIENCE_S: Final = 2.0
 _OPTIONS: Final = "-c lock_timeout=2000"
 
 
-class Held(NamedTuple):
+class Hold(NamedTuple):
     """A hold, the number of events that wait behind it, and the time of the oldest."""
 
     database: str
@@ -60,11 +61,11 @@ class Held(NamedTuple):
         return self._asdict() | {"since": self.since.isoformat(), "oldest": oldest}
 
 
-def holds(database: str, dsn: str) -> list[Held]:
+def holds(database: str, dsn: str) -> list[Hold]:
     """Return the paused, resumed and blocked holds of the database.  Raises `InfrastructureError`."""
     with connected(database, dsn) as conn, conn.cursor() as cursor:
         cursor.execute(_READ)
-        return [Held(database, *row) for row in cursor.fetchall()]
+        return [Hold(database, *row) for row in cursor.fetchall()]
 
 
 def resume(database: str, dsn: str, event_type: str) -> bool:

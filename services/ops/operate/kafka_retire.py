@@ -76,15 +76,15 @@ class RetiredDatabases:
 
     def __init__(self, brokers: Brokers) -> None:
         self._brokers = brokers
-        self._found: set[str] = set()
+        self._names: set[str] = set()
         self._again_at = 0.0
 
     def __call__(self) -> set[str]:
         """Return the retired databases. Raises `InfrastructureError`."""
         if time.monotonic() >= self._again_at:
-            self._found = asyncio.run(_read(self._brokers))[1]
+            self._names = asyncio.run(_read(self._brokers))[1]
             self._again_at = time.monotonic() + _READ_SECONDS
-        return self._found
+        return self._names
 
 
 async def retire(brokers: Brokers, name: str, reason: str) -> None:

@@ -68,7 +68,7 @@ def cause_and_shape(reason: Mapping[str, Any], value: bytes | None) -> tuple[Cau
     pointer, name = _text(reason.get("pointer")), _text(reason.get("event_name"))
     document = _parsed(value) if column or pointer or not name else None
     name = name or _name_in(document)
-    found = _found(document, reason, column, pointer or "") if column or pointer else None
+    found = _value_at(document, reason, column, pointer or "") if column or pointer else None
     cause = Cause(
         **told | {"destination": _pattern(told["destination"])},
         column=column,
@@ -79,9 +79,9 @@ def cause_and_shape(reason: Mapping[str, Any], value: bytes | None) -> tuple[Cau
     return cause, _shape_of(found) if column or pointer else None
 
 
-def _text(told: object) -> str | None:
+def _text(value: object) -> str | None:
     """Return a text that any database can store, or None if it is empty."""
-    return told.replace("\0", "\\0") if isinstance(told, str) and told else None
+    return value.replace("\0", "\\0") if isinstance(value, str) and value else None
 
 
 def _pattern(pointer: str | None) -> str | None:
@@ -101,7 +101,7 @@ def _name_in(document: object) -> str | None:
     return name if isinstance(name, str) and name.isascii() and name.isidentifier() else None
 
 
-def _found(document: object, reason: Mapping[str, Any], column: str | None, pointer: str) -> object:
+def _value_at(document: object, reason: Mapping[str, Any], column: str | None, pointer: str) -> object:
     """Return the value at the column (a landing table's is a member of the event) or the pointer."""
     if not column:
         return _at(document, pointer)

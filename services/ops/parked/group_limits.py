@@ -29,21 +29,25 @@ def counted_under(
     known: Container[bytes],
     of_names: Mapping[str | None, int],
     *,
-    most: int,
-    most_of_a_name: int,
+    max_groups: int,
+    max_groups_of_a_name: int,
 ) -> list[Cause]:
     """Return for each cause the one that it is counted under.
 
     `known`: the fingerprints of existing groups; `of_names`: their number by event name.
     """
     found = []
-    room = most - sum(of_names.values())
+    room = max_groups - sum(of_names.values())
     added: set[bytes] = set()
     counts = Counter(of_names)
     for cause in causes:
         name = cause.event_name
         of_name = others_of(name)
-        for each, bound in ((cause, most_of_a_name), (of_name, most_of_a_name + 1), (OTHERS, None)):
+        for each, bound in (
+            (cause, max_groups_of_a_name),
+            (of_name, max_groups_of_a_name + 1),
+            (OTHERS, None),
+        ):
             if each.fingerprint in known or each.fingerprint in added:
                 break
             if bound is None or (counts[name] < bound and len(added) < room):

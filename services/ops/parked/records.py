@@ -53,7 +53,7 @@ class ErrorEvent:
             "topic": self.source.topic,
             "partition": self.source.partition,
             "offset": self.offset,
-            "kept_at_ms": self.timestamp,
+            "parked_at_ms": self.timestamp,
             "reason": dict(self.reason),
         }
         return fields | {"value": escaped(self.value)} if value else fields

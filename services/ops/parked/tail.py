@@ -40,7 +40,7 @@ class ErrorTail:
     #: Partitions without a leader, whose records are missing.
     unread: list[Source] = field(default_factory=list)
     _ends: dict[Source, int] = field(default_factory=dict)
-    _seen: dict[str, None] = field(default_factory=dict)
+    _known: dict[str, None] = field(default_factory=dict)
 
     async def last(self, count: int, kind: str = "") -> list[ErrorEvent]:
         """Return the last `count` events of `kind` (empty: of both), the newest last.
@@ -94,10 +94,10 @@ class ErrorTail:
         return replace(event, state=DRAINED if event.offset < next_offset else WAITING)
 
     def _is_new(self, event: ErrorEvent) -> bool:
-        is_new = event.key not in self._seen
-        self._seen[event.key] = None
-        if len(self._seen) > _MAX_REMEMBERED:
-            del self._seen[next(iter(self._seen))]
+        is_new = event.key not in self._known
+        self._known[event.key] = None
+        if len(self._known) > _MAX_REMEMBERED:
+            del self._known[next(iter(self._known))]
         return is_new
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from services.ops.registry.database_addresses import Places
-from services.ops.registry.tables import Made, make_tables
+from services.ops.registry.tables import Creation, make_tables
 from shared.contracts.json_schema import compile_schema
 from shared.contracts.pair import Kind
 from shared.errors import UserError
@@ -48,7 +48,7 @@ class Result(NamedTuple):
     #: DDL that was executed before, or would be.
     ddl: list[str] = []  # noqa: RUF012
     #: Entries that others created or changed, and that the file leaves unchanged.
-    kept: list[str] = []  # noqa: RUF012
+    unchanged: list[str] = []  # noqa: RUF012
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as a JSON document."""
@@ -57,7 +57,7 @@ class Result(NamedTuple):
 
     def lines(self) -> list[str]:
         """Return it as lines for people."""
-        return [*self.changes, *self.kept, *map(finding_line, self.findings), *self.ddl]
+        return [*self.changes, *self.unchanged, *map(finding_line, self.findings), *self.ddl]
 
 
 class Wish(NamedTuple):
@@ -101,10 +101,12 @@ def apply_file(editor: Editor, file: Path, wish: Wish, where: Places | None = No
     if not wish.overwrite:
         wanted, kept, clashes = merge_file(editor.chain, wanted)
         if clashes:
-            return Result(State.REFUSED, _both_changed(clashes), kept=kept)
+            return Result(State.REFUSED, _both_changed(clashes), unchanged=kept)
     result = change_to(editor, wanted, wish, where, of_file=True)
     return result._replace(
-        kept=kept, reason=placed(file, result.reason), findings=[_with_line(file, f) for f in result.findings]
+        unchanged=kept,
+        reason=placed(file, result.reason),
+        findings=[_with_line(file, f) for f in result.findings],
     )
 
 
@@ -131,7 +133,7 @@ def change_to(
     if Kind.UNDECIDED in kinds and not wish.accept:
         reason = "review the undecided findings, then use --accept"
         return result._replace(state=State.UNDECIDED, reason=reason)
-    made = make_tables(where, before, after, is_dry=wish.is_dry) if where else Made([])
+    made = make_tables(where, before, after, is_dry=wish.is_dry) if where else Creation([])
     result = result._replace(ddl=made.statements)
     if made.problem or wish.is_dry:
         state = State.REFUSED if made.problem else State.POSSIBLE

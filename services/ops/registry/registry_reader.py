@@ -22,7 +22,7 @@ MAX_CHANGES: Final = 4
 _TURN_SECONDS: Final = 10.0
 
 
-class Seen(NamedTuple):
+class RegistryReading(NamedTuple):
     """The registry in force, and the offsets of its change sets in their order."""
 
     tag: str
@@ -60,9 +60,9 @@ class RegistryReader:
         self._reading = threading.Lock()
         #: Separate limits: a change of types waits for databases, a change of keys never does.
         self._changing = {of_keys: threading.BoundedSemaphore(MAX_CHANGES) for of_keys in (False, True)}
-        self._seen: tuple[Chain, Seen] | None = None
+        self._last: tuple[Chain, RegistryReading] | None = None
 
-    def look(self) -> Seen:
+    def read(self) -> RegistryReading:
         """Return the registry in force.
 
         Raises:
@@ -73,12 +73,12 @@ class RegistryReader:
             chain = self._registry.chain
             if chain is None or self._registry.trouble:
                 raise InfrastructureError(REGISTRY_UNREAD, self._registry.trouble)
-            if self._seen is None or self._seen[0] is not chain or self._seen[1].offset != chain.last:
-                seen = Seen(
+            if self._last is None or self._last[0] is not chain or self._last[1].offset != chain.last:
+                seen = RegistryReading(
                     tag_of(chain), chain.last, chain.document(), chain.snapshot(), list(chain.counted)
                 )
-                self._seen = chain, seen
-            return self._seen[1]
+                self._last = chain, seen
+            return self._last[1]
 
     def changes(self, offsets: Sequence[int]) -> list[Change]:
         """Return the change sets at offsets that counted. Raises `InfrastructureError`."""

@@ -46,7 +46,7 @@ def known(keys: Keys, name: str) -> ApiKey:
     return keys[name]
 
 
-def told(name: str, key: ApiKey) -> dict[str, Any]:
+def view_of(name: str, key: ApiKey) -> dict[str, Any]:
     """Return a key for display: rights and expiry, without hashes."""
     end = key.last_moment()
     return {

@@ -18,7 +18,7 @@ from shared.errors import DATABASE_UNAVAILABLE, InfrastructureError
 from shared.registry import Destination, EventType, Snapshot
 
 
-class Made(NamedTuple):
+class Creation(NamedTuple):
     """The statements that were executed, or would be, and the reason of a refusal (empty without one).
 
     `unseen`: keys that could not be checked.
@@ -35,7 +35,7 @@ class _Table(NamedTuple):
     wanted: Wanted
 
 
-def make_tables(where: Places, before: Snapshot, after: Snapshot, *, is_dry: bool) -> Made:
+def make_tables(where: Places, before: Snapshot, after: Snapshot, *, is_dry: bool) -> Creation:
     """Create the tables that a change requires, and check that the writer's role can land events there.
 
     Nothing is created while a table of the change lacks a required key.  An unchanged destination queries no
@@ -51,7 +51,7 @@ def make_tables(where: Places, before: Snapshot, after: Snapshot, *, is_dry: boo
     try:
         tables = [_table(where, *each) for each in changed if each[2].create]
     except ValueError as error:
-        return Made([], str(error))
+        return Creation([], str(error))
     for table in tables:
         dsn = where.databases[table.database]
         owner = create_sql.Owner(table.database, where.owners.get(table.database, dsn))
@@ -61,11 +61,11 @@ def make_tables(where: Places, before: Snapshot, after: Snapshot, *, is_dry: boo
             continue
         done = create_sql.carry_out(owner, table.wanted, writer)
         if done.problem:
-            return Made(statements, "\n".join([done.problem, *done.statements]))
+            return Creation(statements, "\n".join([done.problem, *done.statements]))
         statements += done.statements
         if lacking := _lacking(table, dsn):
-            return Made(statements, f"{table.event_type} cannot land in {table.wanted.name}\n{lacking}")
-    return Made(statements, unseen=keys.unseen)
+            return Creation(statements, f"{table.event_type} cannot land in {table.wanted.name}\n{lacking}")
+    return Creation(statements, unseen=keys.unseen)
 
 
 def _changed(before: Snapshot, after: Snapshot) -> Iterator[tuple[str, EventType, Destination]]:
@@ -82,7 +82,7 @@ def _changed(before: Snapshot, after: Snapshot) -> Iterator[tuple[str, EventType
                 yield name, event_type, destination
 
 
-def _without_keys(where: Places, changed: Sequence[tuple[str, EventType, Destination]]) -> Made:
+def _without_keys(where: Places, changed: Sequence[tuple[str, EventType, Destination]]) -> Creation:
     """Check the keys of existing tables that these event types name, where their databases answer."""
     missing: list[str] = []
     unseen: list[str] = []
@@ -109,7 +109,7 @@ def _without_keys(where: Places, changed: Sequence[tuple[str, EventType, Destina
         if key and not key.holds:
             missing.append(f"event_types.{name}: no key tells a repeat in {wanted.name}\n{key.sql}")
         missing += [f"event_types.{name}: {wanted.name}: {fact.text}\n{fact.sql}" for fact in coarse]
-    return Made([], "\n".join(missing), "; ".join(unseen))
+    return Creation([], "\n".join(missing), "; ".join(unseen))
 
 
 def _fields(event_type: EventType) -> list[FieldColumn]:

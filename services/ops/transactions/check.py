@@ -20,14 +20,14 @@ _OUTSTANDING: Final = {"parked": 1, "replayed": -1, "replayed_duplicate": -1}
 
 
 async def check_transactions(
-    logs: KafkaLogs, snapshots: Mapping[str, Snapshot], report: Report, *, deep: bool | None, most: int
+    logs: KafkaLogs, snapshots: Mapping[str, Snapshot], report: Report, *, deep: bool | None, limit: int
 ) -> None:
-    """Add missing changes to `report`; `deep` None: only for up to about `most` landed changes."""
+    """Add missing changes to `report`; `deep` None: only for up to about `limit` landed changes."""
     for name, snapshot in snapshots.items():
         tables = transactions_sql.tables(snapshot.conn)
         if not tables:
             continue
-        if transactions_sql.rows(snapshot.conn) > most if deep is None else not deep:
+        if transactions_sql.rows(snapshot.conn) > limit if deep is None else not deep:
             report.unchecked.append(
                 f"{name}: changes of sources were not counted by transaction: --deep counts them"
             )
@@ -79,7 +79,7 @@ class _Database:
         )
 
     def _judge(self, table: SourceTable, found: list[Lacking]) -> None:
-        n, elsewhere = sum(e.told - e.landed for e in found), self._outstanding(table)
+        n, elsewhere = sum(e.announced - e.landed for e in found), self._outstanding(table)
         if n > elsewhere:
             source = transactions_sql.topic_of(table, self._feeds)
             self._report.findings += [_finding(table, source, each) for each in found]
@@ -108,7 +108,7 @@ def _finding(table: SourceTable, source: Source, lacking: Lacking) -> Finding:
         Code.LOST,
         source,
         None,
-        f"transaction {lacking.xid} of {table.source}, committed at {commit}, made {lacking.told} changes of "
-        f"{table.collection}, and {lacking.landed} of them have landed",
+        f"transaction {lacking.xid} of {table.source}, committed at {commit}, made "
+        f"{lacking.announced} changes of {table.collection}, and {lacking.landed} of them have landed",
         f"onramp sources resync {table.source}",
     )

@@ -90,14 +90,14 @@ class SourceTable(NamedTuple):
 
 
 class Lacking(NamedTuple):
-    """A transaction with `landed` changes in a table's landing, and `told` changes by its END.
+    """A transaction with `landed` changes in a table's landing, and `announced` changes by its END.
 
     `lsn`: of its commit.  `is_passed`: a later transaction's changes of the table have landed.
     """
 
     xid: int
     lsn: int
-    told: int
+    announced: int
     landed: int
     is_passed: bool
 
@@ -128,7 +128,7 @@ def confirmed(conn: connection) -> dict[str, int]:
         return {source: int(lsn) for source, lsn in cursor.fetchall()}
 
 
-def lacking(conn: connection, table: SourceTable, most: int) -> list[Lacking]:
+def lacking(conn: connection, table: SourceTable, limit: int) -> list[Lacking]:
     """Return transactions with missing changes of `table`, the oldest first."""
     landing: sql.Composable = sql.Identifier(change_table.SCHEMA, table.landing)
     statement = _LACKING.format(
@@ -138,8 +138,8 @@ def lacking(conn: connection, table: SourceTable, most: int) -> list[Lacking]:
     with conn.cursor() as cursor:
         cursor.execute(statement, {"collection": table.collection, "trimmed": table.is_trimmed})
         return [
-            Lacking(xid=xid, lsn=int(lsn), told=told, landed=landed, is_passed=bool(passed))
-            for xid, lsn, told, landed, passed in cursor.fetchmany(most)
+            Lacking(xid=xid, lsn=int(lsn), announced=told, landed=landed, is_passed=bool(passed))
+            for xid, lsn, told, landed, passed in cursor.fetchmany(limit)
         ]
 
 

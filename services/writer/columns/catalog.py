@@ -102,7 +102,7 @@ _known: Final[AnswerCache[tuple[str, str, str], Table]] = AnswerCache()
 def describe(conn: connection, database: Database, target: Target) -> Table | None:
     """Describe the table and cache the result; return None if no table has this exact name.  Four queries."""
     name = (database.dsn, target.schema, target.table)
-    table = _look_up(conn, target)
+    table = _query(conn, target)
     if table is None:
         _known.forget(name)
     else:
@@ -127,7 +127,7 @@ def is_current(conn: connection, target: Target, table: Table) -> bool:
         return cursor.fetchone() == table.version
 
 
-def _look_up(conn: connection, target: Target) -> Table | None:
+def _query(conn: connection, target: Target) -> Table | None:
     with conn.cursor() as cursor:
         cursor.execute(_TABLE, (target.schema, target.table))
         row = cursor.fetchone()

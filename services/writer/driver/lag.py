@@ -51,7 +51,7 @@ class LagReader:
         async with asyncio.timeout(_KAFKA_SECONDS):
             await self._find_open_transactions(behind)
         with suppress(TimeoutError):  # then no age is shown, and no event is hidden
-            await self._look_up_oldest(behind)
+            await self._query_oldest(behind)
         oldest = {p: timestamp for p, (offset, timestamp) in self._oldest.items() if behind.get(p) == offset}
         self._parts.status.update_lag({p: Lag(n, oldest.get(p)) for p, n in events.items()})
 
@@ -75,7 +75,7 @@ class LagReader:
             )
         self._logged = too_long
 
-    async def _look_up_oldest(self, behind: Mapping[Partition, int]) -> None:
+    async def _query_oldest(self, behind: Mapping[Partition, int]) -> None:
         """Look up the first event that is not settled, where it has changed since the last reading."""
         self._oldest = {p: known for p, known in self._oldest.items() if behind.get(p) == known[0]}
         unknown = [p for p in behind if p not in self._oldest][:_MAX_PARTITIONS]

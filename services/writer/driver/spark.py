@@ -57,7 +57,7 @@ class Spark:
         """Settle `order` in one job and return its tasks' reports.  Blocks; raises Spark's errors."""
         slots = self.slots
         # Workers of other slots may still have connections: if not all fit, no worker keeps its own.
-        needed = connection_budget.most_connections(slots)
+        needed = connection_budget.max_connections(slots)
         landing = tuple(replace(d, keep=(d.max_connections or needed) >= needed) for d in order.landing)
         order = replace(order, landing=landing)
         ranges, bounds = list(order.ranges.values()), [d.max_connections for d in order.landing]

@@ -110,21 +110,21 @@ class Lock:
             sha256(f"onramp-writer {cluster_id}".encode()).digest()[:8], "big", signed=True
         )
         self._sessions: dict[str, connection] = {}
-        self._held: set[str] = set()
+        self._locked: set[str] = set()
         self._is_taken = False
         self._closed = False
         #: The start of each database's uninterrupted answers (monotonic seconds).
         self._answers_since: dict[str, float] = {}
         #: The last database in which the lock was requested, and the time of the first such request.
         self.database_name = ""
-        self._asked_since = monotonic()
+        self._requested_since = monotonic()
 
     def ask(self) -> bool:
         """Return whether this writer may land: it has the lock, or it is new and no database answers."""
         for database in self._answering()[:1]:
             if self.database_name != database.name:
-                self.database_name, self._asked_since = database.name, monotonic()
-            since = max(self._answers_since[database.name], self._asked_since)
+                self.database_name, self._requested_since = database.name, monotonic()
+            since = max(self._answers_since[database.name], self._requested_since)
             if self._is_taken and monotonic() - since < _COURTESY_SECONDS:
                 return False
             self._is_taken = not self._take(database)
@@ -133,7 +133,7 @@ class Lock:
     def keep(self) -> None:
         """Take the lock in every database that answers, so that a new writer finds it in each of them."""
         for database in self._answering():
-            if database.name not in self._held:
+            if database.name not in self._locked:
                 self._take(database)
 
     def close(self) -> None:
@@ -144,8 +144,8 @@ class Lock:
 
     def _take(self, database: Database) -> bool:
         if self._query(database, "SELECT pg_try_advisory_lock(%s)", self._key) == (True,):
-            self._held.add(database.name)
-        return database.name in self._held
+            self._locked.add(database.name)
+        return database.name in self._locked
 
     def _answering(self) -> list[Database]:
         """Return the databases with a working session, in configured order."""
@@ -175,7 +175,7 @@ class Lock:
             return None
 
     def _close(self, database: Database) -> None:
-        self._held.discard(database.name)
+        self._locked.discard(database.name)
         lost = self._sessions.pop(database.name, None)
         if lost is not None:
             discard(lost)

@@ -22,14 +22,14 @@ def tasks(events: int, ranges: int, slots: int, bounds: Iterable[int | None]) ->
     """Return the number of tasks of a batch that keeps each database within its bound of connections."""
     if events < _ONE_TASK_BELOW:
         return 1
-    return min(slots, ranges, *(most_tasks(b) for b in bounds if b is not None))
+    return min(slots, ranges, *(max_tasks(b) for b in bounds if b is not None))
 
 
-def most_tasks(bound: int) -> int:
+def max_tasks(bound: int) -> int:
     """Return the maximum number of tasks that keep a database within `bound` connections; at least 1."""
     return max((bound - OF_THE_DRIVER) // OF_A_TASK, 1)
 
 
-def most_connections(slots: int) -> int:
+def max_connections(slots: int) -> int:
     """Return the maximum number of connections to one database of a writer with `slots` Spark slots."""
     return OF_THE_DRIVER + OF_A_TASK * slots

@@ -22,7 +22,7 @@ _STAGED: Final = """
         OR EXISTS (SELECT FROM onramp.rehearsals WHERE outcome IS NULL)
 """
 #: The number of waiting events may fall: it is a gauge and not among the totals.
-_WAITING: Final = "SELECT count(*), extract(epoch FROM min(kept_at))::float8 FROM onramp.waiting"
+_WAITING: Final = "SELECT count(*), extract(epoch FROM min(added_at))::float8 FROM onramp.waiting"
 _SIZES: Final = "SELECT pg_database_size(current_database()), (SELECT count(*) FROM onramp.outbox)"
 _SESSIONS: Final = """
     SELECT coalesce(state, 'unknown'), count(*) FROM pg_stat_activity

@@ -237,7 +237,7 @@ class Status:
 
     def update_connection_limit(self, database: Database, slots: int) -> None:
         """Set the maximum connections to `database` of a writer with `slots` Spark slots."""
-        limit = connection_budget.most_connections(slots)
+        limit = connection_budget.max_connections(slots)
         self.metrics.max_connections.labels(database.name).set(min(database.max_connections or limit, limit))
 
     def update_standby(self, database: str) -> None:

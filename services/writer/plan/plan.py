@@ -190,7 +190,7 @@ def changed(old: InForce, file: Path, databases: Sequence[Database]) -> Changed:
         wanted = load(file)
         if old.chain is not None:
             mine = merge_file(old.chain, wanted)
-            wanted, notes = mine.desired, mine.kept
+            wanted, notes = mine.desired, mine.unchanged
             notes += [f"apply would refuse: {place} was also changed by others" for place in mine.clashes]
         new = Snapshot(
             **{name: getattr(each, name) for each in (old.snapshot, wanted) for name in each.model_fields_set}

@@ -18,7 +18,7 @@ from services.writer.plan.tally import (
     Sample,
     TaskTally,
     TypeTally,
-    most_first,
+    by_frequency,
 )
 from shared.contracts.pair import Kind
 from shared.registry.changes import SchemaChange
@@ -206,7 +206,7 @@ def _newly(each: Newly) -> dict[str, Any]:
 
 
 def _reasons(counted: Counter[Reason]) -> list[dict[str, Any]]:
-    return [{**reason._asdict(), "events": events} for reason, events in most_first(counted)]
+    return [{**reason._asdict(), "events": events} for reason, events in by_frequency(counted)]
 
 
 def _type_lines(name: str, each: TypeTally) -> Iterator[str]:
@@ -223,7 +223,7 @@ def _type_lines(name: str, each: TypeTally) -> Iterator[str]:
 
 
 def _reason_lines(counted: Counter[Reason]) -> Iterator[str]:
-    for reason, events in most_first(counted):
+    for reason, events in by_frequency(counted):
         at = f" {reason.pointer}" if reason.pointer else ""
         yield shown(f"    {events:,} times {reason.code}{at}: {reason.detail}")
 

@@ -125,6 +125,6 @@ def count(counted: Counter[Reason], more: Counter[Reason]) -> None:
         counted[reason if is_distinct else _OTHER_REASONS] += events
 
 
-def most_first(counted: Counter[Reason]) -> Iterator[tuple[Reason, int]]:
+def by_frequency(counted: Counter[Reason]) -> Iterator[tuple[Reason, int]]:
     """Yield reasons with their numbers of events, the largest first, in a deterministic order."""
     return iter(sorted(counted.items(), key=lambda item: (-item[1], item[0])))

@@ -17,7 +17,7 @@ class RangeReader:
         self._brokers = brokers
         self._loop = asyncio.new_event_loop()
         self._fetcher: Fetcher | None = None
-        self._made_with = ""
+        self._files_version = ""
 
     def read(self, ranges: Iterable[Range]) -> Generator[list[PartitionSlice]]:
         """Yield the records of `ranges` as `Fetcher.read` does, and raise the same errors.
@@ -44,9 +44,9 @@ class RangeReader:
         """
         try:
             version = self._brokers.security.files_version
-            if self._fetcher is None or self._made_with != version:
+            if self._fetcher is None or self._files_version != version:
                 self.disconnect()
-                self._made_with = version
+                self._files_version = version
                 self._fetcher = self._loop.run_until_complete(_started(self._brokers))
         except OSError as e:
             raise InfrastructureError(KAFKA_UNAVAILABLE, f"no login: {e}") from e

@@ -137,8 +137,8 @@ def _write(lines: EventLines, pieces: Sequence[Piece]) -> None:
     granted = _granted(lines, counts)
     if granted.any():
         lines.write("event", _entries(pieces, granted))
-    left_out = (counts - granted).sum(axis=0).tolist()
-    lines.leave_out(dict(zip(_OUTCOMES, left_out, strict=True)))
+    suppressed = (counts - granted).sum(axis=0).tolist()
+    lines.suppress(dict(zip(_OUTCOMES, suppressed, strict=True)))
 
 
 def _entries(pieces: Sequence[Piece], granted: Array) -> Iterator[Entry]:

@@ -30,7 +30,7 @@ STATE_WATCHED: Final = "watched"
 STATE_PAUSED: Final = "paused"
 STATE_DEAD_LETTERED: Final = "dead_lettered"
 
-_HOLDS: Final = "SELECT kind, name, state, sqlstate, timeouts, seen, parked FROM onramp.holds"
+_HOLDS: Final = "SELECT kind, name, state, sqlstate, timeouts, events, parked FROM onramp.holds"
 _HOLDING: Final = f"{_HOLDS} WHERE state <> 'watched'"
 #: A watched type has no waiting events: it is not locked, and only the transaction's own types matter.
 _READ_SHARED: Final = f"""
@@ -38,12 +38,12 @@ _READ_SHARED: Final = f"""
     SELECT * FROM holding UNION ALL {_HOLDS} WHERE state = 'watched' AND kind = 'type' AND name = ANY (%s)
 """  # noqa: S608 - our own words
 _UPSERT: Final = """
-    INSERT INTO onramp.holds AS h (kind, name, state, sqlstate, timeouts, seen, parked) VALUES %s
+    INSERT INTO onramp.holds AS h (kind, name, state, sqlstate, timeouts, events, parked) VALUES %s
     ON CONFLICT (kind, name) DO UPDATE SET
         state = CASE WHEN h.state = 'watched' THEN excluded.state ELSE h.state END,
         since = CASE WHEN h.state = 'watched' THEN now() ELSE h.since END,
         sqlstate = excluded.sqlstate, timeouts = excluded.timeouts,
-        seen = excluded.seen, parked = excluded.parked
+        events = excluded.events, parked = excluded.parked
 """
 #: Maximum number of watched types; those that changed last stay.
 MAX_WATCHED: Final = 1_000
@@ -60,14 +60,14 @@ _TOO_MANY: Final = _DELETE_WATCHED.format(
         ORDER BY since DESC, name DESC OFFSET %s LIMIT 1)"""
 )
 _DEAD_LETTERED: Final = """
-    SELECT kind, name, given_up_at, given_up_by, reason FROM onramp.holds
+    SELECT kind, name, dead_lettered_at, dead_lettered_by, reason FROM onramp.holds
     WHERE state = 'dead_lettered' ORDER BY kind, name
 """
 #: Unless an operator has dead-lettered later events meanwhile.
 _RESUME: Final = """
     UPDATE onramp.holds
-    SET state = CASE kind WHEN 'table' THEN 'blocked' ELSE 'resumed' END, given_up_at = NULL
-    WHERE state = 'dead_lettered' AND kind = %s AND name = %s AND given_up_at = %s
+    SET state = CASE kind WHEN 'table' THEN 'blocked' ELSE 'resumed' END, dead_lettered_at = NULL
+    WHERE state = 'dead_lettered' AND kind = %s AND name = %s AND dead_lettered_at = %s
 """
 #: The landed events of a type that is not watched yet, with which its first parked events are compared.
 _LANDED: Final = (

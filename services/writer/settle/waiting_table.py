@@ -52,7 +52,7 @@ _TAKE: Final = rows_by_bytes.bytes_of(
     ORDER BY {_ORDER} LIMIT %s FOR UPDATE""",
     _ORDER,
 )
-_DEAD_LETTERED: Final = f"""AND kept_at <= %s AND (topic_id, partition, "offset") > (%s::uuid, %s, %s)
+_DEAD_LETTERED: Final = f"""AND added_at <= %s AND (topic_id, partition, "offset") > (%s::uuid, %s, %s)
     ORDER BY {_ORDER} LIMIT %s FOR UPDATE"""
 _TAKE_DEAD_LETTERED: Final = rows_by_bytes.bytes_of(f"{_EVENTS} {_DEAD_LETTERED}", _ORDER)
 #: By the index of types: the events of other types may be millions, and none of them is read.

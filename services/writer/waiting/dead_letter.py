@@ -2,8 +2,8 @@
 
 The table is not written, so a lock on it does not matter.  Invariant: an event is parked in the transaction
 that removes it from `onramp.waiting` (the model's rule `release_once`).  Events that arrived after the
-operator's decision keep waiting and land (`given_up_then`), because the operator has not seen them.  The
-arrival of an event is the start of the transaction that lets it wait: `kept_at` is that time.  A hold that
+operator's decision keep waiting and land (`dead_lettered_then`), because the operator has not seen them.  The
+arrival of an event is the start of the transaction that lets it wait: `added_at` is that time.  A hold that
 cannot be dead-lettered because of an unexpected error waits alone, until the next release.
 """
 

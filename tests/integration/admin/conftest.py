@@ -39,7 +39,7 @@ from stack.kafka import Kafka
 from stack.registry import OwnRegistry
 from tests.fixtures.fix_kafka import HasBootstrap
 from tests.fixtures.fix_postgres import Database, HasDsn, Templates
-from tests.fixtures.started import started
+from tests.fixtures.running_part import started
 from tests.fixtures.writer import (
     CONTEXT,
     arrivals,
@@ -53,9 +53,9 @@ from tests.fixtures.writer import (
     read,
     rows,
 )
-from tests.integration.admin.desk import EVERY, Desk, desk_of
-from tests.integration.admin.guarded import EVENTS, OPERATORS, Guarded, registry
-from tests.integration.admin.keeping import Admin
+from tests.integration.admin.admin_service import Admin
+from tests.integration.admin.job_bench import EVERY, Desk, desk_of
+from tests.integration.admin.operator_service import EVENTS, OPERATORS, Guarded, registry
 
 EPOCH = 1
 ROUTES = Routes("onramp")

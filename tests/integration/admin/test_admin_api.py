@@ -13,7 +13,7 @@ from services.cli.app import app
 from shared.mask import masked
 from tests.fixtures.fix_postgres import HasDsn
 from tests.fixtures.writer import eventually, execute
-from tests.integration.admin.keeping import DIGESTS, Admin, refused
+from tests.integration.admin.admin_service import DIGESTS, Admin, refused
 
 #: 25 groups with one event each, two of them seen at the same time; the ingester is not asked.
 GROUPS = """

@@ -12,12 +12,12 @@ from stack import services
 from tests.fixtures.fix_kafka import HasBootstrap
 from tests.fixtures.fix_postgres import Templates
 from tests.fixtures.fix_s3 import Bucket
-from tests.fixtures.refusing import Refusing
-from tests.fixtures.started import started
+from tests.fixtures.refusing_proxy import Refusing
+from tests.fixtures.running_part import started
 from tests.fixtures.writer import eventually, execute
+from tests.integration.admin.admin_service import Admin
 from tests.integration.admin.conftest import database_beside
-from tests.integration.admin.keeping import Admin
-from tests.integration.admin.shelf import AN_HOUR_AGO, BYTES, OURS, OVER, InBucket, park
+from tests.integration.admin.segment_store import AN_HOUR_AGO, BYTES, OURS, OVER, InBucket, park
 
 MEBIBYTE = 2**20
 

@@ -11,7 +11,7 @@ from services.admin.store.control_sql import transaction
 from services.admin.store.work_sql import JobSession
 from tests.fixtures.fix_postgres import Templates
 from tests.fixtures.writer import execute, rows
-from tests.integration.admin.made_up import keeping, parked, run
+from tests.integration.admin.parked_samples import keeping, parked, run
 
 ROWS = """
     SELECT state, code, event_name, destination, count(*) FROM onramp_admin.events

@@ -15,8 +15,8 @@ from services.admin.store.jobs_sql import Plan
 from services.cli.app import app
 from shared.errors import BAD_EDITS, UserError
 from tests.fixtures.writer import execute
-from tests.integration.admin.desk import Desk
-from tests.integration.admin.keeping import DIGESTS, Admin
+from tests.integration.admin.admin_service import DIGESTS, Admin
+from tests.integration.admin.job_bench import Desk
 from tests.integration.admin.test_jobs import plant
 
 VALUE = f"""

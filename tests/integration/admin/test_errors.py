@@ -17,8 +17,8 @@ from services.writer.model.offsets import Range
 from shared import wire
 from shared.kafka_security import Brokers
 from tests.fixtures.writer import envelope, event, eventually, records
+from tests.integration.admin.admin_service import Admin
 from tests.integration.admin.conftest import BAD, Stage
-from tests.integration.admin.keeping import Admin
 
 SECRET = b'{"secret":"\\u0000 hunter2"}'
 

@@ -12,9 +12,9 @@ from services.cli.app import app
 from shared.registry.memory import MemoryRegistry
 from tests.fixtures.fix_postgres import Templates
 from tests.fixtures.writer import envelope, execute, rows
+from tests.integration.admin.admin_service import Admin
 from tests.integration.admin.conftest import Stage
-from tests.integration.admin.keeping import Admin
-from tests.integration.admin.made_up import keeping, parked
+from tests.integration.admin.parked_samples import keeping, parked
 
 SALE = {"pointer": "/payload/total", "event_name": "sale"}
 

@@ -15,9 +15,9 @@ from services.writer.postgres.migrations import migrate
 from shared.errors import InfrastructureError
 from shared.registry.memory import MemoryRegistry
 from stack.postgres import Postgres
-from tests.fixtures.silent import Stopped
+from tests.fixtures.silent_servers import Stopped
 from tests.fixtures.writer import database_of, eventually, execute, rows, set_for_database
-from tests.integration.admin.desk import EVERY, Desk
+from tests.integration.admin.job_bench import EVERY, Desk
 
 #: Two of five events are of another type, and for the other database.
 OTHERS = """

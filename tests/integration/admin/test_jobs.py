@@ -18,8 +18,8 @@ from stack import services
 from tests.fixtures.fix_kafka import HasBootstrap
 from tests.fixtures.fix_postgres import HasDsn, Templates
 from tests.fixtures.writer import eventually, execute, rows
+from tests.integration.admin.admin_service import Admin, refused
 from tests.integration.admin.conftest import database_beside
-from tests.integration.admin.keeping import Admin, refused
 
 PLANT = """
     WITH planted AS (

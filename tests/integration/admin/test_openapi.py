@@ -36,7 +36,7 @@ from tests.fixtures.fix_kafka import HasBootstrap
 from tests.fixtures.fix_postgres import HasDsn
 from tests.fixtures.writer import execute
 from tests.integration.admin.conftest import database_beside
-from tests.integration.admin.guarded import EVENTS, key_of, registry
+from tests.integration.admin.operator_service import EVENTS, key_of, registry
 
 KEY = {"Authorization": f"Bearer {key_of('ada')}"}
 #: What a schema cannot say of valid data: the rules between members, and of schemas, fixes and lines.
@@ -84,7 +84,7 @@ def service(kafka: HasBootstrap, postgres: HasDsn) -> Iterator[FastAPI]:
         execute(dsn, EVENTS)
         operators = Operators(MemoryRegistry(known))
         ingester = IngesterStatus()
-        ingester.state = "keeping"
+        ingester.state = "active"
         app = api(dsn, {"onramp": dsn}, ingester, operators, lifespan=lifespan)
         settings_of_kafka = KafkaSettings(bootstrap=kafka.bootstrap)
         places = KnownPlaces({"onramp": dsn})

@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 
 from services.cli.app import app
 from tests.fixtures.writer import eventually, execute
-from tests.integration.admin.guarded import OPERATORS, Guarded, key_of, registry
-from tests.integration.admin.keeping import refused
+from tests.integration.admin.admin_service import refused
+from tests.integration.admin.operator_service import OPERATORS, Guarded, key_of, registry
 
 #: What asks for something, of every kind.
 ROUTES = [
@@ -95,23 +95,23 @@ def test_nothing_is_answered_without_a_key_that_is_valid_now(
 
 def test_how_the_service_is_says_nothing_of_events_without_a_key(guarded: Guarded) -> None:
     assert guarded.get("/healthz").json() == {"status": "alive"}
-    eventually(lambda: guarded.get("/readyz").json() == {"keeper": "keeping"}, 120)
-    assert set(guarded.of("olga").get("/readyz").json()) == {"keeper"}
-    assert set(guarded.of("vera").get("/readyz").json()) == {"keeper", "reason", "kept", "behind"}
+    eventually(lambda: guarded.get("/readyz").json() == {"ingester": "active"}, 120)
+    assert set(guarded.of("olga").get("/readyz").json()) == {"ingester"}
+    assert set(guarded.of("vera").get("/readyz").json()) == {"ingester", "reason", "stored", "behind"}
 
 
 def test_metrics_are_for_who_sees_all_events(guarded: Guarded) -> None:
-    eventually(lambda: guarded.get("/readyz").json() == {"keeper": "keeping"}, 120)
+    eventually(lambda: guarded.get("/readyz").json() == {"ingester": "active"}, 120)
     assert [guarded.of(name).get("/metrics").status_code for name in ("", "olga", "vera")] == [401, 403, 200]
     shown = guarded.of("vera").get("/metrics").text
-    assert 'onramp_admin_ingester_state{state="keeping"} 1.0' in shown
+    assert 'onramp_admin_ingester_state{state="active"} 1.0' in shown
     assert 'onramp_admin_ingester_state{state="waiting"} 0.0' in shown
     assert eventually(lambda: 'onramp_admin_behind_records{topic="onramp.user_errors"}' in _metrics(guarded))
     eventually(lambda: f"onramp_admin_stored_events_total {float(_kept(guarded))}" in _metrics(guarded))
 
 
 def _kept(guarded: Guarded) -> int:
-    return int(guarded.of("vera").get("/readyz").json()["kept"])
+    return int(guarded.of("vera").get("/readyz").json()["stored"])
 
 
 def _metrics(guarded: Guarded) -> str:

@@ -18,7 +18,7 @@ from shared.kafka_security import Brokers
 from stack.kafka import Kafka
 from tests.fixtures.fix_postgres import Database
 from tests.fixtures.writer import delete_topic, eventually, make_topics, rows
-from tests.integration.admin.following import following, kept, park
+from tests.integration.admin.own_ingester import following, kept, park
 
 READ_TO: Final = "SELECT next_offset FROM onramp_admin.consumed"
 

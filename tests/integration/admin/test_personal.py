@@ -12,12 +12,12 @@ from stack import services
 from stack.registry import OwnRegistry
 from tests.fixtures.fix_kafka import HasBootstrap
 from tests.fixtures.fix_postgres import HasDsn
-from tests.fixtures.started import started
+from tests.fixtures.running_part import started
 from tests.fixtures.writer import eventually, execute
+from tests.integration.admin.admin_service import DIGESTS
 from tests.integration.admin.conftest import database_beside
-from tests.integration.admin.desk import EVERY, Desk
-from tests.integration.admin.guarded import EVENTS, OPERATORS, Guarded, registry
-from tests.integration.admin.keeping import DIGESTS
+from tests.integration.admin.job_bench import EVERY, Desk
+from tests.integration.admin.operator_service import EVENTS, OPERATORS, Guarded, registry
 
 #: Each type calls another field personal.
 TYPES = {"order_made": {"personal": ["/who/mail"]}, "pay_made": {"personal": ["/card"]}}

@@ -12,7 +12,7 @@ from psycopg2.extensions import cursor
 from services.admin.store import read_sql
 from tests.fixtures.fix_postgres import Templates
 from tests.fixtures.writer import execute, rows
-from tests.integration.admin.made_up import keeping
+from tests.integration.admin.parked_samples import keeping
 
 #: As after a flood: many rows, of which nothing is known yet.  How many they are Postgres multiplies from the
 #: rows of a page and the pages that there are.

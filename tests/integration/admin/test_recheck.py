@@ -11,7 +11,7 @@ from services.admin.store.control_sql import transaction
 from tests.fixtures.fix_postgres import HasDsn
 from tests.fixtures.writer import execute, rows
 from tests.integration.admin.conftest import database_beside, disconnect
-from tests.integration.admin.desk import EVERY, Desk
+from tests.integration.admin.job_bench import EVERY, Desk
 
 STAGED = """
     INSERT INTO onramp.replays (topic_id, topic, partition, "offset", destination, attempt, job, timestamp)
@@ -35,13 +35,13 @@ def replayed(desk: Desk) -> Desk:
 
 def look(desk: Desk, most: int = 1_000) -> recheck_sql.Rechecked:
     with transaction(desk.dsn) as conn:
-        return recheck_sql.look(conn, desk.session.databases, 0, most)
+        return recheck_sql.recheck_page(conn, desk.session.databases, 0, most)
 
 
 def recheck(desk: Desk) -> list[int]:
     """Recheck all; the offsets that are open again."""
     with transaction(desk.dsn) as conn:
-        lost = recheck_sql.look(conn, desk.session.databases, 0, 1_000).lost
+        lost = recheck_sql.recheck_page(conn, desk.session.databases, 0, 1_000).lost
         opened = recheck_sql.reopen(conn, lost)
     return sorted(each.attempt.offset for each in lost if each.attempt.id in opened)
 
@@ -91,7 +91,7 @@ def test_pages_follow_each_other_and_the_last_one_says_so(replayed: Desk) -> Non
     seen, after = [], 0
     while True:
         with transaction(replayed.dsn) as conn:
-            found = recheck_sql.look(conn, replayed.session.databases, after, 3)
+            found = recheck_sql.recheck_page(conn, replayed.session.databases, after, 3)
         seen += [each.attempt.offset for each in found.lost]
         if found.next is None:
             break
@@ -102,8 +102,8 @@ def test_pages_follow_each_other_and_the_last_one_says_so(replayed: Desk) -> Non
 def test_a_database_that_is_out_or_not_configured_is_named_and_its_events_stay(replayed: Desk) -> None:
     away = {"onramp": "postgresql://x@127.0.0.1:1/x"}
     with transaction(replayed.dsn) as conn:
-        out = recheck_sql.look(conn, away, 0, 1_000)
-        unknown = recheck_sql.look(conn, {}, 0, 1_000)
+        out = recheck_sql.recheck_page(conn, away, 0, 1_000)
+        unknown = recheck_sql.recheck_page(conn, {}, 0, 1_000)
     assert (out.lost, list(out.unreached)) == ([], ["onramp"])
     assert (unknown.lost, list(unknown.unreached)) == ([], [""])
     assert "4 replayed events" in unknown.unreached[""]

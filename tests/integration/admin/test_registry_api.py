@@ -13,9 +13,9 @@ from services.admin.api.turns import MAX_OF_ONE
 from tests.fixtures.fix_kafka import HasBootstrap
 from tests.fixtures.fix_postgres import HasDsn
 from tests.fixtures.writer import execute
-from tests.integration.admin.guarded import key_of
-from tests.integration.admin.keeping import refused
-from tests.integration.admin.office import TYPE, WHY, Office, office_of
+from tests.integration.admin.admin_service import refused
+from tests.integration.admin.operator_service import key_of
+from tests.integration.admin.registry_service import TYPE, WHY, Office, office_of
 
 PARKED: Final = """
     WITH planted AS (
@@ -147,7 +147,8 @@ def test_a_dry_run_says_what_differs_and_writes_nothing(office: Office) -> None:
     key = office.change("POST", "/v1/keys", json={"name": "dry"}, params=dry)
     assert (key.json()["changes"], "key" in key.json()) == (["+ keys.dry"], False)
     assert (
-        office.change("POST", "/v1/topics", json={"topic": "order_dry"}, params=dry).json()["made"] is False
+        office.change("POST", "/v1/topics", json={"topic": "order_dry"}, params=dry).json()["created"]
+        is False
     )
     assert "events.order_dry" not in {t["topic"] for t in office.of("ada").get("/v1/topics").json()["topics"]}
     assert (office.tag, office.acts, office.history) == (before, acts, history)

@@ -10,7 +10,7 @@ from services.ops.fixes.payloads import fixed
 from services.ops.fixes.steps import Fix
 from shared.errors import SET_CHANGED, UserError
 from tests.fixtures.writer import envelope
-from tests.integration.admin.desk import EVERY, Desk
+from tests.integration.admin.job_bench import EVERY, Desk
 
 OPEN = [(n, "open", 0) for n in EVERY]
 

@@ -9,7 +9,7 @@ from services.ops.parked.parked_events import StoredEvent
 from shared import wire
 from tests.fixtures.fix_postgres import Templates
 from tests.fixtures.writer import rows
-from tests.integration.admin.made_up import keeping, parked
+from tests.integration.admin.parked_samples import keeping, parked
 
 ALL: Final = """
     SELECT "offset", value, size, state, sha256 = sha256(value)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from services.admin.attempts import Attempt, Destination, Found
+from services.admin.attempts import Attempt, AttemptState, Destination
 from services.admin.segments.folder import Segments
 from services.admin.store import bytes_sql, replay_sql, results_sql, segments_sql, sets_sql, staging_sql
 from services.admin.store.control_sql import transaction
@@ -22,7 +22,7 @@ from services.ops.fixes.payloads import fixed
 from services.ops.fixes.steps import Fix
 from shared import failpoints
 from tests.fixtures.writer import envelope, execute, rows
-from tests.integration.admin.desk import EVERY, Desk
+from tests.integration.admin.job_bench import EVERY, Desk
 
 #: An event whose record did not say its topic's id, and one without a value.
 WITHOUT_TOPIC_ID = """
@@ -252,7 +252,7 @@ def test_a_step_asks_about_what_the_one_before_it_has_marked_and_the_next_about_
     asked: list[list[int]] = []
     follow = staging_sql.follow
 
-    def noted(where: Destination, by: Staging, attempts: Sequence[Attempt], load: Load) -> list[Found]:
+    def noted(where: Destination, by: Staging, attempts: Sequence[Attempt], load: Load) -> list[AttemptState]:
         asked.append([a.offset for a in attempts])
         return follow(where, by, attempts, load)
 

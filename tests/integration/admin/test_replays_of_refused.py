@@ -21,7 +21,7 @@ from shared import failpoints
 from tests.fixtures.fix_postgres import Templates
 from tests.fixtures.writer import event, execute, rows
 from tests.integration.admin.conftest import EPOCH, Stage, database_beside, disconnect
-from tests.integration.admin.desk import Desk, desk_of
+from tests.integration.admin.job_bench import Desk, desk_of
 
 OPEN = ("events", "public")
 #: The registry once it was mended: `wh` is known, and topics may address its tables.  `gone` stays unknown.
@@ -142,7 +142,7 @@ def test_the_books_balance_and_what_a_dump_has_lost_is_named_and_lands_once_more
     mended.run()
     stage, control = mended.desk.stage, mended.desk.dsn
     report = stage.audit(control=control, wh=mended.wh.dsn)
-    assert (report.findings, report.kept) == ([], {"open": 1, "replayed": 4})
+    assert (report.findings, report.stored) == ([], {"open": 1, "replayed": 4})
     (line,) = report.lines
     assert (line.refused, line.accounted, line.outcomes) == (5, 6, {"landed": 1, "replayed": 4})
 
@@ -159,8 +159,8 @@ def test_the_books_balance_and_what_a_dump_has_lost_is_named_and_lands_once_more
     assert named == {("replay_lost", 1), ("lost", WHOLE), ("wrong_total", None)}
     assert any("not given" in said for said in stage.audit(control=control).unchecked)
     with transaction(control) as conn:
-        rechecked = recheck_sql.look(conn, mended.databases, 0, 1_000)
-        assert (rechecked.looked_at, [each.attempt.offset for each in rechecked.lost]) == (4, [1])
+        rechecked = recheck_sql.recheck_page(conn, mended.databases, 0, 1_000)
+        assert (rechecked.checked, [each.attempt.offset for each in rechecked.lost]) == (4, [1])
         recheck_sql.reopen(conn, rechecked.lost)
     mended.start()
     mended.run()

@@ -11,11 +11,11 @@ from shared.errors import BYTES_REMOVED, SEGMENT_DAMAGED, SEGMENT_MISSING
 from stack import services
 from tests.fixtures.fix_kafka import HasBootstrap
 from tests.fixtures.fix_postgres import Templates
-from tests.fixtures.started import started
+from tests.fixtures.running_part import started
 from tests.fixtures.writer import eventually, execute
+from tests.integration.admin.admin_service import Admin
 from tests.integration.admin.conftest import database_beside
-from tests.integration.admin.keeping import Admin
-from tests.integration.admin.shelf import AN_HOUR_AGO, BYTES, OURS, OVER, Shelf
+from tests.integration.admin.segment_store import AN_HOUR_AGO, BYTES, OURS, OVER, Shelf
 
 UPLOAD = """
     WITH upload AS (INSERT INTO onramp_admin.uploads (actor) VALUES ('{}') RETURNING id)

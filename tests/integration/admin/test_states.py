@@ -7,7 +7,7 @@ import psycopg2
 
 from tests.fixtures.fix_postgres import Templates
 from tests.fixtures.writer import eventually, execute, rows
-from tests.integration.admin.made_up import keeping, parked, run
+from tests.integration.admin.parked_samples import keeping, parked, run
 
 
 def test_a_job_rewrites_no_row_of_what_was_parked(templates: Templates) -> None:

@@ -104,7 +104,7 @@ def test_a_topic_is_made_as_the_gateway_would_but_for_what_is_said(
     assert (again.exit_code, "it exists already" in again.output) == (1, True)
     other = f"{stage.name}_more"
     done = run(stage, "topics", "create", other, "--partitions", "5", "--retention", "2d", "--json")
-    assert (done.exit_code, json.loads(done.stdout)["made"]) == (0, True)
+    assert (done.exit_code, json.loads(done.stdout)["created"]) == (0, True)
     listed = {each["topic"]: each for each in json.loads(run(stage, "topics", "list", "--json").stdout)}
     hour = 3_600_000
     for topic, partitions, kept in ((f"events.{name}", 3, 36), (f"events.{other}", 5, 48)):

@@ -4,8 +4,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 from services.admin.api.turns import MAX_OF_ONE
 from tests.fixtures.writer import eventually
-from tests.integration.admin.guarded import Guarded
-from tests.integration.admin.keeping import refused
+from tests.integration.admin.admin_service import refused
+from tests.integration.admin.operator_service import Guarded
 from tests.integration.admin.test_frozen import locked
 
 #: More than the database is asked at once.

@@ -16,8 +16,8 @@ from stack.registry import OwnRegistry
 from tests.fixtures.fix_kafka import HasBootstrap
 from tests.fixtures.fix_postgres import FAST
 from tests.fixtures.inline import Inline
+from tests.fixtures.running_part import started
 from tests.fixtures.sources import ENV, OTHER, Captured, captured, password_of
-from tests.fixtures.started import started
 
 
 @pytest.fixture(scope="session")

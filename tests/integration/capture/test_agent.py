@@ -17,8 +17,8 @@ from stack.registry import OwnRegistry
 from stack.services import ROOT, Service
 from tests.fixtures.fix_kafka import HasBootstrap
 from tests.fixtures.fix_postgres import FAST
+from tests.fixtures.running_part import started
 from tests.fixtures.sources import ENV, OTHER, Captured, captured, password_of
-from tests.fixtures.started import started
 from tests.fixtures.writer import eventually
 
 run = CliRunner()

@@ -60,7 +60,7 @@ def test_the_history_says_what_tables_were_and_when(shop: Captured) -> None:
     reconciler.close()
     rows = shop.ask(
         "SELECT table_name, columns, key, dropped, lsn IS NOT NULL FROM onramp.source_tables "
-        "WHERE source = %s ORDER BY seen_at",
+        "WHERE source = %s ORDER BY observed_at",
         shop.name,
         at=shop.published,
     )

@@ -17,8 +17,8 @@ from stack.connect import Connect
 from stack.postgres import Postgres
 from stack.services import ROOT
 from tests.fixtures.fix_kafka import HasBootstrap
+from tests.fixtures.running_part import started
 from tests.fixtures.sources import Captured, captured, flows
-from tests.fixtures.started import started
 from tests.fixtures.writer import eventually
 from tests.integration.capture.conftest import Warehouse
 

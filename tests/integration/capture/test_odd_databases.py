@@ -12,7 +12,7 @@ from stack.postgres import Postgres
 from tests.fixtures.fix_kafka import HasBootstrap
 from tests.fixtures.sources import Captured, captured, flows
 from tests.fixtures.writer import eventually, set_for_database
-from tests.integration.capture.test_silent import new_reconciler
+from tests.integration.capture.test_changes_without_events import new_reconciler
 from tests.integration.capture.warehouse import equal, pending
 
 SETTINGS: Final = {

@@ -71,7 +71,7 @@ def test_at_the_budget_the_slot_goes_and_a_resync_brings_everything_back(shop: C
     assert [change["op"] for change in shop.changes("orders")] == ["r"]
 
     shop.ask(
-        "UPDATE onramp_agent.sources SET resync_wanted_at = now() WHERE source = %s RETURNING 1",
+        "UPDATE onramp_agent.sources SET resync_requested_at = now() WHERE source = %s RETURNING 1",
         shop.name,
         at=shop.published,
     )

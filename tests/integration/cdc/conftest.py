@@ -6,7 +6,7 @@ import pytest
 
 from tests.fixtures.fix_postgres import Database, Templates, created
 from tests.fixtures.writer import Bench
-from tests.integration.cdc.desk import Desk
+from tests.integration.cdc.merge_bench import Desk
 
 
 @pytest.fixture

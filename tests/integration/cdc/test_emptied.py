@@ -9,11 +9,12 @@ from services.cdc.change_detection.topic_generation_sql import End
 from services.cdc.merge.suspended import SuspendedError
 from services.cdc.setup.source_requests_sql import rebuild
 from tests.fixtures.changes import Stream
-from tests.integration.cdc.desk import NAME, Desk
+from tests.integration.cdc.merge_bench import NAME, Desk
 
 TABLE: Final = NAME[1:]
 ASKED: Final = """
-    INSERT INTO onramp.source_resnapshots (source, schema_name, table_name, start, token, seen, lsn, has_rows)
+    INSERT INTO onramp.source_resnapshots
+        (source, schema_name, table_name, start, token, snapshot, lsn, has_rows)
     VALUES (%s, %s, %s, %s, %s, '2050:2050:', '0/0'::pg_lsn + 2050, false)
 """
 
@@ -88,7 +89,7 @@ def test_a_resync_forgets_what_the_snapshot_before_it_had_seen(desk: Desk) -> No
     desk.key = None
     desk.tell().land(Stream().insert(id=1, note="a").commit()).merge()
     with desk.connected() as conn, conn, conn.cursor() as cursor:
-        cursor.execute("UPDATE onramp.table_settings SET seen = '9000:9000:', seen_before = '0/FFFF'")
+        cursor.execute("UPDATE onramp.table_settings SET snapshot = '9000:9000:', snapshot_before = '0/FFFF'")
     desk.begin_again(by_a_resync=True)
     # Of another server, whose ids and positions are lower.
     assert desk.land(Stream(at=2000).insert(id=2, note="b")).merge().rows() == [(2, "b")]

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.fixtures.changes import UNAVAILABLE, Stream
-from tests.integration.cdc.desk import Desk
+from tests.integration.cdc.merge_bench import Desk
 
 
 @pytest.mark.parametrize("most", [1, 2, 100])

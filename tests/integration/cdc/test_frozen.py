@@ -18,9 +18,9 @@ from services.cli.app import app
 from shared.registry.sources import Source
 from stack.postgres import Postgres
 from tests.fixtures.changes import Stream
-from tests.fixtures.silent import Stopped
+from tests.fixtures.silent_servers import Stopped
 from tests.fixtures.writer import Bench, eventually
-from tests.integration.cdc.desk import Desk
+from tests.integration.cdc.merge_bench import Desk
 
 SOURCE = Source(dsn_env="ONRAMP_SOURCE_SHOP", schemas=("app",), publish="shop")
 #: What is away in all of these tests, once the databases were asked.

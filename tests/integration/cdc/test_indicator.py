@@ -99,9 +99,10 @@ def test_whatever_changes_is_read_by_who_has_looked_before(
             run(database, change)
             fresh.close()  # and forgets
             source_state, expected = source.inspect(), fresh.inspect()
-            assert (source_state.tables, source_state.left_out) == (expected.tables, expected.left_out), (
-                change
-            )
+            assert (source_state.tables, source_state.excluded_tables) == (
+                expected.tables,
+                expected.excluded_tables,
+            ), change
             assert source_state.tables != before.tables, change
             before = source_state
 

@@ -7,7 +7,7 @@ from services.cdc.merge.suspended import SuspendedError
 from shared import failpoints
 from tests.fixtures.changes import UNAVAILABLE, Stream
 from tests.fixtures.writer import set_for_database
-from tests.integration.cdc.desk import Desk
+from tests.integration.cdc.merge_bench import Desk
 
 
 def test_inserts_updates_and_deletes_become_rows(desk: Desk) -> None:
@@ -283,7 +283,7 @@ def test_a_row_that_is_not_there_for_a_value_that_was_left_out_holds_the_table(d
 
 def test_cleaning_takes_rows_that_pass_and_leaves_columns_out(desk: Desk) -> None:
     desk.columns["card"] = "text"
-    cleaning = Cleaning(where="after->>'note' NOT LIKE '%@test'", left_out=frozenset({"card"}))
+    cleaning = Cleaning(where="after->>'note' NOT LIKE '%@test'", excluded_columns=frozenset({"card"}))
     stream = Stream().insert(id=1, note="a", card="1").insert(id=2, note="b@test", card="2")
     stream.insert(id=3, note="c", card="3").commit().update(id=3, note="c@test", card="3")
     stream.insert(id=4, note="d@test", card="4").update(id=4, note="d", card="4")

@@ -17,7 +17,7 @@ from services.cli.app import app
 from shared.registry.sources import Model, Source
 from tests.fixtures.changes import Stream
 from tests.fixtures.writer import eventually
-from tests.integration.cdc.desk import Desk
+from tests.integration.cdc.merge_bench import Desk
 
 SOURCE = Source(dsn_env="ONRAMP_SOURCE_SHOP", schemas=("app",), publish="shop", keep_landing="1h")
 #: Looks so seldom that only what is said can wake it.
@@ -138,14 +138,14 @@ def test_a_table_that_fails_is_held_alone_and_goes_on_when_it_is_fixed(desk: Des
         )
         eventually(lambda: desk.bench.one("SELECT to_regclass('shop.other') IS NOT NULL"))
         assert (
-            desk.bench.one("SELECT held_since FROM onramp.table_settings WHERE table_name = 'orders'")
+            desk.bench.one("SELECT suspended_since FROM onramp.table_settings WHERE table_name = 'orders'")
             is not None
         )
         desk.columns["id"] = "text"
         desk.tell()
         eventually(_there(desk, [("x", "a")]))
         assert desk.bench.rows(
-            "SELECT reason, held_since FROM onramp.table_settings WHERE table_name = 'orders'"
+            "SELECT reason, suspended_since FROM onramp.table_settings WHERE table_name = 'orders'"
         ) == [(None, None)]
 
 

@@ -5,7 +5,7 @@ import pytest
 from services.cdc.merge.suspended import SuspendedError
 from services.cdc.setup.source_requests_sql import rebuild
 from tests.fixtures.changes import Stream
-from tests.integration.cdc.desk import Desk
+from tests.integration.cdc.merge_bench import Desk
 
 ROWS = [(1, "1.25"), (2, "2.75")]
 MORE = [*ROWS, (3, "3.50")]
@@ -123,7 +123,7 @@ def test_a_table_that_was_restored_in_another_database_goes_on(desk: Desk) -> No
     desk.bench.execute(
         "CREATE TABLE shop.other (LIKE shop.orders INCLUDING ALL); INSERT INTO shop.other TABLE shop.orders; "
         "DROP TABLE shop.orders; ALTER TABLE shop.other RENAME TO orders; "
-        'UPDATE onramp.table_settings SET made = made || \'{"place": "another"}\''
+        'UPDATE onramp.table_settings SET stored_shape = stored_shape || \'{"place": "another"}\''
     )
     assert amounts(more(desk).merge()) == MORE
     desk.bench.execute(f"{ALTER} DROP COLUMN amount")

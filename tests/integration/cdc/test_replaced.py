@@ -10,7 +10,7 @@ import pytest
 from services.cdc.merge.suspended import SuspendedError
 from services.cdc.setup.source_requests_sql import rebuild
 from tests.fixtures.changes import Stream
-from tests.integration.cdc.desk import NAME, Desk
+from tests.integration.cdc.merge_bench import NAME, Desk
 
 TABLE: Final = NAME[1:]
 OLD: Final = [(1, "old"), (2, "old"), (3, "old")]

@@ -12,7 +12,7 @@ from services.cli.app import app
 from services.cli.exits import Exit
 from tests.fixtures.changes import Stream
 from tests.fixtures.writer import execute
-from tests.integration.cdc.desk import NAME, Desk
+from tests.integration.cdc.merge_bench import NAME, Desk
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def test_it_is_over_when_the_first_snapshot_is_merged(desk: Desk, store: StateSt
 
 def test_the_verb_does_not_wait_for_an_agent_that_no_longer_polls(desk: Desk, store: StateStore) -> None:
     del store  # whose agent has ended
-    execute(desk.bench.dsn, "UPDATE onramp_agent.sources SET looked_at = now() - interval '90 seconds'")
+    execute(desk.bench.dsn, "UPDATE onramp_agent.sources SET polled_at = now() - interval '90 seconds'")
     options = ["sources", "resync", NAME.source, "--dsn", desk.bench.dsn]
     result = CliRunner().invoke(app, options)
     assert (result.exit_code, "its agent does not poll" in result.stderr) == (Exit.FAILED, True)

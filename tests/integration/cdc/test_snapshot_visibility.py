@@ -7,13 +7,13 @@ import pytest
 from services.cdc.merge.suspended import SuspendedError
 from services.cdc.setup.source_requests_sql import rebuild
 from tests.fixtures.changes import Stream
-from tests.integration.cdc.desk import NAME, Desk
+from tests.integration.cdc.merge_bench import NAME, Desk
 
 ASKED: Final = """
     INSERT INTO onramp.source_resnapshots (source, schema_name, table_name, start, token)
     VALUES (%s, %s, %s, %s, gen_random_uuid()) RETURNING id
 """
-TOLD: Final = "UPDATE onramp.source_resnapshots SET seen = %s, lsn = '0/0'::pg_lsn + %s WHERE id = %s"
+TOLD: Final = "UPDATE onramp.source_resnapshots SET snapshot = %s, lsn = '0/0'::pg_lsn + %s WHERE id = %s"
 #: Where the second of two rounds of ids begins.
 ROUND: Final = 1 << 32
 
@@ -78,7 +78,7 @@ def test_what_the_snapshot_has_seen_is_not_there_twice(keyless: Desk, most: int,
         if not at_once:
             keyless.merge(most)
     assert keyless.merge(most).rows() == ROWS
-    assert keyless.bench.rows("SELECT seen, seen_before FROM onramp.table_settings") == [(None, None)]
+    assert keyless.bench.rows("SELECT snapshot, snapshot_before FROM onramp.table_settings") == [(None, None)]
 
 
 def test_it_waits_until_the_agent_has_told_what_was_seen(keyless: Desk) -> None:
@@ -172,7 +172,7 @@ def test_a_change_has_the_lower_half_of_its_transactions_id(
 def test_long_after_it_an_id_that_comes_again_is_not_taken_for_one_that_was_seen(keyless: Desk) -> None:
     _told(keyless, _asked(keyless), "5000:5000:", 5000)
     keyless.land(Stream(at=5000).snapshot([{"id": 1, "note": "a"}])).merge()
-    assert keyless.bench.rows("SELECT seen::text FROM onramp.table_settings") == [("5000:5000:",)]
+    assert keyless.bench.rows("SELECT snapshot::text FROM onramp.table_settings") == [("5000:5000:",)]
     keyless.land(Stream(at=6000, xid=70).insert(id=1, note="a")).merge()
     assert keyless.rows() == [(1, "a"), (1, "a")]
 

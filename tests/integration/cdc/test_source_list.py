@@ -20,7 +20,7 @@ from stack.registry import OwnRegistry
 from tests.fixtures.fix_kafka import HasBootstrap
 from tests.fixtures.fix_postgres import Database
 from tests.fixtures.writer import execute
-from tests.integration.cdc.desk import NAME, Desk
+from tests.integration.cdc.merge_bench import NAME, Desk
 
 run = CliRunner()
 
@@ -61,7 +61,7 @@ def test_a_source_that_was_never_reached_is_listed(desk: Desk) -> None:
 def test_an_agent_that_no_longer_polls_is_named(desk: Desk) -> None:
     with desk.store() as store:
         report(store)
-    ago = "UPDATE onramp_agent.sources SET looked_at = now() - interval '{} seconds'"
+    ago = "UPDATE onramp_agent.sources SET polled_at = now() - interval '{} seconds'"
     for seconds, code in ((30, Exit.OK), (90, Exit.FAILED)):
         execute(desk.bench.dsn, ago.format(seconds))
         listed = run.invoke(app, ["sources", "list", "--dsn", desk.bench.dsn])

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from tests.fixtures.changes import Stream
 from tests.fixtures.writer import Bench
-from tests.integration.cdc.desk import Desk
-from tests.integration.cdc.plain import Plain
+from tests.integration.cdc.merge_bench import Desk
+from tests.integration.cdc.row_model import Plain
 
 CLEAN = """
     DROP SCHEMA IF EXISTS shop CASCADE; DROP TABLE IF EXISTS landing.shop__app__orders;

@@ -21,7 +21,7 @@ from stack.services import Service
 from tests.fixtures.fix_kafka import HasBootstrap
 from tests.fixtures.fix_stack import StartGateway
 from tests.fixtures.ingest import JSON, body, envelope, one, until
-from tests.fixtures.started import started
+from tests.fixtures.running_part import started
 
 pytestmark = pytest.mark.anyio
 

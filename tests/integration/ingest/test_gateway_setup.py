@@ -188,7 +188,9 @@ async def test_accepted_events_have_as_many_lines_as_are_set_and_the_rest_is_cou
 
     accepted = [line["event_id"] for line in said() if line["message"] == "accepted"]
     assert accepted == [f"id-{n}" for n in range(0, 500, 100)]
-    await until(lambda: [line["left_out"] for line in said() if "left_out" in line] == [{"accepted": 495}])
+    await until(
+        lambda: [line["suppressed"] for line in said() if "suppressed" in line] == [{"accepted": 495}]
+    )
 
 
 async def test_no_lines_of_accepted_events_are_wanted(

@@ -19,7 +19,7 @@ from stack.registry import OwnRegistry
 from stack.services import Service
 from tests.fixtures.fix_kafka import HasBootstrap
 from tests.fixtures.ingest import JSON, one, until
-from tests.fixtures.started import started
+from tests.fixtures.running_part import started
 
 pytestmark = pytest.mark.anyio
 

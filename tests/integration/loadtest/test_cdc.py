@@ -62,8 +62,8 @@ def test_a_part_ends_with_public_equal_to_the_source(on: CdcStack, part: str) ->
 
 
 def test_what_a_look_costs_is_measured_by_number_of_tables(on: CdcStack) -> None:
-    found = PARTS["source"](on, arguments(["--looks", "2", "--looked-tables", "3", "5"]))
-    assert {*found} == {"looks", "percent_of_a_core_3_tables", "percent_of_a_core_5_tables"}
+    found = PARTS["source"](on, arguments(["--polls", "2", "--table-counts", "3", "5"]))
+    assert {*found} == {"polls", "percent_of_a_core_3_tables", "percent_of_a_core_5_tables"}
     assert 0 < found["percent_of_a_core_3_tables"] < 100
 
 

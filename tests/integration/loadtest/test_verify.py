@@ -89,7 +89,7 @@ def test_a_run_that_went_well_is_sound(run: Run, via: str) -> None:
     verdict = run.verdict(via)
     assert verdict.sound
     assert (verdict.ok, verdict.unknown, verdict.refused) == (6, 2, 2)
-    assert (verdict.found, verdict.recovered) == (7, 1)
+    assert (verdict.landed, verdict.recovered) == (7, 1)
 
 
 LOST, UNSENT, REFUSED_ONE = FIRST_NUMBER + 2, FIRST_NUMBER + 11, FIRST_NUMBER + 8
@@ -130,7 +130,7 @@ def test_what_is_planted_is_caught_by_number(
 def test_a_lost_packet_is_not_made_good_by_anothers_row(run: Run) -> None:
     run.execute(f"UPDATE {PACKETS} SET i = {LOST + 1} WHERE i = {LOST}")
     verdict = run.verdict(KAFKA)
-    assert (verdict.lost, verdict.duplicate, verdict.found) == (1, 1, 6)
+    assert (verdict.lost, verdict.duplicate, verdict.landed) == (1, 1, 6)
 
 
 def test_a_table_that_was_never_made_has_lost_everything(run: Run) -> None:

@@ -21,8 +21,8 @@ ADVANCE = (
 
 
 def wait_for_looks(watch: Watch, more: int) -> None:
-    until = watch.looks + more
-    while watch.looks < until:
+    until = watch.polls + more
+    while watch.polls < until:
         time.sleep(0.005)
 
 

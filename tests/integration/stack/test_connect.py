@@ -13,7 +13,7 @@ from stack.connect import GROUP, Connect
 from stack.postgres import Postgres
 from tests.fixtures.fix_kafka import HasBootstrap
 from tests.fixtures.fix_postgres import FAST
-from tests.fixtures.started import started
+from tests.fixtures.running_part import started
 from tests.fixtures.writer import eventually, records
 
 _PASSWORD = "ONRAMP_SOURCE_SHOP"

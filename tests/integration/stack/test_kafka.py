@@ -18,7 +18,7 @@ from stack.kafka import Kafka
 from stack.ports import free_port
 from stack.process_groups import family_of, is_alive
 from tests.fixtures.fix_kafka import HasBootstrap
-from tests.fixtures.started import started
+from tests.fixtures.running_part import started
 from tests.fixtures.writer import eventually
 
 

@@ -15,7 +15,7 @@ from stack.ports import free_port
 from stack.postgres import Postgres
 from stack.process_groups import family_of, is_alive
 from tests.fixtures.fix_postgres import FAST, Database, HasDsn
-from tests.fixtures.started import started
+from tests.fixtures.running_part import started
 
 
 def run(dsn: str, statement: str) -> list[tuple[object, ...]]:

@@ -12,8 +12,8 @@ from services.ops.kafka_logs import KafkaLogs
 from services.writer.kafka.producer import Record, publish
 from shared.errors import InfrastructureError
 from shared.kafka_security import Brokers
+from tests.fixtures.closed_connections import leave_taken
 from tests.fixtures.fix_tls import USER, Secured
-from tests.fixtures.leave_taken import leave_taken
 from tests.fixtures.writer import make_topics, records
 
 _WAYS: dict[str, tuple[str, dict[str, Any]]] = {

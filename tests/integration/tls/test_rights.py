@@ -23,11 +23,11 @@ from services.writer.model.offsets import Partition
 from shared import wire
 from shared.errors import TOPIC_MISSING, OnrampError
 from shared.settings import KafkaSettings
+from tests.fixtures.closed_connections import leave_taken
 from tests.fixtures.fix_postgres import Database
 from tests.fixtures.fix_tls import Secured
 from tests.fixtures.ingest import record
 from tests.fixtures.inline import Inline, _fields_of, start_inline
-from tests.fixtures.leave_taken import leave_taken
 from tests.fixtures.scenes import Scene
 from tests.fixtures.writer import Kept, event, eventually, landed, make_topics, produce, records
 

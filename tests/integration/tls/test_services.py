@@ -23,8 +23,8 @@ from stack.services import Service
 from tests.fixtures.fix_postgres import Database
 from tests.fixtures.fix_tls import ROTATING, USER, Secured
 from tests.fixtures.inline import Inline, start_inline
+from tests.fixtures.running_part import started
 from tests.fixtures.scenes import QUICK, Scene
-from tests.fixtures.started import started
 from tests.fixtures.writer import event, eventually, landed, records
 
 _PATIENCE = 120.0

@@ -15,8 +15,8 @@ from stack.connect import GROUP, Connect
 from stack.postgres import Postgres
 from tests.fixtures.fix_postgres import FAST
 from tests.fixtures.fix_tls import USER, Secured
+from tests.fixtures.running_part import started
 from tests.fixtures.sources import ENV, alter_topic, captured, flows, password_of, topic_settings
-from tests.fixtures.started import started
 from tests.fixtures.writer import eventually, make_topics, records
 from tests.integration.tls.test_rights import granted
 

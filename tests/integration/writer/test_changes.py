@@ -14,7 +14,7 @@ from services.writer.settle import task as settle_task
 from shared import change_table, wire
 from tests.fixtures.changes import Stream
 from tests.fixtures.writer import Bench, Landed, arrivals, database_of, event, eventually
-from tests.integration.writer.hall import Hall
+from tests.integration.writer.waiting_bench import Hall
 
 ORDERS = Stream()
 TOPIC = Partition(ORDERS.topic, 0)

@@ -13,8 +13,8 @@ import pytest
 from services.writer.model.connection_budget import (
     MIN_CONNECTIONS,
     OF_THE_DRIVER,
-    most_connections,
-    most_tasks,
+    max_connections,
+    max_tasks,
     tasks,
 )
 from services.writer.model.offsets import Partition, Range
@@ -47,9 +47,9 @@ def sessions(bench: Bench) -> list[str]:
 
 @pytest.mark.parametrize("bound", range(MIN_CONNECTIONS, 40))
 def test_a_batch_has_as_many_tasks_as_the_bound_takes(bound: int) -> None:
-    assert most_connections(most_tasks(bound)) <= bound
-    assert most_connections(most_tasks(bound) + 1) > bound
-    assert tasks(100_000, 50, 40, [None, bound, 100]) == most_tasks(bound)
+    assert max_connections(max_tasks(bound)) <= bound
+    assert max_connections(max_tasks(bound) + 1) > bound
+    assert tasks(100_000, 50, 40, [None, bound, 100]) == max_tasks(bound)
     assert tasks(100_000, 2, 40, [None]) == 2
 
 

@@ -16,7 +16,7 @@ from services.writer.waiting.release import Release
 from shared import failpoints
 from tests.fixtures.inline import KilledError
 from tests.fixtures.writer import arrivals, database_of, envelope, event
-from tests.integration.writer.hall import LIMIT, Hall
+from tests.integration.writer.waiting_bench import LIMIT, Hall
 
 OTHER = Partition("events.order_placed", 1)
 

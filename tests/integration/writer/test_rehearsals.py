@@ -13,8 +13,8 @@ from services.writer.replay.replay import Replay
 from services.writer.replay.scheduler import land_and_answer
 from shared.errors import UserError
 from tests.fixtures.writer import PARTITION, TOPIC_ID, database_of, envelope, event
-from tests.integration.writer.hall import Hall
 from tests.integration.writer.test_replays import Stage
+from tests.integration.writer.waiting_bench import Hall
 
 JOB = "00000000-0000-0000-0000-00000000000b"
 OTHER = "00000000-0000-0000-0000-00000000000c"

@@ -14,7 +14,7 @@ from services.writer.postgres.pool import transaction
 from services.writer.waiting import release
 from shared.kafka_security import Brokers
 from tests.fixtures.writer import PARTITION, TOPIC_ID, Bench, envelope, event, eventually
-from tests.integration.writer.hall import Hall
+from tests.integration.writer.waiting_bench import Hall
 
 #: Index entries for one event: twice what it takes, and far less than a walk over the dead.
 _FEW = 4

@@ -21,7 +21,7 @@ from shared import event_lines
 from shared.errors import UserError
 from shared.event_lines import EventLines
 from tests.fixtures.writer import PARTITION, TOPIC_ID, database_of, envelope, event
-from tests.integration.writer.hall import Hall
+from tests.integration.writer.waiting_bench import Hall
 
 JOB = "00000000-0000-0000-0000-00000000000a"
 LANDING = "onramp.events.order_placed"

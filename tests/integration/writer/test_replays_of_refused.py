@@ -14,7 +14,7 @@ from services.writer.replay.replay import Replay
 from services.writer.settings import WriterSettings
 from tests.fixtures.fix_postgres import Templates, created
 from tests.fixtures.writer import PARTITION, TOPIC_ID, database_of, event, execute, rows
-from tests.integration.writer.hall import QUICK, Hall
+from tests.integration.writer.waiting_bench import QUICK, Hall
 
 JOB = "00000000-0000-0000-0000-00000000000a"
 FIRST, SECOND = "/pipeline_context/destinations/0", "/pipeline_context/destinations/1"

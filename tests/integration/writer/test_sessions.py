@@ -11,7 +11,7 @@ from psycopg2.extensions import connection
 from services.admin.store import control_sql
 from services.writer.postgres import pool
 from shared.errors import InfrastructureError
-from shared.postgres.answering import KeptConnection
+from shared.postgres.answering import PersistentConnection
 from shared.postgres.connect import connect
 from tests.fixtures.fix_postgres import Database
 from tests.fixtures.writer import database_of, set_for_database
@@ -51,7 +51,7 @@ Use = Callable[[], AbstractContextManager[connection]]
 
 
 def _kept(dsn: str) -> Use:
-    return KeptConnection("test", dsn, lambda: connect(dsn, name="onramp-test")).used
+    return PersistentConnection("test", dsn, lambda: connect(dsn, name="onramp-test")).used
 
 
 USES: Final[dict[str, Callable[[str], Use]]] = {

@@ -12,7 +12,7 @@ from services.writer.postgres import answer_cache
 from services.writer.postgres.answer_cache import SECONDS
 from shared import failpoints
 from tests.fixtures.writer import Landed, event
-from tests.integration.writer.hall import Hall
+from tests.integration.writer.waiting_bench import Hall
 
 NAMES = [f"kind_{n}" for n in range(5)]
 SWALLOWS_AND_TELLS = """

@@ -11,7 +11,7 @@ from services.writer.postgres.pool import transaction
 from services.writer.settle import waiting_table
 from shared.kafka_security import Brokers
 from tests.fixtures.writer import PARTITION, TOPIC_ID, Bench, envelope, event
-from tests.integration.writer.hall import Hall
+from tests.integration.writer.waiting_bench import Hall
 
 MB = 1 << 20
 

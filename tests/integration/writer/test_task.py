@@ -11,7 +11,7 @@ from services.writer.model.routes import Contract, Routes
 from shared import failpoints
 from shared.errors import DATABASE_UNAVAILABLE, InfrastructureError
 from tests.fixtures.writer import PARTITION, TOPIC_ID, Bench, Landed, arrivals, envelope, event, eventually
-from tests.integration.writer.hall import Hall
+from tests.integration.writer.waiting_bench import Hall
 
 OTHER = Partition("events.order_placed", 1)
 BAD = b'{"a":"\\u0000"}'

@@ -120,7 +120,7 @@ def test_until_the_registry_was_read_nobody_is_let_in(local: bool) -> None:
     app = _service(operators)
     status, said = _get(app, "/v1/nothing")
     assert (status, said["type"]) == (503, "/errors/registry_unread")
-    assert _get(app, "/readyz") == (503, {"keeper": "starting", "registry": "registry_unread"})
+    assert _get(app, "/readyz") == (503, {"ingester": "starting", "registry": "registry_unread"})
     assert _get(app, "/healthz")[0] == 200
 
     registry.refresh()

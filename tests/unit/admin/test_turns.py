@@ -14,7 +14,7 @@ from shared.settings import KafkaSettings, RegistrySettings
 
 def test_each_has_so_many_turns_and_the_others_wait_until_one_is_over() -> None:
     async def ask() -> None:
-        turns = Turns(most=2, seconds=60)
+        turns = Turns(limit=2, seconds=60)
         async with AsyncExitStack() as held:
             await held.enter_async_context(turns.of("vera"))
             async with turns.of("vera"), turns.of("otto"):
@@ -29,7 +29,7 @@ def test_each_has_so_many_turns_and_the_others_wait_until_one_is_over() -> None:
 
 def test_who_gets_no_turn_in_time_is_refused_and_has_taken_none() -> None:
     async def ask() -> None:
-        turns = Turns(most=1, seconds=0)
+        turns = Turns(limit=1, seconds=0)
         async with turns.of("vera"):
             refused = asyncio.create_task(turns.of("vera").__aenter__())
             await asyncio.wait({refused}, timeout=60)
@@ -43,7 +43,7 @@ def test_who_gets_no_turn_in_time_is_refused_and_has_taken_none() -> None:
 
 def test_more_than_may_wait_are_refused_at_once() -> None:
     async def ask() -> None:
-        turns = Turns(most=1, waiting=1, seconds=60)
+        turns = Turns(limit=1, waiting=1, seconds=60)
         async with turns.of("vera"):
             waiting = [asyncio.create_task(turns.of("vera").__aenter__()) for _ in range(2)]
             for _ in range(5):

@@ -9,7 +9,7 @@ import pytest
 
 from services.cdc.agent import names
 from services.cdc.agent.connector import Rendering, TopicSettings, literal
-from services.cdc.agent.source_state import Column, SourceState, Table, left_out
+from services.cdc.agent.source_state import Column, SourceState, Table, excluded_tables
 from services.cdc.change_detection.table_fingerprint import RowsStamp, why_again
 from services.cdc.setup.prepare import statements
 from shared.kafka_security import Brokers, KafkaSecurity
@@ -35,7 +35,9 @@ def table(name: str, *columns: Column, oid: int = 1, is_partition: bool = False)
 
 def rendered(*tables: Table) -> dict[str, str]:
     rendering = Rendering(brokers=Brokers("kafka:9092", KafkaSecurity()), topics=TOPICS)
-    source_state = SourceState(lsn="0/0", tables_lsn="0/0", tables=tables, left_out=left_out(tables, SHOP))
+    source_state = SourceState(
+        lsn="0/0", tables_lsn="0/0", tables=tables, excluded_tables=excluded_tables(tables, SHOP)
+    )
     return rendering.config(
         "shop", SHOP, {"host": "db", "user": "u", "password": "secret", "dbname": "d"}, source_state
     )
@@ -97,7 +99,7 @@ def test_of_topics_that_kafka_takes_for_the_same_the_newer_stays_out(
     names: tuple[str, str], out: list[str]
 ) -> None:
     tables = [table(name, oid=oid) for oid, name in enumerate(names)]
-    assert list(left_out(tables, SHOP)) == out
+    assert list(excluded_tables(tables, SHOP)) == out
 
 
 def test_tables_of_different_schemas_that_are_told_by_one_name_stay_out() -> None:
@@ -106,8 +108,8 @@ def test_tables_of_different_schemas_that_are_told_by_one_name_stay_out() -> Non
         replace(table("told", oid=3), schema="app.far"),
     )
     both = SHOP.model_copy(update={"schemas": ("app", "app.far")})
-    assert list(left_out((table("orders"), *others), both)) == ["app.far.told"]
-    assert list(left_out((table("orders"), *others), SHOP)) == []
+    assert list(excluded_tables((table("orders"), *others), both)) == ["app.far.told"]
+    assert list(excluded_tables((table("orders"), *others), SHOP)) == []
 
 
 @pytest.mark.parametrize(
@@ -121,15 +123,15 @@ def test_tables_of_different_schemas_that_are_told_by_one_name_stay_out() -> Non
     ],
 )
 def test_a_table_without_a_key_stays_out_when_it_could_not_be_read_again(name: str, stays_out: bool) -> None:
-    assert [*left_out([table(name)], SHOP)] == [f"app.{name}"] * stays_out
-    assert not left_out([replace(table(name), key=("id",))], SHOP)
+    assert [*excluded_tables([table(name)], SHOP)] == [f"app.{name}"] * stays_out
+    assert not excluded_tables([replace(table(name), key=("id",))], SHOP)
 
 
 def test_a_table_without_a_column_to_be_captured_stays_out() -> None:
     generated = Column("n", "integer", not_null=False, generated=True)
-    assert list(left_out([table("made", generated)], SHOP)) == ["app.made"]
+    assert list(excluded_tables([table("made", generated)], SHOP)) == ["app.made"]
     plain = Column("id", "integer", not_null=False, generated=False)
-    assert list(left_out([table("made", generated, plain)], SHOP)) == []
+    assert list(excluded_tables([table("made", generated, plain)], SHOP)) == []
 
 
 def stamped(

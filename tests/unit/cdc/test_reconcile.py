@@ -112,7 +112,7 @@ class World(ConnectApi):
             self.stored_state,
             out_of_sync_at=now,
             out_of_sync_why=gap.why,
-            resync_wanted_at=now if gap.starts_again else None,
+            resync_requested_at=now if gap.starts_again else None,
         )
 
     def heal(self, _: Any) -> None:
@@ -236,7 +236,7 @@ def test_offsets_that_a_stopped_task_writes_late_are_of_the_snapshot_before() ->
     world = flowing()
     world.lose()
     world.see()
-    world.stored_state = replace(world.stored_state, resync_wanted_at=datetime.now(UTC))
+    world.stored_state = replace(world.stored_state, resync_requested_at=datetime.now(UTC))
     assert world.see().state is State.STARTING
     world.offset = dict(OVER)
     for _ in range(4):

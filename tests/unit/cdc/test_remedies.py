@@ -6,7 +6,7 @@ from services.cdc.health.remedies import with_remedy
 
 
 def told(reason: str) -> str:
-    return with_remedy(reason, name="shop", dsn_env="ONRAMP_SOURCE_SHOP", most_bytes=16 << 20)
+    return with_remedy(reason, name="shop", dsn_env="ONRAMP_SOURCE_SHOP", max_bytes=16 << 20)
 
 
 @pytest.mark.parametrize(

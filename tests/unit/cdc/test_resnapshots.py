@@ -213,7 +213,7 @@ def test_amid_a_snapshot_no_other_is_asked_for() -> None:
 
 
 def _tells(token: str, *, rows: bool = True) -> bytes:
-    document = {"token": token, "seen": "700:900:750", "lsn": "0/FF", "rows": rows}
+    document = {"token": token, "snapshot": "700:900:750", "lsn": "0/FF", "rows": rows}
     return message(PREFIX, orjson.dumps(document))
 
 
@@ -268,13 +268,13 @@ def test_after_a_restart_messages_of_what_was_asked_for_before_are_heard_too(key
 
 def test_what_is_no_message_of_ours_stops_nobody(keyless: Agent) -> None:
     token = keyless.stored_requests[0].token
-    good = {"token": token, "seen": "1:1:", "lsn": "0/1", "rows": True}
+    good = {"token": token, "snapshot": "1:1:", "lsn": "0/1", "rows": True}
     bad = [
         {},
         {k: v for k, v in good.items() if k != "rows"},
         good | {"token": None},
         good | {"token": "x"},
-        good | {"seen": "1:2"},
+        good | {"snapshot": "1:2"},
         good | {"lsn": "'"},
     ]
     keyless.log += [b"null", b"[]", b"{", message(PREFIX, b"\xff"), message(PREFIX, b"7")]

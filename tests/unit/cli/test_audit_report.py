@@ -6,7 +6,7 @@ from services.ops.findings import Code, Finding, Line, Report, Source
 
 def test_a_finding_ends_with_what_puts_it_right_and_what_is_kept_is_counted() -> None:
     lost = Finding(Code.REPLAY_LOST, Source("events.a", 0), 17, "it is not known", "`onramp errors recheck`")
-    found = Report(findings=[lost], kept={"open": 1_200, "replayed": 3}, not_yet_kept=4)
+    found = Report(findings=[lost], stored={"open": 1_200, "replayed": 3}, not_yet_stored=4)
     assert list(lines_of(found)) == [
         "NOT RECONCILED: 1 violations (by totals alone).",
         "REPLAY_LOST  events.a/0/17  it is not known; `onramp errors recheck`",
@@ -16,7 +16,7 @@ def test_a_finding_ends_with_what_puts_it_right_and_what_is_kept_is_counted() ->
 
 def test_without_a_control_database_nothing_is_said_of_it() -> None:
     assert list(lines_of(Report())) == ["Reconciled: 0 records of 0 partitions (by totals alone)."]
-    assert "stored parked events: nothing; not yet stored: 0" in lines_of(Report(kept={}))
+    assert "stored parked events: nothing; not yet stored: 0" in lines_of(Report(stored={}))
 
 
 def test_a_retired_database_is_closed_with_its_counts_where_they_are_known() -> None:

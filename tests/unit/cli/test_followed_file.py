@@ -46,7 +46,7 @@ class Terminal:
         self.file.write_text(text)
         self._saved += 1
         os.utime(self.file, ns=(self._saved, self._saved))  # two within a tick of the clock differ
-        return self.followed.look()
+        return self.followed.apply_if_changed()
 
     @property
     def owner(self) -> str:
@@ -65,7 +65,7 @@ def terminal(tmp_path: Path) -> Terminal:
 def test_each_save_is_in_force_and_said_once(terminal: Terminal) -> None:
     assert terminal.save(TYPES.format("ann")) is State.APPLIED
     assert "onramp.yaml is in force:\n  + event_types.order_placed" in terminal.said()
-    assert terminal.followed.look() is None
+    assert terminal.followed.apply_if_changed() is None
     assert terminal.save(TYPES.format("bob")) is State.APPLIED
     assert (terminal.owner, "~ event_types.order_placed: owner" in terminal.said()) == ("bob", True)
     assert terminal.save(TYPES.format("bob") + "# nothing new\n") is State.UNCHANGED
@@ -82,7 +82,7 @@ def test_a_broken_edit_is_said_with_line_and_fix_and_the_state_before_holds(term
     )
     assert "did you mean `owner`?" in said
     assert "(correct it and save it again)" in said
-    assert (terminal.owner, terminal.followed.look(), terminal.said()) == ("ann", None, "")
+    assert (terminal.owner, terminal.followed.apply_if_changed(), terminal.said()) == ("ann", None, "")
     assert terminal.save(TYPES.format("bob")) is State.APPLIED
     assert terminal.owner == "bob"
 
@@ -101,7 +101,7 @@ def test_a_file_that_goes_away_takes_nothing_with_it(terminal: Terminal) -> None
     terminal.said()
     terminal.file.unlink()
     for _ in range(3):
-        assert terminal.followed.look() is None
+        assert terminal.followed.apply_if_changed() is None
     assert terminal.said().endswith("does not exist: its last version remains in force")
     assert terminal.owner == "ann"
     assert terminal.save(TYPES.format("bob")) is State.APPLIED
@@ -110,10 +110,10 @@ def test_a_file_that_goes_away_takes_nothing_with_it(terminal: Terminal) -> None
 def test_while_kafka_is_out_it_is_tried_again_without_another_save(terminal: Terminal) -> None:
     terminal.log.is_out = True
     assert terminal.save(TYPES.format("ann")) is None
-    assert terminal.followed.look() is None
+    assert terminal.followed.apply_if_changed() is None
     assert terminal.said().count("retrying") == 1
     terminal.log.is_out = False
-    assert terminal.followed.look() is State.APPLIED
+    assert terminal.followed.apply_if_changed() is State.APPLIED
     assert terminal.owner == "ann"
 
 
@@ -135,13 +135,13 @@ def test_who_is_always_second_says_so_and_tries_at_the_next_look(terminal: Termi
     terminal.log.rivals = [lambda n=n: somebody_else(terminal.log, f"theirs_{n}") for n in range(5)]  # type: ignore[misc]
     assert terminal.save(TYPES.format("ann")) is State.CONFLICT
     assert "retrying" in terminal.said()
-    assert terminal.followed.look() is State.APPLIED
+    assert terminal.followed.apply_if_changed() is State.APPLIED
 
 
 def test_a_refused_file_is_looked_at_again_when_what_it_lacked_may_be_there(terminal: Terminal) -> None:
     assert terminal.save(TYPES.replace("owner", "ownr").format("x")) is State.REFUSED
-    assert terminal.followed.look() is None
+    assert terminal.followed.apply_if_changed() is None
     terminal.followed.retry_refused()
     terminal.said()
-    assert terminal.followed.look() is State.REFUSED
+    assert terminal.followed.apply_if_changed() is State.REFUSED
     assert terminal.said() == ""

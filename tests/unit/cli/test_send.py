@@ -12,7 +12,7 @@ from typer.testing import CliRunner, Result
 from services.cli.app import app
 from stack import addresses
 from stack.dev_key import dev_key
-from tests.fixtures.worst import Worst, page, problem, results, serving
+from tests.fixtures.raw_server import Worst, page, problem, results, serving
 from tests.fixtures.writer import eventually
 
 LINES = [json.dumps({"metadata": {"id": f"e{n}"}}) for n in range(20)]

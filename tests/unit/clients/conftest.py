@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from clients.python.onramp_client import Onramp
-from tests.fixtures.worst import Worst, serving
+from tests.fixtures.raw_server import Worst, serving
 
 #: Waits of a test end by what they wait for; this is for a machine that hangs, and `make mutants`
 #: waits less, for it waits in vain so often.

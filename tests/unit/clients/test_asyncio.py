@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from clients.python.onramp_client import AsyncOnramp
-from tests.fixtures.worst import Asked, Bytes, Worst, page, problem, results
+from tests.fixtures.raw_server import Asked, Bytes, Worst, page, problem, results
 from tests.unit.clients.conftest import PATIENCE, Settled, until
 
 

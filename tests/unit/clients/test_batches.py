@@ -1,7 +1,7 @@
 """Batches are bounded by bytes and by count, and cut in half when something on the way wants less."""
 
 from clients.python.onramp_client import Onramp
-from tests.fixtures.worst import Asked, Bytes, Worst, page, problem, results
+from tests.fixtures.raw_server import Asked, Bytes, Worst, page, problem, results
 from tests.unit.clients.conftest import PATIENCE, Settled, send, sent, until
 
 MANY = [f"e{n}" for n in range(500)]

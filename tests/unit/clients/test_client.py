@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from clients.python.onramp_client import VERSION, Onramp, QueueFullError
-from tests.fixtures.worst import Bytes, Worst, page, problem, results
+from tests.fixtures.raw_server import Bytes, Worst, page, problem, results
 from tests.unit.clients.conftest import PATIENCE, Settled, send, sent, until
 
 CLIENT = Path(__file__).resolve().parents[3] / "clients" / "python"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fixtures.worst import Worst
+from tests.fixtures.raw_server import Worst
 
 CLIENT = Path(__file__).resolve().parents[3] / "clients" / "python"
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from clients.python.onramp_client.lambda_handler import handler_for
-from tests.fixtures.worst import Worst, problem, results
+from tests.fixtures.raw_server import Worst, problem, results
 
 
 class Clock:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from clients.python.onramp_client import AsyncOnramp, NewEvent, Onramp, QueueFullError
-from tests.fixtures.worst import Asked, Bytes, Worst, page, problem, results
+from tests.fixtures.raw_server import Asked, Bytes, Worst, page, problem, results
 from tests.unit.clients.conftest import PATIENCE, Settled, until
 
 CLIENT = Path(__file__).resolve().parents[3] / "clients" / "python"

@@ -8,7 +8,7 @@ import pytest
 
 from clients.python.onramp_client import Onramp
 from clients.python.onramp_client.backoff import MAX_RETRY_AFTER, retry_after, retry_delay
-from tests.fixtures.worst import JSON, PROBLEM, Asked, Bytes, Worst, answer, page, problem, results, told
+from tests.fixtures.raw_server import JSON, PROBLEM, Asked, Bytes, Worst, answer, page, problem, results, told
 from tests.unit.clients.conftest import PATIENCE, Settled, send, sent, until
 
 HEAD = b"HTTP/1.1 202 Accepted\r\nContent-Type: application/json\r\nContent-Length: 500\r\n\r\n"

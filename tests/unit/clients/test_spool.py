@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from clients.python.onramp_client import Onramp, QueueFullError
-from tests.fixtures.worst import Worst, problem, results
+from tests.fixtures.raw_server import Worst, problem, results
 from tests.unit.clients.conftest import PATIENCE, Settled, send, until
 
 CLIENT = Path(__file__).resolve().parents[3] / "clients" / "python"

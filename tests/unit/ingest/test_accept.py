@@ -175,7 +175,7 @@ async def test_more_bytes_in_flight_than_the_budget_are_a_503(make_gateway: Make
     assert answer.json()["type"] == "/errors/overloaded"
     assert answer.json()["accepted"] is False
     assert "retry-after" in answer.headers
-    assert gateway.budget.held == 0
+    assert gateway.budget.used == 0
 
 
 async def test_the_budget_is_given_back(gateway: LocalGateway) -> None:
@@ -183,7 +183,7 @@ async def test_the_budget_is_given_back(gateway: LocalGateway) -> None:
     await gateway.post(b"nonsense")
     await gateway.post(body([envelope("a"), {}]))
 
-    assert gateway.budget.held == 0
+    assert gateway.budget.used == 0
 
 
 class SlowSink(MemorySink):

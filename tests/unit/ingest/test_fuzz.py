@@ -106,7 +106,7 @@ async def test_every_answer_is_an_answer(
     for record in records:  # what is on Kafka, the writer can read
         assert msgspec.json.decode(record.value)
         assert envelope.parse(record.value).metadata.id.encode() == record.key
-    assert gateway.budget.held == 0
+    assert gateway.budget.used == 0
 
 
 HEADER = st.text(st.characters(max_codepoint=255, exclude_characters="\r\n\0"), max_size=30)

@@ -20,7 +20,7 @@ TEN_A_SECOND = Shape(name="x", via=SINGLE, size=15, steps=(Step(1, 10),))
 def watch(seen: dict[int, list[tuple[float, int]]]) -> Watch:
     """A watch that has seen this, and was never started."""
     made = Watch(Target(url=""), "events.x", 2)
-    made.seen.update(seen)
+    made.progress.update(seen)
     return made
 
 

@@ -10,7 +10,7 @@ from loadtest.shapes import NAMES, RISING, named
 
 
 def told(intended: list[float], accepted: list[float], seen: list[float]) -> dict[str, float]:
-    found = stalls.told(Rows(np.array(intended), np.array(accepted), np.array(seen)), 0.0104)
+    found = stalls.longest_stall(Rows(np.array(intended), np.array(accepted), np.array(seen)), 0.0104)
     assert found is not None
     return found
 
@@ -34,8 +34,8 @@ def test_a_row_that_was_seen_before_its_answer_waited_for_nobody() -> None:
 
 def test_rows_that_were_never_seen_are_left_out() -> None:
     assert told([10, 11], [10, 11], [10.5, np.nan])["due_s"] == 0.5
-    assert stalls.told(Rows(np.ones(1), np.ones(1), np.full(1, np.nan)), 0.0) is None
-    assert stalls.told(None, 0.0) is None
+    assert stalls.longest_stall(Rows(np.ones(1), np.ones(1), np.full(1, np.nan)), 0.0) is None
+    assert stalls.longest_stall(None, 0.0) is None
 
 
 def test_a_rising_load_rises_on_a_cold_stack_until_something_gives_way() -> None:

@@ -59,7 +59,7 @@ def _read_beside_retired(*retired: str, published: list[str]) -> ReadingResult:
                 ledger={generation: 1},
                 totals={},
                 outbox=frozenset(),
-                held=frozenset(),
+                waiting=frozenset(),
                 counts={},
                 repeated=(),
             )

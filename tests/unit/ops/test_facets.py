@@ -7,7 +7,7 @@ import pytest
 
 from services.ops.parked.facets import MAX, SHOWN, Facets, is_personal
 from services.ops.parked.parked_events import StoredEvent
-from tests.integration.admin.made_up import parked
+from tests.integration.admin.parked_samples import parked
 
 
 def event(total: Any, n: int = 0, **reason: Any) -> StoredEvent:

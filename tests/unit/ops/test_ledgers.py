@@ -58,7 +58,7 @@ def _marker(start: int, end: int, *, count: int) -> Marker:
 def _outage(n: int) -> Books:
     """A database that was out for n batches, one event each."""
     database = DatabaseBooks(
-        ledger={GENERATION: 0}, totals={}, outbox=frozenset(), held=frozenset(), counts={}, repeated=()
+        ledger={GENERATION: 0}, totals={}, outbox=frozenset(), waiting=frozenset(), counts={}, repeated=()
     )
     return Books(
         databases={"db": database},
@@ -102,7 +102,7 @@ def test_what_waits_for_two_databases_balances_by_the_books_alone() -> None:
     away, up = (
         out.databases["db"],
         DatabaseBooks(
-            ledger={GENERATION: 5}, totals={}, outbox=frozenset(), held=frozenset(), counts={}, repeated=()
+            ledger={GENERATION: 5}, totals={}, outbox=frozenset(), waiting=frozenset(), counts={}, repeated=()
         ),
     )
     [diverted], [markers] = out.diverted.values(), out.markers.values()

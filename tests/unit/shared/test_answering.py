@@ -8,7 +8,7 @@ from psycopg2.extensions import connection
 
 from shared.errors import InfrastructureError
 from shared.postgres.answering import SILENT_SERVERS, answering
-from tests.fixtures.silent import black_holes
+from tests.fixtures.silent_servers import black_holes
 from tests.fixtures.writer import eventually
 
 _PATIENCE_S = 0.5

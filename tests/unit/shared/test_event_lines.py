@@ -41,9 +41,9 @@ class Told:
     def parsed(self) -> list[dict[str, Any]]:
         return [orjson.loads(line) for line in self.written]
 
-    def left_out(self) -> Counter[str]:
+    def suppressed(self) -> Counter[str]:
         told = [line for line in self.parsed() if line["message"] == "event lines left out"]
-        return sum((Counter(line["left_out"]) for line in told), Counter())
+        return sum((Counter(line["suppressed"]) for line in told), Counter())
 
 
 AMOUNTS = st.tuples(st.floats(0, 3), st.integers(0, 300), st.integers(0, 300))
@@ -97,26 +97,26 @@ def test_a_second_that_left_lines_out_has_one_line_that_says_how_many(
 
     monkeypatch.setattr(threading.Timer, "start", start)
     for _ in range(1000):
-        told.lines.leave_out({"landed": 7, "parked": 1, "waiting": 0})
+        told.lines.suppress({"landed": 7, "parked": 1, "waiting": 0})
     (timer,) = timers
     assert (timer.interval, timer.daemon, told.written) == (1, True, [])
     timer.function()
     (line,) = told.parsed()
-    assert (line["left_out"], line["lines_per_second"]) == ({"landed": 7000, "parked": 1000}, LIMIT)
+    assert (line["suppressed"], line["lines_per_second"]) == ({"landed": 7000, "parked": 1000}, LIMIT)
 
-    told.lines.leave_out({"landed": 0})
-    told.lines.leave_out({"landed": 2})
+    told.lines.suppress({"landed": 0})
+    told.lines.suppress({"landed": 2})
     assert len(timers) == 2
     timers[1].function()
     told.lines.write_summary()
-    assert told.left_out() == {"landed": 7002, "parked": 1000}
+    assert told.suppressed() == {"landed": 7002, "parked": 1000}
     assert len(told.written) == 2
 
 
 def test_a_second_later_it_is_told_without_another_event() -> None:
     told = Told()
-    told.lines.leave_out({"landed": 7})
-    eventually(lambda: told.left_out() == {"landed": 7})
+    told.lines.suppress({"landed": 7})
+    eventually(lambda: told.suppressed() == {"landed": 7})
 
 
 def test_without_a_thread_it_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,8 +125,8 @@ def test_without_a_thread_it_is_told_at_once(monkeypatch: pytest.MonkeyPatch) ->
 
     told = Told()
     monkeypatch.setattr(threading.Timer, "start", refuse)
-    told.lines.leave_out({"landed": 2})
-    assert told.left_out() == {"landed": 2}
+    told.lines.suppress({"landed": 2})
+    assert told.suppressed() == {"landed": 2}
 
 
 @pytest.mark.parametrize(("level", "expected"), [("DEBUG", 7), ("INFO", 7), ("WARNING", 0), ("ERROR", 0)])
@@ -160,7 +160,7 @@ def logged():
 threads = [threading.Thread(target=each) for each in (events, logged)]
 for each in threads: each.start()
 for each in threads: each.join()
-lines.leave_out({"landed": 3})
+lines.suppress({"landed": 3})
 """
 
 
@@ -177,7 +177,7 @@ def test_lines_of_threads_and_processes_stay_whole_in_a_pipe_and_the_end_tells_w
         "logged": 320,
         "event lines left out": 2,
     }
-    assert [line["left_out"] for line in lines if "left_out" in line] == [{"landed": 3}] * 2
+    assert [line["suppressed"] for line in lines if "suppressed" in line] == [{"landed": 3}] * 2
 
 
 def test_a_line_looks_like_every_other(caplog: pytest.LogCaptureFixture) -> None:
@@ -236,4 +236,4 @@ def test_who_reads_the_log_no_more_stops_nobody_and_is_told_later_what_was_left_
     assert speaker.returncode == 0
     written = sum(line["message"] == "event" for line in lines)
     assert 0 < written < 100
-    assert sum(line.get("left_out", {}).get("unwritten", 0) for line in lines) in (100 - written, 0)
+    assert sum(line.get("suppressed", {}).get("unwritten", 0) for line in lines) in (100 - written, 0)

@@ -147,7 +147,7 @@ def hashes(log: MemoryLog) -> dict[str, str]:
 def test_a_key_that_people_made_survives_every_apply(tmp_path: Path) -> None:
     log = MemoryLog()
     by_hand(log, made=NEW)
-    assert applied(log, FILE, tmp_path).kept == ["= keys.made: unchanged, because no file has named it"]
+    assert applied(log, FILE, tmp_path).unchanged == ["= keys.made: unchanged, because no file has named it"]
     one = FILE | {"keys": {"one": KEY}}
     assert applied(log, one, tmp_path).changes == ["- keys.two"]
     assert applied(log, {"keys": {}}, tmp_path).changes == ["- keys.one"]
@@ -167,7 +167,7 @@ def test_a_key_that_was_rotated_or_revoked_is_not_opened_again_by_the_same_file(
     by_hand(log, one=NEW, two=None)
     again = applied(log, FILE | {"unknown_names": "accept"}, tmp_path)
     assert (again.state, again.changes) == (State.APPLIED, ["~ unknown_names"])
-    assert again.kept == [
+    assert again.unchanged == [
         "= keys.one: changed by others since the file was applied",
         "= keys.two: deleted by others since the file was applied",
     ]

@@ -28,17 +28,17 @@ def test_a_part_that_ends_is_told_once_with_its_logs_end_and_ends_no_other() -> 
     beside = Beside(told)  # type: ignore[arg-type]
     assert beside.add("the admin service", admin) is admin  # type: ignore[arg-type]
     beside.add("what captures sources", capture)  # type: ignore[arg-type]
-    beside.look()
+    beside.report_ended()
     assert told.notes == []
     admin.ended = True
-    beside.look()
-    beside.look()
+    beside.report_ended()
+    beside.report_ended()
     (note,) = told.notes
     assert note.startswith("The admin service has ended")
     assert "137" in note
     assert "the last line" in note
     capture.ended = True
-    beside.look()
+    beside.report_ended()
     assert len(told.notes) == 2
     assert admin in beside
     assert _Part() not in beside

@@ -7,7 +7,7 @@ import pytest
 from shared.wire import PROBE_EVENT
 from stack.errors import StackError, UnavailableError
 from stack.probe import post_probe
-from tests.fixtures.worst import Worst, page, problem, results, serving
+from tests.fixtures.raw_server import Worst, page, problem, results, serving
 
 
 @pytest.fixture

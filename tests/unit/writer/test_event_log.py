@@ -59,7 +59,7 @@ class Log:
         self.raw = b"".join(written).decode()
         parsed = [orjson.loads(line) for line in written]
         self.events: list[dict[str, Any]] = [line for line in parsed if line["message"] == "event"]
-        self.left_out = sum((Counter(line.get("left_out")) for line in parsed), Counter())
+        self.suppressed = sum((Counter(line.get("suppressed")) for line in parsed), Counter())
 
     def told(self, table: str) -> Counter[str]:
         return Counter(line["outcome"] for line in self.events if line.get("table") == f"events.{table}")
@@ -115,20 +115,20 @@ def test_each_event_has_its_line_without_a_value() -> None:
         {"receipt": "events.other/0/5", "step": "sort", "outcome": "parked", "code": "unknown_table"},
     ]
     assert CANARY not in log.raw
-    assert not log.left_out
+    assert not log.suppressed
 
 
 def test_failures_have_their_lines_before_what_landed() -> None:
     log = Log(50, settled("a", landed=10_000, parked=30, late=10))
     assert log.told("a") == {"parked": 30, "waiting": 10, "landed": 10}
-    assert log.left_out == {"landed": 9_990}
+    assert log.suppressed == {"landed": 9_990}
 
 
 def test_what_is_parked_has_its_lines_before_what_waits() -> None:
     log = Log(50, settled("a", landed=10, late=500), settled("b", parked=80))
     # A second's lines, and a second's that are borrowed.
     assert (log.told("b"), log.told("a")) == ({"parked": 80}, {"waiting": 20})
-    assert log.left_out == {"waiting": 480, "landed": 10}
+    assert log.suppressed == {"waiting": 480, "landed": 10}
 
 
 def test_a_table_of_few_rows_is_not_lost_among_one_of_many() -> None:
@@ -156,13 +156,13 @@ def test_lines_and_what_is_left_out_are_all_events_and_failures_won(
     log = Log(limit, *pieces)
     told = Counter(line["outcome"] for line in log.events)
     names = ("landed", "duplicate", "parked", "waiting")
-    assert told + log.left_out == Counter(
+    assert told + log.suppressed == Counter(
         {name: n for name, n in zip(names, map(sum, zip(*amounts, strict=True)), strict=True) if n}
     )
     assert told.total() <= 2 * limit
-    if log.left_out["parked"] or log.left_out["waiting"]:
+    if log.suppressed["parked"] or log.suppressed["waiting"]:
         assert not told["landed"] + told["duplicate"]
-    if log.left_out["parked"]:
+    if log.suppressed["parked"]:
         assert not told["waiting"]
     for n in range(len(pieces)):
         offsets = [line["receipt"] for line in log.events if line["table"] == f"events.t{n}"]

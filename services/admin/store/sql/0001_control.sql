@@ -158,9 +158,9 @@ FROM onramp_admin.parked p LEFT JOIN onramp_admin.states s ON s.event = p.id;
 
 -- The event's own bytes. A tombstone has none.
 CREATE TABLE onramp_admin.bytes (
-    event   bigint      PRIMARY KEY REFERENCES onramp_admin.parked ON DELETE CASCADE,
-    value   bytea       NOT NULL,
-    kept_at timestamptz NOT NULL DEFAULT now()
+    event     bigint      PRIMARY KEY REFERENCES onramp_admin.parked ON DELETE CASCADE,
+    value     bytea       NOT NULL,
+    stored_at timestamptz NOT NULL DEFAULT now()
 );
 
 -- Bytes that left the database: each segment has the bytes of a range of events, in a file named relative to
@@ -171,7 +171,7 @@ CREATE TABLE onramp_admin.segments (
     name        text        NOT NULL UNIQUE,
     events      bigint      NOT NULL,
     size        bigint      NOT NULL,
-    made_at     timestamptz NOT NULL DEFAULT now()
+    created_at  timestamptz NOT NULL DEFAULT now()
 );
 
 -- The content of a segment, without opening it.
@@ -190,12 +190,12 @@ CREATE INDEX parts_of_segment ON onramp_admin.parts (segment);
 -- Parked events that the database refuses for a value in them, each with the SQLSTATE: no other event waits for
 -- them. The key is a digest of the event's identity, and no other column is compared, so that no value of an event
 -- keeps it out of this table too.
-CREATE TABLE onramp_admin.set_aside (
-    key          bytea       PRIMARY KEY,
-    sqlstate     text        NOT NULL,
-    set_aside_at timestamptz NOT NULL DEFAULT now(),
-    event        bytea       NOT NULL,
-    value        bytea
+CREATE TABLE onramp_admin.quarantined (
+    key            bytea       PRIMARY KEY,
+    sqlstate       text        NOT NULL,
+    quarantined_at timestamptz NOT NULL DEFAULT now(),
+    event          bytea       NOT NULL,
+    value          bytea
 );
 
 -- Events of a group that left a state (negative) or reached one since they were stored: rows are added by the
@@ -213,12 +213,12 @@ CREATE TABLE onramp_admin.facets (
 ) WITH (fillfactor = 50);
 
 -- The writer's answer about some events of a group, renewed again and again: would they land now?
-CREATE TABLE onramp_admin.looks (
+CREATE TABLE onramp_admin.group_rehearsals (
     group_id    bigint      PRIMARY KEY REFERENCES onramp_admin.groups,
     -- The rehearsal under way (of several groups at once), its start, and its events.
     round       uuid,
-    asked_at    timestamptz NOT NULL,
-    asked       bigint[]    NOT NULL DEFAULT '{}',
+    began_at    timestamptz NOT NULL,
+    event_ids   bigint[]    NOT NULL DEFAULT '{}',
     -- The registry's digest at that time.
     registry    text        NOT NULL,
     next_at     timestamptz NOT NULL,
@@ -230,7 +230,7 @@ CREATE TABLE onramp_admin.looks (
     -- Why there is no later answer.
     waits       text
 );
-CREATE INDEX looks_under_way ON onramp_admin.looks (round) WHERE round IS NOT NULL;
+CREATE INDEX group_rehearsals_in_progress ON onramp_admin.group_rehearsals (round) WHERE round IS NOT NULL;
 
 -- The secrets of this installation: the key that signs cursors, and the folder of its segments, because two
 -- installations may share a store. One row.
@@ -248,7 +248,7 @@ CREATE TABLE onramp_admin.acts (
     act     text        NOT NULL,
     subject text        NOT NULL,
     reason  text,
-    -- What an operator was refused is one row a minute: its count alone grows. `minute`: of such a row, in UTC.
+    -- The refused requests of an operator are one row a minute, whose count grows. `minute`: of such a row, in UTC.
     events  integer     NOT NULL DEFAULT 1,
     minute  timestamp
 );

@@ -1,6 +1,6 @@
 -- The tables of change data capture, in every database that a source is published to.
 
--- The state of each source, as the agent saw it last, and the requests of operators.
+-- The state of each source at the agent's last poll, and the requests of operators.
 CREATE TABLE onramp_agent.sources (
     source            text PRIMARY KEY,
     dsn_env           text        NOT NULL,
@@ -10,17 +10,17 @@ CREATE TABLE onramp_agent.sources (
     wal_status        text,
     retained_bytes    bigint,
     heartbeat_age_s   double precision,
-    left_out          jsonb       NOT NULL DEFAULT '{}',
-    looked_at         timestamptz NOT NULL DEFAULT clock_timestamp(),
+    excluded_tables   jsonb       NOT NULL DEFAULT '{}',
+    polled_at         timestamptz NOT NULL DEFAULT clock_timestamp(),
     -- From this position on changes are missing, until a resync.
     out_of_sync_lsn   pg_lsn,
     out_of_sync_at    timestamptz,
     out_of_sync_why   text,
     -- When an operator requested a resync that has not begun yet.
-    resync_wanted_at  timestamptz,
+    resync_requested_at timestamptz,
     -- By table: a stamp of changes of rows that send no event; and the tables to re-snapshot, each with its reason.
     tables            jsonb,
-    resnapshots           jsonb       NOT NULL DEFAULT '{}',
+    resnapshots       jsonb       NOT NULL DEFAULT '{}',
     -- The slot's confirmed position at the last poll, who read the slot then, and up to which position that can have
     -- been the source's own connector: changes that another reader takes from the slot never reach Kafka.
     confirmed_lsn     pg_lsn,
@@ -35,12 +35,12 @@ CREATE TABLE onramp.source_tables (
     source      text        NOT NULL,
     schema_name text        NOT NULL,
     table_name  text        NOT NULL,
-    seen_at     timestamptz NOT NULL DEFAULT clock_timestamp(),
+    observed_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     lsn         pg_lsn,
     columns     jsonb       NOT NULL,
     key         text[],
     dropped     boolean     NOT NULL DEFAULT false,
-    PRIMARY KEY (source, schema_name, table_name, seen_at)
+    PRIMARY KEY (source, schema_name, table_name, observed_at)
 );
 
 -- How far each public table has merged the changes that landed; moved in the merge's own transaction.
@@ -72,14 +72,14 @@ CREATE TABLE onramp.table_settings (
     changes       bigint      NOT NULL DEFAULT 0,
     repeats       bigint      NOT NULL DEFAULT 0,
     merged_at     timestamptz,
-    held_since    timestamptz,
+    suspended_since timestamptz,
     reason        text,
     -- The public table as the merger left it: a column that a person drops, renames or retypes is reported, not
     -- filled with nulls.
-    made          jsonb,
-    -- What the snapshot has seen that the public table was made of, until the changes are past it.
-    seen          pg_snapshot,
-    seen_before   pg_lsn,
+    stored_shape  jsonb,
+    -- The transactions whose commits the table's last snapshot includes, until the merge has passed them.
+    snapshot      pg_snapshot,
+    snapshot_before pg_lsn,
     -- The offset where the table was last emptied or re-snapshotted: a rebuild starts there.
     begins_at     bigint      NOT NULL DEFAULT 0,
     -- The offset from which on changes are of another log, after a resync: its positions do not compare with those
@@ -91,8 +91,8 @@ CREATE TABLE onramp.table_settings (
 );
 
 -- Requested snapshots of tables without a key. Rows from offset `start` of the table's topic on are of the last
--- snapshot that was requested there. Its marker, found by `token`, says what it has seen (the commits of all of that
--- are before `lsn`), and whether there were rows at all.
+-- snapshot that was requested there. Its marker, found by `token`, says which transactions it includes (all of them
+-- committed before `lsn`), and whether there were rows at all.
 CREATE TABLE onramp.source_resnapshots (
     id          bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     source      text   NOT NULL,
@@ -100,7 +100,7 @@ CREATE TABLE onramp.source_resnapshots (
     table_name  text   NOT NULL,
     start       bigint NOT NULL,
     token       uuid   NOT NULL UNIQUE,
-    seen        pg_snapshot,
+    snapshot    pg_snapshot,
     lsn         pg_lsn,
     has_rows    boolean
 );

@@ -15,7 +15,7 @@ CREATE TABLE onramp.ledger (
     PRIMARY KEY (topic_id, partition)
 );
 
--- Under which routes (the digest of their snapshot) earlier ranges were settled. Of two ranges that overlap the
+-- The routes (the digest of their snapshot) under which earlier ranges were settled. If two ranges overlap, the
 -- later row counts.
 CREATE TABLE onramp.settled_under (
     id        bigint  GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -83,7 +83,7 @@ CREATE TABLE onramp.halts (
 );
 
 -- Why events wait in this database itself: a table is blocked, or an event type is paused. A type that is only
--- watched (`watched`) has had parked events lately. Events behind a hold that was given up are parked.
+-- watched (`watched`) has had parked events lately. The writer parks the events behind a dead-lettered hold.
 CREATE TABLE onramp.holds (
     kind        text             NOT NULL CHECK (kind IN ('table', 'type')),
     name        text             NOT NULL,
@@ -91,12 +91,13 @@ CREATE TABLE onramp.holds (
         CHECK (state IN ('blocked', 'watched', 'paused', 'resumed', 'dead_lettered')),
     sqlstate    text,
     timeouts    integer          NOT NULL DEFAULT 0,
-    seen        double precision NOT NULL DEFAULT 0,
+    -- The weights of the last events, and of the parked ones among them.
+    events      double precision NOT NULL DEFAULT 0,
     parked      double precision NOT NULL DEFAULT 0,
     since       timestamptz      NOT NULL DEFAULT now(),
-    -- When and why an operator gave up the events that had been waiting until then.
-    given_up_at timestamptz,
-    given_up_by text,
+    -- When and why an operator dead-lettered the events that had been waiting until then.
+    dead_lettered_at timestamptz,
+    dead_lettered_by text,
     reason      text,
     PRIMARY KEY (kind, name)
 );
@@ -119,7 +120,7 @@ CREATE TABLE onramp.waiting (
     value       bytea       NOT NULL,
     received_at bytea,
     timestamp   timestamptz NOT NULL,
-    kept_at     timestamptz NOT NULL DEFAULT now(),
+    added_at    timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (destination, db_schema, typed, topic_id, partition, "offset")
 );
 -- The waiting events of one type, in their order, among millions of others.

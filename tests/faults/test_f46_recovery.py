@@ -1,0 +1,45 @@
+"""An exception that nobody foresaw in a database's return: that database is out, and no other."""
+
+import threading
+from typing import Any
+
+import pytest
+
+from services.writer.databases import recovery
+from shared.logs import JsonFormatter
+from tests.fixtures.second_database import Other
+from tests.fixtures.two_topics import Two
+from tests.fixtures.writer import eventually
+
+SECRET = "a-secret"
+
+
+class BugError(Exception):
+    """What nobody foresaw."""
+
+
+def test_f46_an_exception_nobody_foresaw_in_a_return_keeps_its_database_out_and_no_other(
+    two: Two, other: Other, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    real, armed = recovery.migrate, threading.Event()
+
+    def migrate(database: Any) -> None:
+        if armed.is_set() and database.name == other.name:
+            raise BugError(SECRET)
+        real(database)
+
+    monkeypatch.setattr(recovery, "migrate", migrate)
+    armed.set()
+    writer = two.writer(other)
+    epoch = writer.job._epoch
+    two.send("first")
+    why = eventually(lambda: writer.reasons.get(other.name, ""))
+    assert "BugError" in why
+    eventually(lambda: two.landed() == {"first"})
+    two.the_other_lands()
+    assert writer.states[other.name] == "out"
+    assert SECRET not in why + "".join(JsonFormatter("writer").format(r) for r in caplog.records)
+    armed.clear()  # a release that mends it
+    eventually(lambda: two.landed(other.dsn) == {"first"})
+    assert writer.job._epoch == epoch, "the loop was never begun again"
+    two.scene.audited(other)
