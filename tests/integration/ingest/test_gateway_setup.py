@@ -81,7 +81,7 @@ async def test_the_registry_decides_and_a_revocation_works_within_two_seconds(
         return (await post(client, service, one(name="setup_a"), KEY)).status_code == 401
 
     # The gateway reads the registry each second, which leaves a second for the reading.
-    assert app._LOOK_SECONDS <= 1
+    assert app._POLL_SECONDS <= 1
     await until(refused)
     assert KEY not in service.log.read_text()
     assert HASH not in service.log.read_text()

@@ -48,13 +48,13 @@ def test_a_table_that_discards_is_looked_up_at_most_once_in_some_seconds(
     discarding: Tables, turn: Turn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[None] = []
-    look = catalog._look_up
+    look = catalog._query
 
     def counted(*arguments: Any) -> Any:
         asked.append(None)
         return look(*arguments)
 
-    monkeypatch.setattr(catalog, "_look_up", counted)
+    monkeypatch.setattr(catalog, "_query", counted)
     discarding.land("t", {"id": 1, "x": 1})
     turn(DISCARD_SECONDS)
     for n in range(2, 7):
@@ -132,5 +132,5 @@ def test_statistics_are_no_reason_to_describe_a_table_again(
     tables.bench.execute("CREATE TABLE public.t (id int PRIMARY KEY)")
     tables.land("t", {"id": 1})
     tables.bench.execute("ANALYZE public.t; TRUNCATE public.t")
-    monkeypatch.setattr(catalog, "_look_up", None)
+    monkeypatch.setattr(catalog, "_query", None)
     assert tables.land("t", {"id": 2}).landed.total() == 1

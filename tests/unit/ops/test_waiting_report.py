@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from services.ops.operate.holds_sql import Held
+from services.ops.operate.holds_sql import Hold
 from services.ops.operate.unsettled_offsets import Unsettled
 from services.ops.waiting_report import WaitingHold, WaitingReport, collect_waiting
 from services.writer.observe.status import Status
@@ -54,7 +54,7 @@ def test_without_a_writer_the_report_is_not_whole() -> None:
 def test_the_document_has_iso_times() -> None:
     at = datetime(2026, 1, 2, tzinfo=UTC)
     hold = WaitingHold(
-        hold=Held("a", "type", "order", "paused", None, at, 3, None), reason="r", next_step="n"
+        hold=Hold("a", "type", "order", "paused", None, at, 3, None), reason="r", next_step="n"
     )
     topic = Unsettled(topic="events.a", offsets=3, oldest_ms=0, hours=1.26, by_size=False)
     report = WaitingReport(holds=[hold], databases=[], unsettled=[topic], problems=[], is_whole=True)
