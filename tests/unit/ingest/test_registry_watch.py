@@ -244,7 +244,7 @@ async def test_until_the_registry_is_read_nobody_is_admitted_and_nothing_is_read
 
 async def test_a_look_that_hangs_holds_up_nothing_that_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(app, "_REFRESH_SECONDS", 0.01)
-    monkeypatch.setattr(app, "_LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(app, "_POLL_SECONDS", 0.01)
     hanging, budget = Hanging({}), ByteBudget(7)
     watching = asyncio.create_task(app._watch(hanging, budget, Connections(1)))
     await until(lambda: shown("onramp_ingest_inflight_bytes_limit") == 7)
