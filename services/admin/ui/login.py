@@ -29,7 +29,7 @@ def add_login(ui: Ui) -> None:
         try:
             session = sessions.log_in(view.form.get("key", "").strip(), _address(view.request))
         except OnrampError as e:
-            return _asked_again(view, e)
+            return _login_again(view, e)
         return _logged_in(view, session)
 
     @ui.get("/login/link")
@@ -63,7 +63,7 @@ def add_login(ui: Ui) -> None:
         return JSONResponse({"path": link, "seconds": LINK_SECONDS})
 
 
-def _asked_again(view: PageView, error: OnrampError) -> Response:
+def _login_again(view: PageView, error: OnrampError) -> Response:
     problem = (
         f"{error.fault.title} {error.fault.fix}"
         if isinstance(error, InfrastructureError)
