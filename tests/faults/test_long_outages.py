@@ -150,11 +150,13 @@ def test_f51_events_land_in_order_between_ranges_that_have_none(outage: Outage) 
     outage.round()
     eventually(outage.has_drained)
     outage.other.close()
-    for _ in range(3):
+    for foreign in range(1, 4):
         outage.scene.send(1)
         eventually(outage.is_landed)
         outage.scene.produce(b"not for us", headers=[])
-        eventually(lambda: outage.scene.group() == outage.scene.settled())
+        # Offsets that agree may be those from before the record: then the next event joins its batch.
+        settled = outage.scene.accepted + foreign
+        eventually(lambda settled=settled: sum(outage.scene.group().values()) == settled)  # type: ignore[misc]
     assert [k["kind"] for k in outage.kept()].count("empty") == 3
     outage.other.open()
     eventually(outage.has_drained)
