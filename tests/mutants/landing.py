@@ -79,6 +79,23 @@ MUTANTS: Final = (
         "tests/integration/writer_tables/test_tables.py",
     ),
     Mutant(
+        "the modifier of an array's elements",
+        "services/writer/columns/catalog.py",
+        "modifier if row.category == _ARRAY else -1",
+        "-1",
+        ("tests/integration/writer_tables/test_values.py::test_types_within_types_are_checked_to_the_end"),
+    ),
+    Mutant(
+        "the modifier of a column that Onramp fills",
+        "services/writer/persist/typed_rows.py",
+        "column.type.base_name, column.type.modifier)",
+        "column.type.base_name, -1)",
+        (
+            "tests/integration/writer_tables/"
+            "test_destinations.py::test_a_column_of_onramps_that_would_change_its_values_is_named"
+        ),
+    ),
+    Mutant(
         "the pinned search_path",
         "services/writer/postgres/database.py",
         '"pg_catalog,pg_temp"',

@@ -169,6 +169,9 @@ def test_a_column_of_onramps_that_would_change_its_values_is_named(place: Place)
     ]
     with pytest.raises(AssertionError, match="column _received_at"):
         place.land("a")
+    place.run("ALTER TABLE shop.orders ALTER _received_at TYPE timestamptz")
+    with pytest.raises(AssertionError, match="column _timestamp"):  # by its modifier alone
+        place.land("a")
     place.mend()
     assert place.land("b") == 1
 

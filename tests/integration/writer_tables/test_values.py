@@ -218,7 +218,7 @@ def test_types_within_types_are_checked_to_the_end(tables: Tables) -> None:
         "CREATE DOMAIN public.span AS public.spans; CREATE DOMAIN public.number AS oid;"
         "CREATE TABLE public.t (id int PRIMARY KEY, prices public.price[], nested public.prices[],"
         " short public.short[], moments public.moment[], spans public.span[], many int4multirange,"
-        " number public.number)"
+        " number public.number, amounts numeric(5,2)[], words varchar(3)[])"
     )
     values = {
         "prices": ("[1.50,null]", "[1.005]", "22003"),
@@ -227,6 +227,8 @@ def test_types_within_types_are_checked_to_the_end(tables: Tables) -> None:
         "spans": ('["[0.5,1)"]', '["[9007199254740993,)"]', "22003"),
         "many": ('"{[1,2),[4,5)}"', '"{[a,2)}"', "22P02"),
         "number": ("4294967295", "-1", "22003"),
+        "amounts": ("[1.5]", "[1.005]", "22003"),
+        "words": ('["abc"]', '["abc "]', "22001"),
     }
     good = [(b'"%b":%b' % (name.encode(), good.encode())) for name, (good, _, _) in values.items()]
     bad = [(b'"%b":%b' % (name.encode(), bad.encode())) for name, (_, bad, _) in values.items()]
@@ -235,8 +237,8 @@ def test_types_within_types_are_checked_to_the_end(tables: Tables) -> None:
         v[2] for v in values.values()
     ]
     assert tables.bench.rows(
-        "SELECT id, prices::text, short::text, moments::text, spans::text, many::text, number::text "
-        "FROM public.t"
+        "SELECT id, prices::text, short::text, moments::text, spans::text, many::text, number::text,"
+        " amounts::text, words::text FROM public.t"
     ) == [
         (
             len(bad),
@@ -246,5 +248,7 @@ def test_types_within_types_are_checked_to_the_end(tables: Tables) -> None:
             '{"[0.5,1)"}',
             "{[1,2),[4,5)}",
             "4294967295",
+            "{1.50}",
+            "{abc}",
         )
     ]
