@@ -5,12 +5,13 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from services.cli.exits import Exit, complain, exits_when_unavailable
 from services.cli.options import DATA_DIR, DataDirOption, JsonOption, KafkaOption
+from services.cli.show.tables import print_table
 
 if TYPE_CHECKING:
     from services.ops.registry.sender_keys import Keys
@@ -122,19 +123,23 @@ def list_(
     """
     from services.ops.registry.sender_keys import view_of
 
-    found: list[dict[str, object]] = []
+    found: list[dict[str, Any]] = []
 
     def read(keys: "Keys") -> "Keys":
         found.extend(view_of(name, key) for name, key in sorted(keys.items()))
         return keys
 
     _change(read, "", kafka, data_dir)
-    print(json.dumps(found) if as_json else "\n".join(map(_line, found)) or "There is no key.")
-
-
-def _line(key: dict[str, object]) -> str:
-    until = key["expires"] or "revoked"
-    return f"{key['name']}: {key['secrets']} live until {until}, sends {key['events']}"
+    if as_json:
+        print(json.dumps(found))
+        return
+    rows = (
+        (each["name"], each["secrets"], each["expires"] or "revoked", ", ".join(each["events"]))
+        for each in found
+    )
+    print_table(("KEY", "SECRETS", "VALID UNTIL", "EVENTS"), rows, {"SECRETS"})
+    if not found:
+        print("There is no key.")
 
 
 def _change(

@@ -5,6 +5,7 @@ import time
 from collections.abc import Mapping
 
 from services.cli.exits import Exit, complain
+from services.cli.show.tables import show
 from services.cli.show.top import View, tables_of, view_of
 from shared.metric_pages import PageError, Scrape, read_metrics
 
@@ -23,15 +24,13 @@ class TopRun:
 
     def once(self, *, as_json: bool) -> Exit:
         """Scrape twice, print the figures, and return the exit code."""
-        from rich.console import Console
-
         self._have_all_shown()
         self._next()
         view = self._next()
         if as_json:
             print(json.dumps({"seconds": self._seconds, "problems": self._problems, **view.as_dict()}))
         else:
-            Console(highlight=False).print(tables_of(view, []))
+            show(tables_of(view, []))
             for problem in self._problems:
                 complain(problem)
         return Exit.UNAVAILABLE if self._problems else Exit.OK

@@ -64,7 +64,7 @@ def test_f42_what_was_parked_is_replayed_once_though_the_admin_service_is_killed
         groups = f"/v1/groups?event_name={inline.name}"
         eventually(lambda: [g["events"] for g in _get(admin, groups)["groups"]] == [20], 120)
         rehearse = ("rehearse", "--event", inline.name)
-        assert re.search(r"^ +20 +triggers +table \S+ has triggers", _said(admin, *rehearse), re.MULTILINE)
+        assert re.search(r"^ +20  triggers +table \S+ has triggers", _said(admin, *rehearse), re.MULTILINE)
         assert P0001.search(_said(admin, *rehearse, "--with-triggers"))
         early = _start(admin, filters={"event_name": inline.name})
         eventually(lambda: _get(admin, f"/v1/jobs/{early}")["state"] == "done", 120)

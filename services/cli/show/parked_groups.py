@@ -3,18 +3,27 @@
 import json
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
+
+from services.cli.show.tables import print_table, printable
 
 Entry = Mapping[str, Any]
-_GROUP_COLUMNS = f"{'GROUP':>6}  {'EVENTS':>9}  {'STATE':<12}  {'LAST SEEN':<19}  {'LANDS':<5}  CAUSE"
-_JOB_COLUMNS = f"{'JOB':>6}  {'KIND':<8}  {'STATE':<9}  {'EVENTS':>24}  {'STARTED':<19}  BY: REASON"
+_GROUPS: Final = ("GROUP", "EVENTS", "STATE", "LAST SEEN", "LANDS", "CAUSE")
+_JOBS: Final = ("JOB", "KIND", "STATE", "EVENTS", "FAILED", "STARTED", "BY", "REASON")
+_EVENTS: Final = ("NUMBER", "PARKED", "STATE", "CODE", "KEY", "DETAIL")
+_LOST: Final = ("NUMBER", "KEY", "BYTES")
+_COUNTS: Final = ("EVENTS", "STATE", "CODE", "EVENT NAME", "DESTINATION")
+_ACTS: Final = ("TIME", "ACTOR", "ACTION", "SUBJECT", "REASON")
+_OUTCOMES: Final = ("EVENTS", "OUTCOME", "REASON")
+_SAMPLES: Final = ("NUMBER", "OUTCOME", "ROW")
+_NUMBERS: Final = frozenset({"GROUP", "EVENTS", "JOB", "NUMBER", "FAILED"})
 #: Members of a group that are not printed as one line.
 _OWN_LINES = frozenset({"cause", "facets", "samples", "would_land_now"})
 
 
 def print_groups(groups: Iterable[Entry], *, as_json: bool) -> None:
-    """Print a line for each group, below the columns' names."""
-    _print_table(_GROUP_COLUMNS, groups, _group_line, as_json=as_json)
+    """Print a table of groups."""
+    _print_each(_GROUPS, groups, _group_row, as_json=as_json)
 
 
 def print_group(group: Entry, *, as_json: bool) -> None:
@@ -27,12 +36,12 @@ def print_group(group: Entry, *, as_json: bool) -> None:
     _print_rehearsal(group["would_land_now"])
     print_fields({name: _facet(facet) for name, facet in group["facets"].items()})
     for sample in group["samples"]:
-        print(_safe(f"  {json.dumps(sample, ensure_ascii=False)}"))
+        print(printable(f"  {json.dumps(sample, ensure_ascii=False)}"))
 
 
 def print_events(events: Iterable[Entry], *, as_json: bool) -> None:
-    """Print a line for each event."""
-    _print_each(events, _event_line, as_json=as_json)
+    """Print a table of events."""
+    _print_each(_EVENTS, events, _event_row, as_json=as_json)
 
 
 def print_counts(counts: Sequence[Entry], *, as_json: bool) -> None:
@@ -40,15 +49,14 @@ def print_counts(counts: Sequence[Entry], *, as_json: bool) -> None:
     if as_json:
         print(json.dumps(counts))
         return
-    for entry in counts:
-        print(_safe(_count_line(entry)))
+    print_table(_COUNTS, map(_count_row, counts), _NUMBERS)
     if not counts:
         print("No event is parked.")
 
 
 def print_jobs(jobs: Iterable[Entry], *, as_json: bool) -> None:
-    """Print a line for each job, below the columns' names."""
-    _print_table(_JOB_COLUMNS, jobs, _job_line, as_json=as_json)
+    """Print a table of jobs."""
+    _print_each(_JOBS, jobs, _job_row, as_json=as_json)
 
 
 def print_job(job: Entry, *, as_json: bool) -> None:
@@ -70,8 +78,8 @@ def print_rehearsal(job: Entry, *, as_json: bool) -> None:
 
 
 def print_acts(acts: Iterable[Entry], *, as_json: bool) -> None:
-    """Print a line for each entry of the audit log."""
-    _print_each(acts, _act_line, as_json=as_json)
+    """Print a table of the audit log's entries."""
+    _print_each(_ACTS, acts, _act_row, as_json=as_json)
 
 
 def print_counted(counted: Entry, *, as_json: bool) -> None:
@@ -84,8 +92,7 @@ def print_rechecked(pages: Iterable[Entry], *, dry_run: bool, as_json: bool) -> 
     sums = {"checked": 0, "lost": 0, "staged": 0, "gone": 0}
     unreached: dict[str, str] = {}
     for page in pages:
-        for event in page["lost"]:
-            print(json.dumps(event) if as_json else _safe(_lost_line(event)))
+        _print_each(_LOST, page["lost"], _lost_row, as_json=as_json)
         gone = sum(event["gone"] for event in page["lost"])
         found = {"checked": page["checked"], "lost": len(page["lost"]), "staged": page["staged"]}
         sums = {name: n + (found | {"gone": gone})[name] for name, n in sums.items()}
@@ -108,7 +115,9 @@ def print_rechecked(pages: Iterable[Entry], *, dry_run: bool, as_json: bool) -> 
 def print_fields(fields: Entry) -> None:
     """Print a line for each field."""
     for name, value in fields.items():
-        print(_safe(f"{name}: {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}"))
+        print(
+            printable(f"{name}: {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}")
+        )
 
 
 def print_event(event: Entry, value: bytes | None, *, as_json: bool) -> None:
@@ -131,36 +140,32 @@ def write_bytes(value: bytes) -> None:
 
 def _print_results(job: Entry) -> None:
     """Print outcomes with counts and reasons, and shapes of some events."""
-    for result in job["results"]:
-        print(_safe(f"  {result['events']:>9,}  {result['outcome']:<9}  {result['reason']}"))
-    for sample in job["samples"]:
-        row = json.dumps(sample["row"], ensure_ascii=False)
-        print(_safe(f"  {sample['event']:>9}  {sample['outcome']:<9}  {row}"))
+    print_table(_OUTCOMES, map(_outcome_row, job["results"]), _NUMBERS)
+    print_table(_SAMPLES, map(_sample_row, job["samples"]), _NUMBERS)
 
 
-def _print_each(entries: Iterable[Entry], line_of: Callable[[Entry], str], *, as_json: bool) -> None:
-    for entry in entries:
-        print(json.dumps(entry) if as_json else _safe(line_of(entry)))
-
-
-def _print_table(
-    columns: str, entries: Iterable[Entry], line_of: Callable[[Entry], str], *, as_json: bool
+def _print_each(
+    columns: Sequence[str],
+    entries: Iterable[Entry],
+    row_of: Callable[[Entry], Sequence[str]],
+    *,
+    as_json: bool,
 ) -> None:
-    """Print the columns' names and the entries; nothing without entries."""
-    for number, entry in enumerate(entries):
-        if number == 0 and not as_json:
-            print(columns)
-        print(json.dumps(entry) if as_json else _safe(line_of(entry)))
+    if not as_json:
+        print_table(columns, map(row_of, entries), _NUMBERS)
+        return
+    for entry in entries:
+        print(json.dumps(entry))
 
 
-def _group_line(group: Entry) -> str:
-    head = f"{group['id']:>6}  {group['events']:>9,}  {group['state']:<12}  {_time(group['last_seen'])}"
-    return f"{head}  {_would_land(group['would_land_now'])}  {group['sentence']}"
+def _group_row(group: Entry) -> tuple[str, ...]:
+    shown = f"{group['events']:,}", group["state"], _time(group["last_seen"]), _would_land(group["would_land_now"])
+    return (str(group["id"]), *shown, group["sentence"])
 
 
 def _would_land(rehearsal: Entry | None) -> str:
-    """Return the share of rehearsed events that would land."""
-    return f"{rehearsal['would_land']:>2}/{rehearsal['of']:<2}" if rehearsal and rehearsal["at"] else "  -  "
+    """Return the share of rehearsed events that would land; empty if unknown."""
+    return f"{rehearsal['would_land']}/{rehearsal['of']}" if rehearsal and rehearsal["at"] else ""
 
 
 def _print_rehearsal(rehearsal: Entry | None) -> None:
@@ -169,12 +174,11 @@ def _print_rehearsal(rehearsal: Entry | None) -> None:
         print(
             f"would land now: {rehearsal['would_land']} of {rehearsal['of']}, as of {_time(rehearsal['at'])}"
         )
-        for result in rehearsal["why"]:
-            print(_safe(f"  {result['events']:>9,}  {result['outcome']:<9}  {result['reason']}"))
+        print_table(_OUTCOMES, map(_outcome_row, rehearsal["why"]), _NUMBERS)
     else:
         print("would land now: not known")
     if rehearsal and rehearsal["waits"]:
-        print(_safe(f"no later answer: {rehearsal['waits']}"))
+        print(printable(f"no later answer: {rehearsal['waits']}"))
 
 
 def _facet(facet: Entry) -> str:
@@ -183,26 +187,35 @@ def _facet(facet: Entry) -> str:
     return ", ".join([*said, *([f"others ({facet['others']:,})"] if facet["others"] else [])])
 
 
-def _act_line(act: Entry) -> str:
-    head = f"{_time(act['at'])}  {act['actor']}  {act['act']}  {act['subject']}"
+def _act_row(act: Entry) -> tuple[str, ...]:
     more = f"and {act['events'] - 1:,} more" if act["events"] > 1 else ""
-    return f"{head}  {act['reason'] or more}".rstrip()
+    return _time(act["at"]), act["actor"], act["act"], act["subject"], act["reason"] or more
 
 
-def _event_line(event: Entry) -> str:
-    key = f"{event['topic']}/{event['partition']}/{event['offset']}/{event['destination']}"
-    head = f"{event['id']:>8}  {_time(event['parked_at'])}  {event['state']}  {event['code']}  {key}"
-    return f"{head}  {event['detail'] or ''}"
+def _event_row(event: Entry) -> tuple[str, ...]:
+    shown = _time(event["parked_at"]), event["state"], event["code"], _key(event)
+    return (str(event["id"]), *shown, event["detail"] or "")
 
 
-def _lost_line(event: Entry) -> str:
-    key = f"{event['topic']}/{event['partition']}/{event['offset']}/{event['destination']}"
-    return f"{event['id']:>8}  {key}{'  without bytes' if event['gone'] else ''}"
+def _lost_row(event: Entry) -> tuple[str, ...]:
+    return str(event["id"]), _key(event), "deleted" if event["gone"] else "stored"
 
 
-def _count_line(entry: Entry) -> str:
-    of = f"{entry['state']}  {entry['code']}  {entry['event_name'] or '-'}  {entry['destination'] or '-'}"
-    return f"{entry['events']:>9,}  {of}"
+def _key(event: Entry) -> str:
+    return f"{event['topic']}/{event['partition']}/{event['offset']}/{event['destination']}"
+
+
+def _count_row(entry: Entry) -> tuple[str, ...]:
+    counted = f"{entry['events']:,}", entry["state"], entry["code"]
+    return (*counted, entry["event_name"] or "", entry["destination"] or "")
+
+
+def _outcome_row(result: Entry) -> tuple[str, ...]:
+    return f"{result['events']:,}", result["outcome"], result["reason"]
+
+
+def _sample_row(sample: Entry) -> tuple[str, ...]:
+    return str(sample["event"]), sample["outcome"], json.dumps(sample["row"], ensure_ascii=False)
 
 
 def _done(job: Entry) -> str:
@@ -212,12 +225,11 @@ def _done(job: Entry) -> str:
     return f"{job['changed']:,} of {job['counted']:,}{others}"
 
 
-def _job_line(job: Entry) -> str:
-    done = _done(job)
+def _job_row(job: Entry) -> tuple[str, ...]:
     word = "would fail" if job["kind"] == "rehearse" else "failed again"
-    failed = f"  {job['failed']:,} {word}" if job["failed"] else ""
-    head = f"{job['id']:>6}  {job['kind']:<8}  {job['state']:<9}  {done:>24}{failed}"
-    return f"{head}  {_time(job['created_at'])}  {job['actor']}: {job['reason']}"
+    failed = f"{job['failed']:,} {word}" if job["failed"] else ""
+    shown = str(job["id"]), job["kind"], job["state"], _done(job), failed
+    return (*shown, _time(job["created_at"]), job["actor"], job["reason"])
 
 
 def _time(text: str) -> str:
@@ -228,8 +240,3 @@ def _escaped(value: bytes) -> str:
     from services.ops.parked.records import escaped
 
     return escaped(value) or ""
-
-
-def _safe(line: str) -> str:
-    """Escape control characters: names and reasons come from topics that others may write to."""
-    return _escaped(line.encode("utf-8", "backslashreplace"))

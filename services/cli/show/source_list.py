@@ -1,9 +1,13 @@
 """Sources as `onramp sources list` prints them: state, WAL, suspended tables, and what to do."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from services.cli.show.tables import print_table, printable
+
 _MB: Final = 1 << 20
+_NUMBERS: Final = ("TABLES", "WAL", "POLLED")
+_COLUMNS: Final = ("SOURCE", "STATE", *_NUMBERS)
 
 
 def is_well(row: Mapping[str, Any]) -> bool:
@@ -11,27 +15,34 @@ def is_well(row: Mapping[str, Any]) -> bool:
     return row["state"] == "streaming" and not row["suspended"] and not _is_silent(row)
 
 
-def lines_of(row: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the lines of one source."""
-    kept = row["retained_bytes"]
-    wal = "no slot" if kept is None else f"{kept / _MB:,.0f} MB of WAL"
-    tables = "1 table" if row["tables"] == 1 else f"{row['tables']} tables"
-    ago = f"polled {row['polled_s_ago']:.0f} s ago"
-    yield f"{row['source']:<20} {row['state']:<14} {tables}, {wal}, {ago}"
+def print_sources(rows: Sequence[Mapping[str, Any]]) -> None:
+    """Print a table of sources, and below it what to do about those that are not well."""
+    print_table(_COLUMNS, map(_row, rows), _NUMBERS)
+    for row in rows:
+        for note in _notes(row):
+            print(printable(f"{row['source']}: {note}"))
+
+
+def _row(row: Mapping[str, Any]) -> tuple[str, ...]:
+    retained = row["retained_bytes"]
+    wal = "no slot" if retained is None else f"{retained / _MB:,.0f} MB"
+    return row["source"], row["state"], str(row["tables"]), wal, f"{row['polled_s_ago']:.0f} s ago"
+
+
+def _notes(row: Mapping[str, Any]) -> Iterator[str]:
     if _is_silent(row):
         yield (
-            f"  the agent's last report is older than {_silent_seconds():.0f} s: start "
+            f"the agent's last report is older than {_silent_seconds():.0f} s: start "
             "python -m services.cdc.agent, or see its log (`onramp up` starts it)"
         )
     if row["reason"]:
-        yield f"  {row['reason']}"
+        yield row["reason"]
     for table in row["suspended"]:
-        since = f", since {table['since']}" if table["since"] else ""
-        yield f"  suspended: {table['table']}{since}"
-        yield f"    {table['reason']}"
+        since = f" since {table['since']}" if table["since"] else ""
+        yield f"table {table['table']} is suspended{since}: {table['reason']}"
     if row["suspended"]:
         yield (
-            "  Remove the cause and the table goes on by itself; if it does not, "
+            "remove the cause and the table goes on by itself; if it does not, "
             f"`onramp sources resync {row['source']}` re-snapshots the source"
         )
 

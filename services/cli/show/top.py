@@ -1,10 +1,10 @@
 """Output of `onramp top`: rates of types and databases, from two scrapes of both services."""
 
 import time
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from services.cli.show.tables import table_of
 from shared import wire
 from shared.metric_pages import Scrape, p99, rates
 
@@ -139,7 +139,7 @@ def tables_of(view: View, problems: list[str]) -> "Group":
         f"parked {view.parked_per_second:,.0f}/s   p99 of requests {slowest}   lag {age}"
     )
     lines = [Text(head), *(Text(problem) for problem in problems)]
-    return Group(*lines, _types_table(view), _databases_table(view))
+    return Group(*lines, Text(), _types_table(view), Text(), _databases_table(view))
 
 
 def _types_table(view: View) -> Any:
@@ -154,7 +154,8 @@ def _types_table(view: View) -> Any:
         )
         for each in view.types
     ]
-    return _table(("type", "in/s", "out/s", "parked ever", "lag", "late"), rows)
+    numbers = ("IN/S", "OUT/S", "PARKED EVER", "LAG", "LATE")
+    return table_of(("TYPE", *numbers), rows, numbers)
 
 
 def _databases_table(view: View) -> Any:
@@ -169,17 +170,5 @@ def _databases_table(view: View) -> Any:
         )
         for each in view.databases
     ]
-    return _table(("database", "state", "out/s", "waiting", "oldest", "sessions"), rows)
-
-
-def _table(heads: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Any:
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=box.SIMPLE)
-    for n, head in enumerate(heads):
-        table.add_column(head, justify="right" if n else "left")
-    for row in rows:
-        table.add_row(*(Text(cell) for cell in row))  # literally: a name is not markup
-    return table
+    numbers = ("OUT/S", "WAITING", "OLDEST", "SESSIONS")
+    return table_of(("DATABASE", "STATE", *numbers), rows, numbers)

@@ -10,6 +10,7 @@ import typer
 from services.cli.connection_options import Where, with_database_options, with_where_options
 from services.cli.exits import Exit, complain, exits_when_unavailable, finish
 from services.cli.options import JsonOption, WriterOption
+from services.cli.show.tables import print_table
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
@@ -75,8 +76,11 @@ def list_(where: Where, *, as_json: JsonOption = False) -> None:
     """
     where.require_database()
     states = [state for name, dsn in where.databases.items() if (state := _state(name, dsn))]
-    for text in [json.dumps(states)] if as_json else map(_line, states):
-        print(text)
+    if as_json:
+        print(json.dumps(states))
+    else:
+        keys = ("database", "state", "since", "resolution", "reason")
+        print_table([key.upper() for key in keys], ([state.get(key) for key in keys] for state in states))
     if len(states) < len(where.databases):
         raise typer.Exit(Exit.UNAVAILABLE)
     raise typer.Exit(Exit.FAILED if any(each["state"] == "halted" for each in states) else Exit.OK)
@@ -178,8 +182,3 @@ def _state(name: str, dsn: str) -> dict[str, str] | None:
     since = halt.since.isoformat(timespec="seconds")
     state = {"database": name, "state": "halted", "reason": halt.reason, "since": since}
     return state | ({"resolution": halt.resolution} if halt.resolution else {})
-
-
-def _line(state: dict[str, str]) -> str:
-    details = [f"; {key}: {state[key]}" for key in ("since", "reason", "resolution") if key in state]
-    return f"{state['database']}: {state['state']}{''.join(details)}"

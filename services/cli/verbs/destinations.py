@@ -9,6 +9,7 @@ import typer
 from services.cli.connection_options import Where, with_database_options
 from services.cli.exits import Exit, complain
 from services.cli.options import JsonOption
+from services.cli.show.tables import print_table
 
 if TYPE_CHECKING:
     from services.ops.operate.destinations_sql import Fact
@@ -66,7 +67,7 @@ def check(where: Where, *, file: FileOption = Path("onramp.yaml"), as_json: Json
 @app.command("list")
 @with_database_options
 def list_(where: Where, *, file: FileOption = Path("onramp.yaml"), as_json: JsonOption = False) -> None:
-    """Print the tables of the file, marked if apply creates them or if they have no key.
+    """Print the tables of the file, whether apply creates them, and whether they have a key.
 
     Example:
     onramp destinations list --file onramp.yaml
@@ -77,16 +78,9 @@ def list_(where: Where, *, file: FileOption = Path("onramp.yaml"), as_json: Json
     if as_json:
         print(json.dumps([place._asdict() | {"create": each.create} for place, each in found]))
         return
-    for place, each in found:
-        marks = [
-            mark
-            for mark, is_so in (
-                ("made by apply", each.create),
-                ("unkeyed: a repeat is one more row", each.unkeyed),
-            )
-            if is_so
-        ]
-        print(f"{place}{'  (' + ', '.join(marks) + ')' if marks else ''}")
+    words = {True: "yes", False: "no"}
+    rows = [(place, words[each.create], words[not each.unkeyed]) for place, each in found]
+    print_table(("DESTINATION", "CREATED BY APPLY", "KEY"), rows)
 
 
 def _registry(file: Path) -> "Snapshot":

@@ -10,6 +10,7 @@ import typer
 from services.cli.connection_options import Where, with_where_options
 from services.cli.exits import Exit, exits_when_unavailable, finish
 from services.cli.options import JsonOption
+from services.cli.show.tables import print_table
 
 if TYPE_CHECKING:
     from services.ops.operate.kafka_halts import Halt
@@ -60,7 +61,9 @@ def list_(where: Where, *, as_json: JsonOption = False) -> None:
     if as_json:
         print(json.dumps([halt._asdict() for halt in halts]))
     else:
-        print("\n".join(map(_line, halts)) or "No partition waits for an operator.")
+        print_table(("PARTITION", "SINCE", "ANSWER", "REASON"), map(_row, halts))
+        if not halts:
+            print("No partition waits for an operator.")
     raise typer.Exit(Exit.FAILED if halts else Exit.OK)
 
 
@@ -90,6 +93,5 @@ def resolve(
     )
 
 
-def _line(halt: "Halt") -> str:
-    answer = f"; answer: {halt.answer}" if halt.answer else ""
-    return f"{halt.partition}: halted; since: {halt.since}; reason: {halt.reason}{answer}"
+def _row(halt: "Halt") -> tuple[str, ...]:
+    return halt.partition, halt.since, halt.answer or "", halt.reason

@@ -71,14 +71,14 @@ def list_(where: Where, *, as_json: JsonOption = False) -> None:
 
     onramp sources list
     """
-    from services.cli.show.source_list import lines_of
+    from services.cli.show.source_list import print_sources
     from services.cli.show.source_reports import exit_of, read
 
     found, is_whole = read(where)
     if as_json:
         print(json.dumps(found, default=str))
     else:
-        print("".join(f"{line}\n" for row in found for line in lines_of(row)), end="")
+        print_sources(found)
     raise typer.Exit(exit_of(where, found) if is_whole else Exit.UNAVAILABLE)
 
 

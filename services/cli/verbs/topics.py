@@ -9,6 +9,7 @@ import typer
 from services.cli.connection_options import Where, with_where_options
 from services.cli.exits import Exit, complain, exits_when_unavailable, finish
 from services.cli.options import JsonOption
+from services.cli.show.tables import print_table
 from services.cli.topic_actions import ControlOption, ReasonOption, written_down
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ KeepOption = Annotated[str, typer.Option("--retention", help="New retention of e
 DryRunOption = Annotated[
     bool, typer.Option("--dry-run", help="Have Kafka validate the change, and change nothing.")
 ]
-_HEAD: Final = ("topic", "type", "partitions", "replicas", "retention", "events", "events/s", "lag", "bytes")
+_NUMBERS: Final = ("PARTITIONS", "REPLICAS", "RETENTION", "EVENTS", "EVENTS/S", "LAG", "BYTES")
 _DAY_MS: Final = 86_400_000
 
 
@@ -68,10 +69,7 @@ def list_(where: Where, *, as_json: JsonOption = False) -> None:
     if as_json:
         print(json.dumps([each | {"event_type": ", ".join(each["event_types"]) or None} for each in found]))
         return
-    rows = [_HEAD, *map(_row, found)]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        print("  ".join(map(str.ljust, row, widths)).rstrip())
+    print_table(("TOPIC", "TYPE", *_NUMBERS), map(_row, found), _NUMBERS)
     for each in found:
         if each["retention_differs"]:
             print(_differing(each))
@@ -215,9 +213,9 @@ def _registry(where: Where) -> "Snapshot":
 
 
 def _row(each: dict[str, Any]) -> tuple[str, ...]:
-    named = ", ".join(each["event_types"]) or "-"
+    named = ", ".join(each["event_types"])
     numbers = [str(each[name]) for name in ("events", "rate", "lag")]
-    size = "-" if each["bytes"] is None else f"{each['bytes']:,}"
+    size = "" if each["bytes"] is None else f"{each['bytes']:,}"
     counts = str(each["partitions"]), str(each["replicas"]), _long(each["retention_ms"])
     return (each["topic"], named, *counts, *numbers, size)
 

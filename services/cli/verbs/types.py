@@ -13,6 +13,7 @@ from services.cli.connection_options import Where, with_database_options, with_w
 from services.cli.event_lines import batches_in
 from services.cli.exits import Exit, complain, exits_when_unavailable, finish
 from services.cli.options import JsonOption
+from services.cli.show.tables import print_table
 from services.cli.verbs.topics import newest_values
 
 if TYPE_CHECKING:
@@ -88,7 +89,9 @@ def list_(where: Where, *, as_json: JsonOption = False) -> None:
     if as_json:
         print(json.dumps([hold.as_dict() for hold in holds]))
     else:
-        print("\n".join(map(_line, holds)) or "No event type is paused and no table is blocked.")
+        _print_holds(holds)
+        if not holds:
+            print("No event type is paused and no table is blocked.")
     raise typer.Exit(Exit.FAILED if any(hold.state == "paused" for hold in holds) else Exit.OK)
 
 
@@ -204,7 +207,9 @@ def check(
     if as_json:
         print(json.dumps([{"event_type": each.event_type, **each.finding._asdict()} for each in changes]))
     else:
-        print("\n".join(map(_change_line, changes)) or "Every schema accepts the values of the one before.")
+        print_table(("EVENT TYPE", "POINTER", "FINDING", "REASON"), map(_change_row, changes))
+        if not changes:
+            print("Every schema accepts the values of the one before.")
     kinds = {each.finding.kind for each in changes}
     if Kind.BREAK in kinds:
         raise typer.Exit(Exit.FAILED)
@@ -225,9 +230,9 @@ def _registry(file: Path) -> "Snapshot":
     return snapshot
 
 
-def _change_line(change: "SchemaChange") -> str:
+def _change_row(change: "SchemaChange") -> tuple[str, ...]:
     kind, pointer, reason = change.finding
-    return f"{change.event_type} {pointer or '/'}: {kind}: {reason}"
+    return change.event_type, pointer or "/", kind, reason
 
 
 def _dead_letter(where: Where, name: str, reason: str, *, yes: bool) -> list[str]:
@@ -247,8 +252,7 @@ def _dead_letter(where: Where, name: str, reason: str, *, yes: bool) -> list[str
 
 def _confirm(holds: "list[Hold]") -> None:
     """Ask for confirmation to park the events behind `holds`; end the verb without a yes."""
-    for hold in holds:
-        print(_line(hold))
+    _print_holds(holds)
     if not typer.confirm("Park what waits there?"):
         complain("nothing was changed")
         raise typer.Exit(Exit.FAILED)
@@ -280,10 +284,11 @@ def _payload_of(document: object, name: str) -> object:
     return document["payload"] if document["event_name"] == name else None
 
 
-def _line(hold: "Hold") -> str:
-    sqlstate = f" (SQLSTATE {hold.sqlstate})" if hold.sqlstate else ""
+def _print_holds(holds: "list[Hold]") -> None:
+    columns = ("DATABASE", "KIND", "NAME", "STATE", "SQLSTATE", "SINCE", "WAITING")
+    print_table(columns, map(_row, holds), {"WAITING"})
+
+
+def _row(hold: "Hold") -> tuple[str, ...]:
     since = hold.since.isoformat(timespec="seconds")
-    return (
-        f"{hold.database}: {hold.kind} {hold.name} is {hold.state}{sqlstate} since {since}, "
-        f"{hold.waiting:,} waiting"
-    )
+    return hold.database, hold.kind, hold.name, hold.state, hold.sqlstate or "", since, f"{hold.waiting:,}"

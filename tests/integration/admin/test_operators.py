@@ -1,5 +1,6 @@
 """Operators over the socket: each sees and does what the registry says, and who did what is written down."""
 
+import re
 import secrets
 from pathlib import Path
 from typing import Any
@@ -317,13 +318,13 @@ def test_the_command_line_has_the_key_from_a_file_or_the_environment(
     monkeypatch.delenv("ONRAMP_ADMIN_KEY", raising=False)
     nobody = _cli(guarded, "groups")
     assert (nobody.exit_code, "The API key is missing" in nobody.stderr) == (1, True)
-    assert len(_cli(guarded, "list", ONRAMP_ADMIN_KEY=key_of("pia")).stdout.splitlines()) == 4
+    assert len(_cli(guarded, "list", ONRAMP_ADMIN_KEY=key_of("pia")).stdout.splitlines()) == 5
     file = tmp_path / "ada.key"
     file.write_text(f"{key_of('ada')}\n")
     acts = CliRunner().invoke(
         app, ["errors", "--key-file", str(file), "acts", "--act", "refused", "--admin", guarded.service.url]
     )
-    assert (acts.exit_code, "vera  refused  " in acts.stdout) == (0, True)
+    assert (acts.exit_code, bool(re.search("  vera +refused  ", acts.stdout))) == (0, True)
     away = CliRunner().invoke(
         app,
         ["errors", "groups", "--admin", "http://admin.example:8082"],

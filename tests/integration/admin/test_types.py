@@ -26,8 +26,10 @@ def test_a_paused_type_is_listed_resumed_and_lands(stage: Stage) -> None:
 
     listed = _run(stage, "list")
     assert listed.exit_code == 1
-    assert f"onramp: type {stage.name} is paused since" in listed.output
-    assert "2 waiting" in listed.output
+    header, line = listed.output.splitlines()
+    assert header.split() == ["DATABASE", "KIND", "NAME", "STATE", "SQLSTATE", "SINCE", "WAITING"]
+    assert line.split()[:5] == ["onramp", "type", stage.name, "paused", "-"]
+    assert line.endswith("  2")
     assert Release(stage.database).run(Routes("onramp"))  # nobody has resumed it
 
     assert _run(stage, "resume", stage.name).exit_code == 0
@@ -44,7 +46,8 @@ def test_what_is_not_paused_is_not_resumed(stage: Stage) -> None:
         said = _run(stage, "resume", name)
         assert (said.exit_code, "is not paused" in said.output) == (1, True)
     listed = _run(stage, "list")
-    assert (listed.exit_code, "table public.t is blocked" in listed.output) == (0, True)
+    assert listed.exit_code == 0
+    assert listed.output.splitlines()[1].split()[1:4] == ["table", "public.t", "blocked"]
 
 
 def test_a_database_that_is_out_is_3() -> None:
@@ -61,7 +64,8 @@ def test_a_hold_that_is_given_up_has_its_events_parked_and_the_books_balance(sta
 
     why = ("--reason", "sent again")
     asked = CliRunner().invoke(app, ["types", "park", stage.name, *why, "--dsn", stage.dsn], input="n\n")
-    assert (asked.exit_code, "2 waiting" in asked.output) == (1, True)
+    assert asked.exit_code == 1
+    assert asked.output.splitlines()[1].endswith("  2")
     assert _run(stage, "park", stage.name, "--reason", " ", "--yes").exit_code == 2
     nobody = _run(stage, "park", "nobody", *why, "--yes")
     assert (nobody.exit_code, "no hold is named nobody" in nobody.output) == (1, True)
