@@ -1,9 +1,7 @@
 """Metrics of processes: CPU, memory, open files, and delays of the event loop.
 
-They come from Linux' /proc; other systems have no such series, rather than wrong ones. Processes of one kind
-(the
-gateway's workers, Spark's) are shown together: with a label per process, every restart would begin new
-series.
+Processes of one kind (the gateway's workers, Spark's) are shown together: with a label per process, every
+restart would begin new series.
 """
 
 import asyncio
@@ -11,31 +9,28 @@ import math
 import os
 import platform
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
+import psutil
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from shared.version import VERSION
 
-_PROC: Final = Path("/proc")
 _POLL_SECONDS: Final = 5.0
 #: Blocks of the loop longer than this are always measured.
 _STEP_SECONDS: Final = 0.1
 _DELAYS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
-#: Fields of /proc/PID/stat after the process's name (proc(5)).
-_PARENT, _USER, _SYSTEM, _STARTED, _RESIDENT = 1, 11, 12, 19, 21
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
     """The resource usage of a process."""
 
+    #: Equal for the same process only: a process number is reused.
+    process: psutil.Process
     started: float
-    #: The same in kernel ticks, which changes of the clock do not move.
-    started_ticks: int
     cpu_seconds: float
     resident_bytes: int
     open_files: int
@@ -102,8 +97,8 @@ class ProcessMetrics:
             registry=registry,
             multiprocess_mode="livemax",
         )
-        #: Counted CPU time by kind, process and start: a process number is reused.
-        self._counted: dict[tuple[str, int, int], float] = {}
+        #: Counted CPU seconds by kind and process.
+        self._counted: dict[tuple[str, psutil.Process], float] = {}
         #: The writer updates the driver's and Spark's metrics from two threads.
         self._lock = threading.Lock()
 
@@ -111,30 +106,31 @@ class ProcessMetrics:
         """Show the running release."""
         self.build.labels(VERSION, platform.python_version(), spark).set(1)
 
-    def show(self, kind: str, pids: Iterable[int], proc: Path = _PROC) -> None:
+    def show(self, kind: str, pids: Iterable[int]) -> None:
         """Show the usage of a kind's processes; nothing if it cannot be read."""
         pids = list(pids)
-        found = {pid: used for pid in pids if (used := usage(pid, proc))}
+        usages = [used for pid in pids if (used := usage(pid))]
         with self._lock:
-            self._show(kind, pids, found)
+            self._show(kind, pids, usages)
 
-    def _show(self, kind: str, pids: Sequence[int], found: Mapping[int, Usage]) -> None:
+    def _show(self, kind: str, pids: Sequence[int], usages: Sequence[Usage]) -> None:
         if not pids:
             self.count.labels(kind).set(0)
             self.resident.labels(kind).set(0)
-        if not found:
+        if not usages:
             return
-        for pid, used in found.items():
-            before = self._counted.get((kind, pid, used.started_ticks), 0.0)
+        for used in usages:
+            before = self._counted.get((kind, used.process), 0.0)
             self.cpu.labels(kind).inc(max(used.cpu_seconds - before, 0.0))
-            self._counted[kind, pid, used.started_ticks] = max(used.cpu_seconds, before)
-        self._counted = {k: n for k, n in self._counted.items() if k[0] != kind or k[1] in found}
-        fullest = max(found.values(), key=lambda used: used.open_files / used.max_files)
-        self.resident.labels(kind).set(sum(used.resident_bytes for used in found.values()))
+            self._counted[kind, used.process] = max(used.cpu_seconds, before)
+        running = {used.process for used in usages}
+        self._counted = {k: n for k, n in self._counted.items() if k[0] != kind or k[1] in running}
+        fullest = max(usages, key=lambda used: used.open_files / used.max_files)
+        self.resident.labels(kind).set(sum(used.resident_bytes for used in usages))
         self.open_files.labels(kind).set(fullest.open_files)
         self.max_files.labels(kind).set(fullest.max_files)
-        self.started.labels(kind).set(max(used.started for used in found.values()))
-        self.count.labels(kind).set(len(found))
+        self.started.labels(kind).set(max(used.started for used in usages))
+        self.count.labels(kind).set(len(usages))
 
     async def watch(self, kind: str) -> None:
         """Show this process and the delays of its event loop until cancelled."""
@@ -154,52 +150,35 @@ class ProcessMetrics:
             delays.observe(max(loop.time() - due, 0.0))
 
 
-def usage(pid: int, proc: Path = _PROC) -> Usage | None:
-    """Return a process's usage; None if it has ended, belongs to another user, or the system is not Linux."""
+def usage(pid: int) -> Usage | None:
+    """Return a process's usage; None if it has ended or belongs to another user."""
     try:
-        fields = _stat(pid, proc)
-        ticks = os.sysconf("SC_CLK_TCK")
-        return Usage(
-            started=_booted(proc) + int(fields[_STARTED]) / ticks,
-            started_ticks=int(fields[_STARTED]),
-            cpu_seconds=(int(fields[_USER]) + int(fields[_SYSTEM])) / ticks,
-            resident_bytes=int(fields[_RESIDENT]) * os.sysconf("SC_PAGE_SIZE"),
-            open_files=sum(1 for _ in (proc / str(pid) / "fd").iterdir()),
-            max_files=_max_files(pid, proc),
-        )
-    except (OSError, ValueError, IndexError):
+        process = psutil.Process(pid)
+        with process.oneshot():
+            times = process.cpu_times()
+            return Usage(
+                process=process,
+                started=process.create_time(),
+                cpu_seconds=times.user + times.system,
+                resident_bytes=process.memory_info().rss,
+                open_files=process.num_fds(),
+                max_files=_max_files(process),
+            )
+    except psutil.Error:
         return None
 
 
-def descendants(pid: int, proc: Path = _PROC) -> set[int]:
-    """Return the descendants of a process."""
-    parents: dict[int, int] = {}
-    for each in proc.glob("[0-9]*"):
-        try:
-            parents[int(each.name)] = int(_stat(int(each.name), proc)[_PARENT])
-        except (OSError, ValueError, IndexError):
-            continue  # the process has ended meanwhile
-    found, left = set[int](), {pid}
-    while left:
-        left = {child for child, parent in parents.items() if parent in left} - found
-        found |= left
-    return found
+def descendants(pid: int) -> set[int]:
+    """Return the descendants of a process; none if it has ended."""
+    try:
+        return {child.pid for child in psutil.Process(pid).children(recursive=True)}
+    except psutil.NoSuchProcess:
+        return set()
 
 
-def _stat(pid: int, proc: Path) -> list[bytes]:
-    return (proc / str(pid) / "stat").read_bytes().rpartition(b")")[2].split()
-
-
-def _booted(proc: Path) -> int:
-    for line in (proc / "stat").read_bytes().splitlines():
-        if line.startswith(b"btime "):
-            return int(line.split()[1])
-    raise ValueError("no btime in /proc/stat")
-
-
-def _max_files(pid: int, proc: Path) -> float:
-    for line in (proc / str(pid) / "limits").read_bytes().splitlines():
-        if line.startswith(b"Max open files"):
-            soft = line.split()[3]
-            return math.inf if soft == b"unlimited" else float(soft)
-    raise ValueError("no limit of open files")
+def _max_files(process: psutil.Process) -> float:
+    """Return the limit of open files; infinite if there is none, or the system tells none (macOS)."""
+    if not hasattr(process, "rlimit"):
+        return math.inf
+    soft, _ = process.rlimit(psutil.RLIMIT_NOFILE)
+    return math.inf if soft == psutil.RLIM_INFINITY else float(soft)

@@ -159,7 +159,12 @@ def _print_each(
 
 
 def _group_row(group: Entry) -> tuple[str, ...]:
-    shown = f"{group['events']:,}", group["state"], _time(group["last_seen"]), _would_land(group["would_land_now"])
+    shown = (
+        f"{group['events']:,}",
+        group["state"],
+        _time(group["last_seen"]),
+        _would_land(group["would_land_now"]),
+    )
     return (str(group["id"]), *shown, group["sentence"])
 
 

@@ -1,6 +1,7 @@
 """What processes use, held against what the system itself says of this one and of its children."""
 
 import asyncio
+import math
 import os
 import resource
 import subprocess
@@ -30,6 +31,19 @@ class Shown:
 
     def of(self, name: str, kind: str = "test") -> float | None:
         return self.registry.get_sample_value(f"onramp_{name}", {"process": kind})
+
+
+def used(pid: int, cpu: float, open_files: int = 1, max_files: float = 9) -> Usage:
+    """Return the usage of a process with this number."""
+    process = psutil.Process({1: os.getpid(), 2: os.getppid(), 3: 1}.get(pid, pid))
+    return Usage(
+        process=process,
+        started=pid,
+        cpu_seconds=cpu,
+        resident_bytes=7,
+        open_files=open_files,
+        max_files=max_files,
+    )
 
 
 @pytest.fixture
@@ -90,28 +104,38 @@ def test_several_processes_are_shown_together_and_their_time_stays_when_they_end
     assert shown.of("processes") == 1
 
 
-def test_the_process_with_most_open_files_is_the_one_that_is_shown(shown: Shown, tmp_path: Path) -> None:
-    for pid, count, limit in ((1, 5, "1024"), (2, 90, "100"), (3, 2, "unlimited")):
-        folder = tmp_path / str(pid) / "fd"
-        folder.mkdir(parents=True)
-        for n in range(count):
-            (folder / str(n)).touch()
-        fields = " ".join(["S", "0", *["0"] * 9, "200", "100", *["0"] * 6, "500", "0", "3"])
-        (tmp_path / str(pid) / "stat").write_text(f"{pid} (a) b) {fields} 0\n")
-        (tmp_path / str(pid) / "limits").write_text(f"Max open files   {limit}   4096   files\n")
-    (tmp_path / "stat").write_text("cpu 1\nbtime 1000\n")
-    shown.metrics.show("test", {1, 2, 3, 4}, tmp_path)
+def test_the_process_closest_to_its_limit_of_open_files_is_the_one_that_is_shown(
+    shown: Shown, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = {1: (5, 1024.0), 2: (90, 100.0), 3: (95, math.inf)}
+
+    def of(pid: int) -> Usage | None:
+        return used(pid, 1.0, *files[pid]) if pid in files else None
+
+    monkeypatch.setattr(process_metrics, "usage", of)
+    shown.metrics.show("test", {1, 2, 3, 4})
     assert (shown.of("process_open_files"), shown.of("process_open_files_limit")) == (90, 100)
-    ticks = os.sysconf("SC_CLK_TCK")
-    assert shown.of("process_cpu_seconds_total") == 3 * 300 / ticks
-    assert shown.of("process_start_timestamp_seconds") == 1000 + 500 / ticks
-    assert shown.of("process_resident_memory_bytes") == 3 * 3 * os.sysconf("SC_PAGE_SIZE")
+    assert shown.of("process_cpu_seconds_total") == 3
+    assert shown.of("process_start_timestamp_seconds") == 3
+    assert shown.of("process_resident_memory_bytes") == 3 * 7
 
 
-def test_where_there_is_no_proc_nothing_is_shown(shown: Shown, tmp_path: Path) -> None:
-    shown.metrics.show("test", {os.getpid()}, tmp_path)
+def test_a_process_that_has_ended_is_not_shown_and_has_no_descendants(shown: Shown) -> None:
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    shown.metrics.show("test", {ended.pid})
     assert shown.of("process_cpu_seconds_total") is None
     assert shown.of("process_open_files") is None
+    assert descendants(ended.pid) == set()
+
+
+def test_another_process_with_the_same_number_is_counted_from_its_start(
+    shown: Shown, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for process in (os.getpid(), os.getppid()):
+        monkeypatch.setattr(process_metrics, "usage", lambda _, process=process: used(process, 2.0))
+        shown.metrics.show("test", {1})
+    assert shown.of("process_cpu_seconds_total") == 4
 
 
 def test_a_loop_that_stands_still_is_late_by_as_much(shown: Shown) -> None:
@@ -156,14 +180,7 @@ def test_two_threads_that_show_two_kinds_count_each_process_once(
             other.join(0.5)  # it does not end before this one has: then there is nothing to lose
             return super().items()
 
-    cpu = [1.0]
-
-    def of(pid: int, _: Path) -> Usage:
-        return Usage(
-            started=0, started_ticks=pid, cpu_seconds=cpu[0], resident_bytes=1, open_files=1, max_files=9
-        )
-
-    monkeypatch.setattr(process_metrics, "usage", of)
+    monkeypatch.setattr(process_metrics, "usage", lambda pid: used(pid, 1.0))
     other = threading.Thread(target=shown.metrics.show, args=("jvm", [2]))
     shown.metrics._counted = Meanwhile()
     shown.metrics.show("driver", [1])
