@@ -6,7 +6,7 @@ Databases are given by name, the default one first.
 """
 
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Final, NamedTuple
 
@@ -53,39 +53,26 @@ class AttemptState(NamedTuple):
     known: int | None = None
 
 
-class DatabaseAnswer(NamedTuple):
-    """A database's states of attempts, or the error of the query."""
+class PendingAttempts:
+    """Attempts by the database to query; one that was routed to another database is queued for it."""
 
-    database: str
-    attempts: Sequence[Attempt]
-    states: Sequence[AttemptState] = ()
-    error: InfrastructureError | None = None
+    def __init__(self, databases: Iterable[str], attempts: Sequence[Attempt]) -> None:
+        self._by_id = {attempt.id: attempt for attempt in attempts}
+        self._queue = deque(by_database(attempts, databases).items())
 
+    def __iter__(self) -> Iterator[tuple[str, list[Attempt]]]:
+        """Yield a database's name and its attempts until none is left."""
+        while self._queue:
+            yield self._queue.popleft()
 
-def everywhere(
-    databases: Mapping[str, str],
-    attempts: Sequence[Attempt],
-    ask: Callable[[Destination, Sequence[Attempt]], Sequence[AttemptState]],
-) -> Iterator[DatabaseAnswer]:
-    """Call `ask` for each database that may know some of the `attempts`; yield the results.
-
-    For an attempt that was routed to another database, that database has the outcome.
-    """
-    of = {attempt.id: attempt for attempt in attempts}
-    todo = deque(by_database(attempts, databases).items())
-    while todo:
-        name, some = todo.popleft()
-        try:
-            found = ask(destination_named(databases, name), some)
-        except InfrastructureError as e:
-            yield DatabaseAnswer(name, some, error=e)
-            continue
-        belonging: dict[str, list[Attempt]] = defaultdict(list)
-        for each in found:
-            if each.outcome == SORTED:
-                belonging[_sorted_to(each)].append(of[each.id])
-        todo.extend(belonging.items())
-        yield DatabaseAnswer(name, some, [each for each in found if each.outcome != SORTED])
+    def without_routed(self, states: Sequence[AttemptState]) -> list[AttemptState]:
+        """Return the states that are this database's; queue the attempts that were routed to others."""
+        routed: dict[str, list[Attempt]] = defaultdict(list)
+        for state in states:
+            if state.outcome == SORTED:
+                routed[_sorted_to(state)].append(self._by_id[state.id])
+        self._queue.extend(routed.items())
+        return [state for state in states if state.outcome != SORTED]
 
 
 def destination_named(databases: Mapping[str, str], name: str) -> Destination:

@@ -351,7 +351,7 @@ MUTANTS: Final = (
     Mutant(
         "that what was sorted is staged where it belongs",
         "services/admin/attempts.py",
-        "        todo.extend(belonging.items())\n",
+        "        self._queue.extend(routed.items())\n",
         "",
         (
             "tests/integration/admin/"

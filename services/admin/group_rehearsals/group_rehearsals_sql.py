@@ -17,7 +17,7 @@ from psycopg2 import sql
 from psycopg2.extensions import connection
 from psycopg2.extras import execute_values
 
-from services.admin.attempts import Attempt, AttemptState, Destination, destination_named, everywhere
+from services.admin.attempts import AttemptState, PendingAttempts, destination_named
 from services.admin.segments.folder import Segments
 from services.admin.store import rehearsals_sql, results_sql
 from services.admin.store.bytes_sql import load
@@ -27,6 +27,7 @@ from services.admin.store.rehearse_sql import result_of
 from services.admin.store.sets_sql import condition, rows
 from services.admin.store.staging_sql import COLUMNS, attempt_of
 from shared import failpoints
+from shared.errors import InfrastructureError
 
 #: Events that are rehearsed of one group: the last ones that a replay would take.
 EVENTS: Final = 10
@@ -179,15 +180,17 @@ class RehearsalSession:
         attempts = [attempt_of(row) for row in rows(self.conn, sql.SQL(_EVENTS), {"ids": ids})]
         question = Question(asked[0].round, None, False)
 
-        def ask(where: Destination, some: Sequence[Attempt]) -> Sequence[AttemptState]:
-            return rehearsals_sql.ask(where, question, some, partial(load, self.conn, self.segments))
-
-        for asking in everywhere(self.databases, attempts, ask):
-            if asking.error is not None:
-                answers.waits |= {attempt.id: asking.error.detail for attempt in asking.attempts}
+        loader = partial(load, self.conn, self.segments)
+        pending = PendingAttempts(self.databases, attempts)
+        for name, some in pending:
+            try:
+                destination = destination_named(self.databases, name)
+                found = pending.without_routed(rehearsals_sql.ask(destination, question, some, loader))
+            except InfrastructureError as error:
+                answers.waits |= {attempt.id: error.detail for attempt in some}
                 continue
-            answers.reached.append(asking.database)
-            answers.states |= {f.id: f for f in asking.states if f.outcome is not None}
+            answers.reached.append(name)
+            answers.states |= {f.id: f for f in found if f.outcome is not None}
         return answers
 
 

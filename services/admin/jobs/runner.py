@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Final
 
 from services.admin.background_tasks import UntilStopped
+from services.admin.jobs.job_session import JobSession
+from services.admin.jobs.replay import Retired
 from services.admin.segments.folder import Segments
-from services.admin.store.replay_sql import Retired
-from services.admin.store.work_sql import JobSession
 from shared.errors import InfrastructureError
 from shared.registry import Registry
 

@@ -12,14 +12,7 @@ import orjson
 from psycopg2 import sql
 from psycopg2.extensions import connection
 
-from services.admin.attempts import (
-    Attempt,
-    AttemptState,
-    DatabaseAnswer,
-    Destination,
-    destination_named,
-    everywhere,
-)
+from services.admin.attempts import Attempt, AttemptState, PendingAttempts, destination_named
 from services.admin.store import jobs_sql, rehearsals_sql, results_sql, sets_sql
 from services.admin.store.jobs_sql import Job, Plan
 from services.admin.store.read_sql import Only
@@ -71,15 +64,25 @@ def work(
         _execute(conn, progress | {"state": "cancelled"})
         return
     page = _page(conn, job, databases)
-    asked = _ask(job, page, databases, load)
-    found = [f for each in asked for f in each.states]
-    if waits := next((each.error.detail for each in asked if each.error is not None), None):
-        _execute(conn, progress | {"waits": waits})
+    question = Question(job.uuid, job.to, job.with_triggers)
+    pending = PendingAttempts(databases, page)
+    found: list[AttemptState] = []
+    reached: set[str] = set()
+    waits: list[str] = []
+    for name, attempts in pending:
+        try:
+            destination = destination_named(databases, name)
+            found += pending.without_routed(rehearsals_sql.ask(destination, question, attempts, load))
+            reached.add(name)
+        except InfrastructureError as error:
+            waits.append(error.detail)
+    if waits:
+        _execute(conn, progress | {"waits": waits[0]})
         return
     if any(f.outcome is None for f in found):
         _execute(conn, progress | {"waits": "the writer has not answered yet"})
         return
-    _forget(job, databases, {each.database for each in asked})
+    _forget(job, databases, reached)
     results = Counter(result_of(f) for f in found)
     results_sql.add(conn, job.id, results)
     progress |= {"answered": len(found), "failed": _failed(results)}
@@ -136,15 +139,6 @@ def _page(conn: connection, job: Job, databases: Mapping[str, str]) -> list[Atte
 
 def _batch_limit(job: Job) -> int:
     return min(MAX_EVENTS, job.rate or MAX_EVENTS)
-
-
-def _ask(job: Job, page: Sequence[Attempt], databases: Mapping[str, str], load: Load) -> list[DatabaseAnswer]:
-    question = Question(job.uuid, job.to, job.with_triggers)
-
-    def ask(where: Destination, attempts: Sequence[Attempt]) -> Sequence[AttemptState]:
-        return rehearsals_sql.ask(where, question, attempts, load)
-
-    return list(everywhere(databases, page, ask))
 
 
 def _forget(job: Job, databases: Mapping[str, str], names: Iterable[str]) -> None:

@@ -1,44 +1,33 @@
-"""A replay job, step by step: mark events, stage them in their databases, and collect the outcomes.
+"""SQL of replays: marked events, their outcomes, and a replay's progress.
 
-An event is marked (`replaying`, its next attempt) in a transaction of its own.  A later step stages marked
-events that their database does not know.  So a kill leaves only marked events, and the next step is the
-usual one.
+`services.admin.jobs.replay` has the flow.
 """
 
-from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
-import orjson
 from psycopg2.extensions import connection
 
-from services.admin.attempts import Attempt, AttemptState, DatabaseAnswer, Destination, everywhere
-from services.admin.store import results_sql, staging_sql
-from services.admin.store.staging_sql import COLUMNS, Load, Staging, attempt_of
-from services.ops.parked.outcome_sentence import sentence_of
-from shared.errors import DATABASE_RETIRED, NOT_CONFIGURED, InfrastructureError, UserError
+from services.admin.attempts import Attempt, AttemptState
+from services.admin.store.staging_sql import COLUMNS, attempt_of
 from shared.postgres import arrays
 
-#: Maximum events that are staged ahead of the writer.
-MAX_STAGED: Final = 10_000
 _MARKED: Final = f"""
     SELECT {COLUMNS} FROM onramp_admin.events e
     WHERE e.job = %(job)s AND e.state = 'replaying' AND e.stated > %(after)s ORDER BY e.stated
 """  # noqa: S608 - our own words
 _OUTSTANDING: Final = "SELECT count(*) FROM onramp_admin.states WHERE job = %s AND state = 'replaying'"
-#: The event's state by the writer's outcome.
-_PARKED: Final = "parked"
+#: The outcome of an attempt that failed.
+PARKED: Final = "parked"
 #: Prefix of the outcome of another job's landed attempt.
-_EARLIER: Final = "earlier_"
-#: Databases that an operator has retired.
-Retired = Callable[[], Collection[str]]
+EARLIER: Final = "earlier_"
+#: The event's state by the writer's outcome.
 _STATES: Final = {
     "landed": "replayed",
     "duplicate": "replayed_duplicate",
     "earlier_landed": "replayed",
     "earlier_duplicate": "replayed_duplicate",
-    _PARKED: "open",
+    PARKED: "open",
     None: "open",
 }
 #: `attempt`: the landed attempt, if it is an earlier one.
@@ -53,97 +42,24 @@ _TAKE_OVER: Final = """
     FROM unnest(%s::bigint[], %s::int4[]) known (event, attempt)
     WHERE s.event = known.event AND s.job = %s AND s.state = 'replaying'
 """
+_PROGRESS: Final = """
+    UPDATE onramp_admin.jobs SET done_to = %(done_to)s, changed = changed + %(replayed)s,
+        failed = failed + %(failed)s, walked = %(walked)s, waits = %(waits)s, state = %(state)s,
+        finished_at = CASE WHEN %(state)s IN ('cancelled', 'done') THEN now() END,
+        next_at = now() + CASE WHEN %(is_busy)s
+            THEN coalesce(%(inspected)s / rate::float8, 0) ELSE %(pause)s END * interval '1 second'
+    WHERE id = %(job)s
+"""
 
 
-@dataclass(frozen=True, slots=True)
-class Settled:
-    """The result of a step: the number of attempts by (outcome, reason), and why it waits."""
-
-    results: Counter[tuple[str, str]] = field(default_factory=Counter)
-    waits: str | None = None
-    #: Whether more is to be staged at once.
-    is_behind: bool = False
-
-    @property
-    def failed(self) -> int:
-        """Return how many failed again."""
-        return sum(n for (outcome, _), n in self.results.items() if outcome == results_sql.FAILED)
-
-    @property
-    def replayed(self) -> int:
-        """Return how many landed, or were there already."""
-        return self.results.total() - self.failed
+def marked_attempts(conn: connection, job: int, after: int) -> list[Attempt]:
+    """Return the job's marked events after the id `after`: never more than are staged ahead."""
+    with conn.cursor() as cur:
+        cur.execute(_MARKED, {"job": job, "after": after})
+        return [attempt_of(row) for row in cur.fetchall()]
 
 
-def settle(
-    conn: connection,
-    job: int,
-    by: Staging,
-    databases: Mapping[str, str],
-    load: Load,
-    *,
-    cancelling: bool,
-    after: int = 0,
-    retired: Retired = frozenset,
-) -> Settled:
-    """Stage or withdraw marked events, and store the states of events with an outcome.
-
-    `after`: an id; events up to it are skipped.  Events of an unconfigured database are reopened when the
-    job is cancelled, and when the database is `retired`.
-    """
-    results: Counter[tuple[str, str]] = Counter()
-    waits: list[str] = []
-    is_behind = False
-
-    def ask(where: Destination, attempts: Sequence[Attempt]) -> Sequence[AttemptState]:
-        if cancelling:
-            return staging_sql.withdraw(where, by, attempts)
-        return staging_sql.follow(where, by, attempts, load)
-
-    for asked in everywhere(databases, _marked(conn, job, after), ask):
-        found = asked.states
-        if asked.error is not None:
-            found = _released(asked, asked.error, retired, cancelling=cancelling)
-            waits += [asked.error.detail] if len(found) < len(asked.attempts) else []
-        is_behind |= not cancelling and any(f.outcome is None and not f.staged for f in found)
-        done = [f for f in found if f.outcome is not None or cancelling]
-        _give_states(conn, job, done)
-        _take_over(conn, job, [f for f in found if f.outcome is None and f.known is not None])
-        results.update(_result(f.outcome, f.reason) for f in done if f.outcome is not None)
-    results_sql.add(conn, job, results)
-    return Settled(results, "; ".join(sorted(waits)) or None, is_behind)
-
-
-def _released(
-    asked: DatabaseAnswer, error: InfrastructureError, retired: Retired, *, cancelling: bool
-) -> Sequence[AttemptState]:
-    """Return the attempts to release, if their database is retired.
-
-    A database that is only unreachable may still land its attempts: they wait.
-    """
-    if error.fault is not NOT_CONFIGURED:
-        return ()
-    if cancelling:
-        return [AttemptState(a.id, None, None, staged=False) for a in asked.attempts]
-    gone = retired()
-    why = UserError(DATABASE_RETIRED, "the database was retired before the replay landed")
-    return [
-        staging_sql.lost(AttemptState(a.id, None, None, staged=False), why)
-        for a in asked.attempts
-        if asked.database in gone or any(a.destination.startswith(f"{name}.") for name in gone)
-    ]
-
-
-def _result(outcome: str, reason: str | None) -> tuple[str, str]:
-    """Return an attempt's outcome, and the reason if it failed again."""
-    if outcome.startswith(_EARLIER):
-        return results_sql.LANDED_EARLIER, ""
-    if outcome != _PARKED:
-        return outcome, ""
-    return results_sql.FAILED, sentence_of(orjson.loads(reason or "{}"))
-
-
-def outstanding(conn: connection, job: int) -> int:
+def count_outstanding(conn: connection, job: int) -> int:
     """Count the job's marked events without an outcome."""
     with conn.cursor() as cur:
         cur.execute(_OUTSTANDING, (job,))
@@ -151,14 +67,8 @@ def outstanding(conn: connection, job: int) -> int:
         return int(count)
 
 
-def _marked(conn: connection, job: int, after: int) -> list[Attempt]:
-    """Return the marked events: never more than the staging limit."""
-    with conn.cursor() as cur:
-        cur.execute(_MARKED, {"job": job, "after": after})
-        return [attempt_of(row) for row in cur.fetchall()]
-
-
-def _give_states(conn: connection, job: int, found: Sequence[AttemptState]) -> None:
+def store_outcomes(conn: connection, job: int, found: Sequence[AttemptState]) -> None:
+    """Store the states of events whose attempts have an outcome, or were withdrawn."""
     if not found:
         return
     ids = arrays.numbers(f.id for f in found)
@@ -169,7 +79,7 @@ def _give_states(conn: connection, job: int, found: Sequence[AttemptState]) -> N
         cur.execute(_SETTLE, (ids, states, reasons, attempts, job))
 
 
-def _take_over(conn: connection, job: int, found: Sequence[AttemptState]) -> None:
+def raise_attempts(conn: connection, job: int, found: Sequence[AttemptState]) -> None:
     """Continue after the highest attempt of another job in the database, whose outcome is not this job's."""
     if not found:
         return
@@ -178,5 +88,11 @@ def _take_over(conn: connection, job: int, found: Sequence[AttemptState]) -> Non
         cur.execute(_TAKE_OVER, (ids, attempts, job))
 
 
+def store_progress(conn: connection, progress: Mapping[str, Any]) -> None:
+    """Store the progress of a replay, and the time of its next step."""
+    with conn.cursor() as cur:
+        cur.execute(_PROGRESS, progress)
+
+
 def _is_earlier(found: AttemptState) -> bool:
-    return found.outcome is not None and found.outcome.startswith(_EARLIER)
+    return found.outcome is not None and found.outcome.startswith(EARLIER)

@@ -15,7 +15,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
-from services.admin.store.work_sql import JobSession
+from services.admin.jobs.job_session import JobSession
 from services.ops.audit import run as audits
 from services.ops.audit.run import Request, audit
 from services.ops.findings import Report

@@ -5,11 +5,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from services.admin.jobs.job_session import JobSession
 from services.admin.store import jobs_sql, rehearse_sql, results_sql, sets_sql
 from services.admin.store.control_sql import transaction
 from services.admin.store.ingester_sql import IngesterSession
 from services.admin.store.jobs_sql import Job, Plan
-from services.admin.store.work_sql import JobSession
 from services.ops.findings import Source
 from services.ops.kafka_logs import LogRecord
 from services.ops.parked.parked_events import stored_event

@@ -6,10 +6,10 @@ from typing import Any
 
 import orjson
 
+from services.admin.jobs.job_session import JobSession
 from services.admin.store import jobs_sql, sets_sql
 from services.admin.store.control_sql import transaction
 from services.admin.store.ingester_sql import IngesterSession
-from services.admin.store.work_sql import JobSession
 from services.ops.findings import Source
 from services.ops.kafka_logs import LogRecord
 from services.ops.parked.parked_events import StoredEvent, stored_event

@@ -6,9 +6,9 @@ from typing import Any
 import psycopg2
 import pytest
 
+from services.admin.jobs.job_session import JobSession
 from services.admin.store import ingester_sql, read_sql
 from services.admin.store.control_sql import transaction
-from services.admin.store.work_sql import JobSession
 from tests.fixtures.fix_postgres import Templates
 from tests.fixtures.writer import execute, rows
 from tests.integration.admin.parked_samples import keeping, parked, run

@@ -9,8 +9,8 @@ from contextlib import closing, contextmanager
 import psycopg2
 import pytest
 
+from services.admin.jobs.job_session import JobSession
 from services.admin.jobs.runner import JobRunner
-from services.admin.store.work_sql import JobSession
 from services.writer.postgres.migrations import migrate
 from shared.errors import InfrastructureError
 from shared.registry.memory import MemoryRegistry

@@ -10,9 +10,9 @@ from uuid import uuid4
 import pytest
 from typer.testing import CliRunner
 
+from services.admin.jobs.job_session import JobSession
 from services.admin.store import jobs_sql, sets_sql
 from services.admin.store.control_sql import transaction
-from services.admin.store.work_sql import JobSession
 from services.cli.app import app
 from stack import services
 from tests.fixtures.fix_kafka import HasBootstrap

@@ -6,7 +6,7 @@ from typing import Any
 import orjson
 import pytest
 
-from services.admin.store.work_sql import JobSession
+from services.admin.jobs.job_session import JobSession
 from shared.registry import Snapshot
 from stack import services
 from stack.registry import OwnRegistry

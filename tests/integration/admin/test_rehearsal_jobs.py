@@ -3,9 +3,9 @@
 import orjson
 import pytest
 
+from services.admin.jobs.job_session import JobSession
 from services.admin.store import rehearse_sql
 from services.admin.store.jobs_sql import Plan
-from services.admin.store.work_sql import JobSession
 from services.ops.fixes.payloads import fixed
 from services.ops.fixes.steps import Fix
 from shared.errors import SET_CHANGED, UserError

@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 
 from services.admin.attempts import Attempt, AttemptState, Destination
+from services.admin.jobs import replay
+from services.admin.jobs.job_session import JobSession
 from services.admin.segments.folder import Segments
-from services.admin.store import bytes_sql, replay_sql, results_sql, segments_sql, sets_sql, staging_sql
+from services.admin.store import bytes_sql, results_sql, segments_sql, sets_sql, staging_sql
 from services.admin.store.control_sql import transaction
 from services.admin.store.jobs_sql import Plan
 from services.admin.store.segments_sql import PackerSession
 from services.admin.store.staging_sql import Load, Staging
-from services.admin.store.work_sql import JobSession
 from services.ops.fixes import exact
 from services.ops.fixes.payloads import fixed
 from services.ops.fixes.steps import Fix
@@ -232,7 +233,7 @@ def test_a15_while_its_database_is_away_a_job_waits_and_says_why(desk: Desk) -> 
 
 
 def test_no_more_is_staged_ahead_than_may_be(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replay_sql, "MAX_STAGED", 2)
+    monkeypatch.setattr(replay, "MAX_STAGED", 2)
     job = desk.start()
     desk.work(5)
     assert [o for o, _ in desk.staged()] == [0, 1]
@@ -248,7 +249,7 @@ def test_no_more_is_staged_ahead_than_may_be(desk: Desk, monkeypatch: pytest.Mon
 def test_a_step_asks_about_what_the_one_before_it_has_marked_and_the_next_about_all(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(replay_sql, "MAX_STAGED", 3)
+    monkeypatch.setattr(replay, "MAX_STAGED", 3)
     asked: list[list[int]] = []
     follow = staging_sql.follow
 

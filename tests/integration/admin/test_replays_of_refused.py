@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 import orjson
 import pytest
 
+from services.admin.jobs.job_session import JobSession
 from services.admin.store import jobs_sql, recheck_sql, sets_sql
 from services.admin.store.control_sql import transaction
-from services.admin.store.work_sql import JobSession
 from services.writer.model.offsets import Generation
 from services.writer.model.routes import Grant, RoutedDatabase, Routes
 from services.writer.postgres.database import Database, configured

@@ -61,6 +61,8 @@ OWNERS = {
     # The files that hold SQL, and those that pass its connection on.
     "psycopg2": [
         "services/admin/*_sql.py",
+        "services/admin/jobs/job_session.py",  # hands its connection on
+        "services/admin/jobs/replay.py",  # as above
         "services/ops/*_sql.py",
         "services/cdc/merge/*.py",  # all of it is SQL
         "services/cdc/merger/merger.py",
