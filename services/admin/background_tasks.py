@@ -3,7 +3,9 @@
 import asyncio
 import logging
 from contextlib import suppress
-from typing import Final
+from typing import ClassVar, Final, Generic, Protocol, TypeVar
+
+from shared.errors import InfrastructureError, OnrampError
 
 log = logging.getLogger(__name__)
 
@@ -53,3 +55,55 @@ class UntilStopped:
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):  # `wait_for` of Python 3.11 loses a cancellation at its end
                 await self._stopping.wait()
+
+
+class Session(Protocol):
+    """A connection of a task."""
+
+    def close(self) -> None:
+        """Close the connection."""
+
+
+S = TypeVar("S", bound=Session)
+
+
+class SessionTask(UntilStopped, Generic[S]):
+    """A background task with a database session, which is opened again after a failure."""
+
+    #: Seconds from the end of a session to the next one.
+    retry_seconds: ClassVar[float]
+    #: Errors after which the task waits for `retry_seconds`.
+    retried: ClassVar[type[OnrampError]] = InfrastructureError
+
+    async def _go_on(self) -> None:
+        while not self.stopped:
+            try:
+                await self._work_once()
+            except self.retried as e:
+                self._waits(e)
+            await self.pause(self.retry_seconds)
+
+    async def _work_once(self) -> None:
+        session = await asyncio.to_thread(self._open)
+        if session is None:
+            self._stands_by()
+            return
+        try:
+            await self._work(session)
+        finally:
+            await asyncio.to_thread(session.close)
+
+    def _open(self) -> S | None:
+        """Return a session, or None while another replica does the work; runs in a thread."""
+        raise NotImplementedError
+
+    async def _work(self, session: S) -> None:
+        """Work until stopped; return for a new session."""
+        raise NotImplementedError
+
+    def _waits(self, error: OnrampError) -> None:
+        """Report an error after which the task is retried."""
+        raise NotImplementedError
+
+    def _stands_by(self) -> None:
+        """Record that another replica does the work."""

@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from services.admin.background_tasks import UntilStopped
+from services.admin.background_tasks import SessionTask
 from services.admin.dead_letters import quarantine_sql
 from services.admin.dead_letters.read_ahead import ReadAhead, Slice
 from services.admin.store.ingester_sql import IngesterSession
@@ -19,7 +19,7 @@ from services.ops.findings import Source
 from services.ops.kafka_logs import KafkaLogs, LogRecord, no_leader
 from services.ops.parked.parked_events import StoredEvent, stored_event
 from shared import wire
-from shared.errors import InfrastructureError
+from shared.errors import OnrampError
 from shared.kafka_security import Brokers
 
 log = logging.getLogger(__name__)
@@ -58,8 +58,10 @@ class IngesterStatus:
         return first
 
 
-class DeadLetterIngester(UntilStopped):
+class DeadLetterIngester(SessionTask[IngesterSession]):
     """Stores events until stopped; stands by while another replica is the ingester."""
+
+    retry_seconds = _RETRY_SECONDS
 
     def __init__(self, brokers: Brokers, dsn: str) -> None:
         super().__init__()
@@ -67,33 +69,26 @@ class DeadLetterIngester(UntilStopped):
         self._brokers = brokers
         self._dsn = dsn
 
-    async def _go_on(self) -> None:
-        """Store events; retry while Kafka or the database is unreachable."""
-        while not self.stopped:
-            try:
-                await self._keep()
-            except InfrastructureError as e:
-                self._set_state("waiting", e.detail)
-            await self.pause(_RETRY_SECONDS)
+    def _open(self) -> IngesterSession | None:
+        return IngesterSession.open(self._dsn)
+
+    def _stands_by(self) -> None:
+        self._set_state("standby", "another admin service is the ingester")
+
+    def _waits(self, error: OnrampError) -> None:
+        self._set_state("waiting", error.detail)
 
     def _failed(self, error: Exception) -> None:
         self._set_state("waiting", f"failed with an unexpected error, see the log ({type(error).__name__})")
 
-    async def _keep(self) -> None:
-        session = await asyncio.to_thread(IngesterSession.open, self._dsn)
-        if session is None:
-            self._set_state("standby", "another admin service is the ingester")
-            return
-        try:
-            tried_at = time.monotonic()
-            self.status.quarantined = await asyncio.to_thread(quarantine_sql.try_again, session)
-            async with KafkaLogs(self._brokers) as logs:
-                while not self.stopped:
-                    await self._follow(logs, session)
-                    if time.monotonic() > tried_at + _TRY_RETRY_SECONDS:
-                        return  # restarts, with the quarantined events
-        finally:
-            await asyncio.to_thread(session.close)
+    async def _work(self, session: IngesterSession) -> None:
+        tried_at = time.monotonic()
+        self.status.quarantined = await asyncio.to_thread(quarantine_sql.try_again, session)
+        async with KafkaLogs(self._brokers) as logs:
+            while not self.stopped:
+                await self._follow(logs, session)
+                if time.monotonic() > tried_at + _TRY_RETRY_SECONDS:
+                    return  # restarts, with the quarantined events
 
     async def _follow(self, logs: KafkaLogs, session: IngesterSession) -> None:
         """Store events of the current partitions until the next check for new partitions."""

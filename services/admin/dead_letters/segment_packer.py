@@ -8,7 +8,7 @@ import logging
 import time
 from typing import Final
 
-from services.admin.background_tasks import UntilStopped
+from services.admin.background_tasks import SessionTask
 from services.admin.segments.folder import Segments
 from services.admin.store.segments_sql import PackerSession
 from shared.errors import OnrampError
@@ -20,36 +20,32 @@ _POLL_SECONDS: Final = 5.0
 _EXPIRE_SECONDS: Final = 3600.0
 
 
-class Packer(UntilStopped):
+class Packer(SessionTask[PackerSession]):
     """Packs until stopped; does nothing without a segment folder."""
+
+    retry_seconds = _POLL_SECONDS
+    retried = OnrampError
 
     def __init__(self, dsn: str, segments: Segments | None) -> None:
         super().__init__()
         self._dsn = dsn
         self._segments = segments
 
-    async def _go_on(self) -> None:
-        """Pack; retry while the folder or the database is unreachable."""
-        while self._segments and not self.stopped:
-            try:
-                await self._work(self._segments)
-            except OnrampError as e:
-                log.warning(
-                    "packing failed: bytes of parked events stay in the control database; retrying",
-                    extra={"code": e.fault.code, "reason": e.detail},
-                )
-            await self.pause(_POLL_SECONDS)
+    async def run(self) -> None:
+        """Pack until stopped, if there is a segment folder."""
+        if self._segments:
+            await super().run()
 
-    async def _work(self, segments: Segments) -> None:
-        session = await asyncio.to_thread(PackerSession.open, self._dsn, segments)
-        if session is None:
-            return
-        try:
-            await self._pack(session)
-        finally:
-            await asyncio.to_thread(session.close)
+    def _open(self) -> PackerSession | None:
+        return PackerSession.open(self._dsn, self._segments) if self._segments else None
 
-    async def _pack(self, session: PackerSession) -> None:
+    def _waits(self, error: OnrampError) -> None:
+        log.warning(
+            "packing failed: bytes of parked events stay in the control database; retrying",
+            extra={"code": error.fault.code, "reason": error.detail},
+        )
+
+    async def _work(self, session: PackerSession) -> None:
         expired_at: float | None = None
         while not self.stopped:
             packed = await asyncio.to_thread(session.pack)

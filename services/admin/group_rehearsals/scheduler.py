@@ -10,10 +10,10 @@ import time
 from collections.abc import Mapping
 from typing import Final
 
-from services.admin.background_tasks import UntilStopped
+from services.admin.background_tasks import SessionTask
 from services.admin.group_rehearsals.group_rehearsals_sql import AT_ONCE, RehearsalSession
 from services.admin.segments.folder import Segments
-from shared.errors import InfrastructureError
+from shared.errors import OnrampError
 from shared.registry import Registry
 
 log = logging.getLogger(__name__)
@@ -25,8 +25,10 @@ _RETRY_SECONDS: Final = 5.0
 _HOUR: Final = 3600.0
 
 
-class RehearsalScheduler(UntilStopped):
+class RehearsalScheduler(SessionTask[RehearsalSession]):
     """Has some events of each open group rehearsed, at most `per_hour` groups an hour; 0 disables it."""
+
+    retry_seconds = _RETRY_SECONDS
 
     def __init__(
         self,
@@ -49,26 +51,22 @@ class RehearsalScheduler(UntilStopped):
         self._digest = ("", 0.0)
         self._next_round = 0.0
 
-    async def _go_on(self) -> None:
-        """Rehearse; retry while the control database is unreachable."""
-        while self._per_hour and not self.stopped:
-            try:
-                await self._work()
-            except InfrastructureError as e:
-                log.warning("group rehearsals failed; retrying", extra={"reason": e.detail})
-            await self.pause(_RETRY_SECONDS)
+    async def run(self) -> None:
+        """Rehearse until stopped, unless it is disabled."""
+        if self._per_hour:
+            await super().run()
 
-    async def _work(self) -> None:
-        session = await asyncio.to_thread(RehearsalSession.open, self._dsn, self._databases, self._segments)
-        if session is None:
-            return
-        try:
-            while not self.stopped:
-                if not await asyncio.to_thread(session.go_on) and (digest := self._settled()):
-                    await self._begin(session, digest)
-                await self.pause(_POLL_SECONDS)
-        finally:
-            await asyncio.to_thread(session.close)
+    def _open(self) -> RehearsalSession | None:
+        return RehearsalSession.open(self._dsn, self._databases, self._segments)
+
+    def _waits(self, error: OnrampError) -> None:
+        log.warning("group rehearsals failed; retrying", extra={"reason": error.detail})
+
+    async def _work(self, session: RehearsalSession) -> None:
+        while not self.stopped:
+            if not await asyncio.to_thread(session.go_on) and (digest := self._settled()):
+                await self._begin(session, digest)
+            await self.pause(_POLL_SECONDS)
 
     async def _begin(self, session: RehearsalSession, digest: str) -> None:
         """Begin a round, if the hourly limit permits one."""

@@ -5,11 +5,11 @@ import logging
 from collections.abc import Mapping
 from typing import Final
 
-from services.admin.background_tasks import UntilStopped
+from services.admin.background_tasks import SessionTask
 from services.admin.jobs.job_session import JobSession
 from services.admin.jobs.replay import Retired
 from services.admin.segments.folder import Segments
-from shared.errors import InfrastructureError
+from shared.errors import OnrampError
 from shared.registry import Registry
 
 log = logging.getLogger(__name__)
@@ -19,8 +19,10 @@ _IDLE_SECONDS: Final = 0.5
 _SUM_UP_AFTER: Final = 64
 
 
-class JobRunner(UntilStopped):
+class JobRunner(SessionTask[JobSession]):
     """Runs the next batch of a job."""
+
+    retry_seconds = _IDLE_SECONDS
 
     def __init__(
         self,
@@ -38,33 +40,21 @@ class JobRunner(UntilStopped):
         self._segments = segments
         self._retired = retired
 
-    async def _go_on(self) -> None:
-        """Work; retry while the database is unreachable."""
-        while not self.stopped:
-            try:
-                await self._work()
-            except InfrastructureError as e:
-                log.warning("jobs are waiting; retrying", extra={"reason": e.detail})
-                await self.pause(_IDLE_SECONDS)
-
-    async def _work(self) -> None:
-        session = await asyncio.to_thread(
-            JobSession.open,
-            self._dsn,
-            self._databases,
-            self._segments,
-            self._registry.snapshot,
-            self._retired,
+    def _open(self) -> JobSession:
+        return JobSession.open(
+            self._dsn, self._databases, self._segments, self._registry.snapshot, self._retired
         )
-        try:
-            counted = 1  # perhaps by a process that was killed
-            while not self.stopped:
-                worked = await asyncio.to_thread(session.work)
-                counted += worked
-                if counted >= _SUM_UP_AFTER or (counted and not worked):
-                    await asyncio.to_thread(session.sum_up)
-                    counted = 0
-                if not worked:
-                    await self.pause(_IDLE_SECONDS)
-        finally:
-            await asyncio.to_thread(session.close)
+
+    def _waits(self, error: OnrampError) -> None:
+        log.warning("jobs are waiting; retrying", extra={"reason": error.detail})
+
+    async def _work(self, session: JobSession) -> None:
+        counted = 1  # perhaps by a process that was killed
+        while not self.stopped:
+            worked = await asyncio.to_thread(session.work)
+            counted += worked
+            if counted >= _SUM_UP_AFTER or (counted and not worked):
+                await asyncio.to_thread(session.sum_up)
+                counted = 0
+            if not worked:
+                await self.pause(_IDLE_SECONDS)
