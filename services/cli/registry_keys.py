@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,6 +11,7 @@ import typer
 from services.cli.exits import Exit, complain, exits_when_unavailable
 from services.cli.options import DATA_DIR, DataDirOption, JsonOption, KafkaOption
 from services.cli.show.tables import print_table
+from services.ops.registry.key_overlap import DEFAULT_OVERLAP, end_of_overlap
 
 if TYPE_CHECKING:
     from services.ops.registry.sender_keys import Keys
@@ -51,21 +51,15 @@ def create(
     onramp keys create shop --event "order_*" --reason "the new shop"
     """
     from services.ops.registry.sender_keys import created
-    from shared.registry.keys import new_key
 
-    secret, sha256 = new_key(name)
-
-    def with_one(keys: "Keys") -> "Keys":
-        return created(keys, name, sha256, events=event or (), destinations=destination or ())
-
-    changes = _change(with_one, reason, kafka, data_dir, dry_run=dry_run)
-    _tell({"name": name, "key": secret}, changes, _given(secret), dry_run=dry_run, as_json=as_json)
+    add = partial(created, events=event or (), destinations=destination or ())
+    _give_secret(name, add, reason, kafka, data_dir, dry_run=dry_run, as_json=as_json)
 
 
 def rotate(
     name: KeyArgument,
     *,
-    overlap: OverlapOption = "24h",
+    overlap: OverlapOption = DEFAULT_OVERLAP,
     dry_run: DryRunOption = False,
     reason: ReasonOption = "",
     kafka: KafkaOption = None,
@@ -78,17 +72,14 @@ def rotate(
 
     onramp keys rotate shop --overlap 24h
     """
-    from services.ops.registry.sender_keys import overlap_of, with_another_secret
-    from shared.registry.keys import new_key
+    from services.ops.registry.sender_keys import with_another_secret
 
     try:
-        until = datetime.now(UTC) + overlap_of(overlap)
+        until = end_of_overlap(overlap)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--overlap") from None
-    secret, sha256 = new_key(name)
-    changed = partial(with_another_secret, name=name, sha256=sha256, until=until)
-    changes = _change(changed, reason, kafka, data_dir, dry_run=dry_run)
-    _tell({"name": name, "key": secret}, changes, _given(secret), dry_run=dry_run, as_json=as_json)
+    replace = partial(with_another_secret, until=until)
+    _give_secret(name, replace, reason, kafka, data_dir, dry_run=dry_run, as_json=as_json)
 
 
 def revoke(
@@ -142,6 +133,25 @@ def list_(
         print("There is no key.")
 
 
+def _give_secret(
+    name: str,
+    change: "Callable[[Keys, str, str], Keys]",
+    reason: str,
+    kafka: str | None,
+    data_dir: Path,
+    *,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Bring the keys that `change` returns for the key's name and a new hash into force; print the secret."""
+    from shared.registry.keys import new_key
+
+    secret, sha256 = new_key(name)
+    changes = _change(lambda keys: change(keys, name, sha256), reason, kafka, data_dir, dry_run=dry_run)
+    done = f"The key, for the sender (it is kept nowhere):\n\n  {secret}\n"
+    _tell({"name": name, "key": secret}, changes, done, dry_run=dry_run, as_json=as_json)
+
+
 def _change(
     change: "Callable[[Keys], Mapping[str, ApiKey]]",
     reason: str,
@@ -177,10 +187,6 @@ def _first_line(error: ValueError) -> str:
     from shared.registry.memory import reasons
 
     return "; ".join(reasons(error))
-
-
-def _given(secret: str) -> str:
-    return f"The key, for the sender (it is kept nowhere):\n\n  {secret}\n"
 
 
 def _tell(said: dict[str, object], changes: list[str], done: str, *, dry_run: bool, as_json: bool) -> None:

@@ -1,7 +1,6 @@
 """The routes of senders' keys: each action is one change of the registry; a secret is shown once."""
 
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
 from typing import Annotated, Any
 
 from fastapi import Depends, FastAPI, Query
@@ -22,11 +21,11 @@ from services.admin.registry_api.schemas import (
 )
 from services.ops.registry.change import Result
 from services.ops.registry.change import State as Ended
+from services.ops.registry.key_overlap import end_of_overlap
 from services.ops.registry.registry_reader import RegistryReader
 from services.ops.registry.sender_keys import (
     Keys,
     created,
-    overlap_of,
     view_of,
     with_another_secret,
     without,
@@ -70,7 +69,7 @@ def add_keys(app: FastAPI, dsn: str, desk: RegistryReader) -> None:
         name: KeyName, said: Annotated[RotateSaid, Query()], state: StateIfGiven, asking: Asking
     ) -> JSONResponse:
         """Give a key a new secret, which is shown only now; old ones expire after `overlap`."""
-        until = datetime.now(UTC) + overlap_of(said.overlap)
+        until = end_of_overlap(said.overlap)
         secret, sha256 = new_key(name)
         change = _of_keys(lambda keys: with_another_secret(_there(keys, name), name, sha256, until))
         result, tag = changes.make(

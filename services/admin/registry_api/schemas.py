@@ -9,6 +9,7 @@ from starlette.requests import ClientDisconnect
 
 from services.admin.api.problems import RefusalError
 from services.admin.api.queries import Actor, ListQuery
+from services.ops.registry.key_overlap import DEFAULT_OVERLAP, SPAN
 from shared import wire
 from shared.errors import (
     BAD_REQUEST,
@@ -53,7 +54,7 @@ class Said(Actor):
 class RotateSaid(Said):
     """A rotation: also the validity of the old secrets."""
 
-    overlap: Annotated[str, Field(pattern=r"^\d{1,4}[mhd]$")] = "24h"
+    overlap: Annotated[str, Field(pattern=f"^{SPAN}$")] = DEFAULT_OVERLAP
 
 
 class HistoryQuery(ListQuery):

@@ -1,17 +1,13 @@
 """Changes of single sender keys, each returning the new set of keys."""
 
-import re
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from datetime import UTC, datetime
+from typing import Any
 
 from shared.registry import ApiKey, KeyHash
 from shared.registry.keys import rotated
 
 Keys = Mapping[str, ApiKey]
-
-_UNITS: Final = {"m": "minutes", "h": "hours", "d": "days"}
-_SPAN: Final = re.compile(r"(\d{1,4})([mhd])")
 
 
 def created(
@@ -56,11 +52,3 @@ def view_of(name: str, key: ApiKey) -> dict[str, Any]:
         "events": list(key.events),
         "destinations": list(key.destinations),
     }
-
-
-def overlap_of(text: str) -> timedelta:
-    """Return the remaining validity of old secrets. Raises `ValueError`."""
-    found = _SPAN.fullmatch(text)
-    if not found:
-        raise ValueError("minutes, hours or days are expected: 30m, 24h, 7d")
-    return timedelta(**{_UNITS[found[2]]: int(found[1])})
