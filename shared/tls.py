@@ -117,6 +117,21 @@ def server_context(cert: Path, key: Path, client_ca: Path | None = None) -> ssl.
     return ReloadingContext.of(ssl.PROTOCOL_TLS_SERVER, build, cert, key, client_ca)
 
 
+def require_certificate(
+    cert: Path | None, key: Path | None, client_ca: Path | None, *, is_needed: bool = False
+) -> None:
+    """Raise `ValueError` if a certificate has no key, or if TLS is configured without a certificate."""
+    if bool(cert) != bool(key):
+        raise ValueError("tls_cert_file and tls_key_file go together")
+    if not cert and (client_ca or is_needed):
+        raise ValueError("TLS needs tls_cert_file and tls_key_file")
+
+
+def context_if_given(cert: Path | None, key: Path | None, client_ca: Path | None) -> ssl.SSLContext | None:
+    """Return a server's context; None without a certificate. Raises `OSError` if a file cannot be used."""
+    return None if cert is None or key is None else server_context(cert, key, client_ca)
+
+
 class _Explained(ssl.SSLObject):
     """A client's connection whose certificate errors name the certificate, the reason and the fix."""
 

@@ -7,7 +7,7 @@ from typing import Self
 from pydantic import Field, SecretStr, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from shared.tls import server_context
+from shared.tls import context_if_given, require_certificate
 
 
 class AdminSettings(BaseSettings):
@@ -62,10 +62,7 @@ class AdminSettings(BaseSettings):
 
     @model_validator(mode="after")
     def _whole_certificates(self) -> Self:
-        if bool(self.tls_cert_file) != bool(self.tls_key_file):
-            raise ValueError("tls_cert_file and tls_key_file go together")
-        if not self.tls_cert_file and self.tls_client_ca_file:
-            raise ValueError("TLS needs tls_cert_file and tls_key_file")
+        require_certificate(self.tls_cert_file, self.tls_key_file, self.tls_client_ca_file)
         return self
 
     def tls(self) -> ssl.SSLContext | None:
@@ -74,6 +71,4 @@ class AdminSettings(BaseSettings):
         Raises:
             OSError: a file cannot be read or used.
         """
-        if self.tls_cert_file is None or self.tls_key_file is None:
-            return None
-        return server_context(self.tls_cert_file, self.tls_key_file, self.tls_client_ca_file)
+        return context_if_given(self.tls_cert_file, self.tls_key_file, self.tls_client_ca_file)

@@ -13,7 +13,7 @@ from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from shared import event_lines
-from shared.tls import server_context
+from shared.tls import context_if_given, require_certificate
 
 #: Seconds that stopping takes after the last answer: syslog, and closing the producer by force.
 STOP_SECONDS: Final = 6.0
@@ -254,10 +254,12 @@ class IngestSettings(BaseSettings):
 
     @model_validator(mode="after")
     def _whole_certificates(self) -> Self:
-        if bool(self.tls_cert_file) != bool(self.tls_key_file):
-            raise ValueError("tls_cert_file and tls_key_file go together")
-        if not self.tls_cert_file and (self.tls_client_ca_file or self.syslog_tls_port):
-            raise ValueError("TLS needs tls_cert_file and tls_key_file")
+        require_certificate(
+            self.tls_cert_file,
+            self.tls_key_file,
+            self.tls_client_ca_file,
+            is_needed=bool(self.syslog_tls_port),
+        )
         return self
 
     def tls(self) -> ssl.SSLContext | None:
@@ -266,9 +268,7 @@ class IngestSettings(BaseSettings):
         Raises:
             OSError: a file cannot be read or used.
         """
-        if self.tls_cert_file is None or self.tls_key_file is None:
-            return None
-        return server_context(self.tls_cert_file, self.tls_key_file, self.tls_client_ca_file)
+        return context_if_given(self.tls_cert_file, self.tls_key_file, self.tls_client_ca_file)
 
     @property
     def event_lines_at_level(self) -> int:

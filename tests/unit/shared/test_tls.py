@@ -6,7 +6,10 @@ import ssl
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
+from services.admin.settings import AdminSettings
+from services.ingest.settings import IngestSettings
 from shared.tls import client_context, server_context
 from tests.fixtures.authority import Authority, left
 
@@ -57,3 +60,24 @@ def test_a_ca_that_is_trusted_no_more_is_no_more(authority: Authority, tmp_path:
     trusted.write_bytes(Authority(tmp_path / "other").ca.read_bytes())
     with pytest.raises(ssl.SSLCertVerificationError, match="was issued by none of"):
         asyncio.run(_shown(server, client))
+
+
+@pytest.mark.parametrize("settings", [AdminSettings, IngestSettings])
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"tls_cert_file": "a"}, "tls_cert_file and tls_key_file go together"),
+        ({"tls_key_file": "a"}, "tls_cert_file and tls_key_file go together"),
+        ({"tls_client_ca_file": "a"}, "TLS needs tls_cert_file"),
+    ],
+)
+def test_a_service_needs_a_certificate_with_its_key(
+    settings: type[AdminSettings | IngestSettings], given: dict[str, str], said: str
+) -> None:
+    with pytest.raises(ValidationError, match=said):
+        settings(**given)
+
+
+def test_syslog_over_tls_needs_a_certificate() -> None:
+    with pytest.raises(ValidationError, match="TLS needs tls_cert_file"):
+        IngestSettings(syslog_tls_port=6514)
