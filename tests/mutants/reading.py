@@ -179,8 +179,8 @@ MUTANTS: Final = (
     Mutant(
         "the end of an own topic with what is not committed",
         "services/writer/kafka/leaders.py",
-        "isolation=_READ_UNCOMMITTED",
-        "isolation=_READ_COMMITTED",
+        "isolation=READ_UNCOMMITTED",
+        "isolation=1",
         "tests/unit/writer/test_leaders.py",
     ),
     Mutant(

@@ -18,8 +18,15 @@ from aiokafka import TopicPartition
 from aiokafka.client import AIOKafkaClient
 from aiokafka.errors import KafkaError, for_code
 from aiokafka.protocol.api import Request, RequestStruct, Response
-from aiokafka.protocol.types import Int8, Int16, Int32, Int64
+from aiokafka.protocol.types import Int16, Int32, Int64
 
+from services.writer.kafka.list_offsets import (
+    EARLIEST,
+    LATEST,
+    READ_UNCOMMITTED,
+    ListOffsetsRequest,
+    Topics,
+)
 from services.writer.model.offsets import Partition
 from shared.kafka_schemas import by_partition
 from shared.kafka_security import Brokers
@@ -28,10 +35,6 @@ log = logging.getLogger(__name__)
 
 #: Value for "none" and "unknown" in Kafka's protocol, in every field below.
 _NONE: Final = -1
-_READ_UNCOMMITTED: Final = 0
-_READ_COMMITTED: Final = 1
-_LATEST: Final = -1
-_EARLIEST: Final = -2
 _AGAIN_SECONDS: Final = 0.1
 #: Timeout of a broker, after which its answers are missing: a frozen broker must not delay the others.
 _BROKER_MS: Final = 1500
@@ -44,32 +47,6 @@ class Tip(NamedTuple):
 
     offset: int
     epoch: int
-
-
-class _EndsResponse(Response):  # type: ignore[misc]  # aiokafka has no types
-    API_KEY = 2
-    API_VERSION = 4
-    SCHEMA = by_partition(
-        ("throttle_time_ms", Int32),
-        partition=(
-            ("partition", Int32),
-            ("error_code", Int16),
-            ("timestamp", Int64),
-            ("offset", Int64),
-            ("leader_epoch", Int32),
-        ),
-    )
-
-
-class _EndsRequestV4(RequestStruct):  # type: ignore[misc]  # aiokafka has no types
-    API_KEY = 2
-    API_VERSION = 4
-    RESPONSE_TYPE = _EndsResponse
-    SCHEMA = by_partition(
-        ("replica_id", Int32),
-        ("isolation_level", Int8),
-        partition=(("partition", Int32), ("current_leader_epoch", Int32), ("timestamp", Int64)),
-    )
 
 
 class _EpochsResponse(Response):  # type: ignore[misc]  # aiokafka has no types
@@ -96,24 +73,10 @@ class _EpochsRequestV3(RequestStruct):  # type: ignore[misc]  # aiokafka has no 
     )
 
 
-_Topics = list[tuple[str, list[tuple[int, ...]]]]
-
-
-class _EndsRequest(Request[_EndsRequestV4]):  # type: ignore[misc]  # aiokafka has no types
-    API_KEY = 2
-
-    def __init__(self, topics: _Topics, isolation: int = _READ_COMMITTED) -> None:
-        self._topics = topics
-        self._isolation = isolation
-
-    def build(self, request_struct_class: type[_EndsRequestV4]) -> _EndsRequestV4:
-        return request_struct_class(_NONE, self._isolation, self._topics)
-
-
 class _EpochsRequest(Request[_EpochsRequestV3]):  # type: ignore[misc]  # aiokafka has no types
     API_KEY = 23
 
-    def __init__(self, topics: _Topics) -> None:
+    def __init__(self, topics: Topics) -> None:
         self._topics = topics
 
     def build(self, request_struct_class: type[_EpochsRequestV3]) -> _EpochsRequestV3:
@@ -143,18 +106,18 @@ class Leaders:
 
     async def beginning_offsets(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
         """Return each partition's first offset; partitions without an answer are missing."""
-        answers = await self._ask(dict.fromkeys(partitions, (_NONE, _EARLIEST)), _EndsRequest)
+        answers = await self._ask(dict.fromkeys(partitions, (_NONE, EARLIEST)), ListOffsetsRequest)
         return {p: offset for p, (_, offset, _) in answers.items()}
 
     async def end_offsets(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
         """Return each log's end offset, including uncommitted records; logs without an answer are missing."""
-        request = partial(_EndsRequest, isolation=_READ_UNCOMMITTED)
-        answers = await self._ask(dict.fromkeys(partitions, (_NONE, _LATEST)), request)
+        request = partial(ListOffsetsRequest, isolation=READ_UNCOMMITTED)
+        answers = await self._ask(dict.fromkeys(partitions, (_NONE, LATEST)), request)
         return {p: offset for p, (_, offset, _) in answers.items()}
 
     async def since(self, partitions: Iterable[Partition], when: float) -> dict[Partition, int | None]:
         """Return the first offset with a timestamp of `when` (seconds since 1970) or later, or None."""
-        answers = await self._ask(dict.fromkeys(partitions, (_NONE, int(when * 1000))), _EndsRequest)
+        answers = await self._ask(dict.fromkeys(partitions, (_NONE, int(when * 1000))), ListOffsetsRequest)
         return {p: None if offset == _NONE else offset for p, (_, offset, _) in answers.items()}
 
     async def tips(self, partitions: Iterable[Partition], *, patient: bool) -> dict[Partition, Tip]:
@@ -162,8 +125,8 @@ class Leaders:
 
         `patient`: while no broker answers, retry until the caller cancels.
         """
-        questions = dict.fromkeys(partitions, (_NONE, _LATEST))
-        answers = await self._ask(questions, _EndsRequest, patient=patient)
+        questions = dict.fromkeys(partitions, (_NONE, LATEST))
+        answers = await self._ask(questions, ListOffsetsRequest, patient=patient)
         return {p: Tip(offset, epoch) for p, (_, offset, epoch) in answers.items()}
 
     async def reached(self, epochs: Mapping[Partition, int]) -> dict[Partition, int]:
@@ -179,7 +142,7 @@ class Leaders:
     async def _ask(
         self,
         questions: Mapping[Partition, tuple[int, ...]],
-        request: Callable[[_Topics], Any],
+        request: Callable[[Topics], Any],
         *,
         patient: bool = False,
     ) -> dict[Partition, tuple[int, ...]]:
@@ -197,7 +160,7 @@ class Leaders:
                 return {p: fields for r in responses for p, fields in self._answered(r).items()}
             await asyncio.sleep(_AGAIN_SECONDS)
 
-    def _by_leader(self, questions: Mapping[Partition, tuple[int, ...]]) -> dict[int, _Topics]:
+    def _by_leader(self, questions: Mapping[Partition, tuple[int, ...]]) -> dict[int, Topics]:
         """Group `questions` by the broker that leads the partition, excluding partitions without a leader."""
         by_node: dict[int, dict[str, list[tuple[int, ...]]]] = defaultdict(lambda: defaultdict(list))
         for p, question in questions.items():
@@ -207,7 +170,7 @@ class Leaders:
 
     def _answered(self, response: Any) -> dict[Partition, tuple[int, ...]]:
         answers: dict[Partition, tuple[int, ...]] = {}
-        ends = response.API_KEY == _EndsResponse.API_KEY
+        ends = response.API_KEY == ListOffsetsRequest.API_KEY
         for topic, partitions in response.topics:
             for first, second, *rest in partitions:
                 number, code = (first, second) if ends else (second, first)

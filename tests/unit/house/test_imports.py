@@ -49,6 +49,7 @@ OWNERS = {
         "services/writer/driver/app.py",  # its errors alone: the loop decides what waits
         "services/writer/kafka/history.py",
         "services/writer/kafka/leaders.py",
+        "services/writer/kafka/list_offsets.py",
         "services/writer/driver/collector.py",  # its errors alone: what cannot be read is shown as it was
         "services/writer/kafka/own_topics.py",
         "services/writer/kafka/cluster.py",

@@ -11,10 +11,10 @@ import pytest
 from aiokafka import TopicPartition
 from aiokafka.errors import RequestTimedOutError
 
+from services.writer.kafka.list_offsets import LocalOffsetsRequest
 from services.writer.model.offsets import Partition, Range
 from services.writer.read import fetch
 from services.writer.read.fetch import Fetcher, RangeUnreadableError
-from services.writer.read.local_log import LocalStartsRequest
 from services.writer.read.range_reader import RangeReader
 from shared.errors import InfrastructureError
 from shared.kafka_security import Brokers as Kafka
@@ -52,7 +52,7 @@ class Brokers:
         assert topics == ["events.e"]
 
     async def send(self, node: int, request: Any) -> Any:
-        if isinstance(request, LocalStartsRequest):
+        if isinstance(request, LocalOffsetsRequest):
             return self._local_starts(request)
         asked = [(Partition(t, p), offset) for t, parts in request.topics for p, offset, _ in parts]
         self.asked.append((node, [p for p, _ in asked]))
@@ -77,10 +77,13 @@ class Brokers:
         self.slow -= 1
         return True
 
-    def _local_starts(self, request: LocalStartsRequest) -> Any:
+    def _local_starts(self, request: LocalOffsetsRequest) -> Any:
         if self.local_start is None:
             raise NotImplementedError
-        told = [(p.topic, [(p.number, 0, -1, self.local_start, 0, {})], {}) for p in request.partitions]
+        told = [
+            (topic, [(number, 0, -1, self.local_start, 0, {}) for number, *_ in questions], {})
+            for topic, questions in request.topics
+        ]
         return SimpleNamespace(topics=told)
 
 
