@@ -5,9 +5,13 @@ corrects its address, the second recovers by itself.
 """
 
 import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Final
 
 import psycopg2
+
+from shared.errors import InfrastructureError
 
 NO_SUCH_DATABASE: Final = "3D000"
 #: libpq has no SQLSTATE for a failed connection, only the text of the server or of PgBouncer.
@@ -30,3 +34,17 @@ def failure(what: str, error: psycopg2.Error, no_state: str = "none (it cannot b
     if error.pgcode == NO_SUCH_DATABASE:
         return f"{what} does not exist (SQLSTATE {NO_SUCH_DATABASE})"
     return f"{what}: SQLSTATE {error.pgcode or no_state}"
+
+
+@contextmanager
+def raised_as(
+    kind: Callable[[str], Exception], what: str, explain: Callable[[psycopg2.Error], str]
+) -> Iterator[None]:
+    """Raise failures of the database `what` as `kind`; `explain` returns the text, without the DSN."""
+    try:
+        yield
+    except InfrastructureError as error:
+        raise kind(error.detail) from None
+    except psycopg2.Error as error:
+        is_absent = error.pgcode == NO_SUCH_DATABASE
+        raise kind(failure(what, error) if is_absent else explain(error)) from None

@@ -7,7 +7,7 @@ dropped.
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from time import monotonic
 from typing import Any, Final, NamedTuple
 
@@ -22,10 +22,9 @@ from services.cdc.change_detection.table_fingerprint import RowsStamp
 from services.cdc.change_detection.tables_sql import TABLES
 from services.cdc.health.refusals import Refusals
 from services.cdc.health.slot import Slot
-from shared.errors import InfrastructureError
 from shared.postgres.answering import PersistentConnection
 from shared.postgres.connect import connect
-from shared.postgres.failures import NO_SUCH_DATABASE, failure
+from shared.postgres.failures import raised_as
 from shared.registry.sources import Source
 
 _STATEMENT_MS: Final = 10_000
@@ -232,23 +231,19 @@ def _connect(dsn: str) -> connection:
     return connect(dsn, name="onramp-agent", options=_OPTIONS)
 
 
-@contextmanager
-def translated(dsn_env: str) -> Iterator[None]:
+def translated(dsn_env: str) -> AbstractContextManager[None]:
     """Raise the driver's errors as `SourceError`, with the server's answer and nothing of the DSN."""
-    try:
-        yield
-    except InfrastructureError as error:
-        raise SourceError(error.detail) from None
-    except psycopg2.Error as error:
-        if error.pgcode == NO_SUCH_DATABASE:
-            raise SourceError(failure("the source", error)) from None
+
+    def explain(error: psycopg2.Error) -> str:
         why = f"SQLSTATE {error.pgcode}: {error.diag.message_primary}" if error.pgcode else _answer(error)
         if isinstance(error, psycopg2.ProgrammingError) and not error.pgcode:
             why = "its DSN is wrong"
         if "authentication failed" in str(error):
             refused = f"it refuses the role or the password in {dsn_env}, which the agent has to be given"
             why = f"{refused}: {why}"
-        raise SourceError(f"cannot query the source: {why}") from None
+        return f"cannot query the source: {why}"
+
+    return raised_as(SourceError, "the source", explain)
 
 
 def _answer(error: psycopg2.Error) -> str:

@@ -5,7 +5,7 @@ the tables in `onramp_agent`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict
 from functools import partial
 from typing import Any, Final
@@ -23,14 +23,14 @@ from services.cdc.change_detection.topic_generation_sql import End
 from services.cdc.health.gap import Gap
 from services.cdc.health.slot import Reader, Readers, lsn_number, lsn_text
 from services.cdc.schema.migrations import migrate
-from shared.errors import InfrastructureError
 from shared.postgres.answering import PersistentConnection, answering
 from shared.postgres.connect import connect as opened
-from shared.postgres.failures import NO_SUCH_DATABASE, failure
+from shared.postgres.failures import raised_as
 
 _OPTIONS: Final = "-c search_path=pg_catalog,pg_temp -c statement_timeout=10000 -c lock_timeout=5000"
 #: The database's name in messages, which never have its DSN.
 _NAME: Final = "the database that it is published to"
+_NO_TABLE: Final = "42P01"
 _STATE: Final = """
     SELECT out_of_sync_lsn::text, out_of_sync_at, out_of_sync_why, resync_requested_at, tables, resnapshots,
            slot_reader, own_lsn::text, streams, coalesce(confirmed_lsn > '0/0', false)
@@ -273,20 +273,15 @@ def sources_in(dsn: str) -> dict[str, str]:
         return dict(cursor.fetchall())
 
 
-@contextmanager
-def translated() -> Iterator[None]:
+def translated() -> AbstractContextManager[None]:
     """Raise the driver's errors as `StateStoreError`, without texts that could repeat a DSN."""
-    try:
-        yield
-    except InfrastructureError as error:
-        raise StateStoreError(error.detail) from None
-    except psycopg2.Error as error:
-        if error.pgcode == NO_SUCH_DATABASE:
-            raise StateStoreError(failure("the database that it is published to", error)) from None
-        missing = error.pgcode == "42P01"
-        hint = ": start the writer, which creates its tables there" if missing else ""
-        code = f"SQLSTATE {error.pgcode}" if error.pgcode else "no connection"
-        raise StateStoreError(f"the database that it is published to cannot be used: {code}{hint}") from None
+    return raised_as(StateStoreError, _NAME, _explain)
+
+
+def _explain(error: psycopg2.Error) -> str:
+    hint = ": start the writer, which creates its tables there" if error.pgcode == _NO_TABLE else ""
+    code = f"SQLSTATE {error.pgcode}" if error.pgcode else "no connection"
+    return f"{_NAME} cannot be used: {code}{hint}"
 
 
 def _json(value: object) -> str:
