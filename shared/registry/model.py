@@ -136,7 +136,6 @@ class EventType(_Entry):
     compatibility: Mode = "backward"
     personal: tuple[Pointer, ...] = Field((), description="Pointers into the payload: masked in views.")
     retention: Retention | None = None
-    pause_share: float | None = Field(None, gt=0, le=1)
     max_bytes: int | None = Field(None, ge=1, le=_MAX)
     partitions: int | None = Field(None, ge=1, le=1000)
     contract: EventContract = EventContract()

@@ -87,7 +87,6 @@ def test_a_name_that_no_topic_can_have_is_refused_by_name(name: str) -> None:
     [
         ("max_bytes", "9" * 30),
         ("max_bytes", 1 << 63),
-        ("pause_share", "inf"),
         ("alerts", {"min_per_minute": "inf"}),
     ],
 )
