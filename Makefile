@@ -52,9 +52,10 @@ test-unit: $(STAMP) ## Only the tests that start nothing
 fetched-prometheus: $(STAMP)
 	@$(PY) -m stack.prometheus >/dev/null || true
 
-lint: $(STAMP) ## Check style and format
+lint: $(STAMP) ## Check style and format; warn of files above 300 lines and folders above 15 files
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
+	@$(PY) -m tests.unit.house.sizes
 
 types: $(STAMP) ## Check types
 	$(PY) -m mypy

@@ -3,6 +3,7 @@
 import ast
 from pathlib import Path
 
+from tests.unit.house.sizes import warnings
 from tests.unit.house.tree import ROOT, product_files, report, text_of, tree_of
 
 MAX_LINES = 500
@@ -32,6 +33,15 @@ def test_every_file_is_short_enough_to_read() -> None:
         if lines > MAX_LINES
     ]
     assert offenders == [], report(offenders)
+
+
+def test_large_files_and_folders_are_warned_of() -> None:
+    few = {Path(f"few/{n}.py"): 300 for n in range(15)} | {Path("few/__init__.py"): 1}
+    many = {Path(f"many/{n}.py"): 1 for n in range(16)} | {Path("many/long.py"): 301}
+    assert list(warnings(few | many)) == [
+        "warning: many/long.py has 301 lines",
+        "warning: many has 17 files",
+    ]
 
 
 def test_every_folder_is_a_package() -> None:
