@@ -302,7 +302,7 @@ MUTANTS: Final = (
     Mutant(
         "rejecting unsafe topics",
         "services/ingest/send/kafka_topics.py",
-        "        detail = self._unsafe(topic, config)\n",
+        "        detail = _unsafe_reason(topic, config, self._settings.min_insync)\n",
         "        detail = None\n",
         "tests/integration/ingest/test_gateway_kafka.py",
     ),

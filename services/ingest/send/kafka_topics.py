@@ -8,12 +8,14 @@ periodically for all topics in use: an operator may change them, or delete a top
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
 
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import (
     KafkaError,
     NoError,
@@ -23,8 +25,6 @@ from aiokafka.errors import (
     for_code,
 )
 
-from services.ingest.send import kafka_topic_settings
-from services.ingest.send.kafka_topic_settings import TopicState
 from services.ingest.sink import Health
 from shared.errors import KAFKA_UNREACHABLE, TOPIC_MISSING, TOPIC_UNSAFE, InfrastructureError
 from shared.settings import KafkaSettings
@@ -41,10 +41,18 @@ _POLL_SECONDS: Final = 0.02
 _REREAD_SECONDS: Final = 30.0
 #: Topics in one request.
 _AT_A_TIME: Final = 100
-
-
+_MIN_ISR: Final = "min.insync.replicas"
+#: Kafka's defaults, used for a topic whose settings may not be read.
+_KAFKA_DEFAULTS: Final = {"max.message.bytes": "1048588", "cleanup.policy": "delete"}
 #: Returns the registry's specification of a new topic.
 SpecOf = Callable[[str], TopicSpec]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicState:
+    """The settings of an existing topic that the gateway needs."""
+
+    max_message_bytes: int
 
 
 class TopicManager:
@@ -133,19 +141,17 @@ class TopicManager:
         async with self._admin() as admin:
             for first in range(0, len(topics), _AT_A_TIME):
                 async with asyncio.timeout(_TIMEOUT_SECONDS):
-                    resources = [
-                        kafka_topic_settings.question(topic) for topic in topics[first : first + _AT_A_TIME]
-                    ]
+                    resources = [_question(topic) for topic in topics[first : first + _AT_A_TIME]]
                     (response,) = await admin.describe_configs(resources)
                 for resource in response.resources:
                     self._remember(resource)
 
     def _remember(self, resource: Any) -> None:
-        topic, error, config = kafka_topic_settings.answer(resource)
+        topic, error, config = _answer(resource)
         if topic not in self._known or error is TopicAuthorizationFailedError:
             return
         if error is NoError and self._unsafe(topic, config) is None:
-            self._known[topic] = kafka_topic_settings.state(config)
+            self._known[topic] = TopicState(int(config["max.message.bytes"]))
         else:
             self.forget(topic)
 
@@ -206,7 +212,7 @@ class TopicManager:
             spec.name,
             num_partitions=spec.partitions or self._settings.partitions,
             replication_factor=self._settings.replication,
-            topic_configs={kafka_topic_settings.MIN_ISR: str(self._settings.min_insync), **spec.config},
+            topic_configs={_MIN_ISR: str(self._settings.min_insync), **spec.config},
         )
 
     async def _existing(self, admin: AIOKafkaAdminClient, topics: list[str]) -> list[str]:
@@ -224,9 +230,9 @@ class TopicManager:
     async def _check(self, admin: AIOKafkaAdminClient, topics: list[str]) -> None:
         """Read the topics' settings; wait until the round's timeout for topics unknown to brokers."""
         while topics:
-            resources = [kafka_topic_settings.question(topic) for topic in topics]
+            resources = [_question(topic) for topic in topics]
             (response,) = await admin.describe_configs(resources)
-            answers = [kafka_topic_settings.answer(resource) for resource in response.resources]
+            answers = [_answer(resource) for resource in response.resources]
             topics = [topic for topic, error, _ in answers if error is UnknownTopicOrPartitionError]
             for topic, error, config in answers:
                 if error is not UnknownTopicOrPartitionError:
@@ -242,21 +248,18 @@ class TopicManager:
                 "a topic's settings cannot be checked: DESCRIBE_CONFIGS is missing",
                 extra={"topic": topic, "promised": promised},
             )
-            config = {**kafka_topic_settings.KAFKA_DEFAULTS, kafka_topic_settings.MIN_ISR: str(promised)}
+            config = {**_KAFKA_DEFAULTS, _MIN_ISR: str(promised)}
         elif error is not NoError:
             self._fail(topic, _unreachable(error.__name__))
             return
-        detail = self._unsafe(topic, config)
+        detail = _unsafe_reason(topic, config, self._settings.min_insync)
         if detail is not None:
             logger.error("topic is unsafe", extra={"topic": topic, "reason": detail})
             self._fail(topic, InfrastructureError(TOPIC_UNSAFE, detail))
             return
-        self._known[topic] = state = kafka_topic_settings.state(config)
+        self._known[topic] = state = TopicState(int(config["max.message.bytes"]))
         if not self._ensuring[topic].done():
             self._ensuring[topic].set_result(state)
-
-    def _unsafe(self, topic: str, config: dict[str, str]) -> str | None:
-        return kafka_topic_settings.unsafe(topic, config, self._settings.min_insync)
 
     @asynccontextmanager
     async def _admin(self) -> AsyncIterator[AIOKafkaAdminClient]:
@@ -271,6 +274,25 @@ class TopicManager:
             yield admin
         finally:
             await admin.close()
+
+
+def _question(topic: str) -> ConfigResource:
+    """Return the DescribeConfigs resource of the needed settings: all forty are slow to parse."""
+    return ConfigResource(ConfigResourceType.TOPIC, topic, dict.fromkeys([*_KAFKA_DEFAULTS, _MIN_ISR]))
+
+
+def _answer(resource: Any) -> tuple[str, Any, dict[str, str]]:
+    """Return the topic, aiokafka's error and the settings of one resource of a DescribeConfigs response."""
+    return resource[3], for_code(resource[0]), {entry[0]: entry[1] for entry in resource[4]}
+
+
+def _unsafe_reason(topic: str, config: Mapping[str, str], min_insync: int) -> str | None:
+    """Return why the topic may lose accepted events; None if it is safe."""
+    if int(config[_MIN_ISR]) < min_insync:
+        return f"{_MIN_ISR} of {topic} is {config[_MIN_ISR]}, at least {min_insync} is required"
+    if "compact" in config["cleanup.policy"]:
+        return f"{topic} is compacted: events with equal keys would be removed"
+    return None
 
 
 def _unreachable(reason: str) -> InfrastructureError:

@@ -15,10 +15,10 @@ from typing import Any, Final
 from services.writer.model import commit_delays, connection_budget, timings
 from services.writer.model.offsets import Partition
 from services.writer.observe.database_stats import DatabaseSizes, DatabaseStats
-from services.writer.observe.labels import event_type_of, labels_of
 from services.writer.observe.lag import Lag, OpenTransaction, ages_at
 from services.writer.observe.metrics import Metrics
 from services.writer.observe.series import Labels
+from services.writer.persist import landing
 from services.writer.postgres.database import Database
 from services.writer.settle import outcome_counts
 from services.writer.settle.holds import Hold, described
@@ -224,10 +224,12 @@ class Status:
 
     def _show_lag(self) -> None:
         lag, metrics, at = self._lag, self.metrics, ages_at(self._lag_read)
-        ages = {labels_of(p): age for p, each in lag.items() if (age := each.seconds(at)) is not None}
-        metrics.series.show(metrics.lag, {labels_of(p): each.events for p, each in lag.items()}, operator.add)
+        ages = {_labels_of(p): age for p, each in lag.items() if (age := each.seconds(at)) is not None}
+        metrics.series.show(
+            metrics.lag, {_labels_of(p): each.events for p, each in lag.items()}, operator.add
+        )
         metrics.series.show(metrics.lag_seconds, ages, max)
-        open_for = {labels_of(p): each.seconds() for p, each in self._open.items()}
+        open_for = {_labels_of(p): each.seconds() for p, each in self._open.items()}
         metrics.series.show(metrics.open_transaction_seconds, open_for, max)
 
     def _show_waiting(self, database: str, where: str, events: int, since: float | None) -> None:
@@ -284,7 +286,7 @@ class Status:
         reports = list(reports)
         self.metrics.spark.slot_seconds.inc(sum(report.slot_seconds for report in reports))
         for done in (done for report in reports if report.work for done in timings.done(report.work)):
-            event_type = event_type_of(done.topic, done.table)
+            event_type = _event_type_of(done.topic, done.table)
             labels = (done.step, done.topic, event_type, done.database, done.table)
             self.metrics.series.count(self.metrics.step_seconds, labels, done.seconds)
             self.metrics.series.count(self.metrics.step_rows, labels, done.rows)
@@ -294,7 +296,7 @@ class Status:
         events: dict[str, Counter[tuple[str, str, str]]] = defaultdict(Counter)
         for report in reports:
             for delay in commit_delays.from_json(report.delays or "[]"):
-                labels = (delay.database, event_type_of(delay.topic, delay.table))
+                labels = (delay.database, _event_type_of(delay.topic, delay.table))
                 self.metrics.series.observe(self.metrics.commit_delays, labels, delay.counts, delay.seconds)
             for each in outcome_counts.from_json(report.outcomes or "[]"):
                 events[each.database][each.topic, each.table, each.outcome] += each.events
@@ -303,7 +305,7 @@ class Status:
 
     def _count_to(self, database: str, totals: Mapping[tuple[str, str, str], int]) -> None:
         labelled: dict[Labels, float] = {
-            (Step.PERSIST.value, topic, event_type_of(topic, table), database, table, outcome): n
+            (Step.PERSIST.value, topic, _event_type_of(topic, table), database, table, outcome): n
             for (topic, table, outcome), n in totals.items()
         }
         self.metrics.series.count_to(self.metrics.events, labelled, database)
@@ -317,7 +319,7 @@ class Status:
     def update_undecided(self, totals: Mapping[tuple[Step, str, str], int]) -> None:
         """Set the totals that no database counts: by step, topic and outcome."""
         for (step, topic, outcome), n in totals.items():
-            labels = (step.value, topic, event_type_of(topic, ""), "", "", outcome)
+            labels = (step.value, topic, _event_type_of(topic, ""), "", "", outcome)
             self.metrics.series.count_to(self.metrics.events, {labels: n}, f"{topic} {outcome}")
 
     def update_database(self, database: str, stats: DatabaseStats, began: Moment | None = None) -> None:
@@ -379,3 +381,16 @@ class Status:
     def ready(self) -> tuple[bool, str | None]:
         """Return whether the writer consumes, and the reason if it does not, or not in every database."""
         return self._consuming, self._reason
+
+
+def _labels_of(partition: Partition) -> Labels:
+    """Return the topic and the number of a partition."""
+    return partition.topic, str(partition.number)
+
+
+def _event_type_of(topic: str, table: str) -> str:
+    """Return the event type that a landing table or a topic is named after; empty when neither is."""
+    if table.startswith(f"{landing.SCHEMA}."):
+        return table.removeprefix(f"{landing.SCHEMA}.")
+    prefix = wire.topic_of("")
+    return topic.removeprefix(prefix) if topic.startswith(prefix) else ""

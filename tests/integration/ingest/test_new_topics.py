@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from aiokafka.admin import AIOKafkaAdminClient
 
-from services.ingest.send.kafka_topic_settings import TopicState
-from services.ingest.send.kafka_topics import TopicManager
+from services.ingest.send.kafka_topics import TopicManager, TopicState
 from shared.errors import KAFKA_UNREACHABLE, TOPIC_MISSING, InfrastructureError
 from shared.settings import KafkaSettings
 from shared.topics import event_topic

@@ -7,7 +7,7 @@ import pytest
 from aiokafka import TopicPartition
 
 from services.ops.audit.ledgers import Books
-from services.ops.audit.partitions_without_leader import report_leaderless
+from services.ops.audit.run import report_leaderless
 from services.ops.audit.settled_log import SettledLog
 from services.ops.findings import Report, Source
 from services.ops.kafka_logs import KafkaLogs, LogRecord
