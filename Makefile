@@ -24,7 +24,7 @@ export UV_SYSTEM_CERTS ?= true
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run demo prometheus test lint types format test-full test-unit fuzz mutants proof proof-plan proof-parked proof-sources bench bench-gateway bench-writer bench-scale bench-errors bench-latency load load-full model bundle clean bench-registry bench-plan bench-cdc
+.PHONY: help setup run demo prometheus browser screenshots test lint types format test-full test-unit fuzz mutants proof proof-plan proof-parked proof-sources bench bench-gateway bench-writer bench-scale bench-errors bench-latency load load-full model bundle clean bench-registry bench-plan bench-cdc
 
 help: ## Show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,10 +38,16 @@ demo: $(STAMP) ## The same, then stop; fails unless the counts add up
 prometheus: $(STAMP) ## Fetch Prometheus for tests and `make run ARGS=--prometheus`: Debian's package, nothing is installed
 	@$(PY) -m stack.prometheus
 
-test: lint types fetched-prometheus ## Lint, types and every test, against real Kafka, Postgres and Spark
+browser: $(STAMP) ## Fetch a browser for tests of the web UI: Debian's Chromium, nothing is installed
+	@$(PY) -m stack.browser
+
+screenshots: $(STAMP) ## Take the pictures of the web UI in docs/pictures
+	$(PY) -m tests.browser.screenshots $(ARGS)
+
+test: lint types fetched-prometheus fetched-browser ## Lint, types and every test, against real Kafka, Postgres and Spark
 	$(SUITE) $(if $(ARGS),,--budget default) -- $(WORKERS) $(ARGS)
 
-test-full: fetched-prometheus ## Every test, with the rare and heavy ones that `make test` leaves out (an hour)
+test-full: fetched-prometheus fetched-browser ## Every test, with the rare and heavy ones that `make test` leaves out (an hour)
 	$(SUITE) -- $(WORKERS) -m "" $(ARGS)
 
 test-unit: $(STAMP) ## Only the tests that start nothing
@@ -51,6 +57,11 @@ test-unit: $(STAMP) ## Only the tests that start nothing
 .PHONY: fetched-prometheus
 fetched-prometheus: $(STAMP)
 	@$(PY) -m stack.prometheus >/dev/null || true
+
+# Without it the tests in a browser are skipped, and say so.
+.PHONY: fetched-browser
+fetched-browser: $(STAMP)
+	@$(PY) -m stack.browser >/dev/null || true
 
 lint: $(STAMP) ## Check style and format; warn of files above 300 lines and folders above 15 files
 	$(PY) -m ruff check .

@@ -22,6 +22,7 @@ os.environ.setdefault("ONRAMP_WRITER_NEW_COUNTER_SECONDS", "0")
 
 pytest_plugins = (
     "tests.fixtures.second_try",
+    "tests.fixtures.fix_browser",
     "tests.fixtures.fix_cost",
     "tests.fixtures.fix_gc",
     "tests.fixtures.fix_http",
