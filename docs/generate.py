@@ -30,6 +30,7 @@ from services.writer.observe.metrics import Metrics
 from services.writer.settings import DatabaseSettings, WriterSettings
 from shared import errors
 from shared.errors import Fault, Kind
+from shared.fix_links import with_links
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 
@@ -162,7 +163,7 @@ def _fault_table(faults: Iterable[Fault]) -> str:
                 "" if fault.status is None else str(fault.status),
                 logging.getLevelName(fault.level).lower(),
                 fault.title,
-                fault.fix,
+                with_links(fault.fix, lambda link: f"[{link.text}]({link.target})"),
             )
             for fault in faults
         ),

@@ -1,8 +1,8 @@
 """Masks an event: its shape without its values, which people may see by default.
 
 Letters become `a` or `A`, digits `9`; other characters remain, to distinguish a decimal comma from a point.
-Names of members remain, because they belong to the schema. Values that an event type marks as personal are
-hidden completely.
+Names of members remain, because they belong to the schema, and so does the name of the event. Values that an
+event type marks as personal are hidden completely.
 """
 
 import re
@@ -10,6 +10,8 @@ from collections.abc import Collection, Iterable
 from typing import Any, Final
 
 import orjson
+
+from shared.wire import EVENT_NAME
 
 _MAX_LENGTH: Final = 64
 _MAX_ITEMS: Final = 20
@@ -20,6 +22,9 @@ _DIGIT: Final = re.compile(r"\d")
 _HIDDEN: Final = "***"
 #: The places in an envelope and a packet that pointers of personal fields refer to.
 _BODIES: Final = ("payload", "data")
+
+#: The member of an envelope that is shown as it is, if the value is a name.
+_NAME: Final = "event_name"
 
 _Path = tuple[str, ...]
 
@@ -59,6 +64,12 @@ def _masked(value: Any, path: _Path, hidden: Collection[_Path]) -> Any:
         return {name: _masked(each, (*path, name), hidden) for name, each in items}
     if isinstance(value, list):
         return [_masked(each, (*path, str(n)), hidden) for n, each in enumerate(value[:_MAX_ITEMS])]
-    if value is None or isinstance(value, bool):
-        return value
+    return value if value is None or isinstance(value, bool) or _is_name(value, path) else _shape(value)
+
+
+def _is_name(value: Any, path: _Path) -> bool:
+    return path == (_NAME,) and isinstance(value, str) and EVENT_NAME.fullmatch(value) is not None
+
+
+def _shape(value: Any) -> str:
     return shape(value if isinstance(value, str) else repr(value))

@@ -16,6 +16,18 @@ def test_values_are_shown_as_their_shape() -> None:
     assert masked(None) == "0 bytes, no JSON"
 
 
+def test_the_name_of_an_event_is_shown_and_nothing_else_in_its_place() -> None:
+    def shown(document: object) -> Any:
+        return masked(orjson.dumps(document))
+
+    assert shown({"event_name": "order_made", "payload": {"event_name": "order_made"}}) == {
+        "event_name": "order_made",
+        "payload": {"event_name": "aaaaa_aaaa"},
+    }
+    assert shown({"event_name": "Ann Lee 12"}) == {"event_name": "Aaa Aaa 99"}
+    assert masked(orjson.dumps({"event_name": "ann"}), ["/event_name"]) == {"event_name": "ann"}
+
+
 @pytest.mark.parametrize("body", ["payload", "data"])
 def test_not_even_the_shape_of_what_is_personal_is_shown(body: str) -> None:
     person = {"name": "Ann", "a/b": {"mail": "ann@example.com"}, "phones": [123, 45]}
