@@ -23,6 +23,7 @@ WORKDIR /app
 COPY shared shared
 COPY services/__init__.py services/__init__.py
 COPY services/ops services/ops
+COPY services/cdc services/cdc
 COPY services/admin services/admin
 COPY services/cli services/cli
 COPY stack stack

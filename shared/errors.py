@@ -51,12 +51,13 @@ class OnrampError(Exception):
     `detail` describes the failure without payload values; `pointer` is the JSON Pointer
     (RFC 6901) of the place at fault, empty for the whole document.  `step` and `accepted`
     come from the table unless `at` or `surely` sets them. `sqlstate`, `column` and `constraint` come
-    from the database's error, if any (`of_database`).
+    from the database's error, if any (`of_database`); `column_type` is the column's declared type.
     """
 
     sqlstate: str | None = None
     column: str | None = None
     constraint: str | None = None
+    column_type: str | None = None
 
     def __init__(self, fault: Fault, detail: str, pointer: str = "") -> None:
         super().__init__(f"{fault.code}: {detail}")
@@ -732,8 +733,8 @@ IF_MATCH_MISSING: Final = _rejected(
     428,
     Step.RECEIVE,
     "The change has no If-Match header.",
-    "Read the registry, the type or the group (GET), and send the answer's ETag as If-Match; * matches any "
-    "state.",
+    "Read the registry, the type, the group, the hold or the halt (GET), and send its ETag as If-Match; * "
+    "matches any state.",
 )
 GROUP_CHANGED: Final = _rejected(
     "group_changed",
@@ -741,6 +742,28 @@ GROUP_CHANGED: Final = _rejected(
     Step.RECEIVE,
     "The group has changed since it was read.",
     "Read it again (GET /v1/groups/{id}), check the new state, and send the change with the new ETag.",
+)
+AUDIT_RUNS: Final = _rejected(
+    "audit_runs",
+    409,
+    Step.RECEIVE,
+    "An audit runs already.",
+    "Wait for its report (GET /v1/audits), or cancel it.",
+)
+WAITING_CHANGED: Final = _rejected(
+    "waiting_changed",
+    412,
+    Step.RECEIVE,
+    "The hold or the halt has changed since it was read.",
+    "Read it again (GET /v1/holds, /v1/databases or /v1/partitions), check the new state, and send the "
+    "change with the new ETag.",
+)
+NOT_WAITING: Final = _rejected(
+    "not_waiting",
+    409,
+    Step.RECEIVE,
+    "There is nothing that this decision would end.",
+    "Read the state (GET /v1/waiting); `detail` says what is there now.",
 )
 TYPE_HAS_PARKED: Final = _rejected(
     "type_has_parked",

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from shared.registry.sources import Source
-from stack import services, source_demo
+from stack import services, source_demo, source_secrets
 from stack.addresses import Addresses, forget, note
 from stack.capture import Capture
 from stack.data_lock import DataLock
@@ -237,6 +237,8 @@ class Stack:
                 "ONRAMP_WRITER_DSN": self.dsn,
                 "ONRAMP_ADMIN_DEV_KEY": operator_key(plan.data_dir),
                 "ONRAMP_ADMIN_STORE": str(plan.data_dir / "segments"),
+                "ONRAMP_ADMIN_WRITER_URL": self.writer,
+                "ONRAMP_ADMIN_DSN_FOLDER": str(source_secrets.folder_of(plan.data_dir)),
                 **self._shared_env,
                 **plan.writer_env,
             },

@@ -20,6 +20,7 @@ from services.ops.registry.registry_reader import RegistryReader
 from shared.http11 import Http11Protocol
 from shared.logs import set_up
 from shared.malloc import return_large_blocks, share_heaps
+from shared.postgres.source_dsns import SourceDsns
 from shared.priority import come_last
 from shared.read_settings import WrongSettingsError, read_settings, warn_of_unknown
 from shared.registry.factory import open_registry
@@ -72,6 +73,8 @@ def main() -> None:
         keyless=access.allow_keyless and is_loopback(settings.host),
         dev_key=settings.dev_key.get_secret_value(),
         rehearsals_per_hour=settings.rehearsed_groups_per_hour,
+        source_dsns=SourceDsns(settings.dsn_folder),
+        writer_url=settings.writer_url,
     )
     try:
         _serve(app, settings, tls)

@@ -14,17 +14,21 @@ from fastapi import FastAPI
 from services.admin.api.app import api
 from services.admin.api.metrics import AdminMetrics
 from services.admin.api.operators import Operators
+from services.admin.audits.runner import AuditRunner
 from services.admin.dead_letters.ingester import DeadLetterIngester
 from services.admin.dead_letters.segment_packer import Packer
 from services.admin.group_rehearsals.scheduler import RehearsalScheduler
 from services.admin.jobs.runner import JobRunner
 from services.admin.registry_api.routes import add_registry
 from services.admin.registry_watch import RegistryWatch
+from services.admin.samples_api.routes import add_samples
 from services.admin.segments.folder import Segments
 from services.admin.ui.app import add_ui
+from services.admin.waiting_api.routes import add_waiting
 from services.ops.operate.kafka_retire import RetiredDatabases
 from services.ops.registry.registry_reader import RegistryReader
 from shared.kafka_security import Brokers
+from shared.postgres.source_dsns import SourceDsns
 from shared.registry import Registry
 
 #: Seconds that segment work has to end on shutdown; the next process continues it.
@@ -42,6 +46,8 @@ def create(
     keyless: bool = False,
     dev_key: str = "",
     rehearsals_per_hour: int,
+    source_dsns: SourceDsns,
+    writer_url: str,
 ) -> FastAPI:
     """Return the service's application, which runs the ingester and the jobs during its lifespan.
 
@@ -50,6 +56,7 @@ def create(
     """
     ingester, packer = DeadLetterIngester(brokers, dsn), Packer(dsn, segments)
     jobs = JobRunner(dsn, databases, registry, segments, RetiredDatabases(brokers))
+    audits = AuditRunner(dsn, databases, brokers.bootstrap)
     rehearsals = RehearsalScheduler(dsn, databases, registry, segments, per_hour=rehearsals_per_hour)
     operators = Operators(registry, keyless=keyless, dev_key=dev_key)
     watch = RegistryWatch(registry, operators.see)
@@ -60,12 +67,13 @@ def create(
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         metrics.process.show_build()
         measuring = asyncio.create_task(metrics.process.watch("admin"), name="process-watch")
-        tasks = [asyncio.create_task(part.run()) for part in (watch, ingester, packer, jobs, rehearsals)]
+        parts = (watch, ingester, packer, jobs, audits, rehearsals)
+        tasks = [asyncio.create_task(part.run()) for part in parts]
         try:
             yield
         finally:
             measuring.cancel()
-            for part in (rehearsals, jobs, packer, ingester, watch):
+            for part in reversed(parts):
                 part.stop()
             if segments:
                 await asyncio.wait(tasks, timeout=_STOP_SECONDS)
@@ -78,5 +86,7 @@ def create(
         dsn, databases, ingester.status, operators, lifespan=lifespan, segments=segments, metrics=metrics
     )
     add_registry(app, dsn, desk)
+    add_samples(app, dsn, desk)
+    add_waiting(app, dsn, desk, source_dsns, writer_url=writer_url)
     add_ui(app, dsn, operators)
     return app

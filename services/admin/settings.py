@@ -37,6 +37,14 @@ class AdminSettings(BaseSettings):
         "folder, or s3://bucket/path (credentials as the AWS tools take them; other servers than AWS with "
         "?endpoint_override=host:port, and &scheme=http without TLS). Without it they stay in the database.",
     )
+    dsn_folder: Path | None = Field(
+        None,
+        description="Folder with the DSNs of sources, as the agent's (ONRAMP_AGENT_DSN_FOLDER): sources are "
+        "checked with them. A source without a file there is checked with its environment variable.",
+    )
+    writer_url: str = Field(
+        "http://127.0.0.1:8081", description="The writer's address, for the state of databases."
+    )
     rehearsed_groups_per_hour: int = Field(
         3600,
         ge=0,

@@ -89,7 +89,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "that an operator lists what it sees",
-        "services/admin/api/app.py",
+        "services/admin/api/lists.py",
         '{**query.filters(), "only": asking.only}',
         "query.filters()",
         (
@@ -99,7 +99,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "that an operator's group is one that it sees",
-        "services/admin/api/app.py",
+        "services/admin/api/groups.py",
         "read_sql.group(conn, number, asking.only)",
         "read_sql.group(conn, number)",
         (
@@ -139,12 +139,42 @@ MUTANTS: Final = (
     ),
     Mutant(
         "that an operator's change of a group is one that it sees",
-        "services/admin/api/app.py",
+        "services/admin/api/groups.py",
         "locked_group(conn, number, asking.only)",
         "locked_group(conn, number)",
         (
             "tests/integration/admin/"
             "test_operators.py::test_a8_lists_groups_and_ids_show_an_operator_its_own_events_alone"
+        ),
+    ),
+    Mutant(
+        "that an operator's change of many groups is of those that it sees",
+        "services/admin/api/groups.py",
+        "group_marks_sql.locked_group(conn, number, asking.only) for",
+        "group_marks_sql.locked_group(conn, number) for",
+        (
+            "tests/integration/admin/test_many_groups.py::"
+            "test_a_group_of_other_events_is_changed_by_nobody_who_does_not_see_it"
+        ),
+    ),
+    Mutant(
+        "that an operator sees the holds of its own events alone",
+        "services/admin/waiting_api/holds.py",
+        "        if asking.only is None:",
+        "        if True:",
+        (
+            "tests/integration/admin/test_waiting_api.py::"
+            "test_a_hold_is_shown_to_whoever_sees_every_event_behind_it"
+        ),
+    ),
+    Mutant(
+        "that a decision about a hold is about the one that was read",
+        "services/admin/waiting_api/holds.py",
+        "require_current(state, tag_of_hold(held), WAITING_CHANGED, last_act(conn, subject))",
+        "pass",
+        (
+            "tests/integration/admin/test_waiting_api.py::"
+            "test_a_decision_about_a_hold_names_the_state_that_was_read"
         ),
     ),
     Mutant(
@@ -159,9 +189,9 @@ MUTANTS: Final = (
     ),
     Mutant(
         "that a group's samples show nothing that its type calls personal",
-        "services/admin/api/app.py",
-        "shown(dsn, segments, last), personal(found.cause.event_name))",
-        "shown(dsn, segments, last), ())",
+        "services/admin/api/groups.py",
+        "hidden = self._personal(found.cause.event_name)",
+        "hidden = ()",
         (
             "tests/integration/admin/"
             "test_personal.py::test_an_event_and_its_group_hide_what_its_type_calls_personal"
@@ -231,8 +261,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         "that whoever decides about a group is written down",
-        "services/admin/api/app.py",
-        'read_sql.record_act(conn, actor, f"set {said}", f"group {number}", change.reason)',
+        "services/admin/api/groups.py",
+        'read_sql.record_act(conn, actor, f"set {said}", f"group {found.id}", change.reason)',
         "",
         (
             "tests/integration/admin/"

@@ -1,33 +1,31 @@
 """The routes of the admin service: their parameters, and the query that answers each."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
-from hashlib import sha256
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Annotated, Any, Final
 
 from fastapi import Depends, FastAPI, Query, Request, Response
 from fastapi.responses import JSONResponse
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.types import ASGIApp
 
-from services.admin.api import cursors, views
+from services.admin.api import views
+from services.admin.api.audits import add_audits
 from services.admin.api.edits import add_edits
 from services.admin.api.entry import Entry, TooLarge
+from services.admin.api.groups import Groups, add_groups
 from services.admin.api.jobs import add_jobs
+from services.admin.api.lists import ACTS, EVENTS, PARTS, page
 from services.admin.api.metrics import AdminMetrics
 from services.admin.api.openapi import describe
-from services.admin.api.operators import LOCAL, Caller, Operators
+from services.admin.api.operators import LOCAL, Operators
 from services.admin.api.problems import answer_with_problems, not_stored
 from services.admin.api.queries import (
     ActQuery,
     EventQuery,
-    GroupChange,
-    GroupQuery,
     Id,
-    ListQuery,
     PartQuery,
     Reveal,
-    StateIfGiven,
 )
 from services.admin.api.recheck import add_recheck
 from services.admin.api.rights import Asking, caller_of, require_once, require_right
@@ -36,8 +34,8 @@ from services.admin.dead_letters.ingester import IngesterStatus
 from services.admin.segments.folder import Segments
 from services.admin.store import group_marks_sql, read_sql
 from services.admin.store.bytes_sql import shown, value
-from services.admin.store.control_sql import cursor_key, transaction
-from shared.errors import GROUP_CHANGED, REGISTRY_UNREAD
+from services.admin.store.control_sql import transaction
+from shared.errors import REGISTRY_UNREAD
 
 _SAMPLES: Final = 10
 _MAX_COUNTS: Final = 1_000
@@ -68,16 +66,18 @@ def api(
         max_body_size=_MAX_BODY,
     )
     app.state.turns = Turns()
+    app.state.dsn = dsn
     app.add_middleware(Entry, operators=operators, turns=app.state.turns)
     answer_with_problems(app, lambda request: record_refusal(dsn, request))
     _add_state(app, ingester, operators, metrics or AdminMetrics())
-    _add_groups(app, dsn, segments, operators.personal)
+    add_groups(app, Groups(dsn, segments, operators.personal))
     _add_events(app, dsn, segments, operators.personal)
     _add_parts(app, dsn)
     _add_acts(app, dsn)
     add_jobs(app, dsn, databases, operators.registry)
     add_recheck(app, dsn, databases)
     add_edits(app, dsn, segments)
+    add_audits(app, dsn)
     describe(app)
     return app
 
@@ -111,54 +111,6 @@ def _add_state(app: FastAPI, ingester: IngesterStatus, operators: Operators, met
         return JSONResponse(said, 200 if ingester.state in _READY else 503)
 
 
-def _add_groups(app: FastAPI, dsn: str, segments: Segments | None, personal: views.Personal) -> None:
-    @app.get("/v1/groups")
-    def list_groups(query: Annotated[GroupQuery, Query()], asking: Asking) -> dict[str, Any]:
-        """Groups of parked events with one cause each, the group with the newest event first."""
-        return _page(dsn, _GROUPS, query, asking)
-
-    @app.get("/v1/groups/{number}")
-    def show_group(number: Id, asking: Asking) -> JSONResponse:
-        """One group, with the facets of its events, and ten of them as shapes.
-
-        The ETag covers the decisions about the group, which a change names, and not its counts.
-        """
-        with transaction(dsn) as conn:
-            found = read_sql.group(conn, number, asking.only)
-            if found is None:
-                raise not_stored("group")
-            last = read_sql.last_of_group(conn, number, _SAMPLES)
-            facets = views.facets(read_sql.facets(conn, number), found.cause, personal)
-        samples = views.samples(last, shown(dsn, segments, last), personal(found.cause.event_name))
-        shown_group = views.group(found) | {"facets": facets, "samples": samples}
-        return JSONResponse(shown_group, headers={"etag": f'"{_tag_of(found)}"'})
-
-    @app.patch("/v1/groups/{number}")
-    def change_group(number: Id, change: GroupChange, state: StateIfGiven, asking: Asking) -> JSONResponse:
-        """Acknowledge, ignore, resolve or open a group, or assign it.
-
-        `If-Match` is the ETag of the group as it was read.
-        """
-        state.require_given()
-        actor = asking.acting(change.actor)
-        changed = change.model_dump(exclude_unset=True, include={"state", "assignee"})
-        with transaction(dsn) as conn:
-            found = group_marks_sql.locked_group(conn, number, asking.only)
-            if found is None:
-                raise not_stored("group")
-            state.require(_tag_of(found), GROUP_CHANGED)
-            group_marks_sql.change_group(conn, number, changed)
-            said = ", ".join(f"{name} {value}" for name, value in changed.items())
-            read_sql.record_act(conn, actor, f"set {said}", f"group {number}", change.reason)
-        return show_group(number, asking)
-
-
-def _tag_of(found: read_sql.Group) -> str:
-    """Return the ETag of the decisions about a group."""
-    decided = repr((found.state, found.assignee)).encode()
-    return f"{found.id}-{sha256(decided).hexdigest()[:8]}"
-
-
 def _add_events(app: FastAPI, dsn: str, segments: Segments | None, personal: views.Personal) -> None:
     @app.get("/v1/counts")
     def count_events(asking: Asking) -> dict[str, Any]:
@@ -169,7 +121,7 @@ def _add_events(app: FastAPI, dsn: str, segments: Segments | None, personal: vie
     @app.get("/v1/events")
     def list_events(query: Annotated[EventQuery, Query()], asking: Asking) -> dict[str, Any]:
         """Parked events without their values, the one stored last first."""
-        return _page(dsn, _EVENTS, query, asking)
+        return page(dsn, EVENTS, query, asking)
 
     @app.get("/v1/events/{number}")
     def show_event(number: Id, asking: Asking) -> dict[str, Any]:
@@ -202,14 +154,14 @@ def _add_parts(app: FastAPI, dsn: str) -> None:
     @app.get("/v1/segments")
     def list_parts(query: Annotated[PartQuery, Query()], asking: Asking) -> dict[str, Any]:
         """The contents of segments: events by destination, name, step, code and hour, the newest first."""
-        return _page(dsn, _PARTS, query, asking)
+        return page(dsn, PARTS, query, asking)
 
 
 def _add_acts(app: FastAPI, dsn: str) -> None:
     @app.get("/v1/audit-log")
     def list_acts(query: Annotated[ActQuery, Query()], asking: Asking) -> dict[str, Any]:
         """The audit log: operators' actions and refusals with time and reason, the newest first."""
-        return _page(dsn, _ACTS, query, asking)
+        return page(dsn, ACTS, query, asking)
 
 
 def record_refusal(dsn: str, request: Request) -> None:
@@ -225,34 +177,3 @@ def record_refusal(dsn: str, request: Request) -> None:
 def _printable(path: str) -> str:
     """Return a path without NUL, cut to the length that a Postgres index accepts."""
     return "".join(c if c.isprintable() else "?" for c in path[:_LONGEST_PATH])
-
-
-class _Listed(NamedTuple):
-    """A list: how a page is read, where an entry is in it, and how it is shown."""
-
-    name: str
-    read: Callable[..., list[Any]]
-    position: Callable[[Any], Sequence[Any]]
-    view: Callable[[Any], dict[str, Any]]
-
-
-_GROUPS: Final = _Listed("groups", read_sql.groups, lambda g: (g.last_seen, g.id), views.group)
-_PARTS: Final = _Listed("parts", read_sql.parts, lambda p: (p.id,), views.part)
-_EVENTS: Final = _Listed("events", read_sql.events, lambda e: (e.id,), views.event)
-_ACTS: Final = _Listed("acts", read_sql.acts, lambda a: (a.id,), views.act)
-
-
-def _page(dsn: str, listed: _Listed, query: ListQuery, asking: Caller) -> dict[str, Any]:
-    """Return one page of a list, and the cursor of the next one if there is one.
-
-    The caller's rights are one of the filters, so a cursor is invalid for callers with other rights.
-    """
-    filters, limit = {**query.filters(), "only": asking.only}, query.limit
-    with transaction(dsn) as conn:
-        key = cursor_key(conn)
-        after = None if query.cursor is None else cursors.decode(key, listed.name, filters, query.cursor)
-        found = listed.read(conn, filters, after, limit + 1)
-    page: dict[str, Any] = {listed.name: [listed.view(each) for each in found[:limit]], "next": None}
-    if len(found) > limit:
-        page["next"] = cursors.encode(key, listed.name, filters, listed.position(found[limit - 1]))
-    return page

@@ -18,6 +18,10 @@ _PROBLEM: Final[dict[str, Any]] = {
         "status": {"type": "integer"},
         "detail": {"type": "string"},
         "fix": {"type": "string"},
+        "links": {
+            "type": "array",
+            "items": {"type": "string", "description": "A page of the documentation, and its section."},
+        },
         "errors": {
             "type": "array",
             "items": {
@@ -48,6 +52,7 @@ _ALWAYS: Final = (401, 403, 422, 429, 500, 503)
 _CHANGE: Final = (409, 412)
 #: Further statuses of an operation.
 _MORE: Final[Mapping[str, tuple[int, ...]]] = {
+    "PATCH /v1/groups": (404, 412),
     "PATCH /v1/groups/{number}": (412, 428),
     "POST /v1/events/{number}/reveal": (410,),
     "POST /v1/jobs": (404, 409),
@@ -61,12 +66,19 @@ _MORE: Final[Mapping[str, tuple[int, ...]]] = {
     "GET /v1/destinations/check": (404,),
     "POST /v1/topics": (409,),
     "PATCH /v1/topics/{name}": (409,),
+    "POST /v1/types/infer": (404,),
+    "POST /v1/audits": (409,),
+    "POST /v1/holds/resume": (404, *_CHANGE, 428),
+    "POST /v1/holds/give-up": (404, *_CHANGE, 428),
+    "POST /v1/databases/{name}/resolve": (*_CHANGE, 428),
+    "POST /v1/partitions/resolve": (*_CHANGE, 428),
 }
 #: Members of an answer's object, with their types; `?` for one that may be null.
 _SHAPES: Final[Mapping[str, str]] = {
     "GET /healthz": "status:string",
     "GET /readyz": "ingester:string",
-    "GET /v1/groups": "groups:array next:string?",
+    "GET /v1/groups": "groups:array next:string? states:object",
+    "PATCH /v1/groups": "groups:array",
     "GET /v1/groups/{number}": "id:integer state:string events:integer cause:object samples:array",
     "PATCH /v1/groups/{number}": "id:integer state:string events:integer cause:object samples:array",
     "GET /v1/counts": "counts:array",
@@ -92,6 +104,26 @@ _SHAPES: Final[Mapping[str, str]] = {
     "GET /v1/topics/{name}/sample": "topic:string records:array",
     "POST /v1/topics": "topic:string created:boolean partitions:integer replication:integer config:object",
     "PATCH /v1/topics/{name}": "topic:string dry_run:boolean",
+    "GET /v1/groups/{number}/good": "good:object? searched:integer",
+    "POST /v1/destinations/check": "holds:boolean facts:array",
+    "GET /v1/types/{name}/first-row": "table:string? row:object?",
+    "POST /v1/types/infer": "name:string topic:string? schema:object columns:array samples:integer",
+    "POST /v1/previews": "state:string detail:string table:object ddl:array facts:array samples:array",
+    "POST /v1/audits": "id:integer state:string report:object?",
+    "GET /v1/audits": "audits:array",
+    "GET /v1/audits/{number}": "id:integer state:string report:object?",
+    "POST /v1/audits/{number}/cancel": "id:integer state:string report:object?",
+    "GET /v1/waiting": "holds:array databases:array unsettled:array problems:array is_whole:boolean",
+    "GET /v1/holds": "holds:array unreached:object",
+    "POST /v1/holds/resume": "hold:object? events:integer dry_run:boolean",
+    "POST /v1/holds/give-up": "hold:object? events:integer dry_run:boolean",
+    "GET /v1/databases": "databases:array",
+    "POST /v1/databases/{name}/resolve": "database:string resolution:string dry_run:boolean",
+    "GET /v1/partitions": "partitions:array",
+    "POST /v1/partitions/resolve": "partition:string resolution:string dry_run:boolean",
+    "GET /v1/sources": "sources:array unreached:object",
+    "GET /v1/sources/{name}/check": "holds:boolean facts:array",
+    "GET /v1/sources/{name}/sql": "sql:string",
 }
 #: Members of every answer to a change of the registry.
 _CHANGED: Final = "state:string reason:string changes:array findings:array ddl:array"

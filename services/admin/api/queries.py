@@ -71,6 +71,11 @@ class GroupQuery(ListQuery):
     event_name: _Text = None
     destination: _Text = None
     assignee: _Text = None
+    facets: Annotated[bool, Field(description="Whether each group has the facets of its events.")] = False
+
+    def filters(self) -> dict[str, Any]:
+        """Return the filters of the list."""
+        return self.model_dump(exclude={"limit", "cursor", "facets"}, exclude_none=True)
 
 
 class PartQuery(ListQuery):
@@ -201,6 +206,27 @@ class GroupChange(Actor):
     state: GroupState | None = None
     assignee: Annotated[str | None, Field(max_length=128, pattern=_PATTERN)] = None
     reason: Annotated[str | None, Field(max_length=1024, pattern=_PATTERN)] = None
+
+
+class ReadGroup(BaseModel):
+    """A group, and its ETag as it was read; * for any state."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    id: Annotated[int, Field(ge=1, le=LAST_ID)]
+    etag: Annotated[str, Field(min_length=1, max_length=64, pattern=_PATTERN)]
+
+
+class GroupsChange(GroupChange):
+    """One change of many groups."""
+
+    groups: Annotated[list[ReadGroup], Field(min_length=1, max_length=500)]
+
+    @model_validator(mode="after")
+    def _names_each_once(self) -> Self:
+        if len({each.id for each in self.groups}) < len(self.groups):
+            raise ValueError("a group comes twice")
+        return self
 
 
 class State:

@@ -33,6 +33,7 @@ NEEDS: Final[Mapping[str, Need]] = {
     "GET /metrics": Need("viewer", all_events=True),
     "GET /v1/groups": Need("viewer"),
     "GET /v1/groups/{number}": Need("viewer"),
+    "PATCH /v1/groups": Need("operator"),
     "PATCH /v1/groups/{number}": Need("operator"),
     "GET /v1/events": Need("viewer"),
     "GET /v1/counts": Need("viewer"),
@@ -66,6 +67,28 @@ NEEDS: Final[Mapping[str, Need]] = {
     "GET /v1/topics/{name}/sample": Need("viewer"),
     "POST /v1/topics": Need("admin", all_events=True),
     "PATCH /v1/topics/{name}": Need("admin", all_events=True),
+    "GET /v1/groups/{number}/good": Need("viewer"),
+    "POST /v1/destinations/check": Need("admin", all_events=True),
+    "GET /v1/types/{name}/first-row": Need("viewer"),
+    "POST /v1/types/infer": Need("viewer"),
+    # It shows values of newest events, and names tables.
+    "POST /v1/previews": Need("admin", all_events=True),
+    "POST /v1/audits": Need("operator", all_events=True),
+    "GET /v1/audits": Need("viewer", all_events=True),
+    "GET /v1/audits/{number}": Need("viewer", all_events=True),
+    "POST /v1/audits/{number}/cancel": Need("operator", all_events=True),
+    "GET /v1/waiting": Need("viewer"),
+    "GET /v1/holds": Need("viewer"),
+    "POST /v1/holds/resume": Need("operator"),
+    "POST /v1/holds/give-up": Need("operator"),
+    "GET /v1/databases": Need("viewer"),
+    "POST /v1/databases/{name}/resolve": Need("operator", all_events=True),
+    "GET /v1/partitions": Need("viewer", all_events=True),
+    "POST /v1/partitions/resolve": Need("operator", all_events=True),
+    "GET /v1/sources": Need("viewer", all_events=True),
+    "GET /v1/sources/{name}/check": Need("operator", all_events=True),
+    # It may hold the verifier of the source's password.
+    "GET /v1/sources/{name}/sql": Need("admin", all_events=True),
 }
 #: Routes of the service itself, open without a key.
 OPEN: Final = frozenset({"GET /healthz", "GET /readyz"})

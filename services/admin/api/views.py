@@ -10,6 +10,7 @@ from services.admin.store.read_sql import Act, Event, Group, Part
 from services.ops.parked.facets import Facets, is_personal
 from services.ops.parked.fingerprint import Cause
 from services.ops.parked.outcome_sentence import sentence
+from services.ops.parked.title import title_of
 from shared.mask import masked
 
 #: Pointers to the personal fields of the events of a name.
@@ -20,6 +21,7 @@ def group(found: Group) -> dict[str, Any]:
     """Return a group."""
     return {
         "id": found.id,
+        "title": title_of(found.cause, found.column_type),
         "sentence": sentence(found.cause),
         "state": found.state,
         "assignee": found.assignee,

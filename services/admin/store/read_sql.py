@@ -14,6 +14,8 @@ from services.ops.parked.fingerprint import OTHERS, Cause
 _GROUP: Final = """
     SELECT id, step, code, sqlstate, destination, "column", place, event_name, json_type, state, assignee,
            events, first_seen, last_seen, (
+               SELECT CASE WHEN length(p.reason::text) <= 16384 THEN p.reason::text END
+               FROM onramp_admin.parked p WHERE p.group_id = groups.id ORDER BY p.id DESC LIMIT 1), (
                SELECT json_build_object('would_land', l.would_land, 'of', l.events, 'at', l.answered_at,
                                         'why', l.why, 'waits', l.waits)::text
                FROM onramp_admin.group_rehearsals l WHERE l.group_id = groups.id)
@@ -27,7 +29,12 @@ _EVENT: Final = """
 _PART: Final = """
     SELECT id, destination, event_name, step, code, hour, events FROM onramp_admin.parts
 """
-_FACETS: Final = "SELECT counts::text FROM onramp_admin.facets WHERE group_id = %s"
+_FACETS: Final = "SELECT group_id, counts::text FROM onramp_admin.facets WHERE group_id = ANY (%s)"
+_STATES: Final = "SELECT state, count(*) FROM onramp_admin.groups{where} GROUP BY 1"
+_MOVES: Final = """
+    SELECT group_id, state, sum(events)::bigint FROM onramp_admin.moves WHERE group_id = ANY (%s)
+    GROUP BY 1, 2 HAVING sum(events) <> 0
+"""
 _LAST: Final = "SELECT id FROM onramp_admin.parked WHERE group_id = %s ORDER BY id DESC LIMIT %s"
 _ACTS_DONE: Final = "SELECT id, at, actor, act, subject, reason, events FROM onramp_admin.acts"
 _ACT: Final = "INSERT INTO onramp_admin.acts (actor, act, subject, reason) VALUES (%s, %s, %s, %s)"
@@ -64,6 +71,13 @@ _TOPIC_IDS: Final = """
     )
     SELECT id FROM topic
 """
+_PARKED_PLACES: Final = f"""
+    SELECT DISTINCT p.topic, p.partition, p."offset"
+    FROM unnest(%s::text[], %s::int[], %s::bigint[]) k (topic, partition, "offset")
+    CROSS JOIN ({_TOPIC_IDS}) t (topic_id)
+    JOIN onramp_admin.parked p ON p.topic_id = t.topic_id
+    WHERE (p.topic, p.partition, p."offset") = (k.topic, k.partition, k."offset")
+"""  # noqa: S608 - our own words
 #: Patterns of event names as in the registry; an event without a name matches none.
 MATCHES: Final = """event_name LIKE ANY (
     SELECT replace(replace(replace(p, '_', '\\_'), '*', '%%'), '?', '_') FROM unnest(%s::text[]) p)"""
@@ -141,6 +155,8 @@ class Group(NamedTuple):
     events: int
     first_seen: datetime
     last_seen: datetime
+    #: The declared type of the cause's column, from the newest event.
+    column_type: str | None
     rehearsal: str | None
 
 
@@ -215,6 +231,11 @@ def acts(conn: connection, filters: Filters, after: Sequence[Any] | None, limit:
     return [Act(*row) for row in _page(conn, _ACTS, filters, after, limit)]
 
 
+def last_act(conn: connection, subject: str) -> Act | None:
+    """Return the last entry of the audit log about a subject."""
+    return next(iter(acts(conn, {"subject": subject}, None, 1)), None)
+
+
 def group(conn: connection, number: int, only: Only = None) -> Group | None:
     """Return one group."""
     found = _page(conn, _GROUPS, {"id": number, "only": only}, None, 1)
@@ -232,10 +253,32 @@ def last_of_group(conn: connection, group_id: int, count: int) -> list[int]:
     return [event for (event,) in _rows(conn, sql.SQL(_LAST), (group_id, count))]
 
 
-def facets(conn: connection, group_id: int) -> Facets:
-    """Return the facets of a group."""
-    found = _rows(conn, sql.SQL(_FACETS), (group_id,))
-    return Facets.of(orjson.loads(found[0][0])) if found else Facets()
+def facets(conn: connection, groups: Sequence[int]) -> dict[int, Facets]:
+    """Return the facets of groups, in one query; empty for a group without any."""
+    found = _rows(conn, sql.SQL(_FACETS), (list(groups),))
+    return {number: Facets() for number in groups} | {
+        number: Facets.of(orjson.loads(counts)) for number, counts in found
+    }
+
+
+def group_states(conn: connection, filters: Filters) -> dict[str, int]:
+    """Return the number of groups in each state, whatever state the filters name."""
+    where, values = _where({name: value for name, value in filters.items() if name != "state"})
+    return dict(_rows(conn, sql.SQL(_STATES.format(where=where)), values))
+
+
+def event_states(conn: connection, groups: Sequence[Group]) -> dict[int, dict[str, int]]:
+    """Return the number of events in each state, by group."""
+    states = {each.id: {"open": each.events} for each in groups}
+    for number, state, events in _rows(conn, sql.SQL(_MOVES), ([each.id for each in groups],)):
+        states[number][state] = states[number].get(state, 0) + events
+    return {number: {s: n for s, n in of.items() if n} for number, of in states.items()}
+
+
+def parked_places(conn: connection, places: Sequence[tuple[str, int, int]]) -> set[tuple[str, int, int]]:
+    """Return those of the places on Kafka (topic, partition, offset) whose event is parked."""
+    columns = [list(column) for column in zip(*places, strict=True)] or [[], [], []]
+    return set(_rows(conn, sql.SQL(_PARKED_PLACES), columns))
 
 
 def record_act(conn: connection, actor: str, act: str, subject: str, reason: str | None) -> None:
@@ -281,4 +324,11 @@ def _rows(conn: connection, statement: sql.SQL, values: Sequence[Any]) -> list[t
 
 def _group(row: tuple[Any, ...]) -> Group:
     number, *rest = row
-    return Group(number, Cause(*rest[:8]), *rest[8:])
+    *decided, reason, rehearsal = rest[8:]
+    return Group._make([number, Cause(*rest[:8]), *decided, _column_type(reason), rehearsal])
+
+
+def _column_type(reason: str | None) -> str | None:
+    """Return the type in a record's reason; parsed here, because Postgres refuses an escaped NUL."""
+    found = orjson.loads(reason or "{}").get("column_type")
+    return found if isinstance(found, str) else None

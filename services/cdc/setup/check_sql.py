@@ -9,11 +9,12 @@ import psycopg2
 from psycopg2 import sql
 from psycopg2.extensions import connection, parse_dsn
 
-from services.cdc.agent.source_sql import SourceDatabase, translated
+from services.cdc.agent.source_sql import SourceDatabase, SourceError, translated
 from services.cdc.agent.source_state import SourceState, Table
 from services.cdc.change_detection import identity_sql
 from services.cdc.change_detection.table_fingerprint_sql import TREE
 from services.cdc.merge.column_types import UnsupportedTypeError, column_type, is_silent
+from services.cdc.setup.login_sql import require_login
 from shared.postgres.connect import connect
 from shared.postgres.quoting import identifier
 from shared.registry.sources import Source, pattern_of
@@ -78,6 +79,15 @@ def facts(name: str, source: Source, dsn: str, *, rows: bool) -> Iterator[Fact]:
         conn,
     ):
         yield from _of_tables(conn, source, source_state, rows=rows)
+
+
+def facts_or_refusal(name: str, source: Source, dsn: str, *, rows: bool) -> list[Fact]:
+    """Return the facts of a source; a source that cannot be read is a fact too, because a page shows it."""
+    try:
+        require_login(source.dsn_env, dsn)
+        return list(facts(name, source, dsn, rows=rows))
+    except SourceError as error:
+        return [Fact("wrong", str(error), f"onramp sources sql {name}")]
 
 
 def role_of(dsn: str) -> str:

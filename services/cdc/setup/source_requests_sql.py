@@ -2,7 +2,8 @@
 
 from typing import Any, Final, NamedTuple
 
-from services.cdc.agent.source_state_sql import asking
+from services.cdc.agent.source_state_sql import StateStoreError, asking
+from shared.errors import DATABASE_UNAVAILABLE, InfrastructureError
 
 _SOURCES: Final = "onramp_agent.sources"
 _MODELS: Final = "onramp.table_settings"
@@ -99,6 +100,14 @@ def progress(dsn: str, source: str) -> Progress | None:
 def listed(dsn: str) -> list[dict[str, Any]]:
     """Return the sources published to a database, as the agent last stored them. Raises `StateStoreError`."""
     return _rows(dsn, _SOURCES, _LIST)
+
+
+def reported(dsn: str) -> list[dict[str, Any]]:
+    """Return what `listed` returns. Raises `InfrastructureError`, as the queries of the services do."""
+    try:
+        return listed(dsn)
+    except StateStoreError as error:
+        raise InfrastructureError(DATABASE_UNAVAILABLE, str(error)) from None
 
 
 def ask_for_resync(dsn: str, source: str) -> bool:

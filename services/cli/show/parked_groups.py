@@ -165,7 +165,7 @@ def _group_row(group: Entry) -> tuple[str, ...]:
         _time(group["last_seen"]),
         _would_land(group["would_land_now"]),
     )
-    return (str(group["id"]), *shown, group["sentence"])
+    return (str(group["id"]), *shown, group["title"])
 
 
 def _would_land(rehearsal: Entry | None) -> str:

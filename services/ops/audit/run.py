@@ -7,7 +7,7 @@ database must have settled the events below.
 
 import asyncio
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Final
@@ -73,7 +73,11 @@ class _Sources:
     edits: Edits
 
 
-async def audit(request: Request) -> Report:
+#: Called with the number of partitions that are read, and of all of them.
+Progress = Callable[[int, int], None]
+
+
+async def audit(request: Request, progress: Progress = lambda *_: None) -> Report:
     """Audit the running stack.  Raises `InfrastructureError` when a part cannot be reached.
 
     The audit is repeated a few times if a writer is in the middle of a batch, because its totals are of
@@ -81,13 +85,13 @@ async def audit(request: Request) -> Report:
     """
     async with KafkaLogs(request.brokers) as logs:
         for _ in range(_ATTEMPTS - 1):
-            if report := await _once(request, logs, last=False):
+            if report := await _once(request, logs, progress, last=False):
                 return report
             await asyncio.sleep(_BETWEEN_SECONDS)
-        return await _once(request, logs, last=True) or Report()
+        return await _once(request, logs, progress, last=True) or Report()
 
 
-async def _once(request: Request, logs: KafkaLogs, *, last: bool) -> Report | None:
+async def _once(request: Request, logs: KafkaLogs, progress: Progress, *, last: bool) -> Report | None:
     """Audit once; return None if a writer was in the middle of a batch and this is not the `last` try."""
     committed = await logs.group_offsets()
     topics = re.compile(request.topics)
@@ -112,7 +116,9 @@ async def _once(request: Request, logs: KafkaLogs, *, last: bool) -> Report | No
         _count_unsettled(books, report)
         report.findings += [*deleted(books), *dead_lettered(books)]
         sources = _Sources(logs, snapshots, Edits(after))
-        for readable in readable_ranges(books):
+        ranges = list(readable_ranges(books))
+        for number, readable in enumerate(ranges):
+            progress(number, len(ranges))
             await _check_generation(sources, books, readable, report)
         _check_others(books, report)
         await check_transactions(logs, snapshots, report, deep=request.deep, limit=MAX_DEEP_EVENTS)

@@ -12,9 +12,9 @@ from typing import Final, NamedTuple
 import psycopg2
 from psycopg2.extensions import cursor
 
-from services.ops.operate.destinations_sql import Wanted
+from services.ops.operate.destinations_sql import Fact, Wanted
 from services.ops.operate.holds_sql import PATIENCE_S
-from shared.contracts.tables import statements_for
+from shared.contracts.tables import quoted, statements_for
 from shared.errors import DATABASE_UNAVAILABLE, InfrastructureError
 from shared.postgres.answering import answering
 from shared.postgres.connect import connect
@@ -31,6 +31,14 @@ _COLUMNS: Final = """
     WHERE n.nspname = %s AND c.relname = %s AND a.attnum > 0 AND NOT a.attisdropped
 """
 _CONNECTION: Final = "08"
+#: The role, whether it may create tables in the schema, and whether the table exists and belongs to it.
+_MAY_CREATE: Final = """
+    SELECT current_user::text, has_schema_privilege(n.oid, 'CREATE') AND has_schema_privilege(n.oid, 'USAGE'),
+        c.oid IS NOT NULL, coalesce(pg_has_role(c.relowner, 'USAGE'), false)
+    FROM (SELECT oid FROM pg_namespace WHERE nspname = %s) n
+    LEFT JOIN (SELECT k.oid, k.relowner FROM pg_class k JOIN pg_namespace s ON s.oid = k.relnamespace
+               WHERE s.nspname = %s AND k.relname = %s) c ON true
+"""
 
 
 class Owner(NamedTuple):
@@ -54,6 +62,32 @@ def planned(owner: Owner, wanted: Wanted, writer: str) -> list[str]:
             return _statements(asking, wanted, writer)
     except psycopg2.Error as e:
         raise _unavailable(owner, e) from None
+
+
+def creation_facts(owner: Owner, wanted: Wanted) -> list[Fact]:
+    """Return the facts that must hold to create the table, or to add columns to it.
+
+    Raises `InfrastructureError`.
+    """
+    try:
+        with _connected(owner) as asking:
+            asking.execute(_MAY_CREATE, (wanted.schema, wanted.schema, wanted.table))
+            found = asking.fetchone()
+    except psycopg2.Error as e:
+        raise _unavailable(owner, e) from None
+    is_open = wanted.schema in wanted.open_schemas
+    text = f"the writer may write to the schema {wanted.schema}"
+    facts = [Fact(is_open, text, "" if is_open else f"-- add {wanted.schema} to `schemas` of the database")]
+    schema = quoted(wanted.schema)
+    if found is None:
+        return [*facts, Fact(False, f"the schema {wanted.schema} exists", f"CREATE SCHEMA {schema};")]
+    role, may_create, has_table, is_owner = found
+    facts.append(Fact(True, f"the schema {wanted.schema} exists"))
+    if has_table:
+        sql = "" if is_owner else f"ALTER TABLE {wanted.name} OWNER TO {quoted(role)};"
+        return [*facts, Fact(is_owner, f"the role {role} owns the table {wanted.name}", sql)]
+    sql = "" if may_create else f"GRANT CREATE, USAGE ON SCHEMA {schema} TO {quoted(role)};"
+    return [*facts, Fact(may_create, f"the role {role} may create tables in {wanted.schema}", sql)]
 
 
 def carry_out(owner: Owner, wanted: Wanted, writer: str) -> Ddl:

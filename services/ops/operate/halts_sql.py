@@ -6,7 +6,10 @@ from typing import Final, NamedTuple
 from services.ops.operate.holds_sql import connected
 
 _READ: Final = "SELECT reason, since, resolution FROM onramp.halts"
-_RESOLVE: Final = "UPDATE onramp.halts SET resolution = %s, resolved_by = session_user"
+_RESOLVE: Final = """
+    UPDATE onramp.halts SET resolution = %(how)s, resolved_by = coalesce(%(by)s, session_user)
+    WHERE %(since)s::timestamptz IS NULL OR (since = %(since)s AND resolution IS NOT DISTINCT FROM %(before)s)
+"""
 
 
 class Halt(NamedTuple):
@@ -26,8 +29,15 @@ def halt_of(database: str, dsn: str) -> Halt | None:
         return Halt(database, *row) if row else None
 
 
-def resolve(database: str, dsn: str, resolution: str) -> bool:
-    """Store the resolution for the writer; return False without a halt.  Raises `InfrastructureError`."""
+def resolve(
+    database: str, dsn: str, resolution: str, *, by: str | None = None, of: Halt | None = None
+) -> bool:
+    """Store the resolution for the writer; return False without a halt.
+
+    With `of`, also return False if the halt has changed since then.  `by`: the operator, by default the
+    database's role.  Raises `InfrastructureError`.
+    """
+    values = {"how": resolution, "by": by, "since": of and of.since, "before": of and of.resolution}
     with connected(database, dsn) as conn, conn.cursor() as cursor:
-        cursor.execute(_RESOLVE, (resolution,))
+        cursor.execute(_RESOLVE, values)
         return bool(cursor.rowcount)

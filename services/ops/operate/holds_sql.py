@@ -27,15 +27,19 @@ _READ: Final = """
 #: Resets the counts of parked events, because an operator has resumed the type.
 _RESUME: Final = """
     UPDATE onramp.holds SET state = 'resumed', events = 0, parked = 0
-    WHERE kind = 'type' AND name = %s AND state = 'paused'
+    WHERE kind = 'type' AND name = %(name)s AND state = 'paused' AND {same}
 """
 
 
 #: Also for a hold that was dead-lettered before: later events are dead-lettered too.
 _GIVE_UP: Final = """
-    UPDATE onramp.holds SET state = 'dead_lettered', dead_lettered_at = now(),
-        dead_lettered_by = %s, reason = %s
-    WHERE name = %s AND state <> 'watched'
+    UPDATE onramp.holds SET state = 'dead_lettered', dead_lettered_at = now(), dead_lettered_by = %(by)s,
+        reason = %(reason)s
+    WHERE name = %(name)s AND state <> 'watched' AND {same}
+"""
+#: The hold is the one that the operator has read; any hold without one.
+_SAME: Final = """
+    (%(state)s::text IS NULL OR (kind, state, since) = (%(kind)s, %(state)s, %(since)s))
 """
 
 #: Timeout of an unresponsive server in seconds; queries of many databases wait this long for each.
@@ -68,24 +72,29 @@ def holds(database: str, dsn: str) -> list[Hold]:
         return [Hold(database, *row) for row in cursor.fetchall()]
 
 
-def resume(database: str, dsn: str, event_type: str) -> bool:
+def resume(database: str, dsn: str, event_type: str, *, of: Hold | None = None) -> bool:
     """Resume `event_type` so that its waiting events land; return False if it is not paused there.
 
-    Raises `InfrastructureError`.
+    With `of`, also return False if the hold has changed since then.  Raises `InfrastructureError`.
     """
     with connected(database, dsn) as conn, conn.cursor() as cursor:
-        cursor.execute(_RESUME, (event_type,))
+        cursor.execute(_RESUME.format(same=_SAME), {"name": event_type, **_state_of(of)})
         return bool(cursor.rowcount)
 
 
-def give_up(database: str, dsn: str, name: str, *, by: str, reason: str) -> bool:
+def give_up(database: str, dsn: str, name: str, *, by: str, reason: str, of: Hold | None = None) -> bool:
     """Have events that wait behind the holds of this name parked; return False without such a hold.
 
-    Raises `InfrastructureError`.
+    With `of`, only this hold, and return False if it has changed since then.  Raises `InfrastructureError`.
     """
+    values = {"name": name, "by": by, "reason": reason, **_state_of(of)}
     with connected(database, dsn) as conn, conn.cursor() as cursor:
-        cursor.execute(_GIVE_UP, (by, reason, name))
+        cursor.execute(_GIVE_UP.format(same=_SAME), values)
         return bool(cursor.rowcount)
+
+
+def _state_of(held: Hold | None) -> dict[str, Any]:
+    return {name: held and getattr(held, name) for name in ("kind", "state", "since")}
 
 
 @contextmanager

@@ -59,15 +59,17 @@ async def halts(brokers: Brokers) -> list[Halt]:
     ]
 
 
-async def answer(brokers: Brokers, partition: str, how: str) -> bool:
+async def answer(brokers: Brokers, partition: str, how: str, *, by: str = "", of: Halt | None = None) -> bool:
     """Send the writer the answer to the halt of `partition`; return False without a halt.
 
-    Raises `InfrastructureError`.
+    With `of`, also return False if another halt is there now.  `by`: the operator, by default the user of
+    this process.  Raises `InfrastructureError`.
     """
     open_halts, _ = await _read(brokers)
-    if partition not in open_halts:
+    halt = open_halts.get(partition)
+    if halt is None or (of is not None and (halt.reason, halt.since) != (of.reason, of.since)):
         return False
-    decision = _Answer(open_halts[partition].id, how, getpass.getuser())
+    decision = _Answer(halt.id, how, by or getpass.getuser())
     producer = AIOKafkaProducer(**brokers.aiokafka(), acks="all")
     try:
         await producer.start()

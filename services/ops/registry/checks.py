@@ -3,10 +3,12 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from services.ops.operate import create_sql
 from services.ops.operate.destinations_sql import Fact, Wanted, facts
 from services.ops.operate.holds_sql import connected
 from services.ops.registry.database_addresses import Places
 from shared.contracts.tables import columns_of, quoted
+from shared.errors import InfrastructureError
 from shared.registry import Destination, EventType, Snapshot
 
 
@@ -51,6 +53,36 @@ def facts_of(places: Places, place: Place, event_type: EventType) -> list[Fact]:
     )
     with connected(place.database, places.databases[place.database]) as conn:
         return facts(conn, wanted)
+
+
+def preflight(places: Places, name: str, event_type: EventType) -> list[tuple[Place, Fact]]:
+    """Return the facts of an event type's tables, also of those that the change would create.
+
+    An unreachable database is a fact that does not hold.
+    """
+    found = []
+    for place, _, destination in tables_of(places, Snapshot(event_types={name: event_type})):
+        try:
+            is_created = destination.create and place.database in places.databases
+            facts = (
+                _creation(places, place, event_type) if is_created else facts_of(places, place, event_type)
+            )
+        except InfrastructureError as error:
+            facts = [Fact(False, f"the database answers: {error.detail}")]
+        found += [(place, fact) for fact in facts]
+    return found
+
+
+def _creation(places: Places, place: Place, event_type: EventType) -> list[Fact]:
+    try:
+        columns = columns_of(event_type.json_schema or {})
+        quoted(place.schema), quoted(place.table)
+    except ValueError as error:
+        return [Fact(False, f"names that a table can have: {error}")]
+    schemas = places.open_schemas(place.database)
+    wanted = Wanted(schema=place.schema, table=place.table, open_schemas=schemas, columns=columns)
+    dsn = places.owners.get(place.database, places.databases[place.database])
+    return create_sql.creation_facts(create_sql.Owner(place.database, dsn), wanted)
 
 
 def _place(places: Places, name: str, destination: Destination) -> Place:

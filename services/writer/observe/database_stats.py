@@ -16,10 +16,11 @@ _TOTALS: Final = (
     "WHERE outcome <> 'waiting' GROUP BY 1, 2, 3"
 )
 _WARNINGS: Final = "SELECT destination, remark, sum(count)::int8 FROM onramp.warnings GROUP BY 1, 2"
-#: Whether a replay or a rehearsal is staged.
+#: Whether a replay, a rehearsal or a preview is staged.
 _STAGED: Final = """
     SELECT EXISTS (SELECT FROM onramp.replays)
         OR EXISTS (SELECT FROM onramp.rehearsals WHERE outcome IS NULL)
+        OR EXISTS (SELECT FROM onramp.previews WHERE answer IS NULL)
 """
 #: The number of waiting events may fall: it is a gauge and not among the totals.
 _WAITING: Final = "SELECT count(*), extract(epoch FROM min(added_at))::float8 FROM onramp.waiting"

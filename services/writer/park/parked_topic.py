@@ -66,6 +66,7 @@ def reason(
             "pointer": error.pointer,
             "sqlstate": error.sqlstate,
             "column": error.column,
+            "column_type": error.column_type,
             "constraint": error.constraint,
             "fix": fault.fix,
             "destination": destination,

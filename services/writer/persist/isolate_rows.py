@@ -124,6 +124,7 @@ def isolate_bad_rows(conn: connection, database: Database, spec: InsertSpec) -> 
         cursor.execute("SELECT n, outcome, state, col, cons FROM pg_temp.onramp_verdicts")
         results = cursor.fetchall()
     columns = _columns(conn, spec, [n for n, _, state, column, _ in results if state and not column])
+    declared = {each.name: each.declared for each in spec.fields}
     out = Isolated()
     for n, outcome, state, column, constraint in results:
         if outcome == "landed":
@@ -133,7 +134,14 @@ def isolate_bad_rows(conn: connection, database: Database, spec: InsertSpec) -> 
             out.errors[n] = row_error(database, spec.target, reason=reason, fault=ROW_SUPPRESSED)
         elif outcome == "rejected":
             named = column or columns.get(n)
-            out.errors[n] = row_error(database, spec.target, state, column=named, constraint=constraint)
+            out.errors[n] = row_error(
+                database,
+                spec.target,
+                state,
+                column=named,
+                column_type=declared.get(named or ""),
+                constraint=constraint,
+            )
     return out
 
 

@@ -107,6 +107,7 @@ def row_error(
     reason: str = "",
     *,
     column: str | None = None,
+    column_type: str | None = None,
     constraint: str | None = None,
     fault: Fault | None = None,
 ) -> UserError:
@@ -117,6 +118,7 @@ def row_error(
     detail = f"database {database.name}: {', '.join(p for p in parts if p)}"
     code = fault or _FAULTS.get(sqlstate or "", DATA_REJECTED)
     error = UserError(code, f"{detail}: {reason}" if reason else detail)
+    error.column_type = column_type if named else None
     return error.of_database(sqlstate, named, constraint)
 
 

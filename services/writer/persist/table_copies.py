@@ -72,16 +72,32 @@ class Copies:
 
         Raise psycopg2's error if the rows are not at fault, and `UntriedError` if no copy is possible.
         """
+        return self._tried(variant, rows, is_shown=False)[0]
+
+    def preview(self, variant: Variant, rows: pa.Table) -> tuple[PersistResult, list[str]]:
+        """Write `rows` as `persist` does, and also return the rows of the copy as Postgres' JSON."""
+        return self._tried(variant, rows, is_shown=True)
+
+    def _tried(self, variant: Variant, rows: pa.Table, *, is_shown: bool) -> tuple[PersistResult, list[str]]:
         if time.monotonic() > self._until:
             self.drop()
             self._begin()
         if variant not in self._copies:
             self._copies[variant] = self._create(variant)
+        copy, shown = self._copies[variant], list[str]()
         with self._rolled_back():
-            result = self._persist(variant.target, self._copies[variant], rows)
+            result = self._persist(variant.target, copy, rows)
+            if is_shown and not result.parked:
+                shown = self._shown_rows(copy)
         for each in result.parked:
             each.error.detail = self._shown(variant, each.error.detail)
-        return result
+        return result, shown
+
+    def _shown_rows(self, copy: Target) -> list[str]:
+        table = sql.Identifier(copy.schema, copy.table)
+        with self._conn.cursor() as cursor:
+            cursor.execute(sql.SQL("SELECT to_json(t)::text FROM {} t").format(table))
+            return [text for (text,) in cursor.fetchall()]
 
     def drop(self) -> None:
         """Roll back, which removes all copies and locks."""

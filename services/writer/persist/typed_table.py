@@ -88,7 +88,15 @@ def _persist(
         return all_parked(rows, error or _absent_error(database, target))
     prepared = typed_rows.prepare(rows, target, table)
     errors = {
-        row_index: row_error(database, target, r.sqlstate, r.reason, column=r.column, fault=r.fault)
+        row_index: row_error(
+            database,
+            target,
+            r.sqlstate,
+            r.reason,
+            column=r.column,
+            column_type=table.columns[r.column].declared if r.column in table.columns else None,
+            fault=r.fault,
+        )
         for row_index, r in prepared.rejected.items()
     }
     if errors or (prepared.discarded and not catalog.known(database, target, DISCARD_SECONDS)):

@@ -22,6 +22,7 @@ from services.writer.postgres import rows_by_bytes
 from services.writer.postgres.database import Database
 from services.writer.postgres.pool import transaction
 from services.writer.replay.land import land
+from services.writer.replay.preview import answer_previews
 from services.writer.replay.staged_attempts import (
     EVENT,
     KEY,
@@ -93,11 +94,13 @@ class Rehearsal:
         self._at_once = min(_AT_ONCE, self._rate_limiter.burst(database.name) or _AT_ONCE)
 
     def run(self, routes: Routes, pages: int | None = None) -> int:
-        """Rehearse all staged rows, or `pages` pages; return the number of outcomes written (blocking).
+        """Rehearse all staged rows, or `pages` pages; return the number of answers (blocking).
+
+        Previews are answered first, because an operator waits for them.
 
         Raises `InfrastructureError` when the database fails.
         """
-        answered = 0
+        answered = answer_previews(self._database) if self._may_land() else 0
         for _ in count() if pages is None else range(pages):
             if not self._may_land() or (page := self._take()) is None:
                 break

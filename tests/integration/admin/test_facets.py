@@ -71,7 +71,7 @@ def test_of_personal_fields_facets_show_no_shape(templates: Templates) -> None:
         with transaction(dsn) as conn:
             found = {g.cause.event_name: g for g in read_sql.groups(conn, {}, None, 5)}
             shown = {
-                name: views.facets(read_sql.facets(conn, g.id), g.cause, personal)
+                name: views.facets(read_sql.facets(conn, [g.id])[g.id], g.cause, personal)
                 for name, g in found.items()
             }
     assert {name: sorted(facets) for name, facets in shown.items()} == {

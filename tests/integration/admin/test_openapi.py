@@ -26,9 +26,12 @@ from services.admin.api.operators import Operators
 from services.admin.api.rights import NEEDS, OPEN
 from services.admin.dead_letters.ingester import IngesterStatus
 from services.admin.registry_api.routes import add_registry
+from services.admin.samples_api.routes import add_samples
 from services.admin.store.control_sql import prepare, transaction
+from services.admin.waiting_api.routes import add_waiting
 from services.ops.registry.database_addresses import KnownPlaces
 from services.ops.registry.registry_reader import RegistryReader
+from shared.postgres.source_dsns import SourceDsns
 from shared.registry.log import MemoryLog
 from shared.registry.memory import MemoryRegistry
 from shared.settings import KafkaSettings, RegistrySettings
@@ -42,6 +45,7 @@ KEY = {"Authorization": f"Bearer {key_of('ada')}"}
 #: What a schema cannot say of valid data: the rules between members, and of schemas, fixes and lines.
 BY_RULES = {
     "GET /v1/events": "since is before until",
+    "PATCH /v1/groups": "a group comes once",
     "POST /v1/jobs": "a plan is of one kind",
     "POST /v1/download": "since is before until",
     "POST /v1/edits": "each line is an edit",
@@ -49,6 +53,8 @@ BY_RULES = {
     "PUT /v1/types/{name}": "names, pointers and patterns",
     "POST /v1/keys": "a name is new",
     "POST /v1/topics": "a name is free",
+    "POST /v1/destinations/check": "names, pointers and patterns",
+    "POST /v1/previews": "an event type with a table, and samples or a reason",
 }
 
 
@@ -88,9 +94,10 @@ def service(kafka: HasBootstrap, postgres: HasDsn) -> Iterator[FastAPI]:
         app = api(dsn, {"onramp": dsn}, ingester, operators, lifespan=lifespan)
         settings_of_kafka = KafkaSettings(bootstrap=kafka.bootstrap)
         places = KnownPlaces({"onramp": dsn})
-        add_registry(
-            app, dsn, RegistryReader(settings_of_kafka, RegistrySettings(), places, opened=lambda: log)
-        )
+        desk = RegistryReader(settings_of_kafka, RegistrySettings(), places, opened=lambda: log)
+        add_registry(app, dsn, desk)
+        add_samples(app, dsn, desk, preview_seconds=0)
+        add_waiting(app, dsn, desk, SourceDsns(env={}), writer_url="http://127.0.0.1:1")
         yield app
 
 

@@ -19,10 +19,13 @@ from services.admin.api.rights import NEEDS, require_right
 from services.admin.dead_letters.ingester import IngesterStatus
 from services.admin.registry_api.routes import add_registry
 from services.admin.safety import UnsafeSetupError, require_safe
+from services.admin.samples_api.routes import add_samples
 from services.admin.settings import AdminSettings
+from services.admin.waiting_api.routes import add_waiting
 from services.ops.registry.database_addresses import KnownPlaces
 from services.ops.registry.registry_reader import RegistryReader
 from shared.errors import UserError
+from shared.postgres.source_dsns import SourceDsns
 from shared.registry.keys import new_key
 from shared.registry.log import MemoryLog
 from shared.registry.log_registry import LogRegistry
@@ -36,7 +39,10 @@ OPERATORS = {"operators": {"ann": {"role": "admin", "hashes": [{"sha256": "ab" *
 def _service(operators: Operators | None = None) -> FastAPI:
     operators = operators or Operators(MemoryRegistry(), keyless=True)
     app = api("", {}, IngesterStatus(), operators, lifespan=lambda _: nullcontext())  # type: ignore[arg-type,return-value]
-    add_registry(app, "", RegistryReader(KafkaSettings(), RegistrySettings(), KnownPlaces({})))
+    desk = RegistryReader(KafkaSettings(), RegistrySettings(), KnownPlaces({}))
+    add_registry(app, "", desk)
+    add_samples(app, "", desk, preview_seconds=0)
+    add_waiting(app, "", desk, SourceDsns(env={}), writer_url="http://127.0.0.1:1")
     return app
 
 

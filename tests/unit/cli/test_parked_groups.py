@@ -12,7 +12,7 @@ GROUP: dict[str, Any] = {
     "state": "open",
     "last_seen": "2026-11-26T10:00:00.123+00:00",
     "would_land_now": {"would_land": 10, "of": 10, "at": "2026-11-26T10:00:01+00:00", "waits": None},
-    "sentence": "amount is not a number",
+    "title": "amount is not a number",
 }
 JOB: dict[str, Any] = {
     "id": 17,

@@ -16,7 +16,8 @@ MAY_IMPORT = {
     "services": ["shared"],
     "services/ingest": ["services.ingest", "shared"],
     "services/writer": ["services.writer", "shared"],
-    "services/admin": ["services.admin", "services.ops", "shared"],
+    # It shows sources as the command line does, and only reads them.
+    "services/admin": ["services.admin", "services.ops", "services.cdc.setup", "shared"],
     "services/ops": ["services.ops", "shared"],
     "services/cdc": ["services.cdc", "shared"],
     # The command line starts the stack on this machine, and its verbs for operators are the

@@ -1,0 +1,49 @@
+"""`python -m services.admin.audits.worker`: one audit, as the service's child.
+
+The request comes on standard input, because it has DSNs.  Standard output has a JSON line for each partition,
+and the report as the last one.  The process ends when its parent does.
+"""
+
+import asyncio
+import os
+import sys
+import threading
+from typing import Any
+
+import orjson
+
+from services.ops.audit.run import Request, audit
+from shared.errors import InfrastructureError
+from shared.priority import come_last
+from shared.read_settings import read_settings
+from shared.settings import KafkaSettings
+
+
+def main() -> None:
+    """Run the audit of the request."""
+    come_last()
+    asked: dict[str, Any] = orjson.loads(sys.stdin.buffer.readline())
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    kafka = read_settings(KafkaSettings).model_copy(update={"bootstrap": asked["bootstrap"]})
+    request = Request(kafka.brokers, asked["databases"], deep=asked["deep"], control=asked["control"])
+    try:
+        report = asyncio.run(audit(request, progress=lambda done, total: _say(done=done, total=total)))
+    except InfrastructureError as e:
+        _say(error=e.detail)
+    else:
+        _say(report=report.as_dict())
+
+
+def _say(**document: Any) -> None:
+    sys.stdout.buffer.write(orjson.dumps(document) + b"\n")
+    sys.stdout.buffer.flush()
+
+
+def _end_with_parent() -> None:
+    """Exit when the parent closes the pipe, as it does when it ends in any way."""
+    sys.stdin.buffer.read()
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    main()

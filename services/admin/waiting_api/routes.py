@@ -1,0 +1,22 @@
+"""All routes of waiting events and of sources."""
+
+from fastapi import FastAPI
+
+from services.admin.waiting_api.halts import Halts, add_halts
+from services.admin.waiting_api.holds import Holds, add_holds
+from services.admin.waiting_api.report import WaitingEvents, add_report
+from services.admin.waiting_api.sources import add_sources
+from services.ops.registry.registry_reader import RegistryReader
+from shared.postgres.source_dsns import SourceDsns
+
+
+def add_waiting(
+    app: FastAPI, dsn: str, desk: RegistryReader, source_dsns: SourceDsns, *, writer_url: str
+) -> None:
+    """Add the routes; decisions are logged in the control database at `dsn`."""
+    databases = desk.places.databases
+    holds = Holds(dsn, databases, lambda: desk.read().snapshot)
+    add_report(app, WaitingEvents(desk, holds, writer_url))
+    add_holds(app, holds)
+    add_halts(app, Halts(dsn, databases, desk.kafka.brokers))
+    add_sources(app, databases, desk, source_dsns)

@@ -1,0 +1,93 @@
+"""Audits as jobs: one at a time, reports stored and shown, and repeated after a kill."""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Thread
+
+import pytest
+
+from services.admin.audits.runner import AuditRunner
+from services.admin.store.audits_sql import AuditSession
+from tests.fixtures.fix_postgres import Templates
+from tests.fixtures.writer import event, eventually, rows
+from tests.integration.admin.admin_service import refused
+from tests.integration.admin.conftest import Stage, database_beside
+from tests.integration.admin.inside import Inside, inside
+
+
+@pytest.fixture
+def service(stage: Stage, templates: Templates) -> Iterator[Inside]:
+    stage.settle(event("e-1", stage.name), event("e-2", stage.name))
+    with (
+        database_beside(templates.server, templates.control) as dsn,
+        inside(dsn, {"onramp": stage.dsn}, stage.bootstrap) as found,
+    ):
+        yield found
+
+
+@contextmanager
+def running(service: Inside, stage: Stage) -> Iterator[None]:
+    """Run audits while the block runs."""
+    runner = AuditRunner(service.dsn, {"onramp": stage.dsn}, stage.bootstrap)
+    loop = asyncio.new_event_loop()
+    thread = Thread(target=lambda: loop.run_until_complete(runner.run()))
+    thread.start()
+    try:
+        yield
+    finally:
+        loop.call_soon_threadsafe(runner.stop)
+        thread.join()
+        loop.close()
+
+
+def test_one_audit_runs_at_a_time_and_a_repeated_request_starts_no_other(service: Inside) -> None:
+    def start(name: str, key: str) -> tuple[int, int]:
+        asked = {"reason": "the month ends"}
+        answer = service.of(name).ask("POST", "/v1/audits", json=asked, headers={"idempotency-key": key})
+        return answer.status_code, answer.json().get("id", 0)
+
+    assert start("vera", "a")[0] == start("olga", "a")[0] == 403
+    status, number = start("otto", "a")
+    assert status == 202
+    assert start("otto", "a") == (202, number)
+    refused(service.post("/v1/audits"), 409, "audit_runs")
+    cancelled = service.of("otto").ask("POST", f"/v1/audits/{number}/cancel", json={})
+    assert cancelled.json()["state"] == "cancelling"
+    assert [act for act in service.acts() if act[1] == "start audit"] == [
+        ("otto", "start audit", f"audit {number}")
+    ]
+
+
+def test_a_report_is_stored_and_can_be_printed(service: Inside, stage: Stage) -> None:
+    browser = service.of("otto").browser()
+    page = browser.see("/reconciliation")
+    assert "No audit has run here yet" in page
+    begun = browser.send(page, "/reconciliation", reason="the month ends", receipts="")
+    assert begun.status_code == 303
+    number = int(begun.headers["location"].rsplit("/", 1)[1])
+    with running(service, stage):
+        eventually(lambda: service.get(f"/v1/audits/{number}")["state"] == "done", 120)
+    report = service.of("vera").get(f"/v1/audits/{number}")["report"]
+    [line] = [line for line in report["partitions"] if line["topic"] == stage.partition.topic]
+    assert (line["read"], line["outcomes"]) == (2, {"landed": 2})
+    shown = service.of("vera").browser().see(f"/reconciliation/{number}")
+    assert stage.partition.topic in shown
+    assert "Start an audit" not in shown
+    assert service.of("olga").browser().client.get("/ui/reconciliation").status_code == 403
+
+
+def test_an_audit_that_was_killed_is_repeated_and_one_that_fails_says_why(
+    service: Inside, stage: Stage
+) -> None:
+    number = service.post("/v1/audits").json()["id"]
+    session = AuditSession.open(service.dsn)
+    assert session is not None
+    assert session.progress(number, 1, 9)
+    assert AuditSession.open(service.dsn) is None  # another replica waits
+    session.close()  # as a kill does
+    away = Stage("127.0.0.1:1", stage.dsn)
+    with running(service, away):
+        eventually(lambda: service.get(f"/v1/audits/{number}")["state"] == "failed", 120)
+    assert "Kafka at 127.0.0.1:1" in service.get(f"/v1/audits/{number}")["error"]
+    assert rows(service.dsn, "SELECT count(*) FROM onramp_admin.audits") == [(1,)]
