@@ -44,7 +44,7 @@ class Guard:
         self._app = app
         self._sessions = sessions
         self._turns = turns
-        self._polls = Turns(most=_MAX_POLLS)
+        self._polls = Turns(limit=_MAX_POLLS)
         self._load_secret = load_secret
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

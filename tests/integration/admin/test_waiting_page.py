@@ -1,0 +1,57 @@
+"""The page Waiting: the same as over HTTP, and each decision names its object, its count and its effect."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.fixtures.fix_kafka import HasBootstrap
+from tests.fixtures.fix_postgres import Database, Templates
+from tests.fixtures.writer import execute, rows
+from tests.integration.admin.conftest import database_beside
+from tests.integration.admin.inside import Inside, inside
+from tests.integration.admin.test_waiting_api import HOLDS, KNOWN
+
+
+@pytest.fixture
+def waiting(migrated: Database, own_topics: HasBootstrap, templates: Templates) -> Iterator[Inside]:
+    execute(migrated.dsn, HOLDS)
+    with (
+        database_beside(templates.server, "template0") as dsn,
+        inside(dsn, {"onramp": migrated.dsn}, own_topics.bootstrap, KNOWN) as service,
+    ):
+        yield service
+
+
+def test_holds_and_halts_are_shown_to_whoever_may_see_them(waiting: Inside) -> None:
+    page = waiting.of("vera").browser().see("/waiting")
+    for text in ("order_made", "pay_made", "Database onramp", "events.pay_made/0 is behind", "Refill"):
+        assert text in page, text
+    assert "start it with" in page  # the writer does not answer
+    assert "Resume…" not in page
+    some = waiting.of("olga").browser().see("/waiting")
+    assert "order_made" in some
+    assert "pay_made" not in some
+    assert "Resume…" in some
+
+
+def test_a_type_is_resumed_once_by_one_of_two_operators(waiting: Inside, migrated: Database) -> None:
+    hold = {"database": "onramp", "kind": "type", "name": "order_made"}
+    first, second = waiting.of("otto").browser(), waiting.of("ada").browser()
+    pages = [each.see("/waiting/holds/resume", **hold) for each in (first, second)]
+    assert "0 events wait there. The waiting events land in their order" in pages[0]
+    done = first.send(pages[0], "/waiting/holds/resume", reason="fixed")
+    assert (done.status_code, done.headers["location"]) == (303, "/ui/waiting")
+    assert rows(migrated.dsn, "SELECT state FROM onramp.holds WHERE name = 'order_made'") == [("resumed",)]
+    late = second.send(pages[1], "/waiting/holds/resume", reason="fixed")
+    assert late.status_code == 412
+    assert "otto" in late.text
+    assert ("otto", "resume", "type order_made in onramp") in waiting.acts()
+
+
+def test_a_halted_database_is_refilled_from_the_page(waiting: Inside, migrated: Database) -> None:
+    browser = waiting.of("otto").browser()
+    page = browser.see("/waiting/databases/refill", database="onramp")
+    assert "a table without a key gets events twice" in page
+    assert browser.send(page, "/waiting/databases/refill", reason="restored").status_code == 303
+    assert rows(migrated.dsn, "SELECT resolution, resolved_by FROM onramp.halts") == [("refill", "otto")]
+    assert "An operator has decided: refill" in browser.see("/waiting")
