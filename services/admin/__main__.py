@@ -75,6 +75,7 @@ def main() -> None:
         rehearsals_per_hour=settings.rehearsed_groups_per_hour,
         source_dsns=SourceDsns(settings.dsn_folder),
         writer_url=settings.writer_url,
+        statement_days=settings.statement_days,
     )
     try:
         _serve(app, settings, tls)

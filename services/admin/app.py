@@ -14,6 +14,7 @@ from fastapi import FastAPI
 from services.admin.api.app import api
 from services.admin.api.metrics import AdminMetrics
 from services.admin.api.operators import Operators
+from services.admin.api.statement import add_statement
 from services.admin.audits.runner import AuditRunner
 from services.admin.dead_letters.ingester import DeadLetterIngester
 from services.admin.dead_letters.segment_packer import Packer
@@ -23,6 +24,8 @@ from services.admin.registry_api.routes import add_registry
 from services.admin.registry_watch import RegistryWatch
 from services.admin.samples_api.routes import add_samples
 from services.admin.segments.folder import Segments
+from services.admin.statements.hourly import HourlyReadings
+from services.admin.statements.period import Statements
 from services.admin.ui.app import add_ui
 from services.admin.waiting_api.routes import add_waiting
 from services.ops.operate.kafka_retire import RetiredDatabases
@@ -48,6 +51,7 @@ def create(
     rehearsals_per_hour: int,
     source_dsns: SourceDsns,
     writer_url: str,
+    statement_days: int = 0,
 ) -> FastAPI:
     """Return the service's application, which runs the ingester and the jobs during its lifespan.
 
@@ -58,6 +62,7 @@ def create(
     jobs = JobRunner(dsn, databases, registry, segments, RetiredDatabases(brokers))
     audits = AuditRunner(dsn, databases, brokers.bootstrap)
     rehearsals = RehearsalScheduler(dsn, databases, registry, segments, per_hour=rehearsals_per_hour)
+    readings = HourlyReadings(brokers, dsn, databases, days=statement_days)
     operators = Operators(registry, keyless=keyless, dev_key=dev_key)
     watch = RegistryWatch(registry, operators.see)
 
@@ -67,7 +72,7 @@ def create(
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         metrics.process.show_build()
         measuring = asyncio.create_task(metrics.process.watch("admin"), name="process-watch")
-        parts = (watch, ingester, packer, jobs, audits, rehearsals)
+        parts = (watch, ingester, packer, jobs, audits, rehearsals, readings)
         tasks = [asyncio.create_task(part.run()) for part in parts]
         try:
             yield
@@ -89,4 +94,5 @@ def create(
     add_samples(app, dsn, desk)
     add_waiting(app, dsn, desk, source_dsns, writer_url=writer_url)
     add_ui(app, dsn, operators)
+    add_statement(app, Statements(brokers, dsn, databases), registry)
     return app

@@ -52,6 +52,12 @@ class AdminSettings(BaseSettings):
         "oldest rehearsal first. The writer rehearses them, which costs a database as much as landing the "
         "same number of rows; 0 disables it.",
     )
+    statement_days: int = Field(
+        400,
+        ge=0,
+        description="Days for which the hourly readings of the databases are stored in the control database: "
+        "`onramp statement` begins and ends a period at them. 0 disables them.",
+    )
     tls_cert_file: Path | None = Field(
         None,
         description="The certificate and its chain, as PEM; without it HTTP is cleartext. Read again when it "

@@ -26,6 +26,7 @@ from services.cli.verbs import (
     up,
     writer,
 )
+from services.cli.verbs.completeness import statement
 from stack.errors import StackError
 
 app = typer.Typer(
@@ -56,6 +57,7 @@ sources.app.command()(rebuild.rebuild)
 app.add_typer(topics.app, name="topics")
 app.add_typer(sources.app, name="sources")
 app.command()(audit.audit)
+app.command()(statement.statement)
 app.command()(top.top)
 
 

@@ -28,7 +28,7 @@ MEANINGS: Final = {
     Exit.FAILED: "something failed (an event was rejected, counts do not add up, a part crashed)",
     Exit.USAGE: "wrong usage",
     Exit.UNAVAILABLE: "a requirement is missing (Java, a jar, Kafka, Postgres, the gateway)",
-    Exit.UNCHECKED: "nothing is wrong, but not everything could be checked (the audit)",
+    Exit.UNCHECKED: "nothing is wrong, but not everything could be checked (the audit, the statement)",
 }
 HELP: Final = f"Exit codes: {'; '.join(f'{code} {meaning}' for code, meaning in MEANINGS.items())}."
 

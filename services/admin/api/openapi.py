@@ -86,6 +86,7 @@ _SHAPES: Final[Mapping[str, str]] = {
     "GET /v1/events/{number}": "id:integer state:string topic:string reason:object",
     "GET /v1/segments": "parts:array next:string?",
     "GET /v1/audit-log": "acts:array next:string?",
+    "GET /v1/statement": "adds_up:boolean complete:boolean topics:array differences:array unevaluated:array",
     "POST /v1/jobs": "kind:string",
     "GET /v1/jobs": "jobs:array",
     "GET /v1/jobs/{number}": "id:integer kind:string state:string results:array",

@@ -4,12 +4,20 @@ Also the conditions of requests: the state that a change expects (If-Match), or 
 """
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, time, timedelta
 from enum import StrEnum
 from typing import Annotated, Any, Final, Literal, Self
 
 from fastapi import Depends, Header, Path
-from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, model_validator
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    model_validator,
+)
 
 from shared.errors import IF_MATCH_MISSING, REGISTRY_CHANGED, Fault, UserError
 
@@ -22,6 +30,7 @@ Id = Annotated[int, Path(ge=1, le=LAST_ID)]
 #: A schema and a table of it.
 _Table = Annotated[str | None, Field(min_length=3, max_length=128, pattern=r"^[^.\x00]+\.[^\x00]+$")]
 
+_NUMBER: Final = re.compile(r"[-+]?[\d_.]+")
 _TAG: Final = re.compile(r'(W/)?"([^"]*)"')
 IfMatch = Annotated[
     list[str] | None, Header(alias="If-Match", description="The ETag of what was read; * for any state.")
@@ -37,8 +46,43 @@ def _in_utc(moment: datetime) -> datetime:
         raise ValueError("a time is in the years 1 to 9999 in UTC") from None
 
 
-_Moment = Annotated[AwareDatetime, AfterValidator(_in_utc)]
+def _text(given: object) -> object:
+    """Refuse a number, which pydantic would read as seconds since 1970."""
+    if isinstance(given, (int, float)) or (isinstance(given, str) and _NUMBER.fullmatch(given.strip())):
+        raise ValueError("a time is a text, as 2030-01-31T08:00:00Z")
+    return given
+
+
+_Moment = Annotated[AwareDatetime, BeforeValidator(_text), AfterValidator(_in_utc)]
+_Day = Annotated[date, BeforeValidator(_text)]
 _Text = Annotated[str | None, Field(min_length=1, max_length=512, pattern=_PATTERN)]
+
+
+class StatementQuery(BaseModel):
+    """The period of a statement, and its event type: without `since` from the first event, to now."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    day: _Day | None = None
+    since: _Moment | None = None
+    until: _Moment | None = None
+    type: _Text = None
+
+    @model_validator(mode="after")
+    def _one_period(self) -> Self:
+        if self.day is not None and (self.since or self.until):
+            raise ValueError("day is a period by itself: leave since and until out")
+        if self.since and self.until and self.since >= self.until:
+            raise ValueError("since is before until")
+        return self
+
+    @property
+    def period(self) -> tuple[datetime | None, datetime | None]:
+        """Return the start and the end."""
+        if self.day is None:
+            return self.since, self.until
+        start = datetime.combine(self.day, time(), UTC)
+        return start, start + timedelta(days=1)
 
 
 class GroupState(StrEnum):

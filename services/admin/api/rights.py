@@ -47,6 +47,7 @@ NEEDS: Final[Mapping[str, Need]] = {
     "POST /v1/recheck": Need("operator", all_events=True),
     "POST /v1/download": Need("admin"),
     "POST /v1/edits": Need("operator"),
+    "GET /v1/statement": Need("viewer", all_events=True),
     "GET /v1/audit-log": Need("admin", all_events=True),
     "GET /v1/registry": Need("viewer", all_events=True),
     "PUT /v1/registry": Need("admin", all_events=True),

@@ -20,12 +20,16 @@ _IGNORED_MARKERS: Final = ("plan", "pin", "leader", "halt", "retire")
 
 
 class Totals(NamedTuple):
-    """One partition's totals below `next_offset` that no database counts: events, refused destinations."""
+    """One partition's totals below `next_offset` that no database counts: events, refused destinations.
+
+    `holes`: offsets without a record.
+    """
 
     next_offset: int = 0
     filtered: int = 0
     unroutable: int = 0
     refused: int = 0
+    holes: int = 0
 
 
 class Succession(msgspec.Struct):

@@ -163,14 +163,21 @@ def _advance(order: WorkOrder, database: Database, ranges: Sequence[Range]) -> N
 @phase("settle")
 async def _settle(parts: Parts, order: WorkOrder, reports: Sequence[TaskReport]) -> None:
     """Record the totals that no database counts, before the group's offsets are committed."""
+    without_records = {p: TaskReport(*p) for p in order.ranges}
+    by_range = without_records | {report.range_of: report for report in reports if not report.database}
     entries = [
         entry
-        for report in reports
-        if not report.database
+        for p, report in by_range.items()
         for entry in parts.plan_log.totals_entries(
             parts.epoch,
-            order.ranges[report.range_of],
-            Totals(0, report.filtered, report.unroutable, report.refused),
+            order.ranges[p],
+            Totals(
+                0,
+                report.filtered,
+                report.unroutable,
+                report.refused,
+                len(order.ranges[p]) - report.read,
+            ),
         )
     ]
     topics = {report.topic for report in reports if report.filtered or report.unroutable or report.refused}

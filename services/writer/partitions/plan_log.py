@@ -29,13 +29,15 @@ class Totals(NamedTuple):
     """The totals of a partition that no database counts, up to `next_offset`.
 
     `filtered` and `unroutable` count events; `refused` counts records on `onramp.user_errors`,
-    one for each rejected destination, also of events that land elsewhere.
+    one for each rejected destination, also of events that land elsewhere. `holes` counts offsets without
+    a record: transaction markers, and records that Kafka has compacted.
     """
 
     next_offset: int = 0
     filtered: int = 0
     unroutable: int = 0
     refused: int = 0
+    holes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,6 +239,7 @@ class PlanLog:
             before.filtered + counted.filtered,
             before.unroutable + counted.unroutable,
             before.refused + counted.refused,
+            before.holes + counted.holes,
         )
         return [(f"{_TOTALS}/{generation[0]}/{generation[1]}/{epoch}", orjson.dumps([*after]))]
 

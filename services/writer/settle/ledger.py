@@ -73,7 +73,10 @@ _ADD_TOTALS: Final = """
     DO UPDATE SET events = totals.events + excluded.events
 """
 
-
+_ADD_ROUTED: Final = """
+    INSERT INTO onramp.routed (topic_id, topic, partition, destination, events) VALUES %s
+    ON CONFLICT (topic_id, partition, destination) DO UPDATE SET events = routed.events + excluded.events
+"""
 _ADD_WARNINGS: Final = """
     INSERT INTO onramp.warnings (topic_id, topic, partition, destination, remark, count) VALUES %s
     ON CONFLICT (topic_id, partition, destination, remark)
@@ -88,6 +91,14 @@ class WarningKey(NamedTuple):
     partition: Partition
     destination: str
     warning: str
+
+
+class RoutedKey(NamedTuple):
+    """The key of a count of routed events."""
+
+    topic_id: str
+    partition: Partition
+    destination: str
 
 
 class Tally(NamedTuple):
@@ -200,6 +211,17 @@ def add_totals(conn: connection, tallies: Counter[Tally]) -> None:
     if rows:
         with conn.cursor() as cursor:
             execute_values(cursor, _ADD_TOTALS, rows, page_size=len(rows))
+
+
+def add_routed(conn: connection, routed: Counter[RoutedKey]) -> None:
+    """Add to the counts of routed events, which are independent of the events' outcomes."""
+    rows = [
+        (r.topic_id, r.partition.topic, r.partition.number, r.destination, n)
+        for r, n in sorted(routed.items())
+    ]
+    if rows:
+        with conn.cursor() as cursor:
+            execute_values(cursor, _ADD_ROUTED, rows, page_size=len(rows))
 
 
 def add_warnings(conn: connection, warnings: Counter[WarningKey]) -> None:

@@ -64,7 +64,7 @@ def park(events: Iterable[NoLongerRouted], settlement: Settlement, settled: Mapp
     """Park the events that are not settled yet: those at or above their partition's offset in `settled`."""
     for event in events:
         if event.offset >= settled[event.partition]:
-            settlement.park(event.target, pa.Table.from_batches([event.origin]), event.error)
+            settlement.park_unrouted(event.target, pa.Table.from_batches([event.origin]), event.error)
 
 
 def origins_of(arrivals: pa.RecordBatch) -> pa.RecordBatch:

@@ -104,6 +104,7 @@ class Settlement:
         self._outbox = outbox.Buffer(work.conn)
         self._checks_at_once = False
         self.tallies: Counter[ledger.Tally] = Counter()
+        self._routed: Counter[ledger.RoutedKey] = Counter()
         self._warning_counts: Counter[ledger.WarningKey] = Counter()
         self._waiting: dict[tuple[Target, Partition], dict[int, tuple[str, str]]] = defaultdict(dict)
 
@@ -122,10 +123,13 @@ class Settlement:
         Raises `BlockedError`, `SerializationConflictError` or `UnforeseenError`: the transaction is lost.
         """
         began = time.perf_counter()
-        self._land(encodings.spelled(self._context.conn, target), rows)
+        spelled = encodings.spelled(self._context.conn, target)
+        self._land(spelled, rows)
         a_row = (time.perf_counter() - began) / max(rows.num_rows, 1)
-        for p, n in by_origin(rows).items():
+        of_partitions = by_origin(rows)
+        for p, n in of_partitions.items():
             self.seconds[p] += n * a_row
+        self._count_routed(spelled, of_partitions)
 
     def _land(self, target: Target, rows: pa.Table) -> None:
         for hold, part in self.holds.split(target, rows):
@@ -141,6 +145,11 @@ class Settlement:
             if late_rows:
                 self._let_wait(target, part.take(pa.array(late_rows, pa.int64())), PAUSED.code)
             self._park(target, part, result, set(late_rows))
+
+    def park_unrouted(self, target: Target, rows: pa.Table, error: UserError) -> None:
+        """Park `rows`, which were routed to `target` when they were diverted and are not any more."""
+        self.park(target, rows, error)
+        self._count_routed(encodings.spelled(self._context.conn, target), by_origin(rows))
 
     def release(self, target: Target, rows: pa.Table) -> None:
         """Land or park `rows` that waited for `target`; the pause policy does not count them."""
@@ -175,6 +184,7 @@ class Settlement:
             notify(self._context.conn)
         self.holds.flush(self._context.conn)
         ledger.add_totals(self._context.conn, self.tallies)
+        ledger.add_routed(self._context.conn, self._routed)
         ledger.add_warnings(self._context.conn, self._warning_counts)
 
     def _check_at_once(self) -> None:
@@ -295,6 +305,13 @@ class Settlement:
             counts[partition] = len(parked)
         self.parked += counts
         self._count_outcome(target, Outcome.PARKED, counts)
+
+    def _count_routed(self, target: Target, events: Mapping[Partition, int]) -> None:
+        """Count events before their outcomes are looked at, so that a missing outcome is a difference."""
+        if target.table == wire.PROBE_EVENT:
+            return
+        for p, n in events.items():
+            self._routed[ledger.RoutedKey(self._context.topic_ids[p], p, str(target))] += n
 
     def _count_outcome(self, target: Target, outcome: Outcome, events: Mapping[Partition, int]) -> None:
         if target.table == wire.PROBE_EVENT:  # probes are excluded from all counts

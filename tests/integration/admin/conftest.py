@@ -154,7 +154,7 @@ class Stage:
             if divert and report.database:
                 self.mark(range_, report.diverted, routes.digest)
             elif not report.database:
-                self.tell(self.notes.totals_entries(EPOCH, range_, _totals(report)))
+                self.tell(self.notes.totals_entries(EPOCH, range_, _totals(report, range_)))
         self.commit()
         return first
 
@@ -220,8 +220,9 @@ class Stage:
             self.notes.apply(key, value)
 
 
-def _totals(report: TaskReport) -> Totals:
-    return Totals(0, report.filtered, report.unroutable, report.refused)
+def _totals(report: TaskReport, range_: Range) -> Totals:
+    holes = len(range_) - report.read
+    return Totals(0, report.filtered, report.unroutable, report.refused, holes)
 
 
 @pytest.fixture(autouse=True)

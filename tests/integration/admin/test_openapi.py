@@ -24,9 +24,11 @@ from schemathesis.specs.openapi.checks import negative_data_rejection
 from services.admin.api.app import api
 from services.admin.api.operators import Operators
 from services.admin.api.rights import NEEDS, OPEN
+from services.admin.api.statement import add_statement
 from services.admin.dead_letters.ingester import IngesterStatus
 from services.admin.registry_api.routes import add_registry
 from services.admin.samples_api.routes import add_samples
+from services.admin.statements.period import Statements
 from services.admin.store.control_sql import prepare, transaction
 from services.admin.waiting_api.routes import add_waiting
 from services.ops.registry.database_addresses import KnownPlaces
@@ -46,6 +48,7 @@ KEY = {"Authorization": f"Bearer {key_of('ada')}"}
 BY_RULES = {
     "GET /v1/events": "since is before until",
     "PATCH /v1/groups": "a group comes once",
+    "GET /v1/statement": "day is a period by itself",
     "POST /v1/jobs": "a plan is of one kind",
     "POST /v1/download": "since is before until",
     "POST /v1/edits": "each line is an edit",
@@ -98,6 +101,8 @@ def service(kafka: HasBootstrap, postgres: HasDsn) -> Iterator[FastAPI]:
         add_registry(app, dsn, desk)
         add_samples(app, dsn, desk, preview_seconds=0)
         add_waiting(app, dsn, desk, SourceDsns(env={}), writer_url="http://127.0.0.1:1")
+        statements = Statements(settings_of_kafka.brokers, dsn, {"onramp": dsn})
+        add_statement(app, statements, operators.registry)
         yield app
 
 

@@ -36,6 +36,7 @@ VERBS = (
     "partitions",
     "topics",
     "sources",
+    "statement",
     "admin",
     "audit",
 )

@@ -1,0 +1,1 @@
+"""Verbs that show whether every event arrived: the statement."""

@@ -1,0 +1,192 @@
+"""The statement against a count of the test's own: what was sent, and what the databases hold of it."""
+
+import asyncio
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from services.admin.statements.hourly import HourlyReadings
+from services.admin.statements.period import Statements
+from services.admin.store.ingester_sql import IngesterSession
+from services.ops.kafka_logs import KafkaLogs
+from services.ops.statement.balance import Statement
+from services.writer.model.routes import EventRoute, Routes
+from shared import wire
+from shared.kafka_security import Brokers
+from tests.fixtures.fix_kafka import HasBootstrap
+from tests.fixtures.fix_postgres import Database, Templates
+from tests.fixtures.silent import black_holes
+from tests.fixtures.writer import envelope, event, execute
+from tests.integration.admin.conftest import BAD, Stage, database_beside
+
+NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
+
+
+async def _topic_ids(bootstrap: str) -> dict[str, str]:
+    async with KafkaLogs(Brokers(bootstrap)) as logs:
+        return await logs.topic_ids()
+
+
+@pytest.fixture
+def stage(own_topics: HasBootstrap, event_names: Iterator[str], migrated: Database) -> Stage:
+    """A stage whose topic has the id that Kafka gave it."""
+    name = next(event_names)
+    topic_id = asyncio.run(_topic_ids(own_topics.bootstrap))[wire.topic_of(name)]
+    return Stage(own_topics.bootstrap, migrated.dsn, name, topic_id, has_topic=True).prepare()
+
+
+@pytest.fixture
+def control(templates: Templates) -> Iterator[str]:
+    with database_beside(templates.server, templates.control) as dsn:
+        yield dsn
+
+
+def statements(stage: Stage, control: str, **others: str) -> Statements:
+    return Statements(Brokers(stage.bootstrap), control, {"onramp": stage.dsn} | others)
+
+
+def stated(
+    stage: Stage, control: str, since: datetime | None = None, until: datetime | None = None, **others: str
+) -> Statement:
+    topic = stage.partition.topic
+    return asyncio.run(statements(stage, control, **others).of(since, until, lambda name: name == topic))
+
+
+def read_at(stage: Stage, control: str, time: datetime) -> None:
+    """Take the reading of an hour; its time is the hour's, as if it had been taken then."""
+    readings = HourlyReadings(Brokers(stage.bootstrap), control, {"onramp": stage.dsn}, days=400)
+    asyncio.run(readings.read(time))
+    execute(control, f"UPDATE onramp_admin.readings SET at = hour WHERE hour = '{time.isoformat()}'")  # noqa: S608
+
+
+def counts(found: Statement) -> dict[str, tuple[int, ...]]:
+    """By destination: records, landed, duplicate, parked, waiting."""
+    return {
+        each["destination"]: (
+            each["records"],
+            *(each[outcome] for outcome in ("landed", "duplicate", "parked", "waiting")),
+        )
+        for topic in found.as_dict()["topics"]
+        for each in topic["destinations"]
+    }
+
+
+def test_every_record_has_an_outcome_against_an_independent_count(stage: Stage, control: str) -> None:
+    good = [event(f"e-{n}", stage.name, n=n) for n in range(5)]
+    stage.settle(*good)
+    stage.settle(good[0], envelope("bad", stage.name, BAD), b"no json", event("other", "other_type"))
+    stage.settle(event("filtered", stage.name), wanted=False)
+    stage.hold("table", stage.table, "blocked")
+    stage.settle(event("waits", stage.name))
+    stage.send(event("in-flight", stage.name))
+    found = stated(stage, control)
+    assert counts(found) == {
+        f"onramp.{stage.table}": (8, 5, 1, 1, 1),
+        "onramp.events.other_type": (1, 1, 0, 0, 0),
+    }
+    (line,) = found.lines
+    assert (line.records, line.filtered, line.unroutable) == (11, 1, 1)
+    assert found.in_flight == {stage.partition.topic: 1}
+    assert (found.differences, found.unevaluated) == ([], {})
+
+
+def test_an_outcome_that_is_missing_is_a_difference(stage: Stage, control: str) -> None:
+    stage.settle(*(event(f"e-{n}", stage.name) for n in range(3)))
+    stage.execute("UPDATE onramp.totals SET events = events - 1 WHERE outcome = 'landed'")
+    found = stated(stage, control)
+    assert not found.adds_up
+    assert found.differences == [
+        f"{stage.partition.topic}: onramp.{stage.table} has 3 records and 2 outcomes"
+    ]
+
+
+def test_a_record_that_was_routed_nowhere_is_a_difference(stage: Stage, control: str) -> None:
+    stage.settle(*(event(f"e-{n}", stage.name) for n in range(3)))
+    stage.execute("UPDATE onramp.totals SET events = events - 1")
+    stage.execute("UPDATE onramp.routed SET events = events - 1")
+    assert stated(stage, control).differences == [
+        f"{stage.partition.topic}: 3 records are neither filtered nor unroutable, and onramp has 2"
+    ]
+
+
+def test_one_event_in_two_tables_adds_up_in_each(stage: Stage, control: str) -> None:
+    stage.execute("CREATE TABLE public.copied (n int)")
+    routes = Routes(
+        "onramp",
+        event_routes=(
+            EventRoute(stage.name, "onramp"),
+            EventRoute(stage.name, "onramp", "public", "copied"),
+        ),
+    )
+    stage.settle(event("e-1", stage.name, n=1), event("e-2", stage.name, n="no"), routes=routes)
+    found = stated(stage, control)
+    assert counts(found) == {
+        f"onramp.{stage.table}": (2, 2, 0, 0, 0),
+        "onramp.public.copied": (2, 1, 0, 1, 0),
+    }
+    assert found.adds_up
+    assert not found.unevaluated
+
+
+def test_a_period_has_the_outcomes_between_its_readings(stage: Stage, control: str) -> None:
+    stage.settle(event("e-1", stage.name))
+    read_at(stage, control, NOON)
+    stage.settle(event("e-2", stage.name), event("e-1", stage.name), event("f", stage.name), wanted=True)
+    read_at(stage, control, NOON + timedelta(hours=1))
+    stage.settle(event("e-3", stage.name))
+    read_at(stage, control, NOON + timedelta(hours=1))  # the hour has one: the first counts
+    near = timedelta(minutes=20)
+    found = stated(stage, control, NOON - near, NOON + timedelta(hours=1) + near)
+    assert counts(found) == {f"onramp.{stage.table}": (3, 2, 1, 0, 0)}
+    assert found.times == {"onramp": (NOON, NOON + timedelta(hours=1))}
+    assert (found.differences, found.unevaluated) == ([], {})
+
+
+def test_a_database_that_went_back_is_named(stage: Stage, control: str) -> None:
+    stage.settle(event("e-1", stage.name), event("e-2", stage.name))
+    read_at(stage, control, NOON)
+    stage.execute("UPDATE onramp.ledger SET next_offset = 1, upto = 1")
+    found = stated(stage, control, since=NOON)
+    assert [*found.unevaluated] == [f"{stage.partition.topic} in onramp"]
+    assert "restored" in found.unevaluated[f"{stage.partition.topic} in onramp"]
+
+
+def test_a_silent_database_is_named_and_the_others_are_evaluated(stage: Stage, control: str) -> None:
+    stage.settle(event("e-1", stage.name))
+    with black_holes(1) as [hole]:
+        found = stated(stage, control, billing=hole)
+    assert counts(found) == {f"onramp.{stage.table}": (1, 1, 0, 0, 0)}
+    assert "no sign of life" in found.unevaluated.pop("billing")
+    assert found.unevaluated == {}
+
+
+def test_diverted_events_wait_on_kafka(stage: Stage, control: str) -> None:
+    stage.settle(event("e-1", stage.name))
+    stage.settle(event("e-2", stage.name), event("e-3", stage.name), divert=True)
+    (line,) = stated(stage, control).lines
+    assert (line.records, line.diverted) == (1, 2)
+
+
+def test_parked_events_are_shown_by_their_state_now(stage: Stage, control: str) -> None:
+    session = IngesterSession.open(control)
+    assert session is not None
+    session.close()
+    stage.settle(envelope("bad", stage.name, BAD))
+    columns = '(topic_id, topic, partition, "offset", destination, group_id, code, parked_at, reason, size)'
+    execute(
+        control,
+        "INSERT INTO onramp_admin.groups (fingerprint, version, first_seen, last_seen) "  # noqa: S608
+        "VALUES ('\\x00', 1, now(), now());"
+        f"INSERT INTO onramp_admin.parked {columns} SELECT '{stage.topic_id}', "
+        f"'{stage.partition.topic}', 0, n, 'onramp.{stage.table}', g.id, 'x', now(), '{{}}', 2 "
+        "FROM onramp_admin.groups g, generate_series(0, 1) n;"
+        "INSERT INTO onramp_admin.states (event, group_id, state) "
+        "SELECT id, group_id, 'discarded' FROM onramp_admin.parked ON CONFLICT (event) DO UPDATE "
+        "SET state = 'discarded'",
+    )
+    found = stated(stage, control)
+    # The second event is above the ledger, so it is of no period yet.
+    assert found.parked_states == {
+        (stage.partition.topic, f"onramp.{stage.table}"): {"discarded": 1},
+    }
