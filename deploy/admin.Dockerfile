@@ -25,6 +25,7 @@ COPY services/__init__.py services/__init__.py
 COPY services/ops services/ops
 COPY services/cdc services/cdc
 COPY services/admin services/admin
+COPY services/tracer services/tracer
 COPY services/cli services/cli
 COPY stack stack
 ENV PATH=/opt/venv/bin:$PATH \

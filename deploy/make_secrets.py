@@ -18,10 +18,13 @@ _SECTIONS = {
     "compose.key": 'keys:\n  compose:\n    hashes:\n      - sha256: "{sha256}"\n    destinations: ["*"]\n',
     "operator.key": 'operators:\n  operator:\n    role: admin\n    hashes:\n      - sha256: "{sha256}"\n',
 }
+_KEYS = "keys:\n"
+#: The tracer's key, among the keys of the registry: it opens the type of tracers alone.
+_TRACER = '  tracer:\n    hashes:\n      - sha256: "{sha256}"\n    events: [onramp_probe]\n'
 
 
 def main(volumes: Path) -> None:
-    """Make what is missing below `volumes`: registry/, sender/, database/."""
+    """Make what is missing below `volumes`: registry/, sender/, database/; tracer/ is the tracer's."""
     registry = volumes / "registry" / "onramp.yaml"
     for name, section in _SECTIONS.items():
         key_file = volumes / "sender" / name
@@ -30,6 +33,14 @@ def main(volumes: Path) -> None:
             before = registry.read_text("utf-8") if registry.exists() else ""
             _write(key_file, f"{key}\n", owner=OURS)
             _write(registry, before + section.format(sha256=sha256), owner=OURS)
+    tracer_file = volumes / "tracer" / "tracer.key"
+    if not tracer_file.exists():
+        key, sha256 = new_key("tracer")
+        _write(tracer_file, f"{key}\n", owner=OURS)
+        keys = _KEYS + _TRACER.format(sha256=sha256)
+        _write(registry, registry.read_text("utf-8").replace(_KEYS, keys, 1), owner=OURS)
+    if os.geteuid() == 0:  # the tracer writes its file there
+        os.chown(volumes / "tracer", OURS, OURS)
     password_file = volumes / "database" / "password"
     if not password_file.exists():
         _write(password_file, os.environ.get("POSTGRES_PASSWORD") or secrets.token_urlsafe(24), owner=0)

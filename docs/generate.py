@@ -26,6 +26,7 @@ from services.cdc.agent.metrics import AgentMetrics
 from services.cli.app import app
 from services.cli.show.audit_metrics import AuditMetrics
 from services.ingest.observe import metrics
+from services.tracer.metrics import TracerMetrics
 from services.writer.observe.metrics import Metrics
 from services.writer.settings import DatabaseSettings, WriterSettings
 from shared import errors
@@ -178,6 +179,7 @@ def metrics_page() -> str:
         ("Writer", "services/writer/observe/metrics.py", Metrics().registry),
         ("Agent", "services/cdc/agent/metrics.py", AgentMetrics().registry),
         ("Admin", "services/admin/api/metrics.py", AdminMetrics().registry),
+        ("Tracer", "services/tracer/metrics.py", TracerMetrics().registry),
         ("Audit", "services/cli/show/audit_metrics.py", AuditMetrics().registry),
     ):
         rows = sorted(_declared(registry))

@@ -14,6 +14,7 @@ POSTGRES_PORT: Final = 55432
 GATEWAY_PORT: Final = 8080
 WRITER_PORT: Final = 8081
 ADMIN_PORT: Final = 8082
+TRACER_PORT: Final = 8085
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +26,7 @@ class Addresses:
     postgres_port: int = POSTGRES_PORT
     writer: str = f"http://{LOOPBACK}:{WRITER_PORT}"
     admin: str = f"http://{LOOPBACK}:{ADMIN_PORT}"
+    tracer: str = f"http://{LOOPBACK}:{TRACER_PORT}"
 
 
 def note(folder: Path, addresses: Addresses) -> None:

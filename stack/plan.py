@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from stack.addresses import ADMIN_PORT, GATEWAY_PORT, KAFKA_PORT, POSTGRES_PORT, WRITER_PORT
+from stack.addresses import ADMIN_PORT, GATEWAY_PORT, KAFKA_PORT, POSTGRES_PORT, TRACER_PORT, WRITER_PORT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +25,7 @@ class Plan:
     gateway_port: int = GATEWAY_PORT
     writer_port: int = WRITER_PORT
     admin_port: int = ADMIN_PORT
+    tracer_port: int = TRACER_PORT
     prometheus: bool = False
     """Whether to start a Prometheus that scrapes the services."""
     source_demo: bool = False

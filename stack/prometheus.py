@@ -25,6 +25,7 @@ PORT: Final = 9090
 JOB_GATEWAY: Final = "onramp-gateway"
 JOB_WRITER: Final = "onramp-writer"
 JOB_AGENT: Final = "onramp-agent"
+JOB_TRACER: Final = "onramp-tracer"
 _PACKAGE: Final = "prometheus"
 _KNOWN: Final[Mapping[str, str]] = {
     "prometheus_2.42.0+ds-5+deb12u1_amd64.deb": (

@@ -15,6 +15,7 @@ from stack.processes import Child, Command, wait_for
 ROOT = Path(__file__).resolve().parent.parent
 ADMIN_READY_SECONDS = 90.0
 GATEWAY_READY_SECONDS = 90.0
+TRACER_READY_SECONDS = 90.0
 WRITER_READY_SECONDS = 240.0
 
 
@@ -126,6 +127,31 @@ def admin(
         **(env or {}),
     }
     return Service(_command("admin", "services.admin", log, variables), port, ADMIN_READY_SECONDS)
+
+
+def tracer(
+    *,
+    gateway: str,
+    writer: str,
+    bootstrap: str,
+    dsn: str,
+    log: Path,
+    port: int | None = None,
+    env: Mapping[str, str] | None = None,
+) -> Service:
+    """Return the tracer for these services and this database, not started; it is ready when one landed."""
+    port = port or free_port()
+    variables = {
+        "ONRAMP_GATEWAY_URLS": gateway,
+        "ONRAMP_WRITER_URLS": writer,
+        "ONRAMP_WRITER_DSN": dsn,
+        "ONRAMP_KAFKA_BOOTSTRAP": bootstrap,
+        "ONRAMP_TRACER_HOST": LOOPBACK,
+        "ONRAMP_TRACER_PORT": str(port),
+        "ONRAMP_TRACER_FILE": str(log.with_name("tracers.jsonl")),
+        **(env or {}),
+    }
+    return Service(_command("tracer", "services.tracer", log, variables), port, TRACER_READY_SECONDS)
 
 
 def _command(name: str, module: str, log: Path, variables: Mapping[str, str]) -> Command:

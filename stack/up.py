@@ -25,12 +25,17 @@ from stack.part_process import Part
 from stack.plan import Plan
 from stack.ports import Usual
 from stack.postgres import Postgres
-from stack.probe import has_landed, post_probe
-from stack.processes import wait_for
-from stack.prometheus import JOB_AGENT, JOB_GATEWAY, JOB_WRITER, PORT, Programs, Prometheus, ensure_programs
+from stack.prometheus import (
+    JOB_AGENT,
+    JOB_GATEWAY,
+    JOB_TRACER,
+    JOB_WRITER,
+    PORT,
+    Programs,
+    Prometheus,
+    ensure_programs,
+)
 from stack.report import Report
-
-PROBE_SECONDS = 90.0
 
 
 class Stack:
@@ -59,6 +64,7 @@ class Stack:
         self.gateway = ""
         self.writer = ""
         self.admin = ""
+        self.tracer = ""
         self.prometheus = ""
         self.source = ""
         self._agent = ""
@@ -116,6 +122,7 @@ class Stack:
                 postgres_port=self._postgres_port,
                 writer=self.writer,
                 admin=self.admin,
+                tracer=self.tracer,
             ),
         )
 
@@ -220,10 +227,28 @@ class Stack:
         with self._report.step("Starting the gateway and the writer"):
             # Both start at once: the writer takes longest, and the gateway does not need it.
             self._wait_ready([self._launch("the writer", writer), self._launch("the gateway", gateway)])
-        with self._step("Sending a probe event and waiting for its row"):
-            probe = post_probe(self.gateway, self.api_key, lambda: not gateway.child.running)
-            landed = has_landed(self.dsn, probe)
-            wait_for(landed, writer.child, PROBE_SECONDS, waiting_for=f"the event {probe} has no row")
+        self._start_tracer()
+
+    def _start_tracer(self) -> None:
+        """Start the tracer, and wait until its first tracer has come out as a row."""
+        plan = self._plan
+        tracer = services.tracer(
+            gateway=self.gateway,
+            writer=self.writer,
+            bootstrap=self.bootstrap,
+            dsn=self.dsn,
+            log=plan.data_dir / "logs" / "tracer.log",
+            port=self._port("The tracer", plan.tracer_port),
+            env={
+                **self._shared_env,
+                **plan.writer_env,
+                "ONRAMP_TRACER_API_KEY": self.api_key,
+                "ONRAMP_TRACER_FILE": str(plan.data_dir / "tracers.jsonl"),
+            },
+        )
+        self.tracer = tracer.url
+        with self._report.step("Starting the tracer and waiting for the first tracer's row"):
+            self._wait_ready([self._beside.add("the tracer", self._launch("the tracer", tracer))])
 
     def _start_admin(self) -> None:
         """Start the admin service; no other part waits for it."""
@@ -265,7 +290,7 @@ class Stack:
 
     def _start_prometheus(self, programs: Programs) -> None:
         with self._report.step("Starting Prometheus"):
-            targets = {JOB_GATEWAY: self.gateway, JOB_WRITER: self.writer}
+            targets = {JOB_GATEWAY: self.gateway, JOB_WRITER: self.writer, JOB_TRACER: self.tracer}
             targets |= {JOB_AGENT: self._agent} if self._agent else {}
             prometheus = Prometheus(
                 self.data_dir / "prometheus", targets, programs=programs, port=self._port("Prometheus", PORT)

@@ -26,7 +26,7 @@ from services.cli.verbs import (
     up,
     writer,
 )
-from services.cli.verbs.completeness import statement
+from services.cli.verbs.completeness import statement, tracer
 from stack.errors import StackError
 
 app = typer.Typer(
@@ -58,6 +58,7 @@ app.add_typer(topics.app, name="topics")
 app.add_typer(sources.app, name="sources")
 app.command()(audit.audit)
 app.command()(statement.statement)
+app.add_typer(tracer.app, name="tracer")
 app.command()(top.top)
 
 

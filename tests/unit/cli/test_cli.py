@@ -29,6 +29,7 @@ VERBS = (
     "writer",
     "send",
     "top",
+    "tracer",
     "errors",
     "types",
     "databases",

@@ -10,6 +10,7 @@ from prometheus_client import CollectorRegistry
 from services.cdc.agent.metrics import AgentMetrics
 from services.cli.show.audit_metrics import AuditMetrics
 from services.ingest.observe import metrics
+from services.tracer.metrics import TracerMetrics
 from services.writer.observe.metrics import Metrics
 
 #: Of every target, by Prometheus itself.
@@ -36,7 +37,13 @@ class Declared:
 def declared() -> dict[str, Declared]:
     """Every series' name with its labels, as `/metrics` spells it."""
     known = {"up": Declared("gauge", frozenset(OF_THE_TARGET))}
-    for registry in (metrics.REGISTRY, Metrics().registry, AuditMetrics().registry, AgentMetrics().registry):
+    for registry in (
+        metrics.REGISTRY,
+        Metrics().registry,
+        AuditMetrics().registry,
+        AgentMetrics().registry,
+        TracerMetrics().registry,
+    ):
         known |= _of(registry)
     return known
 

@@ -35,7 +35,7 @@ SCHEMA = json.loads((Path(__file__).parent / "vendor/compose-spec.json").read_te
 COMPOSE: Compose = yaml.safe_load((ROOT / "docker-compose.yml").read_text("utf-8"))
 OURS = dict.fromkeys(("secrets", "gateway"), "deploy/ingest.Dockerfile")
 OURS["writer"] = "deploy/writer.Dockerfile"
-OURS |= dict.fromkeys(("apply", "admin"), "deploy/admin.Dockerfile")
+OURS |= dict.fromkeys(("apply", "admin", "tracer"), "deploy/admin.Dockerfile")
 
 
 def _no_remote(reference: str) -> Any:
@@ -174,7 +174,7 @@ def test_what_apply_is_told_brings_the_file_into_force(
         answer = CliRunner().invoke(app, [verb, *given])
         assert (answer.exit_code, said in answer.stdout) == (0, True), answer.output
     snapshot = Editor(log).chain.snapshot()
-    assert (list(snapshot.keys), list(snapshot.operators)) == (["compose"], ["operator"])
+    assert (list(snapshot.keys), list(snapshot.operators)) == (["tracer", "compose"], ["operator"])
 
 
 def test_no_port_is_published_twice() -> None:
@@ -199,6 +199,7 @@ def test_no_secret_stands_in_the_file() -> None:
 
 def test_secrets_are_mounted_by_those_who_need_them() -> None:
     assert [name for name in COMPOSE["services"] if "sender" in _mounts(name)] == ["secrets"]
+    assert [name for name in COMPOSE["services"] if "tracer" in _mounts(name)] == ["secrets", "tracer"]
     assert "database" not in _mounts("gateway")
     assert [name for name in COMPOSE["services"] if "registry" in _mounts(name)] == ["secrets", "apply"]
     for name in ("apply", "postgres", "writer", "admin"):
@@ -229,10 +230,10 @@ def test_secrets_are_made_once_and_readable_by_their_owner_alone(tmp_path: Path)
     registry = _made(tmp_path)
     files = [file for file in tmp_path.rglob("*") if file.is_file()]
     before = {file: file.read_text() for file in files}
-    assert len(files) == 5
+    assert len(files) == 6
     assert all(file.stat().st_mode & 0o777 == 0o600 for file in files)
-    for name in ("compose", "operator"):
-        key = (tmp_path / f"sender/{name}.key").read_text().strip()
+    for name in ("sender/compose", "sender/operator", "tracer/tracer"):
+        key = (tmp_path / f"{name}.key").read_text().strip()
         assert hashlib.sha256(key.encode()).hexdigest() in registry.read_text()
         assert key not in registry.read_text()
     _made(tmp_path)
@@ -257,7 +258,7 @@ def test_an_older_databases_password_is_kept(tmp_path: Path, monkeypatch: pytest
 
 
 def _made(volumes: Path) -> Path:
-    for name in ("registry", "sender", "database"):
+    for name in ("registry", "sender", "database", "tracer"):
         (volumes / name).mkdir(exist_ok=True)
     runpy.run_path(str(ROOT / "deploy/make_secrets.py"))["main"](volumes)
     return volumes / "registry/onramp.yaml"
@@ -295,6 +296,7 @@ def test_clients_inside_and_outside_are_told_an_address_that_they_reach() -> Non
         ("gateway", ["ONRAMP_INGEST_PORT", "ONRAMP_INGEST_ADMIN_PORT"]),
         ("writer", ["ONRAMP_WRITER_HTTP_PORT"]),
         ("admin", ["ONRAMP_ADMIN_PORT"]),
+        ("tracer", ["ONRAMP_TRACER_PORT"]),
     ],
 )
 def test_published_ports_and_probes_are_the_services_own(service: str, ports: list[str]) -> None:

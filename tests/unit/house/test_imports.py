@@ -20,6 +20,7 @@ MAY_IMPORT = {
     "services/admin": ["services.admin", "services.ops", "services.cdc.setup", "shared"],
     "services/ops": ["services.ops", "shared"],
     "services/cdc": ["services.cdc", "shared"],
+    "services/tracer": ["services.tracer", "shared"],
     # The command line starts the stack on this machine, and its verbs for operators are the
     # admin service's, or prepare sources; the gateway and the writer are programs to it.
     "services/cli": [
@@ -40,6 +41,7 @@ OWNERS = {
         "services/admin/*kafka_*.py",
         "services/ops/*kafka_*.py",
         "services/cdc/*kafka_*.py",
+        "services/tracer/kafka_packets.py",
         "services/ingest/send/kafka_*.py",
         "services/ingest/send/partition_queue.py",
         "services/ingest/send/second_producer.py",
@@ -70,6 +72,7 @@ OWNERS = {
         "services/cdc/merger/merger.py",
         "services/cdc/schema/migrations.py",
         "services/cdc/*_sql.py",
+        "services/tracer/rows_sql.py",
         "services/writer/columns/catalog.py",
         "services/writer/changes/append.py",
         "services/writer/persist/copy.py",

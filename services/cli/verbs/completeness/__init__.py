@@ -1,1 +1,1 @@
-"""Verbs that show whether every event arrived: the statement."""
+"""Verbs that show whether every event arrived: the statement, and the tracer."""

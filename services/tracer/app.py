@@ -1,0 +1,44 @@
+"""Constructs the tracer and stops it in reverse order.  Nothing else constructs anything."""
+
+import asyncio
+import signal
+import time
+from collections.abc import Mapping
+
+from services.tracer.entrances import FORMS, HttpEntrance
+from services.tracer.journal import Journal
+from services.tracer.kafka_packets import Packets
+from services.tracer.metrics import TracerMetrics
+from services.tracer.pages import Pages
+from services.tracer.results import Limits
+from services.tracer.rounds import Rounds
+from services.tracer.rows_sql import Rows
+from services.tracer.settings import TracedSettings, TracerSettings
+from shared.kafka_security import Brokers
+
+
+async def run(
+    settings: TracerSettings, traced: TracedSettings, brokers: Brokers, databases: Mapping[str, str]
+) -> None:
+    """Trace until SIGTERM or SIGINT.  Raises `InUseError`, or `OSError` for the file or the port."""
+    journal = Journal.open(settings.file, time.time())
+    metrics = TracerMetrics()
+    key = settings.key()
+    rounds = Rounds(
+        entrances=[HttpEntrance(url, form, key) for url in traced.gateways() for form in FORMS],
+        packets=Packets(brokers, list(databases)) if settings.kafka else None,
+        databases=[Rows(name, dsn) for name, dsn in databases.items()],
+        writers=traced.writers(),
+        journal=journal,
+        metrics=metrics,
+        limits=Limits(settings.late_seconds, settings.lost_seconds),
+        interval=settings.interval_seconds,
+    )
+    pages = Pages(settings.host, settings.port, rounds, metrics.registry)
+    loop = asyncio.get_running_loop()
+    for each in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(each, rounds.stop)
+    try:
+        await rounds.run()
+    finally:
+        pages.stop()

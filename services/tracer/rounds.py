@@ -1,0 +1,256 @@
+"""The tracer's flow: a round writes its tracers to the file, sends them, and then looks for their rows."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final
+from uuid import uuid4
+
+from services.tracer import kafka_packets, writer_states
+from services.tracer.entrances import HttpEntrance, RefusedError, row_id
+from services.tracer.journal import Journal
+from services.tracer.kafka_packets import Packets
+from services.tracer.metrics import TracerMetrics
+from services.tracer.results import OPEN, Change, Destination, Limits, Tracer, Watch, evaluate, refuse
+from services.tracer.rows_sql import LANDING, PACKETS, Rows
+from shared.errors import InfrastructureError
+
+log = logging.getLogger(__name__)
+
+#: Seconds between two looks for rows while a tracer is fresh.
+_FRESH_POLL_SECONDS: Final = 0.5
+#: Seconds after which the writer is asked why a tracer has no row.
+_ASK_WRITER_SECONDS: Final = 3.0
+_KAFKA_SECONDS: Final = 10.0
+#: Seconds between two trims of the tables and of the file.
+_TRIM_SECONDS: Final = 3600.0
+#: Seconds for which a tracer is among the recent ones of the metrics: a lost one alerts for an hour.
+_SHOWN_SECONDS: Final = 3600.0
+_LOGGED: Final = {"lost": logging.ERROR, "duplicate": logging.ERROR, "refused": logging.WARNING}
+
+
+class Rounds:
+    """Sends tracers and evaluates them until stopped."""
+
+    def __init__(
+        self,
+        *,
+        entrances: Sequence[HttpEntrance],
+        packets: Packets | None,
+        databases: Sequence[Rows],
+        writers: Sequence[str],
+        journal: Journal,
+        metrics: TracerMetrics,
+        limits: Limits,
+        interval: float,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._entrances = entrances
+        self._packets = packets
+        self._databases = databases
+        self._writers = writers
+        self._journal = journal
+        self._metrics = metrics
+        self._limits = limits
+        self._interval = interval
+        self._clock = clock
+        self._stopping = asyncio.Event()
+        self._prepared: set[str] = set()
+        self._next_trim = 0.0
+        #: Tracers of this process that have a row.
+        self.landed = 0
+        #: The last reason for which an entrance has refused a tracer, by entrance.
+        self.refusals: dict[str, str] = {}
+
+    def stop(self) -> None:
+        """Request an end."""
+        self._stopping.set()
+
+    async def run(self) -> None:
+        """Work until stopped."""
+        if self._journal.unreadable:
+            log.warning("skipped unreadable lines of the file", extra={"lines": self._journal.unreadable})
+        try:
+            while not self._stopping.is_set():
+                began = time.monotonic()
+                await self._trim()
+                await self.send()
+                await self.look()
+                while (left := began + self._interval - time.monotonic()) > 0 and not self._stopping.is_set():
+                    await self._pause(min(left, _FRESH_POLL_SECONDS) if self._is_fresh() else left)
+                    if self._is_fresh():
+                        await self.look(only_open=True)
+        finally:
+            if self._packets is not None:
+                await self._packets.stop()
+            for rows in self._databases:
+                rows.close()
+            self._journal.close()
+
+    async def send(self) -> None:
+        """Send one tracer into each entrance: first on disk, then on its way."""
+        await self._prepare()
+        now = self._clock()
+        by_entrance = {e: self._tracer(e.name, LANDING, now) for e in self._entrances}
+        packet = self._tracer(kafka_packets.NAME, PACKETS, now) if self._packets else None
+        self._journal.add([*by_entrance.values(), *([packet] if packet else [])])
+        await asyncio.gather(*(self._send_http(e, tracer) for e, tracer in by_entrance.items()))
+        if self._packets is not None and packet is not None:
+            await self._send_packet(self._packets, packet)
+
+    async def look(self, *, only_open: bool = False) -> None:
+        """Look for rows of tracers, and record what changed; all recent ones are searched for duplicates."""
+        now = self._clock()
+        tracers = [t for t in self._journal.tracers.values() if self._is_due(t, now, only_open=only_open)]
+        if not tracers:
+            return
+        rows, unread = await self._rows(tracers)
+        unavailable = set(unread)
+        if any(_is_open(t) and now - t.sent_at > _ASK_WRITER_SECONDS for t in tracers):
+            unavailable |= await asyncio.to_thread(writer_states.unavailable, self._writers)
+        changes: list[Change] = []
+        now = self._clock()
+        for tracer in tracers:
+            counts = {
+                d: rows.get((d, row_id(tracer.entrance, tracer.id)), 0)
+                for d in tracer.watches
+                if d.database not in unread
+            }
+            changes += evaluate(tracer, counts, unavailable, now, self._limits)
+        self._record(changes)
+        self._metrics.show_recent(self._shown(now))
+
+    def tracers(self) -> list[Tracer]:
+        """Return the tracers of the last day, in the order sent."""
+        return list(self._journal.tracers.values())
+
+    def _tracer(self, entrance: str, table: str, now: float) -> Tracer:
+        watches = {Destination(rows.name, table): Watch() for rows in self._databases}
+        return Tracer(f"tracer-{uuid4().hex}", entrance, now, watches)
+
+    async def _send_http(self, entrance: HttpEntrance, tracer: Tracer) -> None:
+        try:
+            await asyncio.to_thread(entrance.send, tracer.id)
+        except RefusedError as e:
+            self._refuse(tracer, str(e))
+        else:
+            self._accept(tracer)
+
+    async def _send_packet(self, packets: Packets, tracer: Tracer) -> None:
+        try:
+            async with asyncio.timeout(_KAFKA_SECONDS):
+                await packets.send(tracer.id)
+        except RefusedError as e:
+            self._refuse(tracer, str(e))
+        except TimeoutError:
+            self._refuse(tracer, "Kafka: no acknowledgement")
+        else:
+            self._accept(tracer)
+
+    def _accept(self, tracer: Tracer) -> None:
+        tracer.accepted_at = self._clock()
+        self._journal.accept(tracer)
+        self.refusals.pop(tracer.entrance, None)
+        seconds = max(tracer.accepted_at - tracer.sent_at, 0.0)
+        self._metrics.accepted_seconds.labels(tracer.entrance).observe(seconds)
+
+    def _refuse(self, tracer: Tracer, reason: str) -> None:
+        self.refusals[tracer.entrance] = reason
+        self._record(list(refuse(tracer, reason)))
+
+    def _record(self, changes: Sequence[Change]) -> None:
+        self._journal.change(changes)
+        self._metrics.count(changes)
+        for tracer, destination, result in changes:
+            self.landed += tracer.watches[destination].landed_at is not None
+            if level := _LOGGED.get(result.value):
+                log.log(
+                    level,
+                    "a tracer's result",
+                    extra={
+                        "tracer": tracer.id,
+                        "entrance": tracer.entrance,
+                        "destination": str(destination),
+                        "result": result.value,
+                        "reason": tracer.refusal,
+                    },
+                )
+
+    async def _rows(
+        self, tracers: Sequence[Tracer]
+    ) -> tuple[Mapping[tuple[Destination, str], int], set[str]]:
+        """Return the rows of tracers, and the databases that could not be read."""
+        wanted: dict[str, dict[str, list[str]]] = {}
+        for tracer in tracers:
+            for database, table in tracer.watches:
+                ids = wanted.setdefault(database, {}).setdefault(table, [])
+                ids.append(row_id(tracer.entrance, tracer.id))
+        known = {rows.name: rows for rows in self._databases}
+        asked = {name: of for name, of in wanted.items() if name in known}
+        answers = await asyncio.gather(
+            *(asyncio.to_thread(known[name].count, of) for name, of in asked.items()),
+            return_exceptions=True,
+        )
+        found: dict[tuple[Destination, str], int] = {}
+        unread = wanted.keys() - asked.keys()
+        for name, answer in zip(asked, answers, strict=True):
+            if isinstance(answer, InfrastructureError):
+                log.warning("rows cannot be read", extra={"database": name, "reason": answer.detail})
+                unread.add(name)
+            elif isinstance(answer, BaseException):
+                raise answer
+            else:
+                found |= answer
+        return found, unread
+
+    async def _prepare(self) -> None:
+        for rows in self._databases:
+            if rows.name not in self._prepared:
+                try:
+                    await asyncio.to_thread(rows.prepare)
+                except InfrastructureError as e:
+                    log.warning(
+                        "the table of packets cannot be prepared; retrying",
+                        extra={"database": rows.name, "table": PACKETS, "reason": e.detail},
+                    )
+                else:
+                    self._prepared.add(rows.name)
+
+    async def _trim(self) -> None:
+        if time.monotonic() < self._next_trim:
+            return
+        self._next_trim = time.monotonic() + _TRIM_SECONDS
+        self._journal.prune(self._clock())
+        self._prepared.clear()  # a table that was dropped is created again
+        for rows in self._databases:
+            try:
+                await asyncio.to_thread(rows.trim)
+            except InfrastructureError as e:
+                log.warning("rows cannot be trimmed", extra={"database": rows.name, "reason": e.detail})
+
+    def _is_due(self, tracer: Tracer, now: float, *, only_open: bool) -> bool:
+        if only_open:
+            return _is_open(tracer) and now - tracer.sent_at <= self._limits.late
+        return _is_open(tracer) or now - tracer.sent_at <= self._limits.lost
+
+    def _is_fresh(self) -> bool:
+        """Return whether a tracer may land at any moment."""
+        now = self._clock()
+        return any(
+            _is_open(t) and now - t.sent_at <= self._limits.late for t in self._journal.tracers.values()
+        )
+
+    def _shown(self, now: float) -> Iterator[Tracer]:
+        return (t for t in self._journal.tracers.values() if now - t.sent_at <= _SHOWN_SECONDS)
+
+    async def _pause(self, seconds: float) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await self._stopping.wait()
+        except TimeoutError:
+            return
+
+
+def _is_open(tracer: Tracer) -> bool:
+    return any(w.landed_at is None and w.result in OPEN for w in tracer.watches.values())

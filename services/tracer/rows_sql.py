@@ -1,0 +1,105 @@
+"""SQL of the tracer: the rows of its tracers in each database, its own table, and its trims.
+
+Owns psycopg2 for this service.
+"""
+
+import logging
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import psycopg2
+from psycopg2 import errors
+from psycopg2.extensions import connection
+
+from services.tracer.results import Destination
+from shared import wire
+from shared.errors import DATABASE_UNAVAILABLE, InfrastructureError
+from shared.postgres.answering import KeptConnection
+from shared.postgres.connect import connect
+from shared.postgres.failures import failure
+
+log = logging.getLogger(__name__)
+
+LANDING: Final = f"events.{wire.PROBE_EVENT}"
+#: Packets land here: a table without a unique key, in which a second landing is a second row.
+PACKETS: Final = f"public.{wire.PROBE_EVENT}"
+PACKET_SCHEMA: Final = "public"
+_PATIENCE_S: Final = 2.0
+_OPTIONS: Final = "-c search_path=pg_catalog,pg_temp -c timezone=UTC -c statement_timeout=5000"
+_CREATE: Final = f"""
+    CREATE TABLE IF NOT EXISTS {PACKETS} (id text NOT NULL, entrance text, sent_at timestamptz);
+    CREATE INDEX IF NOT EXISTS onramp_probe_by_id ON {PACKETS} (id)
+"""
+_EXISTS: Final = "SELECT to_regclass(%s) IS NOT NULL"
+_COUNT: Final = {
+    LANDING: f"SELECT _id, count(*) FROM {LANDING} WHERE _id = ANY (%s) GROUP BY 1",  # noqa: S608 - our own
+    PACKETS: f"SELECT id, count(*) FROM {PACKETS} WHERE id = ANY (%s) GROUP BY 1",  # noqa: S608
+}
+_TRIM: Final = {
+    LANDING: f"DELETE FROM {LANDING} WHERE _received_at < now() - interval '1 day'",  # noqa: S608
+    PACKETS: f"DELETE FROM {PACKETS} WHERE sent_at < now() - interval '1 day'",  # noqa: S608
+}
+
+
+class Rows:
+    """The tables of one database."""
+
+    def __init__(self, name: str, dsn: str) -> None:
+        self.name = name
+
+        def open_() -> connection:
+            return connect(dsn, name="onramp-tracer", options=_OPTIONS)
+
+        self._connection = KeptConnection(f"database {name}", dsn, open_, _PATIENCE_S)
+
+    def prepare(self) -> None:
+        """Create the packets' table if it is missing.  Raises `InfrastructureError`."""
+        try:
+            with self._connection.used() as conn, conn, conn.cursor() as cursor:
+                cursor.execute(_EXISTS, (PACKETS,))
+                if cursor.fetchone() != (True,):
+                    cursor.execute(_CREATE)
+        except psycopg2.Error as e:
+            raise self._failure(e) from None
+
+    def count(self, wanted: Mapping[str, Iterable[str]]) -> dict[tuple[Destination, str], int]:
+        """Return the number of rows of each id, by table.  Raises `InfrastructureError`.
+
+        A table that is missing has no rows: the writer creates the landing table with the first event.
+        """
+        found: dict[tuple[Destination, str], int] = {}
+        try:
+            with self._connection.used() as conn, conn, conn.cursor() as cursor:
+                for table, ids in wanted.items():
+                    cursor.execute(_EXISTS, (table,))
+                    if cursor.fetchone() != (True,):
+                        continue
+                    cursor.execute(_COUNT[table], (list(ids),))
+                    rows = cursor.fetchall()
+                    found |= {(Destination(self.name, table), row_id): n for row_id, n in rows}
+        except psycopg2.Error as e:
+            raise self._failure(e) from None
+        return found
+
+    def trim(self) -> None:
+        """Remove rows older than a day.  Raises `InfrastructureError`; without the right they stay."""
+        for table, statement in _TRIM.items():
+            try:
+                with self._connection.used() as conn, conn, conn.cursor() as cursor:
+                    cursor.execute(_EXISTS, (table,))
+                    if cursor.fetchone() == (True,):
+                        cursor.execute(statement)
+            except errors.InsufficientPrivilege:
+                log.warning(
+                    "old rows of tracers stay: the role may not delete them",
+                    extra={"database": self.name, "table": table, "fix": f"GRANT DELETE ON {table}"},
+                )
+            except psycopg2.Error as e:
+                raise self._failure(e) from None
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()
+
+    def _failure(self, error: psycopg2.Error) -> InfrastructureError:
+        return InfrastructureError(DATABASE_UNAVAILABLE, failure(f"database {self.name}", error))

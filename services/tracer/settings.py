@@ -1,0 +1,126 @@
+"""The tracer's settings.  Its Kafka and its databases are those of the other services."""
+
+from pathlib import Path
+from typing import Any, Self
+from urllib.parse import urlsplit
+
+from pydantic import Field, SecretStr, model_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+
+class TracerSettings(BaseSettings):
+    """Environment variables `ONRAMP_TRACER_…`."""
+
+    model_config = SettingsConfigDict(env_prefix="ONRAMP_TRACER_", frozen=True, hide_input_in_errors=True)
+
+    host: str = Field("127.0.0.1", description="Address to listen on for /readyz, /status and /metrics.")
+    port: int = Field(8085, ge=0, le=65535, description="Port to listen on; 0 picks a free one.")
+    api_key: SecretStr = Field(
+        SecretStr(""),
+        description="The tracer's own API key at the gateways; it needs the event type onramp_probe alone.",
+    )
+    api_key_file: Path | None = Field(
+        None, description="The file with that key instead; it is read at the start."
+    )
+    interval_seconds: float = Field(
+        10.0, gt=0, description="Seconds between two rounds; each sends one tracer into each entrance."
+    )
+    late_seconds: float = Field(30.0, gt=0, description="Seconds after which a tracer without a row is late.")
+    lost_seconds: float = Field(
+        600.0,
+        gt=0,
+        description="Seconds after which an accepted tracer without a row is lost, unless the writer reports "
+        "its database as down, halted or draining.",
+    )
+    file: Path = Field(
+        Path("tracers.jsonl"),
+        description="File of the tracers of the last day: each is written there, with fsync, before it is "
+        "sent.",
+    )
+    databases: str = Field(
+        "",
+        description="Names of the databases in which tracers are expected, separated by commas; without it "
+        "the writer's default one. For others the registry routes onramp_probe there, and grants its topic "
+        "the table public.onramp_probe.",
+    )
+    kafka: bool = Field(True, description="Whether a packet is written straight to Kafka as well.")
+    log_level: str = Field("INFO", description="Level of the JSON log.")
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if self.late_seconds >= self.lost_seconds:
+            raise ValueError("late_seconds is less than lost_seconds")
+        return self
+
+    def key(self) -> str:
+        """Return the API key.  Raises `OSError` for a file that cannot be read."""
+        if self.api_key_file is not None:
+            return self.api_key_file.read_text("utf-8").strip()
+        return self.api_key.get_secret_value()
+
+
+class TracedSettings(BaseSettings):
+    """Addresses that the tracer uses: the gateways' port for events, and the writer."""
+
+    model_config = SettingsConfigDict(env_prefix="ONRAMP_", frozen=True, hide_input_in_errors=True)
+
+    gateway_urls: str = Field(
+        "http://127.0.0.1:8080",
+        description="URLs of the gateways that the tracer sends events to, separated by commas; each is an "
+        "entrance of its own.",
+    )
+    writer_urls: str = Field(
+        "http://127.0.0.1:8081",
+        description="URLs of the writers, whose `/readyz` say which databases are down, halted or draining.",
+    )
+
+    @model_validator(mode="after")
+    def _valid_urls(self) -> Self:
+        for url in (*self.gateways(), *self.writers()):
+            parts = urlsplit(url)
+            if parts.scheme not in {"http", "https"} or not parts.hostname or parts.query or parts.username:
+                raise ValueError(
+                    "each URL is http:// or https://, a host, and a port if it is not the usual one"
+                )
+        return self
+
+    def gateways(self) -> tuple[str, ...]:
+        """Return the URLs of the gateways."""
+        return _split(self.gateway_urls)
+
+    def writers(self) -> tuple[str, ...]:
+        """Return the URLs of the writers."""
+        return _split(self.writer_urls)
+
+
+class TracedDatabases(BaseSettings):
+    """The databases of the writer's settings; the tracer ignores the other settings."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="ONRAMP_WRITER_", frozen=True, hide_input_in_errors=True, extra="ignore"
+    )
+
+    dsn: SecretStr = SecretStr("")
+    database: str = "onramp"
+    databases: dict[str, Any] = {}
+
+    def named(self, names: str) -> dict[str, str]:
+        """Return the DSNs of the databases in `names`, or of the default one.
+
+        Raises `ValueError` for a name that is not configured.
+        """
+        known = {name: _dsn(given) for name, given in self.databases.items()}
+        known[self.database] = known.get(self.database) or self.dsn.get_secret_value()
+        chosen = _split(names) or (self.database,)
+        if unknown := [name for name in chosen if not known.get(name)]:
+            raise ValueError(f"no DSN is configured for {', '.join(unknown)}")
+        return {name: known[name] for name in chosen}
+
+
+def _split(texts: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(text.strip().rstrip("/") for text in texts.split(",") if text.strip()))
+
+
+def _dsn(given: object) -> str:
+    dsn = given.get("dsn") if isinstance(given, dict) else given
+    return dsn if isinstance(dsn, str) else ""

@@ -1,0 +1,1 @@
+"""The tracer on a real Postgres."""

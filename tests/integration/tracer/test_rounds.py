@@ -1,0 +1,177 @@
+"""Rounds of tracers: a gateway of the test's own accepts them, and the test lands their rows."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import orjson
+import pytest
+
+from services.tracer.entrances import FORMS, HttpEntrance, row_id
+from services.tracer.journal import Journal
+from services.tracer.metrics import TracerMetrics
+from services.tracer.results import Limits, Result, Tracer
+from services.tracer.rounds import Rounds
+from services.tracer.rows_sql import PACKETS, Rows
+from services.tracer.status import status
+from tests.fixtures.fix_postgres import Database
+from tests.fixtures.worst import Asked, Bytes, Worst, answer, problem, serving
+from tests.fixtures.writer import execute, rows
+
+NOW = 1_000_000.0
+
+
+class Clock:
+    """A clock that the test moves."""
+
+    def __init__(self) -> None:
+        self.now = NOW
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def accepted(_: Asked) -> Bytes:
+    return answer(202, b"{}", "application/json")
+
+
+@pytest.fixture
+def gateway() -> Iterator[Worst]:
+    with serving() as server:
+        server.script = accepted
+        yield server
+
+
+@pytest.fixture
+def writer() -> Iterator[Worst]:
+    with serving() as server:
+        server.script = lambda _: answer(200, b'{"databases":{"onramp":"landing"}}', "application/json")
+        yield server
+
+
+class Tracing:
+    """A tracer's rounds, and what the test does to their rows."""
+
+    def __init__(self, dsn: str, gateway: str, writer: str, file: Path) -> None:
+        self.dsn = dsn
+        self.clock = Clock()
+        self.metrics = TracerMetrics()
+        self.database = Rows("onramp", dsn)
+        self.journal = Journal.open(file, NOW)
+        self.rounds = Rounds(
+            entrances=[HttpEntrance(gateway, form, "key") for form in FORMS],
+            packets=None,
+            databases=[self.database],
+            writers=[writer],
+            journal=self.journal,
+            metrics=self.metrics,
+            limits=Limits(30, 600),
+            interval=10,
+            clock=self.clock,
+        )
+
+    @property
+    def tracers(self) -> list[Tracer]:
+        return self.rounds.tracers()
+
+    def send(self) -> None:
+        asyncio.run(self.rounds.send())
+
+    def look(self, after: float) -> set[Result]:
+        self.clock.now = NOW + after
+        asyncio.run(self.rounds.look())
+        return {watch.result for tracer in self.tracers for watch in tracer.watches.values()}
+
+    def land(self) -> None:
+        ids = ", ".join(f"('{row_id(t.entrance, t.id)}')" for t in self.tracers)
+        execute(
+            self.dsn,
+            "CREATE SCHEMA IF NOT EXISTS events;"  # noqa: S608
+            "CREATE TABLE IF NOT EXISTS events.onramp_probe (_id text, _received_at timestamptz);"
+            f"INSERT INTO events.onramp_probe (_id) VALUES {ids}",
+        )
+
+    def counted(self, result: Result) -> float:
+        samples = [s for m in self.metrics.results.collect() for s in m.samples if s.name.endswith("_total")]
+        return sum(s.value for s in samples if s.labels["result"] == result.value)
+
+    def shown(self, result: Result) -> float:
+        samples = [s for m in self.metrics.recent.collect() for s in m.samples]
+        return sum(s.value for s in samples if s.labels["result"] == result.value)
+
+
+@pytest.fixture
+def tracing(migrated: Database, gateway: Worst, writer: Worst, tmp_path: Path) -> Iterator[Tracing]:
+    made = Tracing(migrated.dsn, gateway.url, writer.url, tmp_path / "tracers.jsonl")
+    yield made
+    made.database.close()
+    made.journal.close()
+
+
+def test_a_tracer_of_each_form_lands(tracing: Tracing, gateway: Worst) -> None:
+    tracing.send()
+    assert len(gateway.asked) == len(FORMS)
+    assert tracing.look(1) == {Result.IN_FLIGHT}
+    tracing.land()
+    assert tracing.look(2) == {Result.LANDED}
+    assert tracing.counted(Result.LANDED) == len(FORMS)
+    assert [each["seconds"] for each in status(tracing.tracers, {})] == [2.0] * len(FORMS)
+
+
+def test_a_tracer_is_on_disk_before_it_is_sent(tracing: Tracing, gateway: Worst, tmp_path: Path) -> None:
+    on_disk: list[str] = []
+
+    def look(_: Asked) -> Bytes:
+        lines = (tmp_path / "tracers.jsonl").read_bytes().splitlines()
+        on_disk.append(orjson.loads(lines[0])["id"])
+        return accepted(_)
+
+    gateway.script = look
+    tracing.send()
+    assert on_disk[0] in {tracer.id for tracer in tracing.tracers}
+
+
+def test_a_row_that_never_comes_is_lost(tracing: Tracing) -> None:
+    tracing.send()
+    assert tracing.look(31) == {Result.LATE}
+    assert tracing.look(601) == {Result.LOST}
+    assert tracing.shown(Result.LOST) == len(FORMS)
+    tracing.land()
+    assert tracing.look(700) == {Result.LATE}
+    assert tracing.shown(Result.LOST) == 0
+
+
+def test_tracers_wait_while_the_writer_says_that_the_database_is_out(tracing: Tracing, writer: Worst) -> None:
+    tracing.send()
+    writer.script = lambda _: answer(503, b'{"databases":{"onramp":"out"}}', "application/json")
+    assert tracing.look(601) == {Result.WAITING}
+    writer.script = lambda _: answer(200, b'{"databases":{"onramp":"landing"}}', "application/json")
+    tracing.land()
+    assert tracing.look(602) == {Result.LANDED}
+
+
+def test_a_refusal_is_no_loss(tracing: Tracing, gateway: Worst) -> None:
+    gateway.script = lambda _: problem(503)
+    tracing.send()
+    assert tracing.look(601) == {Result.REFUSED}
+    assert set(tracing.rounds.refusals.values()) == {"answered 503"}
+
+
+def test_two_rows_of_a_packet_are_a_duplicate(tracing: Tracing) -> None:
+    tracing.database.prepare()
+    execute(tracing.dsn, f"INSERT INTO {PACKETS} (id) VALUES ('a'), ('b'), ('b')")  # noqa: S608
+    counts = tracing.database.count({PACKETS: ["a", "b"]})
+    assert {row: n for (_, row), n in counts.items()} == {"a": 1, "b": 2}
+
+
+def test_a_table_that_was_dropped_is_created_again_and_trimmed(tracing: Tracing) -> None:
+    tracing.database.prepare()
+    execute(tracing.dsn, f"DROP TABLE {PACKETS}")
+    assert tracing.database.count({PACKETS: ["a"]}) == {}
+    tracing.database.prepare()
+    execute(
+        tracing.dsn,
+        f"INSERT INTO {PACKETS} VALUES ('old', '', now() - interval '2 days'), ('new', '', now())",  # noqa: S608
+    )
+    tracing.database.trim()
+    assert rows(tracing.dsn, f"SELECT id FROM {PACKETS}") == [("new",)]  # noqa: S608
