@@ -9,6 +9,7 @@ where they are.
 import asyncio
 import os
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -16,6 +17,8 @@ import orjson
 import pytest
 
 from services.ops.audit.run import Request, audit
+from services.ops.statement.balance import Period, statement
+from services.ops.statement.collect import collect
 from services.writer.park.diverted_topic import HEADER
 from shared import wire
 from shared.kafka_security import Brokers
@@ -186,6 +189,7 @@ def test_every_flight_is_where_it_belongs_and_every_broken_one_is_parked_once(
     _see_rows(proof)
     _see_parked(proof)
     _see_audit(proof)
+    _see_statement(proof)
 
 
 def _hangs_under_load(proof: Proof, server: Stopped, pieces: Iterator[None]) -> None:
@@ -240,3 +244,29 @@ def _see_audit(proof: Proof) -> None:
     no_json = sum(f.kind == "no JSON" for f in proof.sent)
     assert sum(n for n, o in outcomes if o == "parked") == BROKEN - no_json
     assert sum(line.unroutable for line in report.lines) == no_json
+
+
+def _see_statement(proof: Proof) -> None:
+    """The statement adds up, and each of its counts is the test's own."""
+    databases = {proof.scene.database: proof.scene.dsn}
+    databases |= {database.name: database.dsn for database in (proof.other, proof.hung)}
+    found = asyncio.run(collect(Brokers(proof.scene.bootstrap), databases, 60))
+    periods = {name: Period(None, reading) for name, reading in found.databases.items()}
+    said = statement(periods, shows=lambda topic: topic in proof.topics, missing=found.missing)
+    assert (said.differences, said.unevaluated) == ([], {})
+    landed: Counter[str] = Counter()
+    for line in said.lines:
+        for each in line.destinations:
+            landed[each.destination] += each.outcomes.get("landed", 0)
+    assert landed == {
+        f"{proof.scene.database}.public.flights": len(expected([*proof.both, *proof.a])),
+        f"{proof.other.name}.public.flights": len(expected(proof.b)),
+        f"{proof.other.name}.events.{proof.names[0]}": len(expected(proof.both)),
+        f"{proof.hung.name}.events.{proof.names[0]}": len(expected(proof.both)),
+    }
+    parked = sum(each.outcomes.get("parked", 0) for line in said.lines for each in line.destinations)
+    no_json = sum(f.kind == "no JSON" for f in proof.sent)
+    assert parked == BROKEN - no_json
+    records_of = {line.topic: line.records for line in said.lines if line.database == proof.scene.database}
+    sizes = [len(proof.both), len(proof.a), len(proof.b)]
+    assert records_of == dict(zip(proof.topics, sizes, strict=True))

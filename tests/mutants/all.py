@@ -25,6 +25,7 @@ from tests.mutants import (
     settling,
     shared,
     stack,
+    statement,
 )
 from tests.mutants.machine import Mutant
 
@@ -43,6 +44,7 @@ AREAS: Final[Mapping[str, tuple[Mutant, ...]]] = {
     "capture": capture.MUTANTS,
     "merger": merger.MUTANTS,
     "stack": stack.MUTANTS,
+    "statement": statement.MUTANTS,
 }
 
 #: Five mechanisms each of settling, gateway, error store and CDC, which `make test` alone must notice.

@@ -20,7 +20,7 @@ from shared.kafka_security import Brokers
 
 log = logging.getLogger(__name__)
 
-_LOOK_SECONDS: Final = 10.0
+_LOOK_SECONDS: Final = 60.0
 #: Seconds that a reading may wait for a database, and for the writer to end a batch.
 _SECONDS: Final = 30.0
 

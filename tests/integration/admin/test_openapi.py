@@ -91,7 +91,8 @@ def service(kafka: HasBootstrap, postgres: HasDsn) -> Iterator[FastAPI]:
         with transaction(dsn) as conn:
             prepare(conn)
         execute(dsn, EVENTS)
-        operators = Operators(MemoryRegistry(known))
+        memory = MemoryRegistry(known)
+        operators = Operators(memory)
         ingester = IngesterStatus()
         ingester.state = "active"
         app = api(dsn, {"onramp": dsn}, ingester, operators, lifespan=lifespan)
@@ -102,7 +103,7 @@ def service(kafka: HasBootstrap, postgres: HasDsn) -> Iterator[FastAPI]:
         add_samples(app, dsn, desk, preview_seconds=0)
         add_waiting(app, dsn, desk, SourceDsns(env={}), writer_url="http://127.0.0.1:1")
         statements = Statements(settings_of_kafka.brokers, dsn, {"onramp": dsn})
-        add_statement(app, statements, operators.registry)
+        add_statement(app, statements, memory)
         yield app
 
 

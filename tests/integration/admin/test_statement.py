@@ -190,3 +190,22 @@ def test_parked_events_are_shown_by_their_state_now(stage: Stage, control: str) 
     assert found.parked_states == {
         (stage.partition.topic, f"onramp.{stage.table}"): {"discarded": 1},
     }
+
+
+@pytest.mark.full
+def test_500_types_in_three_databases_are_read_within_the_deadline(stage: Stage, control: str) -> None:
+    columns = "md5(n::text)::uuid, 'events.type_' || n, p"
+    numbers = "generate_series(1, 500) n, generate_series(0, 5) p"
+    outcomes = "unnest('{landed,parked}'::text[]) outcome"
+    stage.execute(
+        "INSERT INTO onramp.ledger (topic_id, topic, partition, next_offset, epoch) "  # noqa: S608
+        f"SELECT {columns}, 8, 1 FROM {numbers};"
+        "INSERT INTO onramp.totals (topic_id, topic, partition, destination, outcome, events) "
+        f"SELECT {columns}, 'events.type_' || n, outcome, 4 FROM {numbers}, {outcomes};"
+        "INSERT INTO onramp.routed (topic_id, topic, partition, destination, events) "
+        f"SELECT {columns}, 'events.type_' || n, 8 FROM {numbers}"
+    )
+    databases = statements(stage, control, second=stage.dsn, third=stage.dsn)
+    found = asyncio.run(databases.of(None, None, lambda _: True))
+    assert {"onramp", "second", "third", "Kafka"}.isdisjoint(found.unevaluated)
+    assert len(found.lines) == 3 * 501

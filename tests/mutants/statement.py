@@ -1,0 +1,75 @@
+"""Mutants: a statement adds up only if it is so, and a tracer's result is what happened."""
+
+from typing import Final
+
+from tests.mutants.machine import Mutant
+
+_STATEMENT: Final = "tests/integration/admin/test_statement.py"
+_RESULTS: Final = "tests/unit/tracer/test_results.py"
+_JOURNAL: Final = "tests/unit/tracer/test_journal.py"
+
+MUTANTS: Final = (
+    Mutant(
+        "comparing routed events with their outcomes",
+        "services/ops/statement/balance.py",
+        "            if each.records != each.accounted:\n",
+        "            if False:\n",
+        _STATEMENT,
+    ),
+    Mutant(
+        "comparing offsets on Kafka with routed events",
+        "services/ops/statement/balance.py",
+        "total + line.skipped < expected",
+        "False",
+        _STATEMENT,
+    ),
+    Mutant(
+        "counting routed events",
+        "services/writer/settle/settlement.py",
+        "        ledger.add_routed(self._context.conn, self._routed)\n",
+        "",
+        _STATEMENT,
+    ),
+    Mutant(
+        "naming a database that went back",
+        "services/ops/statement/balance.py",
+        "any(0 <= upto < begin for _, _, begin, upto in line.offsets)",
+        "False",
+        _STATEMENT,
+    ),
+    Mutant(
+        "counting offsets without a record",
+        "services/writer/driver/batch.py",
+        "                len(order.ranges[p]) - report.read,\n",
+        "                0,\n",
+        "tests/faults/test_statement.py",
+    ),
+    Mutant(
+        "waiting for a database that is not available",
+        "services/tracer/results.py",
+        "    if destination.database in unavailable:\n",
+        "    if False:\n",
+        f"{_RESULTS} tests/integration/tracer/test_rounds.py",
+    ),
+    Mutant(
+        "a tracer that no entrance has accepted is not lost",
+        "services/tracer/results.py",
+        "        if tracer.accepted_at is None:",
+        "        if False:",
+        _RESULTS,
+    ),
+    Mutant(
+        "one process for one file",
+        "services/tracer/journal.py",
+        "            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)\n",
+        "            pass\n",
+        _JOURNAL,
+    ),
+    Mutant(
+        "writing a tracer to disk before it is sent",
+        "services/tracer/journal.py",
+        '            self._file.write(_encode(_first_line(tracer)) + b"\\n")\n',
+        "            pass\n",
+        f"{_JOURNAL} tests/integration/tracer/test_rounds.py",
+    ),
+)
