@@ -56,7 +56,9 @@ class Rounds:
         self._interval = interval
         self._clock = clock
         self._stopping = asyncio.Event()
+        #: Databases with the table of packets, and those about which a warning was logged.
         self._prepared: set[str] = set()
+        self._warned: set[str] = set()
         self._next_trim = 0.0
         #: Tracers of this process that have a row.
         self.landed = 0
@@ -93,7 +95,9 @@ class Rounds:
         await self._prepare()
         now = self._clock()
         by_entrance = {e: self._tracer(e.name, LANDING, now) for e in self._entrances}
-        packet = self._tracer(kafka_packets.NAME, PACKETS, now) if self._packets else None
+        # Without its table a packet would be parked, for an operator to look at.
+        has_tables = self._prepared >= {rows.name for rows in self._databases}
+        packet = self._tracer(kafka_packets.NAME, PACKETS, now) if self._packets and has_tables else None
         self._journal.add([*by_entrance.values(), *([packet] if packet else [])])
         await asyncio.gather(*(self._send_http(e, tracer) for e, tracer in by_entrance.items()))
         if self._packets is not None and packet is not None:
@@ -202,6 +206,8 @@ class Rounds:
                 raise answer
             else:
                 found |= answer
+                if not known[name].has_packets:  # it was dropped, and is created before the next packet
+                    self._prepared.discard(name)
         return found, unread
 
     async def _prepare(self) -> None:
@@ -210,12 +216,15 @@ class Rounds:
                 try:
                     await asyncio.to_thread(rows.prepare)
                 except InfrastructureError as e:
-                    log.warning(
-                        "the table of packets cannot be prepared; retrying",
-                        extra={"database": rows.name, "table": PACKETS, "reason": e.detail},
-                    )
+                    if rows.name not in self._warned:
+                        log.warning(
+                            "no packets are sent: their table cannot be created; retrying",
+                            extra={"database": rows.name, "table": PACKETS, "reason": e.detail},
+                        )
+                    self._warned.add(rows.name)
                 else:
                     self._prepared.add(rows.name)
+                    self._warned.discard(rows.name)
 
     async def _trim(self) -> None:
         if time.monotonic() < self._next_trim:

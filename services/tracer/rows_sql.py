@@ -46,6 +46,8 @@ class Rows:
 
     def __init__(self, name: str, dsn: str) -> None:
         self.name = name
+        #: Whether the table of packets was there when it was last needed.
+        self.has_packets = True
 
         def open_() -> connection:
             return connect(dsn, name="onramp-tracer", options=_OPTIONS)
@@ -59,6 +61,7 @@ class Rows:
                 cursor.execute(_EXISTS, (PACKETS,))
                 if cursor.fetchone() != (True,):
                     cursor.execute(_CREATE)
+            self.has_packets = True
         except psycopg2.Error as e:
             raise self._failure(e) from None
 
@@ -72,7 +75,10 @@ class Rows:
             with self._connection.used() as conn, conn, conn.cursor() as cursor:
                 for table, ids in wanted.items():
                     cursor.execute(_EXISTS, (table,))
-                    if cursor.fetchone() != (True,):
+                    exists = cursor.fetchone() == (True,)
+                    if table == PACKETS:
+                        self.has_packets = exists
+                    if not exists:
                         continue
                     cursor.execute(_COUNT[table], (list(ids),))
                     rows = cursor.fetchall()

@@ -168,7 +168,9 @@ def test_a_table_that_was_dropped_is_created_again_and_trimmed(tracing: Tracing)
     tracing.database.prepare()
     execute(tracing.dsn, f"DROP TABLE {PACKETS}")
     assert tracing.database.count({PACKETS: ["a"]}) == {}
+    assert not tracing.database.has_packets
     tracing.database.prepare()
+    assert tracing.database.has_packets
     execute(
         tracing.dsn,
         f"INSERT INTO {PACKETS} VALUES ('old', '', now() - interval '2 days'), ('new', '', now())",  # noqa: S608
