@@ -14,7 +14,7 @@ from psycopg2.extensions import connection
 from services.tracer.results import Destination
 from shared import wire
 from shared.errors import DATABASE_UNAVAILABLE, InfrastructureError
-from shared.postgres.answering import KeptConnection
+from shared.postgres.answering import PersistentConnection
 from shared.postgres.connect import connect
 from shared.postgres.failures import failure
 
@@ -52,7 +52,7 @@ class Rows:
         def open_() -> connection:
             return connect(dsn, name="onramp-tracer", options=_OPTIONS)
 
-        self._connection = KeptConnection(f"database {name}", dsn, open_, _PATIENCE_S)
+        self._connection = PersistentConnection(f"database {name}", dsn, open_, _PATIENCE_S)
 
     def prepare(self) -> None:
         """Create the packets' table if it is missing.  Raises `InfrastructureError`."""
