@@ -1,4 +1,4 @@
-"""The tracer's flow: a round writes its tracers to the file, sends them, and then looks for their rows."""
+"""The tracer's flow: a round writes its tracers to the file, sends them, and then reads their rows."""
 
 import asyncio
 import logging
@@ -18,7 +18,7 @@ from shared.errors import InfrastructureError
 
 log = logging.getLogger(__name__)
 
-#: Seconds between two looks for rows while a tracer is fresh.
+#: Seconds between two polls for rows while a tracer is fresh.
 _FRESH_POLL_SECONDS: Final = 0.5
 #: Seconds after which the writer is asked why a tracer has no row.
 _ASK_WRITER_SECONDS: Final = 3.0
@@ -78,11 +78,11 @@ class Rounds:
                 began = time.monotonic()
                 await self._trim()
                 await self.send()
-                await self.look()
+                await self.poll()
                 while (left := began + self._interval - time.monotonic()) > 0 and not self._stopping.is_set():
                     await self._pause(min(left, _FRESH_POLL_SECONDS) if self._is_fresh() else left)
                     if self._is_fresh():
-                        await self.look(only_open=True)
+                        await self.poll(only_open=True)
         finally:
             if self._packets is not None:
                 await self._packets.stop()
@@ -103,8 +103,8 @@ class Rounds:
         if self._packets is not None and packet is not None:
             await self._send_packet(self._packets, packet)
 
-    async def look(self, *, only_open: bool = False) -> None:
-        """Look for rows of tracers, and record what changed; all recent ones are searched for duplicates."""
+    async def poll(self, *, only_open: bool = False) -> None:
+        """Read the rows of tracers, and record what changed; all recent ones are searched for duplicates."""
         now = self._clock()
         tracers = [t for t in self._journal.tracers.values() if self._is_due(t, now, only_open=only_open)]
         if not tracers:

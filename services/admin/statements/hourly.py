@@ -20,7 +20,7 @@ from shared.kafka_security import Brokers
 
 log = logging.getLogger(__name__)
 
-_LOOK_SECONDS: Final = 60.0
+_POLL_SECONDS: Final = 60.0
 #: Seconds that a reading may wait for a database, and for the writer to end a batch.
 _SECONDS: Final = 30.0
 
@@ -41,7 +41,7 @@ class HourlyReadings(UntilStopped):
                 await self.read(datetime.now(UTC))
             except InfrastructureError as e:
                 log.warning("the hourly reading failed; retrying", extra={"reason": e.detail})
-            await self.pause(_LOOK_SECONDS)
+            await self.pause(_POLL_SECONDS)
 
     async def read(self, now: datetime) -> None:
         """Store the readings that this hour lacks.  Raises `InfrastructureError` of the control database."""

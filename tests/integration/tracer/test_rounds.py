@@ -77,9 +77,9 @@ class Tracing:
     def send(self) -> None:
         asyncio.run(self.rounds.send())
 
-    def look(self, after: float) -> set[Result]:
+    def poll(self, after: float) -> set[Result]:
         self.clock.now = NOW + after
-        asyncio.run(self.rounds.look())
+        asyncio.run(self.rounds.poll())
         return {watch.result for tracer in self.tracers for watch in tracer.watches.values()}
 
     def land(self) -> None:
@@ -111,9 +111,9 @@ def tracing(migrated: Database, gateway: Worst, writer: Worst, tmp_path: Path) -
 def test_a_tracer_of_each_form_lands(tracing: Tracing, gateway: Worst) -> None:
     tracing.send()
     assert len(gateway.asked) == len(FORMS)
-    assert tracing.look(1) == {Result.IN_FLIGHT}
+    assert tracing.poll(1) == {Result.IN_FLIGHT}
     tracing.land()
-    assert tracing.look(2) == {Result.LANDED}
+    assert tracing.poll(2) == {Result.LANDED}
     assert tracing.counted(Result.LANDED) == len(FORMS)
     assert [each["seconds"] for each in status(tracing.tracers, {})] == [2.0] * len(FORMS)
 
@@ -133,27 +133,27 @@ def test_a_tracer_is_on_disk_before_it_is_sent(tracing: Tracing, gateway: Worst,
 
 def test_a_row_that_never_comes_is_lost(tracing: Tracing) -> None:
     tracing.send()
-    assert tracing.look(31) == {Result.LATE}
-    assert tracing.look(601) == {Result.LOST}
+    assert tracing.poll(31) == {Result.LATE}
+    assert tracing.poll(601) == {Result.LOST}
     assert tracing.shown(Result.LOST) == len(FORMS)
     tracing.land()
-    assert tracing.look(700) == {Result.LATE}
+    assert tracing.poll(700) == {Result.LATE}
     assert tracing.shown(Result.LOST) == 0
 
 
 def test_tracers_wait_while_the_writer_says_that_the_database_is_out(tracing: Tracing, writer: Worst) -> None:
     tracing.send()
     writer.script = lambda _: answer(503, b'{"databases":{"onramp":"out"}}', "application/json")
-    assert tracing.look(601) == {Result.WAITING}
+    assert tracing.poll(601) == {Result.WAITING}
     writer.script = lambda _: answer(200, b'{"databases":{"onramp":"landing"}}', "application/json")
     tracing.land()
-    assert tracing.look(602) == {Result.LANDED}
+    assert tracing.poll(602) == {Result.LANDED}
 
 
 def test_a_refusal_is_no_loss(tracing: Tracing, gateway: Worst) -> None:
     gateway.script = lambda _: problem(503)
     tracing.send()
-    assert tracing.look(601) == {Result.REFUSED}
+    assert tracing.poll(601) == {Result.REFUSED}
     assert set(tracing.rounds.refusals.values()) == {"answered 503"}
 
 
