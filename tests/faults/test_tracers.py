@@ -13,8 +13,8 @@ from stack.postgres import Postgres
 from stack.services import Service
 from tests.faults.conftest import Ground
 from tests.fixtures.fix_stack import StartWriter
-from tests.fixtures.other import Other
-from tests.fixtures.started import started
+from tests.fixtures.running_part import started
+from tests.fixtures.second_database import Other
 from tests.fixtures.writer import eventually, execute
 
 pytestmark = pytest.mark.full

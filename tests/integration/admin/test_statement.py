@@ -16,7 +16,7 @@ from shared import wire
 from shared.kafka_security import Brokers
 from tests.fixtures.fix_kafka import HasBootstrap
 from tests.fixtures.fix_postgres import Database, Templates
-from tests.fixtures.silent import black_holes
+from tests.fixtures.silent_servers import black_holes
 from tests.fixtures.writer import envelope, event, execute
 from tests.integration.admin.conftest import BAD, Stage, database_beside
 

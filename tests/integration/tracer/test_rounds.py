@@ -15,7 +15,7 @@ from services.tracer.rounds import Rounds
 from services.tracer.rows_sql import PACKETS, Rows
 from services.tracer.status import status
 from tests.fixtures.fix_postgres import Database
-from tests.fixtures.worst import Asked, Bytes, Worst, answer, problem, serving
+from tests.fixtures.raw_server import Asked, Bytes, Worst, answer, problem, serving
 from tests.fixtures.writer import execute, rows
 
 NOW = 1_000_000.0
