@@ -7,6 +7,7 @@ of a coordinator that is moving or new passes within seconds.
 
 import asyncio
 import time
+from collections.abc import Iterable
 from typing import Any, Final
 
 from aiokafka import TopicPartition
@@ -19,7 +20,7 @@ from aiokafka.errors import (
 )
 from aiokafka.structs import OffsetAndMetadata
 
-from shared.kafka_topic_ids import TopicIdsRequest, topic_ids
+from shared.kafka_topic_ids import NamedTopic, TopicIdsRequest, named_topics, topic_ids
 
 _AGAIN_SECONDS: Final = 0.2
 #: The group's coordinator is moving or loading, or its log is being created.
@@ -33,15 +34,17 @@ _NOT_READY: Final = (
 class GroupOffsetsClient(AIOKafkaAdminClient):  # type: ignore[misc]  # aiokafka has no types
     """An admin client that raises the error in the response of a given broker."""
 
-    async def group_offsets(self, group: str, seconds: float) -> dict[TopicPartition, OffsetAndMetadata]:
+    async def group_offsets(
+        self, group: str, seconds: float, partitions: list[TopicPartition] | None = None
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
         """Return the offsets of `group`; wait up to `seconds` for a coordinator that is not ready.
 
-        Raises aiokafka's errors.
+        `partitions`: only theirs.  Raises aiokafka's errors.
         """
         until = time.monotonic() + seconds
         while True:
             try:
-                return dict(await self.list_consumer_group_offsets(group))
+                return dict(await self.list_consumer_group_offsets(group, partitions=partitions))
             except _NOT_READY:
                 if time.monotonic() >= until:
                     raise
@@ -50,6 +53,10 @@ class GroupOffsetsClient(AIOKafkaAdminClient):  # type: ignore[misc]  # aiokafka
     async def topic_ids(self) -> dict[str, str]:
         """Return Kafka's UUIDs of all topics.  Raises aiokafka's errors."""
         return topic_ids(await self._send_request(TopicIdsRequest()))
+
+    async def named_topics(self, names: Iterable[str]) -> dict[str, NamedTopic]:
+        """Return those of `names` that exist; Kafka sends no other topic.  Raises aiokafka's errors."""
+        return named_topics(await self._send_request(TopicIdsRequest(names)))
 
     async def _send_request(self, request: Any, node_id: int | None = None) -> Any:
         answer = await super()._send_request(request, node_id)

@@ -3,8 +3,9 @@
 aiokafka lacks the protocol version with UUIDs (Kafka 2.8, KIP-516).
 """
 
+from collections.abc import Iterable, Mapping
 from io import BytesIO
-from typing import Any
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from aiokafka.protocol.api import Request, RequestStruct, Response
@@ -96,15 +97,36 @@ class _MetadataRequestV10(RequestStruct):  # type: ignore[misc]  # aiokafka has 
     )
 
 
+_NO_ERROR: Final = 0
+
+
 class TopicIdsRequest(Request[_MetadataRequestV10]):  # type: ignore[misc]  # aiokafka has no types
-    """A metadata request for all topics, with their UUIDs."""
+    """A metadata request for all topics or for named ones, with their UUIDs."""
 
     API_KEY = 3
 
+    def __init__(self, names: Iterable[str] | None = None) -> None:
+        self._topics: list[Any] | None = None if names is None else [(_NOBODY, name, {}) for name in names]
+
     def build(self, request_struct_class: type[_MetadataRequestV10]) -> _MetadataRequestV10:
-        """Return the request for all topics, without creation of topics."""
-        everything = None
-        return request_struct_class(everything, False, False, False, {})
+        """Return the request, without creation of topics."""
+        return request_struct_class(self._topics, False, False, False, {})
+
+
+class NamedTopic(NamedTuple):
+    """A topic's UUID, and the broker that leads each partition: -1 where none does."""
+
+    topic_id: str
+    leaders: Mapping[int, int]
+
+
+def named_topics(answer: Any) -> dict[str, NamedTopic]:
+    """Return the topics that exist, from the response to `TopicIdsRequest`."""
+    return {
+        name: NamedTopic(str(topic_id), {p[1]: p[2] for p in partitions})
+        for error, name, topic_id, _, partitions, *_ in answer.topics
+        if error == _NO_ERROR
+    }
 
 
 def topic_ids(answer: Any) -> dict[str, str]:

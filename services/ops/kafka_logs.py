@@ -4,7 +4,7 @@ Owns aiokafka for the admin service.  Nothing is written, and no offset is commi
 """
 
 import logging
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Self
@@ -19,6 +19,7 @@ from shared import wire
 from shared.errors import KAFKA_UNAVAILABLE, InfrastructureError
 from shared.kafka_group_offsets import GroupOffsetsClient
 from shared.kafka_security import Brokers
+from shared.kafka_topic_ids import NamedTopic
 from shared.polling import poll
 
 log = logging.getLogger(__name__)
@@ -103,6 +104,11 @@ class KafkaLogs:
         with self._translated():
             return dict(await self._admin.topic_ids())
 
+    async def named_topics(self, *names: str) -> dict[str, NamedTopic]:
+        """Return those of `names` that exist.  Kafka sends no other topic: a cluster may have thousands."""
+        with self._translated():
+            return dict(await self._admin.named_topics(names))
+
     async def replicas(self) -> dict[str, dict[int, int]]:
         """Return the number of replicas of each partition, by topic."""
         with self._translated():
@@ -128,9 +134,22 @@ class KafkaLogs:
     async def spans(self, topics: Iterable[str]) -> dict[Source, tuple[int, int]]:
         """Return the first and the end offset of each partition of `topics` that has a leader."""
         leaders = await self._leaders()
-        asked = {
-            Source(topic, n): leaders[topic][n] for topic in topics for n in sorted(leaders.get(topic, ()))
-        }
+        return await self._spans_led(
+            {Source(topic, n): leaders[topic][n] for topic in topics for n in sorted(leaders.get(topic, ()))}
+        )
+
+    async def spans_of(self, topics: Mapping[str, NamedTopic]) -> dict[Source, tuple[int, int]]:
+        """Return what `spans` returns, for `named_topics`, without a request for all topics."""
+        if topics:
+            # The consumer learns the leaders now: else it looks for each a tenth of a second later.
+            with self._translated():
+                await self._consumer._client.set_topics(list(topics))  # noqa: SLF001 - no public method waits
+        return await self._spans_led(
+            {Source(t, n): leader for t, topic in topics.items() for n, leader in topic.leaders.items()}
+        )
+
+    async def _spans_led(self, asked: Mapping[Source, int]) -> dict[Source, tuple[int, int]]:
+        """Return the first and the end offset of each partition, by the broker that leads it."""
         without = {source for source, leader in asked.items() if leader < 0}
         self.leaderless = (self.leaderless - asked.keys()) | without
         partitions = [TopicPartition(*source) for source in asked.keys() - without]
@@ -201,13 +220,14 @@ class KafkaLogs:
         async for record in self.read(await self.spans([topic])):
             yield record
 
-    async def group_offsets(self) -> dict[Source, int]:
-        """Return the committed offsets of the writer's group."""
+    async def group_offsets(self, *sources: Source) -> dict[Source, int]:
+        """Return the committed offsets of the writer's group, of all partitions or of `sources`."""
+        partitions = [TopicPartition(*source) for source in sources] or None
         with self._translated():
-            offsets = await self._admin.group_offsets(wire.WRITER_GROUP, _COORDINATOR_SECONDS)
+            offsets = await self._admin.group_offsets(wire.WRITER_GROUP, _COORDINATOR_SECONDS, partitions)
         return {Source(p.topic, p.partition): o.offset for p, o in offsets.items() if o.offset >= 0}
 
-    async def read(self, spans: Mapping[Source, tuple[int, int]]) -> AsyncIterator[LogRecord]:
+    async def read(self, spans: Mapping[Source, tuple[int, int]]) -> AsyncGenerator[LogRecord]:
         """Yield the records in `spans` (first and end offset).
 
         In the order of offsets within a partition.  Compaction and transactions leave holes.

@@ -45,18 +45,45 @@ class _Answer(msgspec.Struct):
     by: str
 
 
+class HaltLog:
+    """The open halts and their answers, from the entries of `onramp.settled` in their order."""
+
+    def __init__(self) -> None:
+        self._halts: dict[str, _Halt] = {}
+        self._answers: dict[str, _Answer] = {}
+
+    def apply(self, key: bytes | None, value: bytes | None) -> None:
+        """Apply one entry.  Any client may write to the topic: invalid entries are skipped."""
+        name = (key or b"").decode(errors="replace")
+        try:
+            if name.startswith(_HALT):
+                self._halts[name.removeprefix(_HALT)] = msgspec.json.decode(value or b"", type=_Halt)
+            elif name.startswith(_ANSWER):
+                self._answers[name.removeprefix(_ANSWER)] = msgspec.json.decode(value or b"", type=_Answer)
+        except UNREADABLE:
+            return
+
+    def open_halt(self, partition: str) -> _Halt | None:
+        """Return the open halt of `partition`, or None without one."""
+        halt = self._halts.get(partition)
+        return None if halt is None or halt.over else halt
+
+    def halts(self) -> list[Halt]:
+        """Return the open halts, by partition."""
+        return [
+            Halt(p, halt.reason, halt.since, self._answer_to(p, halt))
+            for p, halt in sorted(self._halts.items())
+            if not halt.over
+        ]
+
+    def _answer_to(self, partition: str, halt: _Halt) -> str | None:
+        answer = self._answers.get(partition)
+        return answer.how if answer and answer.halt == halt.id else None
+
+
 async def halts(brokers: Brokers) -> list[Halt]:
     """Return the open halts, by partition.  Raises `InfrastructureError`."""
-    open_halts, answers = await _read(brokers)
-    return [
-        Halt(
-            p,
-            halt.reason,
-            halt.since,
-            answers[p].how if p in answers and answers[p].halt == halt.id else None,
-        )
-        for p, halt in sorted(open_halts.items())
-    ]
+    return (await _read(brokers)).halts()
 
 
 async def answer(brokers: Brokers, partition: str, how: str, *, by: str = "", of: Halt | None = None) -> bool:
@@ -65,8 +92,7 @@ async def answer(brokers: Brokers, partition: str, how: str, *, by: str = "", of
     With `of`, also return False if another halt is there now.  `by`: the operator, by default the user of
     this process.  Raises `InfrastructureError`.
     """
-    open_halts, _ = await _read(brokers)
-    halt = open_halts.get(partition)
+    halt = (await _read(brokers)).open_halt(partition)
     if halt is None or (of is not None and (halt.reason, halt.since) != (of.reason, of.since)):
         return False
     decision = _Answer(halt.id, how, by or getpass.getuser())
@@ -88,21 +114,11 @@ async def answer(brokers: Brokers, partition: str, how: str, *, by: str = "", of
     return True
 
 
-async def _read(brokers: Brokers) -> tuple[dict[str, _Halt], dict[str, _Answer]]:
-    halts: dict[str, _Halt] = {}
-    answers: dict[str, _Answer] = {}
+async def _read(brokers: Brokers) -> HaltLog:
+    log = HaltLog()
     async with KafkaLogs(brokers) as logs:
         async for record in logs.whole(wire.SETTLED):
-            key = (record.key or b"").decode(errors="replace")
-            try:
-                if key.startswith(_HALT):
-                    halts[key.removeprefix(_HALT)] = msgspec.json.decode(record.value or b"", type=_Halt)
-                elif key.startswith(_ANSWER):
-                    answers[key.removeprefix(_ANSWER)] = msgspec.json.decode(
-                        record.value or b"", type=_Answer
-                    )
-            except UNREADABLE:
-                continue  # any client may write there: not an entry of the writer
+            log.apply(record.key, record.value)
         if logs.leaderless:
             raise InfrastructureError(KAFKA_UNAVAILABLE, no_leader(logs.leaderless))
-    return {p: halt for p, halt in halts.items() if not halt.over}, answers
+    return log
