@@ -12,6 +12,7 @@ from typing import Final
 from fastapi import FastAPI
 
 from services.admin.api.app import api
+from services.admin.api.journey import add_journey
 from services.admin.api.metrics import AdminMetrics
 from services.admin.api.operators import Operators
 from services.admin.api.statement import add_statement
@@ -20,6 +21,7 @@ from services.admin.dead_letters.ingester import DeadLetterIngester
 from services.admin.dead_letters.segment_packer import Packer
 from services.admin.group_rehearsals.scheduler import RehearsalScheduler
 from services.admin.jobs.runner import JobRunner
+from services.admin.journey_watch import JourneyWatch
 from services.admin.registry_api.routes import add_registry
 from services.admin.registry_watch import RegistryWatch
 from services.admin.samples_api.routes import add_samples
@@ -28,6 +30,7 @@ from services.admin.statements.hourly import HourlyReadings
 from services.admin.statements.period import Statements
 from services.admin.ui.app import add_ui
 from services.admin.waiting_api.routes import add_waiting
+from services.ops.journey.finder import Finder, topics_of
 from services.ops.operate.kafka_retire import RetiredDatabases
 from services.ops.registry.registry_reader import RegistryReader
 from shared.kafka_security import Brokers
@@ -66,13 +69,19 @@ def create(
     operators = Operators(registry, keyless=keyless, dev_key=dev_key)
     watch = RegistryWatch(registry, operators.see)
 
+    finder = Finder(
+        brokers, databases, dsn, topics_of(registry.snapshot), lambda: registry.snapshot().event_types
+    )
+    following = JourneyWatch(finder)
+
     metrics = AdminMetrics()
+
+    parts = (watch, ingester, packer, jobs, audits, rehearsals, readings, following)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         metrics.process.show_build()
         measuring = asyncio.create_task(metrics.process.watch("admin"), name="process-watch")
-        parts = (watch, ingester, packer, jobs, audits, rehearsals, readings)
         tasks = [asyncio.create_task(part.run()) for part in parts]
         try:
             yield
@@ -93,6 +102,7 @@ def create(
     add_registry(app, dsn, desk)
     add_samples(app, dsn, desk)
     add_waiting(app, dsn, desk, source_dsns, writer_url=writer_url)
+    add_journey(app, finder)
     add_ui(app, dsn, operators)
     add_statement(app, Statements(brokers, dsn, databases), registry)
     return app

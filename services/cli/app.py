@@ -14,6 +14,7 @@ from services.cli.verbs import (
     errors,
     export,
     ingest,
+    journey,
     keys,
     partitions,
     plan,
@@ -59,6 +60,7 @@ app.add_typer(sources.app, name="sources")
 app.command()(audit.audit)
 app.command()(statement.statement)
 app.add_typer(tracer.app, name="tracer")
+app.command()(journey.journey)
 app.command()(top.top)
 
 

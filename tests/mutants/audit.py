@@ -6,6 +6,20 @@ from tests.mutants.machine import Mutant
 
 MUTANTS: Final = (
     Mutant(
+        "that a journey calls nothing landed whose database does not answer",
+        "services/ops/journey/steps.py",
+        "elif database in evidence.failures:",
+        "elif False:",
+        "tests/integration/admin/test_journey.py::test_an_event_of_a_database_that_hangs_is_not_called_landed",
+    ),
+    Mutant(
+        "that a journey tells a duplicate from the event that landed",
+        "services/ops/journey/steps.py",
+        "own = next((row for row in rows if row.receipt == self._receipt), None)",
+        "own = next(iter(rows), None)",
+        "tests/integration/admin/test_journey.py::test_each_outcome_has_its_sentence",
+    ),
+    Mutant(
         "END records: what is on its way",
         "services/ops/transactions/transactions_sql.py",
         "t.lsn <= edges.passed",

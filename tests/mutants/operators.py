@@ -88,6 +88,16 @@ MUTANTS: Final = (
         ),
     ),
     Mutant(
+        "that a journey shows an operator its own events alone",
+        "services/admin/api/journey.py",
+        "asking.only is None or (name is not None and asking.sees(name))",
+        "True",
+        (
+            "tests/integration/admin/"
+            "test_journey.py::test_the_api_answers_without_values_and_only_what_its_caller_sees"
+        ),
+    ),
+    Mutant(
         "that an operator lists what it sees",
         "services/admin/api/lists.py",
         '{**query.filters(), "only": asking.only}',

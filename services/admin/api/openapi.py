@@ -101,6 +101,7 @@ _SHAPES: Final[Mapping[str, str]] = {
     "GET /v1/destinations": "destinations:array",
     "GET /v1/destinations/check": "holds:boolean facts:array",
     "GET /v1/access": "may:boolean lines:array",
+    "GET /v1/journey/{id}": "subject:string is_known:boolean sentence:string steps:array unknown:array",
     "GET /v1/topics": "topics:array next:string?",
     "GET /v1/topics/{name}/sample": "topic:string records:array",
     "POST /v1/topics": "topic:string created:boolean partitions:integer replication:integer config:object",

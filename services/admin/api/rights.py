@@ -64,6 +64,7 @@ NEEDS: Final[Mapping[str, Need]] = {
     "GET /v1/destinations": Need("viewer"),
     "GET /v1/destinations/check": Need("viewer"),
     "GET /v1/access": Need("viewer", all_events=True),
+    "GET /v1/journey/{id}": Need("viewer"),
     "GET /v1/topics": Need("viewer"),
     "GET /v1/topics/{name}/sample": Need("viewer"),
     "POST /v1/topics": Need("admin", all_events=True),
@@ -115,7 +116,7 @@ async def require_once(request: Request) -> None:
 
 async def require_right(request: Request) -> None:
     """Raise `UserError` NOT_ALLOWED unless the caller has the rights for this route."""
-    asked = f"{request.method} {request.scope['route'].path}"
+    asked = f"{request.method} {request.scope['route'].path_format}"
     if asked in OPEN:
         return
     caller, need = caller_of(request), need_of(asked)

@@ -63,7 +63,7 @@ class Calls:
     def _routes(self) -> dict[str, APIRoute]:
         """Return the routes that exist now: those of the registry are added after the others."""
         return {
-            f"{method} {route.path}": route
+            f"{method} {route.path_format}": route
             for route in self._app.routes
             if isinstance(route, APIRoute)
             for method in route.methods

@@ -22,6 +22,7 @@ from schemathesis.schemas import BaseSchema
 from schemathesis.specs.openapi.checks import negative_data_rejection
 
 from services.admin.api.app import api
+from services.admin.api.journey import add_journey
 from services.admin.api.operators import Operators
 from services.admin.api.rights import NEEDS, OPEN
 from services.admin.api.statement import add_statement
@@ -31,6 +32,7 @@ from services.admin.samples_api.routes import add_samples
 from services.admin.statements.period import Statements
 from services.admin.store.control_sql import prepare, transaction
 from services.admin.waiting_api.routes import add_waiting
+from services.ops.journey.finder import Finder
 from services.ops.registry.database_addresses import KnownPlaces
 from services.ops.registry.registry_reader import RegistryReader
 from shared.postgres.source_dsns import SourceDsns
@@ -104,6 +106,7 @@ def service(kafka: HasBootstrap, postgres: HasDsn) -> Iterator[FastAPI]:
         add_waiting(app, dsn, desk, SourceDsns(env={}), writer_url="http://127.0.0.1:1")
         statements = Statements(settings_of_kafka.brokers, dsn, {"onramp": dsn})
         add_statement(app, statements, memory)
+        add_journey(app, Finder(settings_of_kafka.brokers, {}, dsn))
         yield app
 
 

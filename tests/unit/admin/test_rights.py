@@ -14,6 +14,7 @@ from starlette.requests import Request
 
 from services.admin.api.app import api
 from services.admin.api.jobs import require_same_database
+from services.admin.api.journey import add_journey
 from services.admin.api.operators import LOCAL, Caller, Operators
 from services.admin.api.rights import NEEDS, require_right
 from services.admin.dead_letters.ingester import IngesterStatus
@@ -22,6 +23,7 @@ from services.admin.safety import UnsafeSetupError, require_safe
 from services.admin.samples_api.routes import add_samples
 from services.admin.settings import AdminSettings
 from services.admin.waiting_api.routes import add_waiting
+from services.ops.journey.finder import Finder
 from services.ops.registry.database_addresses import KnownPlaces
 from services.ops.registry.registry_reader import RegistryReader
 from shared.errors import UserError
@@ -43,12 +45,19 @@ def _service(operators: Operators | None = None) -> FastAPI:
     add_registry(app, "", desk)
     add_samples(app, "", desk, preview_seconds=0)
     add_waiting(app, "", desk, SourceDsns(env={}), writer_url="http://127.0.0.1:1")
+    add_journey(app, Finder(KafkaSettings().brokers, {}, ""))
     return app
 
 
 def test_every_route_says_what_it_needs() -> None:
-    routes = {f"{method} {route.path}" for route in _service().routes for method in _methods(route)}
+    routes = {f"{method} {_path(route)}" for route in _service().routes for method in _methods(route)}
     assert routes - SERVED - {"GET /openapi.json", "HEAD /openapi.json"} == set(NEEDS)
+
+
+def _path(route: Any) -> str:
+    """The path as the OpenAPI document has it, without the convertors of parameters."""
+    path: str = getattr(route, "path_format", route.path)
+    return path
 
 
 def _methods(route: Any) -> set[str]:
@@ -65,7 +74,7 @@ def test_an_event_stays_in_its_own_database() -> None:
 
 def _ask(caller: Caller, path: str = "/v1/new") -> None:
     scope = {"type": "http", "method": "GET", "state": {"caller": caller}, "headers": []}
-    route = type("Route", (), {"path": path})
+    route = type("Route", (), {"path_format": path})
     asyncio.run(require_right(Request(scope | {"route": route})))
 
 

@@ -21,6 +21,7 @@ VERBS = (
     "up",
     "doctor",
     "ingest",
+    "journey",
     "keys",
     "access",
     "apply",
