@@ -287,10 +287,11 @@ class _Search:
             searched += extents_as_text(search.extents.items())
         newest = sorted(receipts, key=lambda r: (r.source, r.offset), reverse=True)
         passages = [await self._passage(receipt) for receipt in newest[:MAX_PASSAGES]]
-        passages += _by_rows_alone(rows, [p for p in passages if p.is_known])
+        known = [passage for passage in passages if passage.is_known]
+        known += _by_rows_alone(rows, known)
         return Journey(
             subject=id_,
-            passages=tuple(passages),
+            passages=tuple(known or passages),
             searched=tuple(searched),
             unknown=tuple(self._doubts(count, len(newest), of_databases, too_many=too_many)),
             needs_type=too_many,
