@@ -39,7 +39,6 @@ def test_a_receipt_has_its_sentence_its_timeline_and_its_command(searched: UiSer
     assert '<ol class="timeline">' in answer.text
     assert f"onramp journey {receipt}" in answer.text
     assert "Kafka" in answer.text.partition("Unknown")[2]
-    assert "private" not in answer.text
 
 
 def test_a_reader_of_some_types_finds_no_other(searched: UiService) -> None:
