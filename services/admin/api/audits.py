@@ -35,14 +35,13 @@ def add_audits(app: FastAPI, dsn: str) -> None:
         """
         actor = asking.acting(asked.actor)
         with transaction(dsn) as conn:
-            number = audits_sql.start(conn, actor, asked.reason, deep=asked.deep, key=key)
+            number = None if key is None else audits_sql.started_by(conn, actor, key)
             if number is None:
-                raise UserError(AUDIT_RUNS, "one audit runs at a time")
-            found = audits_sql.audit(conn, number)
-            assert found is not None  # noqa: S101 - it was just added
-            if found.state == "running" and not found.done:
+                number = audits_sql.start(conn, actor, asked.reason, deep=asked.deep, key=key)
+                if number is None:
+                    raise UserError(AUDIT_RUNS, "one audit runs at a time")
                 record_act(conn, actor, "start audit", f"audit {number}", asked.reason)
-        return found.as_dict()
+        return show_audit(number)
 
     @app.get("/v1/audits")
     def list_audits() -> dict[str, Any]:

@@ -6,7 +6,6 @@ The running writer lands the samples in a temporary copy of the table, and rolls
 from collections.abc import Mapping
 from typing import Any, Final
 
-import orjson
 from fastapi import FastAPI
 
 from services.admin.api.operators import Caller
@@ -19,6 +18,7 @@ from services.admin.store import previews_sql
 from services.admin.store.control_sql import transaction
 from services.admin.store.previews_sql import Preview
 from services.admin.store.read_sql import record_act
+from services.ops.fixes import exact
 from services.ops.parked.fingerprint import cause_of
 from services.ops.parked.title import title_of
 from services.ops.registry.change import Wish, change_to
@@ -114,9 +114,9 @@ def _without(sample: dict[str, Any], hidden: set[str]) -> dict[str, Any]:
     """Return the sample without the values of personal columns; numbers keep all their digits otherwise."""
     if not hidden or sample["row"] is None:
         return sample
-    row = orjson.loads(sample["row"])
+    row = exact.loads(sample["row"].encode())
     row |= {name: _HIDDEN for name in row.keys() & hidden if row[name] is not None}
-    return sample | {"row": orjson.dumps(row).decode()}
+    return sample | {"row": exact.dumps(row).decode()}
 
 
 def add_previews(app: FastAPI, previews: Previews) -> None:

@@ -15,6 +15,7 @@ from services.admin.registry_api.schemas import TypeName, valid
 from services.ops.operate.first_row_sql import first_row
 from services.ops.registry.checks import preflight, tables_of
 from services.ops.registry.registry_reader import RegistryReader
+from shared import wire
 from shared.mask import masked
 from shared.registry import EventType, Snapshot
 
@@ -73,7 +74,7 @@ class PreflightRequest(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    name: str = Field(min_length=1, max_length=63)
+    name: str = Field(pattern=f"^{wire.EVENT_NAME.pattern}$")
     event_type: dict[str, Any]
 
 

@@ -51,16 +51,17 @@ class Audit(NamedTuple):
         return self._asdict() | times | {"report": self.report and orjson.loads(self.report)}
 
 
-def start(conn: connection, actor: str, reason: str, *, deep: bool | None, key: str | None) -> int | None:
-    """Start an audit, or return the one that the request with this key has started.
-
-    Return None while another one runs.
-    """
+def started_by(conn: connection, actor: str, key: str) -> int | None:
+    """Return the audit that the actor's request with this key has started."""
     with conn.cursor() as cur:
-        if key is not None:
-            cur.execute(_BY_KEY, (actor, key))
-            if found := cur.fetchone():
-                return int(found[0])
+        cur.execute(_BY_KEY, (actor, key))
+        found = cur.fetchone()
+        return None if found is None else int(found[0])
+
+
+def start(conn: connection, actor: str, reason: str, *, deep: bool | None, key: str | None) -> int | None:
+    """Start an audit; return None while another one runs."""
+    with conn.cursor() as cur:
         cur.execute(_ADD, (actor, reason, deep, key))
         added = cur.fetchone()
         return None if added is None else int(added[0])

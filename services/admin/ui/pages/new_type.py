@@ -19,6 +19,8 @@ from services.admin.store import drafts_sql
 from services.admin.store.control_sql import transaction
 from services.admin.ui.routes import Ui
 from services.admin.ui.view import PageView, View
+from services.ops.fixes import exact
+from shared.errors import UserError
 from shared.landing_table import OPEN_SCHEMAS
 
 _STEPS: Final = ("Samples", "Columns", "Table", "Preview", "Create")
@@ -131,11 +133,11 @@ def _texts(draft: dict[str, Any]) -> list[str]:
     if not text:
         return []
     try:
-        document = orjson.loads(text)
-    except orjson.JSONDecodeError:
+        document = exact.loads(text.encode(errors="replace"))
+    except UserError:
         return [line for line in text.splitlines() if line.strip()]
     if isinstance(document, list):
-        return [orjson.dumps(each).decode() for each in document]
+        return [exact.dumps(each).decode() for each in document]
     return [text]
 
 
@@ -231,8 +233,8 @@ def _cells(row: str | None, draft: dict[str, Any]) -> list[str]:
     """Return the values of a row in the order of the columns, each as Postgres' JSON has it."""
     if row is None:
         return []
-    fields = orjson.loads(row)
-    return [orjson.dumps(fields.get(each["name"])).decode() for each in draft["columns"]]
+    fields = exact.loads(row.encode())
+    return [exact.dumps(fields.get(each["name"])).decode() for each in draft["columns"]]
 
 
 def _show_create(view: PageView, draft: dict[str, Any]) -> dict[str, Any]:
