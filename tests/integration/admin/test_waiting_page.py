@@ -55,3 +55,30 @@ def test_a_halted_database_is_refilled_from_the_page(waiting: Inside, migrated: 
     assert browser.send(page, "/waiting/databases/refill", reason="restored").status_code == 303
     assert rows(migrated.dsn, "SELECT resolution, resolved_by FROM onramp.halts") == [("refill", "otto")]
     assert "An operator has decided: refill" in browser.see("/waiting")
+
+
+def test_event_types_show_what_is_paused_and_their_tables(waiting: Inside) -> None:
+    browser = waiting.of("otto").browser()
+    page = browser.see("/types")
+    assert all(name in page for name in ("order_made", "order_lost", "pay_made"))
+    assert page.count("paused") == 2
+    shown = browser.see("/types/order_made")
+    assert "It is paused in onramp" in shown
+    assert "Resume…" in shown
+    assert "the table public.orders exists" in shown
+    assert "pay_made" not in waiting.of("olga").browser().see("/types")
+    assert waiting.of("olga").browser().client.get("/ui/types/pay_made").status_code == 404
+
+
+def test_databases_show_their_halt_and_the_sql_of_what_is_missing(waiting: Inside) -> None:
+    page = waiting.of("vera").browser().see("/databases")
+    assert "halted" in page
+    assert "CREATE TABLE" in page  # public.orders, which an event type names
+    assert "events.pay_made" not in waiting.of("olga").browser().see("/databases")
+
+
+def test_the_catalogue_of_errors_is_searched(waiting: Inside) -> None:
+    page = waiting.of("olga").browser().see("/errors", q="if-match")
+    assert "if_match_missing" in page
+    assert "bad_json" not in page
+    assert "docs/operating.md#an-event-is-too-large" in waiting.browser().see("/errors", kind="waiting")
