@@ -16,7 +16,7 @@ from services.admin.store.read_sql import record_act
 from services.ops.registry.change import Result, Wish, change_to
 from services.ops.registry.change import State as Ended
 from services.ops.registry.registry_reader import RegistryReader, RegistryReading, tag_of
-from shared.errors import REGISTRY_CONFLICT, REGISTRY_REFUSED, InfrastructureError
+from shared.errors import REGISTRY_CONFLICT, REGISTRY_REFUSED, InfrastructureError, UserError
 from shared.registry import Snapshot
 from shared.registry.memory import reasons
 
@@ -50,7 +50,7 @@ class Changes:
         """
         wish = Wish(asking.acting(said.actor), said.reason, said.accept, said.dry_run)
         with _repeatable(), self._desk.editing(of_keys=act.of_keys) as editor:
-            state.require(tag_of(editor.chain))
+            self._require_current(state, tag_of(editor.chain), editor.chain.last)
             try:
                 wanted = make(editor.chain.snapshot())
             except ValueError as e:
@@ -62,6 +62,19 @@ class Changes:
                 if result.state is not Ended.APPLIED:
                     conn.rollback()
             return result, tag_of(editor.chain)
+
+    def _require_current(self, state: State, tag: str, last: int) -> None:
+        """Raise `UserError` REGISTRY_CHANGED with the actor and the time of the last change."""
+        try:
+            state.require(tag)
+        except UserError as e:
+            for _, change in self._desk.changes([last] if last >= 0 else []):
+                at = change.time.isoformat(timespec="seconds")
+                detail = f"{e.detail}; the last change is by {change.actor} at {at}"
+                raise RefusalError(
+                    e.fault, detail, changed_by=change.actor, changed_at=change.time.isoformat()
+                ) from None
+            raise
 
 
 @contextmanager
