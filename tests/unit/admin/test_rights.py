@@ -17,11 +17,13 @@ from services.admin.api.jobs import require_same_database
 from services.admin.api.journey import add_journey
 from services.admin.api.operators import LOCAL, Caller, Operators
 from services.admin.api.rights import NEEDS, require_right
+from services.admin.api.statement import add_statement
 from services.admin.dead_letters.ingester import IngesterStatus
 from services.admin.registry_api.routes import add_registry
 from services.admin.safety import UnsafeSetupError, require_safe
 from services.admin.samples_api.routes import add_samples
 from services.admin.settings import AdminSettings
+from services.admin.statements.period import Statements
 from services.admin.waiting_api.routes import add_waiting
 from services.ops.journey.finder import Finder
 from services.ops.registry.database_addresses import KnownPlaces
@@ -44,6 +46,7 @@ def _service(operators: Operators | None = None) -> FastAPI:
     desk = RegistryReader(KafkaSettings(), RegistrySettings(), KnownPlaces({}))
     add_registry(app, "", desk)
     add_samples(app, "", desk, preview_seconds=0)
+    add_statement(app, Statements(desk.kafka.brokers, "", {}), MemoryRegistry())
     add_waiting(app, "", desk, SourceDsns(env={}), writer_url="http://127.0.0.1:1")
     add_journey(app, Finder(KafkaSettings().brokers, {}, ""))
     return app
