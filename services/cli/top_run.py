@@ -1,30 +1,41 @@
-"""One run of `onramp top`: scrapes both services, and shows the figures between two scrapes."""
+"""One run of `onramp top`: reads both services' figures, and shows the changes between two readings."""
 
 import json
 import time
-from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 from services.cli.exits import Exit, complain
 from services.cli.show.tables import show
-from services.cli.show.top import View, tables_of, view_of
-from shared.metric_pages import PageError, Scrape, read_metrics
+from services.cli.show.top import Pair, View, tables_of, view_of
+from shared.figures import GatewayFigures, WriterFigures
+from shared.service_pages import Figures, PageError, read_figures
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """The last figures of both services, and when each was read (monotonic seconds)."""
+
+    gateway: GatewayFigures | None = None
+    writer: WriterFigures | None = None
+    gateway_at: float = 0.0
+    writer_at: float = 0.0
 
 
 class TopRun:
-    """Scrapes services, given by name and address."""
+    """Reads the gateway and the writer at two addresses."""
 
-    def __init__(self, services: Mapping[str, str], seconds: float) -> None:
-        self._services = services
+    def __init__(self, gateway: str, writer: str, seconds: float) -> None:
+        self._gateway = gateway
+        self._writer = writer
         self._seconds = seconds
-        #: The last scrape of each service; an unreachable service retains its last one, and is reported.
-        self._last: dict[str, Scrape] = {}
-        #: Scrapes of the services that answered the last time.
-        self._answered: dict[str, Scrape] = {}
+        #: An unreachable service retains its last figures, and is reported.
+        self._last = _Reading()
+        #: The last reading as far as the services answered.
+        self._answered = _Reading()
         self._problems: list[str] = []
 
     def once(self, *, as_json: bool) -> Exit:
-        """Scrape twice, print the figures, and return the exit code."""
-        self._have_all_shown()
+        """Read twice, print the figures, and return the exit code."""
         self._next()
         view = self._next()
         if as_json:
@@ -39,7 +50,6 @@ class TopRun:
         """Show the figures until Ctrl-C."""
         from rich.live import Live
 
-        self._have_all_shown()
         self._next()
         try:
             with Live(auto_refresh=False, screen=True) as live:
@@ -48,33 +58,38 @@ class TopRun:
         except KeyboardInterrupt:
             return Exit.OK
 
-    def _have_all_shown(self) -> None:
-        """Scrape once in advance: a new series starts at 0, and its past would appear as a burst."""
-        for name in self._services:
-            self._scrape(name)
-        self._problems = []
-
     def _next(self) -> View:
-        """Scrape each service, after a pause except for the first time, and compare with the last scrape."""
-        if self._answered or self._problems:
+        """Read each service, after a pause except for the first time, and compare with the last reading."""
+        before = self._answered
+        if before != _Reading() or self._problems:
             time.sleep(self._seconds)
         self._problems = []
-        before = self._answered
-        looks = {name: self._scrape(name) for name in self._services}
-        self._answered = {name: look for name, look in looks.items() if look is not None}
-        self._last |= self._answered
-        # A service without an answer, now or before, has no figures.
-        both = before.keys() & self._answered.keys()
-        pairs = [(before[name] if name in both else now, now) for name, now in self._last.items()]
-        between = max((now.at - was.at for was, now in pairs), default=0.0)
+        gateway = self._read("gateway", self._gateway, GatewayFigures)
+        gateway_at = time.monotonic()
+        writer = self._read("writer", self._writer, WriterFigures)
+        now = self._answered = _Reading(gateway, writer, gateway_at, time.monotonic())
+        if gateway is not None:
+            self._last = replace(self._last, gateway=gateway)
+        if writer is not None:
+            self._last = replace(self._last, writer=writer)
+        # A service without an answer, now or before, has no rates.
+        has_gateway, has_writer = bool(before.gateway and gateway), bool(before.writer and writer)
         return view_of(
-            Scrape(0.0, [each for was, _ in pairs for each in was.samples]),
-            Scrape(between, [each for _, now in pairs for each in now.samples]),
+            Pair(
+                before.gateway if has_gateway else self._last.gateway,
+                self._last.gateway,
+                now.gateway_at - before.gateway_at if has_gateway else 0.0,
+            ),
+            Pair(
+                before.writer if has_writer else self._last.writer,
+                self._last.writer,
+                now.writer_at - before.writer_at if has_writer else 0.0,
+            ),
         )
 
-    def _scrape(self, name: str) -> Scrape | None:
+    def _read(self, name: str, url: str, kind: type[Figures]) -> Figures | None:
         try:
-            return read_metrics(self._services[name])
+            return read_figures(url, kind)
         except PageError as error:
             self._problems.append(f"The {name} does not answer: {error.problem}")
             return None

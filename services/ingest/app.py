@@ -31,6 +31,7 @@ from services.ingest.http.connections import Connections
 from services.ingest.http.drain import Drain
 from services.ingest.http.endpoint import Events, new_request_id
 from services.ingest.http.pages import routes
+from services.ingest.observe import figures
 from services.ingest.observe.metrics import (
     CONNECTIONS,
     CONNECTIONS_LIMIT,
@@ -176,6 +177,7 @@ def create() -> Gateway:
             await syslog.stop(within=_LAST_SECONDS)
             await sink.stop(within=_LAST_SECONDS)
             fold(0.0)  # the other workers keep serving this worker's counts
+            figures.publish()
             registry.close()  # last: Kafka may delay its end, and no accepted event waits for that
 
     gateway = assemble(
@@ -286,4 +288,5 @@ async def _watch(
         CONNECTIONS.set(connections.open)
         CONNECTIONS_LIMIT.set(connections.limit)
         fold(new_counter_seconds)
+        figures.publish()
         await asyncio.sleep(_REFRESH_SECONDS)

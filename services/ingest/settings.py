@@ -31,8 +31,8 @@ class IngestSettings(BaseSettings):
         0,
         ge=0,
         le=65535,
-        description="Port of /metrics, /readyz and /docs, which the other port then does not serve; "
-        "0: they are served by the other port.",
+        description="Port of /metrics, /figures, /readyz and /docs, which the other port then does not "
+        "serve; 0: they are served by the other port.",
     )
     workers: int = Field(1, ge=1, le=64, description="Number of processes that share the port: one per core.")
     worker_start_seconds: float = Field(

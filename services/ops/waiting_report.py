@@ -13,7 +13,7 @@ from services.ops.writer_status import WriterStatus
 from shared.backoff import MAX_SECONDS
 from shared.errors import PAUSED, TABLE_BLOCKED, InfrastructureError
 from shared.kafka_security import Brokers
-from shared.metric_pages import PageError
+from shared.service_pages import PageError
 
 #: The event that ends the waiting, by the state of a hold or a database.
 _NEXT_STEPS: Final = {

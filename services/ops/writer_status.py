@@ -1,4 +1,4 @@
-"""The running writer's status: its /readyz, and the waiting events of its /metrics."""
+"""The running writer's status: its /readyz, and the waiting events of its /figures."""
 
 import http.client
 import json
@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
-from shared.metric_pages import PageError, read_metrics
+from shared.figures import WriterFigures
+from shared.service_pages import PageError, read_figures
 
 _TIMEOUT_SECONDS: Final = 5.0
 
@@ -20,7 +21,7 @@ class WriterStatus:
     #: The writer's /readyz.
     document: Mapping[str, Any]
     #: By database: the number of events that wait on Kafka, and the age of the oldest in seconds.
-    on_kafka: Mapping[str, float]
+    on_kafka: Mapping[str, int]
     oldest: Mapping[str, float]
 
     @classmethod
@@ -30,11 +31,11 @@ class WriterStatus:
         Raises:
             PageError: it does not answer.
         """
-        scrape = read_metrics(url)
+        databases = read_figures(url, WriterFigures).databases
         return cls(
             _readyz(url),
-            scrape.sums("onramp_writer_waiting_events", "database", where="kafka"),
-            scrape.maxima("onramp_writer_oldest_waiting_seconds", "database", where="kafka"),
+            {name: each.waiting_kafka for name, each in databases.items()},
+            {name: each.oldest_kafka_seconds for name, each in databases.items()},
         )
 
 

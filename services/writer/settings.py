@@ -134,8 +134,10 @@ class WriterSettings(BaseSettings):
         description="Seconds between two reconciliations of the ledgers with the group's offsets; a "
         "reconciliation runs between two batches.",
     )
-    http_host: str = Field("127.0.0.1", description="Address of /healthz, /readyz and /metrics.")
-    http_port: int = Field(8081, ge=0, le=65535, description="Port of /healthz, /readyz and /metrics.")
+    http_host: str = Field("127.0.0.1", description="Address of /healthz, /readyz, /metrics and /figures.")
+    http_port: int = Field(
+        8081, ge=0, le=65535, description="Port of /healthz, /readyz, /metrics and /figures."
+    )
     standby: bool = Field(
         True,
         description="Whether a new writer waits until a running writer has ended. false: the new writer "

@@ -1,20 +1,16 @@
-"""Output of `onramp top`: rates of types and databases, from two scrapes of both services."""
+"""Output of `onramp top`: rates of types and databases, from two readings of both services."""
 
 import time
+from collections import Counter
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Generic
 
 from services.cli.show.tables import table_of
-from shared import wire
-from shared.metric_pages import Scrape, p99, rates
+from shared.figures import GatewayFigures, WriterFigures, gateway_growth, writer_growth, writer_totals
+from shared.service_pages import Figures
 
 if TYPE_CHECKING:
     from rich.console import Group
-
-_ACCEPTED: Final = "onramp_ingest_events_total"
-_OUTCOMES: Final = "onramp_writer_events_total"
-_STATE: Final = "onramp_writer_database_state"
-_LAG_READ: Final = "onramp_writer_lag_timestamp_seconds"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +40,7 @@ class DatabaseLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """All figures between two scrapes."""
+    """All figures between two readings."""
 
     in_per_second: float
     out_per_second: float
@@ -60,71 +56,101 @@ class View:
         return asdict(self)
 
 
-def view_of(before: Scrape, now: Scrape) -> View:
-    """Return the figures between two scrapes of both services."""
-    types, databases = _types(before, now), _databases(before, now)
+@dataclass(frozen=True, slots=True)
+class Pair(Generic[Figures]):
+    """Two readings of one service, and the seconds between them; None: it has never answered."""
+
+    before: Figures | None
+    now: Figures | None
+    seconds: float
+
+    def rate(self, events: float) -> float:
+        """Return the events per second."""
+        return events / (self.seconds or 1.0)
+
+
+def view_of(gateway: Pair[GatewayFigures], writer: Pair[WriterFigures]) -> View:
+    """Return the figures between two readings of both services."""
+    types, databases = _types(gateway, writer), _databases(writer)
     return View(
         in_per_second=sum(each.in_per_second for each in types),
         out_per_second=sum(each.out_per_second for each in types),
         parked_per_second=sum(each.parked_per_second for each in types),
-        request_p99_seconds=p99(before, now, "onramp_ingest_request_seconds"),
-        lag_age_seconds=_lag_age(now),
+        request_p99_seconds=_p99(gateway),
+        lag_age_seconds=_lag_age(writer.now),
         types=types,
         databases=databases,
     )
 
 
-def _lag_age(now: Scrape) -> float | None:
-    read_at = max(now.sums(_LAG_READ, "").values(), default=0.0)
-    return max(time.time() - read_at, 0.0) if read_at else None
+def _p99(gateway: Pair[GatewayFigures]) -> float | None:
+    if gateway.before is None or gateway.now is None:
+        return None
+    return gateway.now.request_seconds.since(gateway.before.request_seconds).p99()
 
 
-def _types(before: Scrape, now: Scrape) -> list[TypeLine]:
-    taken = rates(before, now, _ACCEPTED, "event_type", outcome="accepted")
-    landed = rates(before, now, _OUTCOMES, "event_type", outcome="landed")
-    parking = rates(before, now, _OUTCOMES, "event_type", outcome="parked")
-    parked = now.sums(_OUTCOMES, "event_type", outcome="parked")
-    events = _by_type(now.sums("onramp_writer_lag_events", "topic"))
-    ages = _by_type(now.maxima("onramp_writer_lag_seconds", "topic"))
+def _lag_age(writer: WriterFigures | None) -> float | None:
+    return max(time.time() - writer.lag_read, 0.0) if writer and writer.lag_read else None
+
+
+def _types(gateway: Pair[GatewayFigures], writer: Pair[WriterFigures]) -> list[TypeLine]:
+    accepted = _accepted(gateway)
+    growth = _by_type_and_outcome(_growth(writer))
+    totals = _by_type_and_outcome(Counter(writer_totals(writer.now) if writer.now else {}))
+    lags = writer.now.types if writer.now else {}
+    names = accepted.keys() | {name for name, _ in totals} | lags.keys()
     return [
         TypeLine(
             event_type=name,
-            in_per_second=taken.get(name, 0.0),
-            out_per_second=landed.get(name, 0.0),
-            parked_per_second=parking.get(name, 0.0),
-            parked=int(parked.get(name, 0)),
-            lag_events=int(events.get(name, 0)),
-            lag_seconds=ages.get(name, 0.0),
+            in_per_second=gateway.rate(accepted[name]),
+            out_per_second=writer.rate(growth[name, "landed"]),
+            parked_per_second=writer.rate(growth[name, "parked"]),
+            parked=totals[name, "parked"],
+            lag_events=lags[name].lag_events if name in lags else 0,
+            lag_seconds=lags[name].lag_seconds or 0.0 if name in lags else 0.0,
         )
-        for name in sorted(taken.keys() | landed.keys() | parked.keys() | events.keys())
+        for name in sorted(names)
     ]
 
 
-def _by_type(topics: dict[str, float]) -> dict[str, float]:
-    """Return values by event type instead of by topic, for topics with default names."""
-    return {topic.removeprefix(wire.topic_of("")): value for topic, value in topics.items()}
+def _accepted(gateway: Pair[GatewayFigures]) -> Counter[str]:
+    """Return the accepted events by type; 0 for a type of which none was accepted meanwhile."""
+    result: Counter[str] = Counter()
+    if gateway.before is not None and gateway.now is not None:
+        for (name, outcome), n in gateway_growth(gateway.before, gateway.now).items():
+            if outcome == "accepted":
+                result[name] += n
+    return result
 
 
-def _databases(before: Scrape, now: Scrape) -> list[DatabaseLine]:
-    landed = rates(before, now, _OUTCOMES, "database", outcome="landed")
-    waiting = now.sums("onramp_writer_waiting_events", "database")
-    oldest = now.maxima("onramp_writer_oldest_waiting_seconds", "database")
-    sessions = now.sums("onramp_writer_connections", "database")
+def _growth(writer: Pair[WriterFigures]) -> Counter[tuple[str, str, str]]:
+    if writer.before is None or writer.now is None:
+        return Counter()
+    return writer_growth(writer_totals(writer.before), writer_totals(writer.now))
+
+
+def _by_type_and_outcome(events: Counter[tuple[str, str, str]]) -> Counter[tuple[str, str]]:
+    result: Counter[tuple[str, str]] = Counter()
+    for (name, _, outcome), n in events.items():
+        result[name, outcome] += n
+    return result
+
+
+def _databases(writer: Pair[WriterFigures]) -> list[DatabaseLine]:
+    landed: Counter[str] = Counter()
+    for (_, database, outcome), n in _growth(writer).items():
+        landed[database] += n if outcome == "landed" else 0
     return [
         DatabaseLine(
             database=name,
-            state=state,
-            out_per_second=landed.get(name, 0.0),
-            waiting=int(waiting.get(name, 0)),
-            oldest_waiting_seconds=oldest.get(name, 0.0),
-            connections=int(sessions.get(name, 0)),
+            state=each.state,
+            out_per_second=writer.rate(landed[name]),
+            waiting=each.waiting_kafka + each.waiting_database,
+            oldest_waiting_seconds=max(each.oldest_kafka_seconds, each.oldest_database_seconds),
+            connections=each.connections or 0,
         )
-        for name, state in sorted(_states(now).items())
+        for name, each in sorted(writer.now.databases.items() if writer.now else ())
     ]
-
-
-def _states(now: Scrape) -> dict[str, str]:
-    return {s.labels["database"]: s.labels["state"] for s in now.samples if s.name == _STATE and s.value == 1}
 
 
 def tables_of(view: View, problems: list[str]) -> "Group":

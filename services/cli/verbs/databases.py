@@ -158,7 +158,7 @@ def retire(
 def _configured(url: str) -> list[str]:
     """Return the databases of the running writer; print an error and return none if it does not answer."""
     from services.ops.writer_status import WriterStatus
-    from shared.metric_pages import PageError
+    from shared.service_pages import PageError
 
     try:
         return list(WriterStatus.of(url).document["databases"]) if url else []

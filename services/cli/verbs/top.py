@@ -1,4 +1,4 @@
-"""`onramp top`: live rates, backlogs and errors, from both services' /metrics."""
+"""`onramp top`: live rates, backlogs and errors, from both services' /figures."""
 
 import sys
 from typing import Annotated
@@ -15,7 +15,7 @@ GatewayOption = Annotated[
         show_default=False,
     ),
 ]
-SecondsOption = Annotated[float, typer.Option(min=0.1, help="Seconds between two scrapes.")]
+SecondsOption = Annotated[float, typer.Option(min=0.1, help="Seconds between two readings.")]
 OnceOption = Annotated[bool, typer.Option("--once", help="Print once, and end.")]
 
 
@@ -30,7 +30,7 @@ def top(
 ) -> None:
     """Show event types and databases live: in and out a second, parked, waiting, lag and p99.
 
-    It reads /metrics and nothing else. Into a pipe it prints once. Exits with 3 when a service
+    It reads /figures and nothing else. Into a pipe it prints once. Exits with 3 when a service
     does not answer. Examples:
 
     onramp top
@@ -43,6 +43,6 @@ def top(
     from stack.addresses import known
 
     here = known(data_dir)
-    run = TopRun({"gateway": gateway or here.gateway, "writer": writer or here.writer}, seconds)
+    run = TopRun(gateway or here.gateway, writer or here.writer, seconds)
     once = once or as_json or not sys.stdout.isatty()
     raise typer.Exit(run.once(as_json=as_json) if once else run.stay())

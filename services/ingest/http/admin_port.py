@@ -20,7 +20,7 @@ from shared.errors import NOT_FOUND, UserError
 
 App = Callable[[Scope, AsgiReceive, AsgiSend], Awaitable[None]]
 #: Served by this port only, if there is one; /healthz is served by both.
-PRIVATE: Final = frozenset({"/metrics", "/readyz", "/docs", "/redoc", "/openapi.json"})
+PRIVATE: Final = frozenset({"/metrics", "/figures", "/readyz", "/docs", "/redoc", "/openapi.json"})
 #: The key that marks the scope of a request to this port; no client can set it.
 ADMIN: Final = "onramp.admin"
 

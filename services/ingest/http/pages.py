@@ -12,6 +12,7 @@ from services.ingest.http import problems
 from services.ingest.http.drain import Drain
 from services.ingest.http.endpoint import new_request_id
 from services.ingest.http.openapi import describe_events
+from services.ingest.observe import figures
 from services.ingest.observe.page import exposition
 from services.ingest.sink import Sink
 from shared.errors import BAD_REQUEST, METHOD_NOT_ALLOWED, NOT_FOUND, REGISTRY_UNREAD, TABLE, UserError
@@ -76,6 +77,11 @@ def _add_metrics(app: FastAPI, new_counter_seconds: float) -> None:
     async def metrics() -> Response:
         """Prometheus metrics of all workers."""
         return Response(exposition(new_counter_seconds), media_type=CONTENT_TYPE_LATEST)
+
+    @app.get("/figures", tags=["health"])
+    async def show_figures() -> Response:
+        """Current counts of all workers by event type and outcome, as JSON; reading has no effect."""
+        return Response(figures.document(), media_type="application/json")
 
 
 def _add_errors(app: FastAPI, retry_after: int) -> None:

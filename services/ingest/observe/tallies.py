@@ -17,6 +17,8 @@ from typing import Final, Protocol
 
 from prometheus_client import Counter, Histogram
 
+from shared.figures import Spread
+
 
 class _Tally(Protocol):
     def fold(self, new_s: float) -> None: ...
@@ -37,6 +39,7 @@ class CounterTally:
     def __init__(self, metric: Counter) -> None:
         self._metric = metric
         self._counts: dict[tuple[str, ...], int] = {}
+        self._folded: dict[tuple[str, ...], int] = {}
         #: Start of each series (monotonic seconds); one without labels exists from the start.
         self._began: dict[tuple[str, ...], float] = {(): -math.inf}
         _ALL.append(self)
@@ -44,6 +47,13 @@ class CounterTally:
     def add(self, *labels: str) -> None:
         """Add one to the count of these labels."""
         self._counts[labels] = self._counts.get(labels, 0) + 1
+
+    def totals(self) -> dict[tuple[str, ...], int]:
+        """Return all counts of this process by labels, also those that the metric does not show yet."""
+        return {
+            labels: self._folded.get(labels, 0) + self._counts.get(labels, 0)
+            for labels in {**self._folded, **self._counts}
+        }
 
     def fold(self, new_s: float) -> None:
         """Add the counts to the metric, and start from 0; a new series counts after `new_s` seconds."""
@@ -53,6 +63,7 @@ class CounterTally:
             child = self._metric.labels(*labels) if labels else self._metric
             if self._began.setdefault(labels, now) <= now - new_s:
                 child.inc(count)
+                self._folded[labels] = self._folded.get(labels, 0) + count
             else:
                 kept[labels] = count
         self._counts = kept
@@ -65,8 +76,14 @@ class HistogramTally:
         self._metric = metric
         self._bounds = (*bounds, math.inf)
         self._counts = [0] * len(self._bounds)
+        self._folded = [0] * len(self._bounds)
         self._sum = 0.0
         _ALL.append(self)
+
+    def totals(self) -> Spread:
+        """Return all values of this process, also those that the metric does not show yet."""
+        counts = zip(self._folded, self._counts, strict=True)
+        return Spread(self._bounds[:-1], tuple(folded + count for folded, count in counts))
 
     def observe(self, value: float) -> None:
         """Count a value."""
@@ -79,5 +96,6 @@ class HistogramTally:
             if count:
                 bucket.inc(count)
         self._metric._sum.inc(self._sum)  # noqa: SLF001
+        self._folded = [folded + count for folded, count in zip(self._folded, self._counts, strict=True)]
         self._counts = [0] * len(self._bounds)
         self._sum = 0.0

@@ -1,9 +1,13 @@
 """The lag of a partition, and the open transaction of another producer that may cause it."""
 
+from collections import defaultdict
+from collections.abc import Mapping
 from time import monotonic, time
 from typing import Final, NamedTuple
 
 from services.writer.model.offsets import Partition
+from shared import wire
+from shared.figures import WriterType, bounded
 
 #: Most producers commit within seconds; by default Kafka ends a transaction after a minute.
 TOO_LONG_SECONDS: Final = 30.0
@@ -56,3 +60,22 @@ class OpenTransaction(NamedTuple):
             f"kafka-transactions.sh --bootstrap-server BROKER abort --topic {p.topic} --partition {p.number} "
             f"--start-offset {self.offset}"
         )
+
+
+def types_of(lag: Mapping[Partition, Lag], now: float) -> dict[str, WriterType]:
+    """Return the lag by event type; by topic, where the topic is not named after a type."""
+    prefix = wire.topic_of("")
+    by_topic: dict[str, list[Lag]] = defaultdict(list)
+    for partition, each in lag.items():
+        by_topic[partition.topic.removeprefix(prefix)].append(each)
+    labels = bounded(sorted(by_topic))
+    by_type: dict[str, list[Lag]] = defaultdict(list)
+    for name, of in by_topic.items():
+        by_type[labels[name]] += of
+    return {
+        name: WriterType(
+            sum(each.events for each in of),
+            max((age for each in of if (age := each.seconds(now)) is not None), default=None),
+        )
+        for name, of in by_type.items()
+    }

@@ -48,6 +48,11 @@ class Series:
                 metric.labels(*labels).inc(self._not_yet.pop((metric, labels))[1])
             return generate_latest(self._registry)
 
+    def totals(self, metric: Counter) -> dict[Labels, float]:
+        """Return the totals given to `count_to`, also those of counters that are still shown at 0."""
+        name = metric._name  # noqa: SLF001 - its name is not public
+        return {labels: n for (of, labels), n in self._totals.copy().items() if of == name}
+
     def count(self, metric: Counter, labels: Labels, n: float) -> None:
         """Add `n` to a counter."""
         metric.labels(*self._bounded(metric, labels)).inc(n)

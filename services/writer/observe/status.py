@@ -9,13 +9,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from secrets import token_hex
 from time import monotonic, time
 from typing import Any, Final
 
 from services.writer.model import commit_delays, connection_budget, timings
 from services.writer.model.offsets import Partition
 from services.writer.observe.database_stats import DatabaseSizes, DatabaseStats
-from services.writer.observe.lag import Lag, OpenTransaction, ages_at
+from services.writer.observe.lag import Lag, OpenTransaction, ages_at, types_of
 from services.writer.observe.metrics import Metrics
 from services.writer.observe.series import Labels
 from services.writer.persist import landing
@@ -25,6 +26,7 @@ from services.writer.settle.holds import Hold, described
 from services.writer.settle.work_order import TaskReport
 from shared import wire
 from shared.errors import NOT_CONFIGURED
+from shared.figures import Spread, WriterDatabase, WriterFigures, bounded, summed
 from shared.steps import Step
 
 log = logging.getLogger(__name__)
@@ -126,6 +128,7 @@ class Status:
     """The state of the loop and its metrics.  The loop updates it, the HTTP threads read it."""
 
     def __init__(self, new_counter_seconds: float = 0.0) -> None:
+        self._instance, self._started = token_hex(8), monotonic()
         self.metrics = Metrics(new_counter_seconds=new_counter_seconds)
         self.committed = Committed()
         for result in (*_RESULTS, "parked"):
@@ -145,6 +148,11 @@ class Status:
         self.reasons: Mapping[str, str] = {}
         #: By database, a fault that an operator should fix, although no event waits for it.
         self.warnings: dict[str, str] = {}
+        self._sizes: dict[str, DatabaseSizes] = {}
+        self._read_at: dict[str, float] = {}
+        self._sessions: Mapping[str, int] = {}
+        self._max_sessions: dict[str, int] = {}
+        self._commit_seconds = Spread(tuple(commit_delays.BOUNDS), (0,) * (len(commit_delays.BOUNDS) + 1))
         self._lag: Mapping[Partition, Lag] = {}
         self._lag_read = 0.0
         self._open: Mapping[Partition, OpenTransaction] = {}
@@ -234,13 +242,13 @@ class Status:
 
     def _show_waiting(self, database: str, where: str, events: int, since: float | None) -> None:
         self.metrics.waiting.labels(database, where).set(events)
-        age = 0.0 if since is None else max(time() - since, 0.0)
-        self.metrics.oldest_waiting.labels(database, where).set(age)
+        self.metrics.oldest_waiting.labels(database, where).set(_age(since))
 
     def update_connection_limit(self, database: Database, slots: int) -> None:
         """Set the maximum connections to `database` of a writer with `slots` Spark slots."""
         limit = connection_budget.max_connections(slots)
-        self.metrics.max_connections.labels(database.name).set(min(database.max_connections or limit, limit))
+        self._max_sessions[database.name] = min(database.max_connections or limit, limit)
+        self.metrics.max_connections.labels(database.name).set(self._max_sessions[database.name])
 
     def update_standby(self, database: str) -> None:
         """Set the database in which another writer has the lock; an empty name ends the standby."""
@@ -298,6 +306,7 @@ class Status:
             for delay in commit_delays.from_json(report.delays or "[]"):
                 labels = (delay.database, _event_type_of(delay.topic, delay.table))
                 self.metrics.series.observe(self.metrics.commit_delays, labels, delay.counts, delay.seconds)
+                self._commit_seconds += Spread(self._commit_seconds.bounds, tuple(delay.counts))
             for each in outcome_counts.from_json(report.outcomes or "[]"):
                 events[each.database][each.topic, each.table, each.outcome] += each.events
         for name, counts in events.items():
@@ -329,10 +338,12 @@ class Status:
         if began:
             self.committed.correct(database, stats.totals, began)
         self.metrics.series.count_to(self.metrics.warning_counts, warnings, database)
-        self.metrics.database_read.labels(database).set(time())
+        self._read_at[database] = time()
+        self.metrics.database_read.labels(database).set(self._read_at[database])
 
     def update_sizes(self, database: str, sizes: DatabaseSizes) -> None:
         """Set the sizes of a database."""
+        self._sizes[database] = sizes
         self._show_waiting(database, "database", *sizes.waiting)
         self._update_too_large(database, sizes.too_large)
         self.metrics.outbox.labels(database).set(sizes.outbox)
@@ -345,6 +356,7 @@ class Status:
 
     def update_connections(self, sessions: Mapping[str, Mapping[str, int]]) -> None:
         """Set the sessions by state of the databases that answer."""
+        self._sessions = {name: sum(of.values()) for name, of in sessions.items()}
         shown: dict[Labels, float] = {
             (name, state): of.get(state, 0) for name, of in sessions.items() for state in {*_SESSIONS, *of}
         }
@@ -368,6 +380,53 @@ class Status:
         self.metrics.kafka_reachable.set(reachable)
         if reachable:
             self.metrics.kafka_answered.set(time())
+
+    def figures(self) -> WriterFigures:
+        """Return the current figures; unlike the metrics, a new counter counts at once."""
+        totals = self.metrics.series.totals(self.metrics.events)
+        labels = bounded(labels[2] for labels in totals)
+        events = summed(
+            ((labels[event_type], database, outcome), int(n))
+            for (_, _, event_type, database, _, outcome), n in totals.items()
+        )
+        return WriterFigures(
+            instance=self._instance,
+            uptime_seconds=monotonic() - self._started,
+            state=self.state,
+            reason=self._reason,
+            events=events,
+            types=types_of(self._lag, ages_at(self._lag_read)),
+            databases={
+                **{
+                    name: WriterDatabase(state="not configured", waiting_kafka=n)
+                    for name, n in self.unknown_databases.items()
+                },
+                **{name: self._database(name, state) for name, state in self.databases.items()},
+            },
+            holds=[dict(each) for each in self.holds],
+            halted_partitions={str(p): why for p, why in self.halted_partitions.items()},
+            lag_read=0.0 if self._is_standby else self._lag_read,
+            commit_seconds=self._commit_seconds,
+        )
+
+    def _database(self, name: str, state: str) -> WriterDatabase:
+        on_kafka, kafka_since = self._on_kafka.get(name, (0, None))
+        sizes = self._sizes.get(name, DatabaseSizes())
+        waiting, waiting_since = sizes.waiting
+        return WriterDatabase(
+            state=state,
+            since=self.state_times.since().get(name),
+            reason=self.reasons.get(name),
+            waiting_kafka=on_kafka,
+            waiting_database=waiting,
+            oldest_kafka_seconds=_age(kafka_since),
+            oldest_database_seconds=_age(waiting_since),
+            connections=self._sessions.get(name),
+            max_connections=self._max_sessions.get(name),
+            size_bytes=sizes.size_bytes or None,
+            outbox=sizes.outbox,
+            read_at=self._read_at.get(name),
+        )
 
     def open_transactions(self) -> dict[str, str]:
         """Return, by partition, a sentence for operators about each transaction that is open for long."""
@@ -394,3 +453,8 @@ def _event_type_of(topic: str, table: str) -> str:
         return table.removeprefix(f"{landing.SCHEMA}.")
     prefix = wire.topic_of("")
     return topic.removeprefix(prefix) if topic.startswith(prefix) else ""
+
+
+def _age(since: float | None) -> float:
+    """Return the seconds since `since` (Unix seconds); 0 if nothing waits."""
+    return 0.0 if since is None else max(time() - since, 0.0)

@@ -1,4 +1,4 @@
-"""HTTP for a `Status`: /healthz, /readyz and /metrics, answered by threads of their own.
+"""HTTP for a `Status`: /healthz, /readyz, /metrics and /figures, answered by threads of their own.
 
 The threads answer while the loop is busy.  A client may open connections and send nothing: each connection
 ends after a timeout, and above a bound the oldest one is closed.
@@ -14,6 +14,7 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final, Self
 
+import msgspec
 import orjson
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
@@ -94,6 +95,7 @@ def _handler(status: Status) -> type[BaseHTTPRequestHandler]:
         "/healthz": lambda: (HTTPStatus.OK, "application/json", b'{"status":"alive"}'),
         "/readyz": lambda: readyz(status),
         "/metrics": lambda: (HTTPStatus.OK, CONTENT_TYPE_LATEST, status.page()),
+        "/figures": lambda: (HTTPStatus.OK, "application/json", msgspec.json.encode(status.figures())),
     }
 
     class Handler(BaseHTTPRequestHandler):

@@ -10,7 +10,7 @@ from tests.fixtures.fix_stack import StartGateway
 from tests.fixtures.ingest import JSON, one
 from tests.fixtures.writer import eventually
 
-PAGES = ("/metrics", "/readyz", "/docs", "/openapi.json", "/redoc")
+PAGES = ("/metrics", "/figures", "/readyz", "/docs", "/openapi.json", "/redoc")
 
 
 def get(port: int, path: str, **headers: str) -> httpx2.Response:
@@ -53,6 +53,8 @@ def test_pages_for_operators_are_on_their_port_alone(ports: tuple[int, int]) -> 
     counted = 'onramp_ingest_requests_total{status="202"} 20.0'
     # What a worker counted reaches the other twice a second.
     eventually(lambda: all(counted in get(admin, "/metrics").text for _ in range(8)))
+    accepted = ["admin_counted", "accepted", 20]
+    eventually(lambda: all(accepted in get(admin, "/figures").json()["events"] for _ in range(8)))
 
 
 def _answers(port: int) -> bool:

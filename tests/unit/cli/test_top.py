@@ -8,46 +8,47 @@ from collections.abc import Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
-from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
-from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client import CollectorRegistry, Histogram
 from rich.console import Console
 from typer.testing import CliRunner
 
+from services.cli import top_run
 from services.cli.app import app
 from services.cli.exits import Exit
-from services.cli.show.top import tables_of, view_of
-from services.ingest.observe import metrics
-from services.ingest.observe.page import exposition
+from services.cli.show.top import Pair, View, tables_of, view_of
+from services.ingest.observe import figures, metrics
+from services.ingest.observe.tallies import HistogramTally
 from services.writer.model.offsets import Partition
 from services.writer.observe.database_stats import DatabaseSizes, DatabaseStats
 from services.writer.observe.lag import Lag
 from services.writer.observe.status import Status
 from services.writer.observe.status_server import StatusServer
-from shared.metric_pages import PageError, Sample, Scrape, p99, rates
-
-NAME = "onramp_writer_events_total"
-ACCEPTED = {"event_type": "b", "outcome": "accepted"}
+from shared.figures import GatewayFigures, WriterFigures
+from shared.service_pages import PageError
 
 
-def look(at: float, page: bytes) -> Scrape:
-    families = text_string_to_metric_families(page.decode())
-    return Scrape(at, [Sample(s.name, s.labels, s.value) for family in families for s in family.samples])
-
-
-def writer_with(landed: int, parked: int, status: Status) -> bytes:
+def writer_with(landed: int, parked: int, status: Status) -> WriterFigures:
     totals = {("events.a", "events.a", "landed"): landed, ("events.a", "events.a", "parked"): parked}
     status.update({"db": "landing"}, {})
     status.update_lag({Partition("events.a", 0): Lag(5, None)})
     status.update_database("db", DatabaseStats(totals, {}, {}))
     status.update_sizes("db", DatabaseSizes(waiting=(7, None)))
     status.update_connections({"db": {"idle": 3}})
-    return status.page()
+    return status.figures()
+
+
+def accepted(events: int, instance: str = "first", name: str = "a") -> GatewayFigures:
+    return GatewayFigures(instance=instance, uptime_seconds=1.0, events=[(name, "accepted", events)])
+
+
+def view_between(before: WriterFigures | None, now: WriterFigures | None, seconds: float = 2.0) -> View:
+    return view_of(Pair(None, None, 0.0), Pair(before, now, seconds))
 
 
 def test_what_landed_between_two_looks_is_shown_a_second() -> None:
-    status = Status()
-    before = look(10.0, writer_with(100, 1, status))
-    view = view_of(before, look(12.0, writer_with(140, 3, status)))
+    status = Status(new_counter_seconds=60.0)
+    before = writer_with(100, 1, status)
+    view = view_between(before, writer_with(140, 3, status))
     (line,) = view.types
     assert (line.event_type, line.out_per_second, line.parked_per_second) == ("a", 20.0, 1.0)
     assert (line.parked, line.lag_events) == (3, 5)
@@ -59,27 +60,27 @@ def test_what_landed_between_two_looks_is_shown_a_second() -> None:
 
 def test_the_age_of_the_lag_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     status = Status()
-    assert view_of(look(0, status.page()), look(1, status.page())).lag_age_seconds is None
+    assert view_between(status.figures(), status.figures()).lag_age_seconds is None
     read_at = time.time()
     monkeypatch.setattr(time, "time", lambda: read_at)
-    page = look(10.0, writer_with(100, 1, status))
+    figures = writer_with(100, 1, status)
     monkeypatch.setattr(time, "time", lambda: read_at + 4)
-    view = view_of(page, page)
+    view = view_between(figures, figures)
     assert view.lag_age_seconds == pytest.approx(4, abs=0.5)
     console = Console(width=120, record=True, file=io.StringIO())
     console.print(tables_of(view, []))
     assert "lag of 4 s ago" in console.export_text()
     status.update_standby("db")
-    assert view_of(page, look(12.0, status.page())).lag_age_seconds is None
+    assert view_between(figures, status.figures()).lag_age_seconds is None
 
 
-def test_a_counter_that_began_again_counts_from_0() -> None:
-    def at(moment: float, value: float) -> Scrape:
-        return Scrape(moment, [Sample(NAME, {"database": "db"}, value)])
+def test_a_gateway_that_restarted_counts_from_0() -> None:
+    def rate(before: GatewayFigures, now: GatewayFigures) -> float:
+        return view_of(Pair(before, now, 2.0), Pair(None, None, 0.0)).in_per_second
 
-    assert rates(at(0, 100), at(2, 30), NAME, "database") == {"db": 15.0}
-    assert rates(Scrape(0), at(2, 30), NAME, "database") == {"db": 15.0}
-    assert rates(at(2, 30), at(2, 30), NAME, "database") == {"db": 0.0}
+    assert rate(accepted(100), accepted(130)) == 15.0
+    assert rate(accepted(100), accepted(130, "second")) == 65.0
+    assert rate(accepted(100), accepted(100)) == 0.0
 
 
 @pytest.mark.parametrize(
@@ -92,23 +93,19 @@ def test_a_counter_that_began_again_counts_from_0() -> None:
     ],
 )
 def test_p99_is_of_what_happened_between(values: Sequence[float], expected: float | None) -> None:
-    registry = CollectorRegistry()
-    histogram = Histogram("h", "h", buckets=(1, 10), registry=registry)
+    tally = HistogramTally(Histogram("h", "h", buckets=(1, 10), registry=CollectorRegistry()), (1, 10))
     for _ in range(1000):
-        histogram.observe(9.0)  # before the first look
-    before = look(0, generate_latest(registry))
+        tally.observe(9.0)  # before the first look
+    before = tally.totals()
     for value in values:
-        histogram.observe(value)
-    assert p99(before, look(1, generate_latest(registry)), "h") == expected
+        tally.observe(value)
+    assert tally.totals().since(before).p99() == expected
 
 
 def test_names_that_anybody_may_make_are_no_markup() -> None:
-    registry = CollectorRegistry()
-    events = Counter(NAME, NAME, ["event_type", "outcome"], registry=registry)
-    events.labels('[red]"a\n', "landed").inc()
-    now = look(1, generate_latest(registry))
     console = Console(width=120, record=True, file=io.StringIO())
-    console.print(tables_of(view_of(now, now), ["[bold]gone"]))
+    now = accepted(1, name='[red]"a\n')
+    console.print(tables_of(view_of(Pair(now, now, 1.0), Pair(None, None, 0.0)), ["[bold]gone"]))
     text = console.export_text()
     assert "[red]" in text
     assert "[bold]gone" in text
@@ -123,10 +120,11 @@ def services() -> Iterator[tuple[str, str]]:
 
     class Gateway(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            metrics.EVENTS.labels("a", "shop", "accepted").inc(1000)
+            for _ in range(10):
+                metrics.EVENTS_TALLY.add("a", "shop", "accepted")
             self.send_response(200)
             self.end_headers()
-            self.wfile.write(exposition())
+            self.wfile.write(figures.document())
 
         def log_message(self, *_: object) -> None: ...
 
@@ -164,44 +162,43 @@ def test_a_service_that_does_not_answer_is_named_and_the_other_is_shown(services
     )
     assert answer.exit_code == Exit.UNAVAILABLE
     assert "landing" in answer.stdout
-    assert "The gateway does not answer: http://127.0.0.1:1/metrics cannot be read" in answer.stderr
+    assert "The gateway does not answer: http://127.0.0.1:1/figures cannot be read" in answer.stderr
 
 
-def test_a_service_that_comes_back_did_not_land_everything_at_once(
-    services: tuple[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from services.cli import top_run  # noqa: PLC0415
-
-    run = top_run.TopRun({"writer": services[1]}, 0.0)
-    read = top_run.read_metrics
-    monkeypatch.setattr(top_run, "read_metrics", lambda _: read("http://127.0.0.1:1"))
+def test_a_service_that_comes_back_did_not_land_everything_at_once(services: tuple[str, str]) -> None:
+    run = top_run.TopRun("http://127.0.0.1:1", "http://127.0.0.1:1", 0.0)
     run._next()
-    monkeypatch.setattr(top_run, "read_metrics", read)
+    run._writer = services[1]
     assert run._next().out_per_second == 0
 
 
 def test_while_one_does_not_answer_it_stays_as_it_was_and_the_others_rates_are_true(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from services.cli import top_run  # noqa: PLC0415
-
     clock, status = {"now": 0.0}, Status()
 
-    def read(service: str) -> Scrape:
+    def read(service: str, _: type) -> GatewayFigures | WriterFigures:
         if service == "gateway" and clock["now"] > 0:
             raise PageError("It is down.", fix="")
         if service == "gateway":
-            return Scrape(0.0, [Sample("onramp_ingest_events_total", ACCEPTED, 7.0)])
-        return look(clock["now"], writer_with(1000 + int(100 * clock["now"]), 0, status))
+            return accepted(7, name="b")
+        return writer_with(1000 + int(100 * clock["now"]), 0, status)
 
     def sleep(seconds: float) -> None:
         clock["now"] += seconds
 
-    monkeypatch.setattr(top_run, "read_metrics", read)
-    monkeypatch.setattr(top_run.time, "sleep", sleep)
-    run = top_run.TopRun({"gateway": "gateway", "writer": "writer"}, 2.0)
+    monkeypatch.setattr(top_run, "read_figures", read)
+    monkeypatch.setattr(time, "sleep", sleep)
+    monkeypatch.setattr(time, "monotonic", lambda: clock["now"])
+    run = top_run.TopRun("gateway", "writer", 2.0)
     run._next()
     for _ in range(2):
         view = run._next()
         assert view.out_per_second == 100.0
         assert {each.event_type: each.in_per_second for each in view.types} == {"a": 0.0, "b": 0.0}
+
+
+def test_a_database_that_is_read_for_the_first_time_did_not_land_its_past_now() -> None:
+    status = Status()
+    view = view_between(status.figures(), writer_with(1000, 0, status))
+    assert (view.out_per_second, view.types[0].parked) == (0.0, 0)
