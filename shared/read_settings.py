@@ -15,8 +15,10 @@ from pydantic_settings.exceptions import SettingsError
 
 log = logging.getLogger(__name__)
 
-#: Variables of the command line with the prefix of a service's settings.
-_OF_THE_COMMAND_LINE: Final = frozenset({"ONRAMP_ADMIN_URL", "ONRAMP_ADMIN_KEY", "ONRAMP_ADMIN_KEY_FILE"})
+#: Variables of the command line and of the admin service with the prefix of another service's settings.
+_OF_OTHERS: Final = frozenset(
+    {"ONRAMP_ADMIN_URL", "ONRAMP_ADMIN_KEY", "ONRAMP_ADMIN_KEY_FILE", "ONRAMP_WRITER_URLS"}
+)
 
 S = TypeVar("S", bound=BaseSettings)
 
@@ -46,7 +48,7 @@ def warn_of_unknown(*kinds: type[BaseSettings]) -> None:
         for name in kind.model_fields
     }
     for name in sorted(os.environ):
-        if name.startswith(prefixes) and name not in known | _OF_THE_COMMAND_LINE:
+        if name.startswith(prefixes) and name not in known | _OF_OTHERS:
             meant = difflib.get_close_matches(name, known, n=1)
             log.warning(
                 "unknown setting ignored: correct the variable's name or unset it (docs/settings.md)",

@@ -264,6 +264,8 @@ class Stack:
                 "ONRAMP_ADMIN_STORE": str(plan.data_dir / "segments"),
                 "ONRAMP_ADMIN_WRITER_URL": self.writer,
                 "ONRAMP_ADMIN_DSN_FOLDER": str(source_secrets.folder_of(plan.data_dir)),
+                "ONRAMP_GATEWAY_URLS": self.gateway,
+                "ONRAMP_WRITER_URLS": self.writer,
                 **self._shared_env,
                 **plan.writer_env,
             },

@@ -13,6 +13,7 @@ from fastapi import FastAPI
 from services.admin.api.local import is_loopback
 from services.admin.app import create
 from services.admin.destinations import DestinationSettings
+from services.admin.figures.settings import FiguresSettings
 from services.admin.safety import UnsafeSetupError, require_safe
 from services.admin.segments.folder import Segments
 from services.admin.settings import AdminSettings
@@ -40,6 +41,7 @@ def main() -> None:
         settings, kafka = read_settings(AdminSettings), read_settings(KafkaSettings)
         destinations = read_settings(DestinationSettings)
         named = read_settings(RegistrySettings)
+        figures = read_settings(FiguresSettings)
         registry = open_registry(named, kafka)
         require_safe(settings)
         access = read_settings(AccessSettings)
@@ -76,6 +78,7 @@ def main() -> None:
         source_dsns=SourceDsns(settings.dsn_folder),
         writer_url=settings.writer_url,
         statement_days=settings.statement_days,
+        figures=figures,
     )
     try:
         _serve(app, settings, tls)

@@ -17,8 +17,11 @@ from services.admin.api.metrics import AdminMetrics
 from services.admin.api.operators import Operators
 from services.admin.api.statement import add_statement
 from services.admin.audits.runner import AuditRunner
+from services.admin.background_tasks import UntilStopped
 from services.admin.dead_letters.ingester import DeadLetterIngester
 from services.admin.dead_letters.segment_packer import Packer
+from services.admin.figures.settings import FiguresSettings
+from services.admin.figures.watch import FiguresWatch
 from services.admin.group_rehearsals.scheduler import RehearsalScheduler
 from services.admin.jobs.runner import JobRunner
 from services.admin.journey_watch import JourneyWatch
@@ -55,11 +58,12 @@ def create(
     source_dsns: SourceDsns,
     writer_url: str,
     statement_days: int = 0,
+    figures: FiguresSettings,
 ) -> FastAPI:
     """Return the service's application, which runs the ingester and the jobs during its lifespan.
 
     A `keyless` application without operators at its start accepts every program of this machine until an
-    operator exists; the holder of `dev_key` may do everything.
+    operator exists; the holder of `dev_key` may do everything.  `figures`: services whose figures are shown.
     """
     ingester, packer = DeadLetterIngester(brokers, dsn), Packer(dsn, segments)
     jobs = JobRunner(dsn, databases, registry, segments, RetiredDatabases(brokers))
@@ -68,6 +72,7 @@ def create(
     readings = HourlyReadings(brokers, dsn, databases, days=statement_days)
     operators = Operators(registry, keyless=keyless, dev_key=dev_key)
     watch = RegistryWatch(registry, operators.see)
+    figures_watch = FiguresWatch(figures, brokers, dsn, databases)
 
     finder = Finder(
         brokers, databases, dsn, topics_of(registry.snapshot), lambda: registry.snapshot().event_types
@@ -76,7 +81,17 @@ def create(
 
     metrics = AdminMetrics()
 
-    parts = (watch, ingester, packer, jobs, audits, rehearsals, readings, following)
+    parts: tuple[UntilStopped, ...] = (
+        watch,
+        ingester,
+        packer,
+        jobs,
+        audits,
+        rehearsals,
+        readings,
+        following,
+        figures_watch,
+    )
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -103,6 +118,7 @@ def create(
     add_samples(app, dsn, desk)
     add_waiting(app, dsn, desk, source_dsns, writer_url=writer_url)
     add_journey(app, finder)
+    app.state.figures, app.state.registry = figures_watch, operators.registry
     add_ui(app, dsn, operators)
     add_statement(app, Statements(brokers, dsn, databases), registry)
     return app

@@ -4,7 +4,7 @@ Owns aiokafka for the admin service.  Nothing is written, and no offset is commi
 """
 
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Self
@@ -12,6 +12,8 @@ from typing import Any, Final, NamedTuple, Self
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import KafkaError
+from aiokafka.protocol.metadata import MetadataRequest
+from aiokafka.protocol.offset import OffsetRequest, OffsetResetStrategy
 
 from services.ops.findings import Source
 from services.ops.kafka_requests import SizesRequest
@@ -31,6 +33,10 @@ _TIMEOUT_MS: Final = 10_000
 _FEW: Final = 10
 #: Seconds that a group's coordinator may take to move, to load its log, or to be created.
 _COORDINATOR_SECONDS: Final = 10.0
+#: The times of a log's first and end offset, and the end that excludes open transactions, as for readers.
+_EARLIEST: Final = OffsetResetStrategy.EARLIEST
+_LATEST: Final = OffsetResetStrategy.LATEST
+_READ_COMMITTED: Final = 1
 #: Empty polls in a row before a check of the leaders.
 _SILENT_POLLS: Final = 25
 
@@ -97,7 +103,7 @@ class KafkaLogs:
 
     async def topics(self) -> dict[str, list[int]]:
         """Return the partitions of every topic."""
-        return {topic: sorted(leaders) for topic, leaders in (await self._leaders()).items()}
+        return {topic: sorted(leaders) for topic, leaders in (await self.leaders()).items()}
 
     async def topic_ids(self) -> dict[str, str]:
         """Return Kafka's UUIDs of all topics; a recreated topic has a new one."""
@@ -115,6 +121,15 @@ class KafkaLogs:
             topics = await self._admin.describe_topics()
         return {t["topic"]: {p["partition"]: len(p["replicas"]) for p in t["partitions"]} for t in topics}
 
+    async def leaders_and_replicas(self) -> tuple[dict[str, dict[int, int]], dict[str, dict[int, int]]]:
+        """Return the leader (-1: none) and the number of replicas of each partition, by topic."""
+        with self._translated():
+            topics = await self._admin.describe_topics()
+        return (
+            {t["topic"]: {p["partition"]: p["leader"] for p in t["partitions"]} for t in topics},
+            {t["topic"]: {p["partition"]: len(p["replicas"]) for p in t["partitions"]} for t in topics},
+        )
+
     async def offsets_at(self, sources: Iterable[Source], timestamp: int) -> dict[Source, int]:
         """Return each partition's first offset from `timestamp` (ms) on; none if nothing came since."""
         asked = {TopicPartition(*source): timestamp for source in sources}
@@ -125,15 +140,51 @@ class KafkaLogs:
                 found = await consumer.offsets_for_times(asked)
         return {Source(*p): at.offset for p, at in found.items() if at is not None}
 
-    async def _leaders(self) -> dict[str, dict[int, int]]:
-        """Return the broker that leads each partition, by topic; -1 where none does."""
+    async def leaders(self, topics: Sequence[str] | None = None) -> dict[str, dict[int, int]]:
+        """Return the broker that leads each partition, by topic; -1 where none does.
+
+        Of `topics`, or of all topics, which takes long if there are many; a topic that is gone is absent.
+        """
         with self._translated():
-            topics = await self._admin.describe_topics()
-        return {t["topic"]: {p["partition"]: p["leader"] for p in t["partitions"]} for t in topics}
+            if topics is None:
+                found = await self._admin.describe_topics()
+            else:
+                request = MetadataRequest(list(topics), allow_auto_topic_creation=False)
+                found = (await self._admin._send_request(request)).to_object()["topics"]  # noqa: SLF001
+        return {
+            t["topic"]: {p["partition"]: p["leader"] for p in t["partitions"]}
+            for t in found
+            if t["partitions"]
+        }
+
+    async def positions(self, leaders: Mapping[Source, int]) -> dict[Source, tuple[int, int]]:
+        """Return the first and the end offset of each partition, of which `leaders` names the broker.
+
+        Costs two requests per broker, and no consumer.  A partition that moved to another broker is absent.
+        """
+        by_broker: dict[int, dict[str, list[int]]] = {}
+        for source, broker in leaders.items():
+            by_broker.setdefault(broker, {}).setdefault(source.topic, []).append(source.partition)
+        with self._translated():
+            pairs = [
+                (await self._offsets(broker, topics, _EARLIEST), await self._offsets(broker, topics, _LATEST))
+                for broker, topics in by_broker.items()
+            ]
+        return {s: (first, ends[s]) for firsts, ends in pairs for s, first in firsts.items() if s in ends}
+
+    async def _offsets(self, broker: int, topics: Mapping[str, list[int]], at: int) -> dict[Source, int]:
+        wanted = [(topic, [(number, at) for number in numbers]) for topic, numbers in topics.items()]
+        answer = await self._admin._send_request(OffsetRequest(-1, _READ_COMMITTED, wanted), broker)  # noqa: SLF001
+        return {
+            Source(topic, number): offset
+            for topic, partitions in answer.topics
+            for number, error, _, offset, *_ in partitions
+            if not error
+        }
 
     async def spans(self, topics: Iterable[str]) -> dict[Source, tuple[int, int]]:
         """Return the first and the end offset of each partition of `topics` that has a leader."""
-        leaders = await self._leaders()
+        leaders = await self.leaders()
         return await self._spans_led(
             {Source(topic, n): leaders[topic][n] for topic in topics for n in sorted(leaders.get(topic, ()))}
         )
@@ -250,7 +301,7 @@ class KafkaLogs:
 
     async def _require_leaders(self, partitions: Iterable[TopicPartition]) -> None:
         """Raise `InfrastructureError` if a partition has lost its leader and returns no records."""
-        leaders = await self._leaders()
+        leaders = await self.leaders()
         lost = [Source(*p) for p in partitions if leaders.get(p.topic, {}).get(p.partition, -1) < 0]
         if lost:
             raise InfrastructureError(KAFKA_UNAVAILABLE, no_leader(lost))

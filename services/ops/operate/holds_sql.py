@@ -67,7 +67,13 @@ class Hold(NamedTuple):
 
 def holds(database: str, dsn: str) -> list[Hold]:
     """Return the paused, resumed and blocked holds of the database.  Raises `InfrastructureError`."""
-    with connected(database, dsn) as conn, conn.cursor() as cursor:
+    with connected(database, dsn) as conn:
+        return holds_in(conn, database)
+
+
+def holds_in(conn: connection, database: str) -> list[Hold]:
+    """Return the same in the transaction of a connection.  Raises `psycopg2.Error`."""
+    with conn.cursor() as cursor:
         cursor.execute(_READ)
         return [Hold(database, *row) for row in cursor.fetchall()]
 

@@ -4,8 +4,9 @@ import heapq
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Final
+from typing import Any, Final, Self
 
+from services.ops.findings import Source
 from services.ops.kafka_logs import KafkaLogs, LogRecord
 from shared import wire
 from shared.kafka_security import Brokers
@@ -30,6 +31,31 @@ class TopicFacts:
     leaderless: int
     #: Bytes of one replica; None unless brokers report every partition.
     bytes: int | None
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        spans: Mapping[Source, tuple[int, int]],
+        *,
+        replicas: Mapping[int, int],
+        settings: Mapping[str, str],
+        settled: Mapping[Source, int],
+        sizes: Mapping[int, int],
+        rate: float,
+    ) -> Self:
+        """Return the facts of a topic, whose partitions with a leader have these offsets."""
+        return cls(
+            topic=name,
+            partitions=len(replicas),
+            replicas=min(replicas.values(), default=0),
+            retention_ms=int(settings.get("retention.ms", "-1")),
+            events=sum(end - first for first, end in spans.values()),
+            rate=round(rate, 2),
+            lag=sum(max(end - max(settled.get(s, 0), first), 0) for s, (first, end) in spans.items()),
+            leaderless=len(replicas) - len(spans),
+            bytes=_sum_of(sizes, len(replicas)),
+        )
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as a JSON document."""
@@ -59,16 +85,14 @@ async def facts(brokers: Brokers, pick: Pick = list) -> list[TopicFacts]:
     for name in names:
         own = {s: span for s, span in spans.items() if s.topic == name}
         found.append(
-            TopicFacts(
-                topic=name,
-                partitions=len(replicas[name]),
-                replicas=min(replicas[name].values(), default=0),
-                retention_ms=int(settings.get(name, {}).get("retention.ms", "-1")),
-                events=sum(end - first for first, end in own.values()),
-                rate=round(sum(end - before.get(s, end) for s, (_, end) in own.items()) / _RATE_SECONDS, 2),
-                lag=sum(max(end - max(settled.get(s, 0), first), 0) for s, (first, end) in own.items()),
-                leaderless=len(replicas[name]) - len(own),
-                bytes=_sum_of(sizes.get(name, {}), len(replicas[name])),
+            TopicFacts.of(
+                name,
+                own,
+                replicas=replicas[name],
+                settings=settings.get(name, {}),
+                settled=settled,
+                sizes=sizes.get(name, {}),
+                rate=sum(end - before.get(s, end) for s, (_, end) in own.items()) / _RATE_SECONDS,
             )
         )
     return found
@@ -84,11 +108,13 @@ async def newest(brokers: Brokers, topic: str, last: int) -> list[LogRecord] | N
     Raises `InfrastructureError`.
     """
     async with KafkaLogs(brokers) as logs:
-        if topic not in await logs.topics():
+        leaders = (await logs.leaders([topic])).get(topic)
+        if leaders is None:
             return None
+        led = {Source(topic, number): broker for number, broker in leaders.items() if broker >= 0}
         spans = {
             source: (max(end - last, first), end)
-            for source, (first, end) in (await logs.spans([topic])).items()
+            for source, (first, end) in (await logs.positions(led)).items()
         }
         kept: list[tuple[tuple[int, object, int], LogRecord]] = []
         async for record in logs.read(spans):  # of many partitions; at most `last` are in memory

@@ -1,0 +1,259 @@
+"""Where every accepted event is: Kafka's offsets against the totals of the databases and of parked events.
+
+Everything here is arithmetic over collected data.  Each number is measured, also the events in flight: the
+sum of the parts can differ from the accepted events, and the difference is shown.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from services.ops.audit.settled_log import SettledLog, Totals
+from services.ops.current_totals_sql import DatabaseTotals
+from services.ops.findings import Generation, Source
+from services.ops.operate.holds_sql import Hold
+from shared import wire
+
+#: Outcomes of replays, which are counted in addition to `parked`.
+_OF_REPLAYS = frozenset({"replayed", "replayed_duplicate"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stored:
+    """The control database's parked events."""
+
+    #: Events by state: open, replaying, replayed, replayed_duplicate, discarded.
+    states: Mapping[str, int] = field(default_factory=dict)
+    #: Of these the events that came from topics of sources, which the gateway did not accept.
+    of_changes: Mapping[str, int] = field(default_factory=dict)
+    #: Events that need a person (open or replaying) by event name; an empty name for events without one.
+    open_by_name: Mapping[str, int] = field(default_factory=dict)
+    #: The next offset of each partition of onramp.user_errors.
+    consumed: Mapping[Source, int] = field(default_factory=dict)
+    quarantined: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Positions:
+    """Kafka's offsets: the group's before, and the logs' after the databases were read."""
+
+    group: Mapping[Source, int] = field(default_factory=dict)
+    spans: Mapping[Source, tuple[int, int]] = field(default_factory=dict)
+    leaderless: frozenset[Source] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Collected:
+    """The data of one reading."""
+
+    databases: Mapping[str, DatabaseTotals]
+    #: Databases without any reading, and retired ones: their events are in no part.
+    unread: tuple[str, ...] = ()
+    settled: SettledLog
+    positions: Positions
+    stored: Stored | None
+    #: Events that wait on Kafka, by database; None if no writer answers.
+    waiting_kafka: Mapping[str, int] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Locations:
+    """Numbers of events at one time.  None: unknown, because the part that has it does not answer."""
+
+    at: datetime | None = None
+    #: Events on Kafka since the beginning, and the further deliveries of events with several tables.
+    accepted: int | None = None
+    further: int = 0
+    landed: int | None = None
+    #: The row was there already.
+    duplicates: int | None = None
+    in_flight: int | None = None
+    waiting_database: int | None = None
+    waiting_kafka: int | None = None
+    #: Parked events that need a person: open, replaying, or not stored yet.
+    open: int | None = None
+    replaying: int | None = None
+    not_stored: int | None = None
+    discarded: int | None = None
+    filtered: int | None = None
+    #: Accepted and further, less all parts; 0 if each event is in a place.
+    difference: int | None = None
+    #: Start of a difference that lasts.
+    difference_since: datetime | None = None
+    oldest_waiting: datetime | None = None
+    holds: tuple[Hold, ...] = ()
+    open_by_name: Mapping[str, int] = field(default_factory=dict)
+    #: Sentences about parts that could not be read.
+    problems: tuple[str, ...] = ()
+
+    @property
+    def waiting(self) -> int | None:
+        """Return the waiting events in databases and on Kafka."""
+        if self.waiting_database is None or self.waiting_kafka is None:
+            return None
+        return self.waiting_database + self.waiting_kafka
+
+    @property
+    def parked(self) -> int | None:
+        """Return the parked events that need a person."""
+        if self.open is None or self.replaying is None or self.not_stored is None:
+            return None
+        return self.open + self.replaying + self.not_stored
+
+
+NO_LOCATIONS = Locations()
+
+
+@dataclass(slots=True)
+class _Sums:
+    """The sums of all generations of all partitions."""
+
+    settled: int = 0
+    in_flight: int = 0
+    #: Events that Kafka deleted before they were settled.
+    lost: int = 0
+    filtered: int = 0
+    refused: int = 0
+    outcomes: Counter[str] = field(default_factory=Counter)
+    #: Settled events without an outcome.
+    missing: int = 0
+    #: Outcomes above the settled events, where each event has one destination, and where some have several.
+    extra: int = 0
+    further: int = 0
+    has_several: bool = False
+
+
+def locations_of(collected: Collected, at: datetime) -> Locations:
+    """Return the numbers at `at`."""
+    sums = _sums(collected)
+    waiting_kafka = None if collected.waiting_kafka is None else sum(collected.waiting_kafka.values())
+    missing = sums.missing + sums.lost - (waiting_kafka or 0)
+    further = sums.further
+    if missing < 0 and sums.has_several:  # it landed in one table, and waits for the other
+        further, missing = further - missing, 0
+    difference = missing - sums.extra
+    parked = sums.outcomes["parked"] + sums.refused
+    stored, not_stored = collected.stored, None
+    states: Mapping[str, int] = {}
+    if stored is not None:
+        states = {state: n - stored.of_changes.get(state, 0) for state, n in stored.states.items()}
+        not_stored = _not_stored(collected, stored)
+        difference += parked - sum(states.values()) - not_stored
+    holds = [held for database in collected.databases.values() for held in database.holds]
+    return Locations(
+        at=at,
+        accepted=sums.settled + sums.in_flight + sums.lost,
+        further=further,
+        landed=sums.outcomes["landed"] + states.get("replayed", 0),
+        duplicates=sums.outcomes["duplicate"] + states.get("replayed_duplicate", 0),
+        in_flight=sums.in_flight,
+        waiting_database=sums.outcomes["waiting"],
+        waiting_kafka=waiting_kafka,
+        open=None if stored is None else states.get("open", 0),
+        replaying=None if stored is None else states.get("replaying", 0),
+        not_stored=not_stored,
+        discarded=None if stored is None else states.get("discarded", 0),
+        filtered=sums.filtered,
+        difference=difference,
+        oldest_waiting=min((held.oldest for held in holds if held.oldest), default=None),
+        holds=tuple(holds),
+        open_by_name={} if stored is None else dict(stored.open_by_name),
+        problems=tuple(_problems(collected)),
+    )
+
+
+def topics_of(databases: Iterable[DatabaseTotals], on_kafka: Iterable[str]) -> set[str]:
+    """Return the topics of accepted events: those of the ledgers, and new ones."""
+    known = {generation.source.topic for database in databases for generation in database.ledger}
+    new = {topic for topic in on_kafka if topic.startswith(wire.EVENT_TOPIC_PREFIX)}
+    probe = wire.topic_of(wire.PROBE_EVENT)
+    return {topic for topic in known | new if topic != probe and not is_change_topic(topic)}
+
+
+def is_change_topic(topic: str) -> bool:
+    """Return whether a topic has changes of a source, which no gateway accepted."""
+    return topic.startswith(wire.CHANGE_TOPIC_PREFIX)
+
+
+def _sums(collected: Collected) -> _Sums:
+    databases, settled, positions = collected.databases, collected.settled, collected.positions
+    topics = topics_of(databases.values(), {source.topic for source in positions.spans})
+    order = {generation: n for n, generation in enumerate(settled.baselines)}
+    generations: dict[Source, set[str]] = defaultdict(set)
+    counts: dict[Generation, Counter[str]] = defaultdict(Counter)
+    destinations: dict[Generation, set[tuple[str, str]]] = defaultdict(set)
+    for name, database in databases.items():
+        for generation in database.ledger:
+            generations[generation.source].add(generation.topic_id)
+        for (generation, destination, outcome), n in database.totals.items():
+            if outcome not in _OF_REPLAYS:
+                counts[generation][outcome] += n
+                destinations[generation].add((name, destination))
+    sums = _Sums()
+    for source in generations.keys() | positions.spans.keys():
+        if source.topic not in topics:
+            continue
+        known = sorted(generations.get(source, ()), key=lambda i, s=source: order.get((i, s.partition), -1))
+        first, end = positions.spans.get(source, (0, 0))
+        settled_to = 0
+        for topic_id in known:
+            generation = Generation(topic_id, source)
+            is_current = topic_id == known[-1]
+            baseline = settled.baselines.get((topic_id, source.partition), {})
+            start = min(baseline.values(), default=0)
+            to = max(database.ledger.get(generation, start) for database in databases.values())
+            if is_current:
+                to = max(to, min(positions.group.get(source, 0), end))
+                settled_to = max(settled_to, to)
+            _add(sums, to - start, counts[generation], _totals(settled, generation), destinations[generation])
+        sums.in_flight += max(end - max(settled_to, first), 0)
+        if known:
+            sums.lost += max(first - settled_to, 0)
+    return sums
+
+
+def _totals(settled: SettledLog, generation: Generation) -> Totals:
+    return settled.totals.get((generation.topic_id, generation.source.partition), Totals())
+
+
+def _add(
+    sums: _Sums, read: int, counts: Counter[str], totals: Totals, destinations: set[tuple[str, str]]
+) -> None:
+    """Add one generation of a partition, of which `read` events were settled."""
+    accounted = counts.total() + totals.filtered + totals.refused
+    has_several = len(destinations) > 1 or totals.refused > totals.unroutable
+    sums.settled += read
+    sums.filtered += totals.filtered
+    sums.refused += totals.refused
+    sums.outcomes.update(counts)
+    sums.has_several = sums.has_several or has_several
+    sums.missing += max(read - accounted, 0)
+    if has_several:
+        sums.further += max(accounted - read, 0)
+    else:
+        sums.extra += max(accounted - read, 0)
+
+
+def _not_stored(collected: Collected, stored: Stored) -> int:
+    """Return the parked events that are in outboxes, on the topic or quarantined."""
+    spans = collected.positions.spans
+    behind = sum(
+        max(end - max(stored.consumed.get(source, first), first), 0)
+        for source, (first, end) in spans.items()
+        if source.topic == wire.USER_ERRORS
+    )
+    return behind + sum(each.outbox for each in collected.databases.values()) + stored.quarantined
+
+
+def _problems(collected: Collected) -> Iterable[str]:
+    for name in collected.unread:
+        yield f"database {name} has not answered since this service started: its events are in no part"
+    for name in sorted(collected.settled.retired):
+        yield f"database {name} is retired: its events are in no part"
+    if collected.stored is None:
+        yield "the control database does not answer: parked events are unknown"
+    if collected.waiting_kafka is None:
+        yield "no writer answers: events that wait on Kafka are in no part"
+    if lost := sorted(map(str, collected.positions.leaderless)):
+        yield f"no broker leads {', '.join(lost[:3])}: their events are in no part"
