@@ -95,7 +95,7 @@ def sample(where: Where, topic: TopicArgument, *, last: LastOption = 10, as_json
         print(json.dumps(found))
         return
     for each in found:
-        print(f"{each['partition']}/{each['offset']} {json.dumps(each['event'])}")
+        print(f"{each['partition']}/{each['offset']} {each['time'] or '-'} {json.dumps(each['event'])}")
 
 
 @app.command()

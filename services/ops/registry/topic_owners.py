@@ -1,6 +1,7 @@
 """The registry's view of event topics: their event types, retention, and personal fields."""
 
-from typing import Any
+from datetime import UTC, datetime
+from typing import Any, Final
 
 from services.ops.kafka_logs import LogRecord
 from services.ops.operate.topics import TopicFacts
@@ -8,6 +9,11 @@ from shared import wire
 from shared.mask import masked
 from shared.registry import Snapshot
 from shared.registry.texts import milliseconds
+
+_OWN_HEADERS: Final = frozenset(
+    {wire.HEADER_CONTEXT, wire.HEADER_RECEIVED_AT, wire.HEADER_PRODUCER, wire.HEADER_TRACEPARENT}
+)
+_MAX_HEADER: Final = 200
 
 
 def types_by_topic(registry: Snapshot) -> dict[str, list[str]]:
@@ -53,6 +59,34 @@ def personal_of(registry: Snapshot, topic: str) -> list[str]:
 
 
 def shown(record: LogRecord, personal: list[str]) -> dict[str, Any]:
-    """Return a record as the shape of its values, with its position."""
-    place = {"partition": record.source.partition, "offset": record.offset, "timestamp": record.timestamp}
-    return place | {"event": masked(record.value, personal)}
+    """Return a record as the shape of its values, with its position, time and headers.
+
+    Values of headers that Onramp does not write are hidden: another client may put anything there.
+    """
+    return {
+        "partition": record.source.partition,
+        "offset": record.offset,
+        "timestamp": record.timestamp,
+        "time": _time_of(record.timestamp),
+        "headers": {name: _header(name, value) for name, value in record.headers.items()},
+        "event": masked(record.value, personal),
+    }
+
+
+def _time_of(timestamp: int) -> str | None:
+    """Return a record's time (ISO 8601); None for one without a time, or outside the years 1 to 9999."""
+    try:
+        return datetime.fromtimestamp(timestamp / 1000, UTC).isoformat() if timestamp >= 0 else None
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def _header(name: str, value: bytes) -> str:
+    if (
+        name in _OWN_HEADERS
+        and value.isascii()
+        and len(value) <= _MAX_HEADER
+        and value.decode().isprintable()
+    ):
+        return value.decode()
+    return f"{len(value)} bytes"
