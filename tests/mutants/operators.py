@@ -391,4 +391,25 @@ MUTANTS: Final = (
             "test_registry_views.py::test_a_topic_is_made_once_and_its_samples_hide_what_is_personal"
         ),
     ),
+    Mutant(
+        "the difference between accepted events and where they are",
+        "services/admin/figures/locations.py",
+        "missing = sums.missing + sums.lost - (waiting_kafka or 0)",
+        "missing = 0",
+        "tests/unit/admin/test_locations.py::test_a_lost_event_is_a_difference_and_is_not_in_flight",
+    ),
+    Mutant(
+        "counts by the instance of a gateway",
+        "services/admin/figures/growth.py",
+        "at, before = self._last.get(figures.instance, (now, None))",
+        'at, before = self._last.get("", (now, None))',
+        "tests/unit/admin/test_figures_of_an_hour.py::test_gateways_are_summed_and_the_past_before_the_first_reading_is_no_rate",
+    ),
+    Mutant(
+        "totals of operators who see some events",
+        "services/admin/ui/pages/overview.py",
+        "    if view.caller.only is None:\n        return reading",
+        "    return reading",
+        "tests/integration/ui/test_overview.py::test_an_operator_of_some_events_sees_no_total",
+    ),
 )

@@ -5,8 +5,10 @@ from typing import Final, NamedTuple
 
 from markupsafe import Markup, escape
 
+from services.admin.ui.formats import harmless
+
 #: Chart colours by name; each is a class of the stylesheet.
-COLOURS: Final = ("in", "land", "wait", "err", "flight", "there")
+COLOURS: Final = ("in", "land", "wait", "err", "flight", "there", "off")
 _HEIGHT: Final = 28
 
 
@@ -18,19 +20,37 @@ class Part(NamedTuple):
     colour: str
 
 
-def sparkline(values: Sequence[float], colour: str, title: str, *, width: int = 160) -> Markup:
-    """Return a line without axes over equally spaced values; without values the baseline stays."""
-    top = max(values, default=0.0)
+def sparkline(values: Sequence[float | None], colour: str, title: str, *, width: int = 160) -> Markup:
+    """Return a line without axes over equally spaced values, with gaps where a value is unknown (None).
+
+    Without values the baseline stays.
+    """
+    top = max((value for value in values if value is not None), default=0.0)
     base = _HEIGHT - 1
     step = width / max(len(values) - 1, 1)
-    points = [(round(i * step, 1), round(base - value / top * (base - 3), 1) if top else base)
-              for i, value in enumerate(values)] or [(0, base), (width, base)]  # fmt: skip
-    line = " ".join(f"{x},{y}" for x, y in points)
-    area = f"0,{_HEIGHT} {line} {points[-1][0]},{_HEIGHT}"
+    runs: list[list[tuple[float, float]]] = [[]]
+    for i, value in enumerate(values):
+        if value is None:
+            runs.append([])
+        else:
+            runs[-1].append((round(i * step, 1), round(base - value / top * (base - 3), 1) if top else base))
+    drawn = [_run(run, step) for run in runs if run] or [_run([(0, base), (width, base)], step)]
     return Markup(
-        '<svg class="spark c-{}" viewBox="0 0 {} {}" preserveAspectRatio="none" role="img"><title>{}</title>'
-        '<polygon points="{}"/><polyline points="{}" vector-effect="non-scaling-stroke"/></svg>'
-    ).format(_colour(colour), width, _HEIGHT, title, area, line)
+        '<svg class="spark c-{}" viewBox="0 0 {} {}" preserveAspectRatio="none" role="img">'
+        "<title>{}</title>{}</svg>"
+    ).format(_colour(colour), width, _HEIGHT, harmless(title), Markup("").join(drawn))
+
+
+def _run(points: list[tuple[float, float]], step: float) -> Markup:
+    """Return the line and the area of values without a gap; a single value is a short line."""
+    if len(points) == 1:
+        x, y = points[0]
+        points = [(max(round(x - step, 1), 0), y), (x, y)]
+    line = " ".join(f"{x},{y}" for x, y in points)
+    area = f"{points[0][0]},{_HEIGHT} {line} {points[-1][0]},{_HEIGHT}"
+    return Markup('<polygon points="{}"/><polyline points="{}" vector-effect="non-scaling-stroke"/>').format(
+        area, line
+    )
 
 
 def bar(parts: Sequence[Part], title: str, *, width: int = 1000) -> Markup:
