@@ -150,7 +150,7 @@ class TopicManager:
         topic, error, config = _answer(resource)
         if topic not in self._known or error is TopicAuthorizationFailedError:
             return
-        if error is NoError and self._unsafe(topic, config) is None:
+        if error is NoError and _unsafe_reason(topic, config, self._settings.min_insync) is None:
             self._known[topic] = TopicState(int(config["max.message.bytes"]))
         else:
             self.forget(topic)

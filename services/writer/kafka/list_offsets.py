@@ -4,7 +4,7 @@ Version 4 returns the epoch of the answering leader.  Version 8 (Kafka 3.6) know
 log that is on the leader's own disk (KIP-405, tiered storage).
 """
 
-from typing import Final
+from typing import Any, Final
 
 from aiokafka.protocol.api import Request, RequestStruct, Response
 from aiokafka.protocol.types import Int8, Int16, Int32, Int64
@@ -83,5 +83,7 @@ class LocalOffsetsRequest(Request[_RequestV8]):  # type: ignore[misc]  # aiokafk
 
     def build(self, request_struct_class: type[_RequestV8]) -> _RequestV8:
         """Return the request."""
-        tagged = [(topic, [(*each, {}) for each in questions], {}) for topic, questions in self.topics]
+        tagged: list[Any] = [
+            (topic, [(*each, {}) for each in questions], {}) for topic, questions in self.topics
+        ]
         return request_struct_class(_CONSUMER, READ_COMMITTED, tagged, {})
