@@ -23,12 +23,12 @@ the load generator and the broker shared the machine's cores with it.
 _SINGLES: Final = """\
 Single events at a steady rate, open loop, over one name and over many: what an event costs while the
 gateway is not busy. Whose part of it this is, and why it is not less:
-[ADR 36](../../docs/adr/0036-what-a-single-event-costs.md).
+[ADR 35](../../docs/adr/0035-cpu-cost-of-a-single-event.md).
 """
 _FLOODS: Final = """\
 Hostile clients, each flood on a gateway of its own; the largest resident set is the kernel's own figure
 (`VmHWM`). The limit is the budget and 100 MiB. The memory that a flood holds, before and after the
-bound: [ADR 29](../../docs/adr/0029-what-a-flood-holds.md).
+bound: [ADR 29](../../docs/adr/0029-gateway-memory-limits.md).
 """
 _SATURATED: Final = ("gateway µs CPU/event", "of the first", "bare producer", "events/s", "p50 ms", "p99 ms")
 _STEADY: Final = {

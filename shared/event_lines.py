@@ -1,7 +1,7 @@
 """Logs a line per event up to a rate per process; above it a sample and the number of omitted lines.
 
 `logging` costs 35 µs a line, more than the event itself, so these lines are written without it
-(docs/adr/0044-event-lines.md).  Lines about failures have priority: they may borrow from the next second.
+(docs/adr/0042-event-log-lines.md).  Lines about failures have priority: they may borrow from the next second.
 """
 
 import atexit

@@ -2,7 +2,7 @@
 
 The comparison is our own, because existing ones let an added `format` pass, do not support recursion, or
 report an optional field as a break. It follows the common keywords, and reports *undecided* for all
-others: it never reports an incompatible schema as compatible (docs/adr/0041-compatibility.md).
+others: it never reports an incompatible schema as compatible (docs/adr/0040-schema-compatibility.md).
 
 Its time is bounded for every input: it runs no pattern, fetches nothing, and does not recurse.
 """

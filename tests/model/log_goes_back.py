@@ -27,7 +27,7 @@ RULES = {
     "group_signed": "the group's offset names its life: of another life it is no position",
     "line_checked": "after writing its plan a writer checks that it is still the newest, also in a life of its own",
 }
-#: Rules that the code has not (docs/adr/0013-logs-that-go-back.md, what remains), and what they would spare.
+#: Rules that the code has not (docs/adr/0013-kafka-log-cuts.md, what remains), and what they would spare.
 #: Without them a batch may read other events than it planned.  Those, and no others, may land twice once the
 #: cut was accepted, and their marker takes the place of a dead writer's of the same range.
 MISSING = {

@@ -1,7 +1,7 @@
 """Quotas: token buckets per key, for events and bytes per second.
 
 One noisy producer must not starve the others. Workers on one machine share their buckets;
-gateways on several machines each have a part of a quota (docs/adr/0024-several-machines.md).
+gateways on several machines each have a part of a quota (docs/adr/0024-standby-writers-and-quotas.md).
 """
 
 import time

@@ -2,7 +2,7 @@
 
 The lock only avoids needless take-overs.  Epochs and ledgers, which do not depend on the lock, ensure that
 nothing lands twice.  The lock belongs to a Postgres session: it is free as soon as its process is dead,
-and a process that is only slow keeps it (docs/adr/0024-several-machines.md).
+and a process that is only slow keeps it (docs/adr/0024-standby-writers-and-quotas.md).
 """
 
 import asyncio

@@ -211,6 +211,19 @@ def test_decisions_say_what_was_rejected() -> None:
     assert offenders == [], report(offenders)
 
 
+def index_of_decisions(records: dict[str, str]) -> list[str]:
+    """Return the lines that the index of decisions has to have, numbered without gaps."""
+    titles = [(name, text.splitlines()[0].partition(". ")[2]) for name, text in sorted(records.items())]
+    return [f"{number}. [{title}]({name})" for number, (name, title) in enumerate(titles, start=1)]
+
+
+def test_decisions_are_numbered_without_gaps_and_listed_in_order() -> None:
+    records = {page.name: text_of(page) for page in pages() if page.match("docs/adr/[0-9]*.md")}
+    assert [int(name[:4]) for name in sorted(records)] == list(range(1, len(records) + 1))
+    index = text_of(Path("docs/adr/README.md"))
+    assert re.findall(r"^\d+\. .+$", index, re.MULTILINE) == index_of_decisions(records)
+
+
 def test_a_decision_without_its_rejected_alternatives_is_noticed() -> None:
     whole = "# 7. Title\n\n## Context\n\n## Decision\n\n## Rejected\n\n## Consequences\n"
     assert list(decision_faults("0007-title.md", whole)) == []
