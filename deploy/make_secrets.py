@@ -49,7 +49,7 @@ def main(volumes: Path) -> None:
 
 
 def _write(file: Path, text: str, owner: int) -> None:
-    """Whole or not at all, and nobody's but its owner's to read."""
+    """Write the file whole or not at all, readable only by its owner."""
     beside = file.with_name(f".{file.name}")
     beside.unlink(missing_ok=True)
     with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as opened:

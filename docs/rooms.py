@@ -41,7 +41,7 @@ def modules(service: str) -> Graph:
 
 
 def rooms(service: str) -> Graph:
-    """Return the imports of each room, a folder or a file beside the folders, within its service."""
+    """Return the imports of each room, a folder or a file next to the folders, within its service."""
     found: dict[str, set[str]] = {}
     for module, imported in modules(service).items():
         room = room_of(module)

@@ -1,6 +1,6 @@
-"""``make bench``: every bench in one report, beside limits of the same run and the last committed one.
+"""``make bench``: every bench in one report, with limits of the same run and the last committed one.
 
-The gateway beside a bare producer, the writer beside Postgres' own COPY, the latency at a
+The gateway and a bare producer, the writer and Postgres' own COPY, the latency at a
 steady rate, the seed shapes of the load, and a rising load on a cold stack.  Ranges over rounds, not bests.
 """
 

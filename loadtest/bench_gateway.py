@@ -1,4 +1,4 @@
-"""`make bench-gateway`: the gateway beside a bare aiokafka producer, in one run on one machine.
+"""`make bench-gateway`: the gateway compared with a bare aiokafka producer, in one run on one machine.
 
 CPU per event over the gateway's whole process tree, with the whole validation on and every
 event answered after Kafka's acknowledgement.  Ranges over rounds, not bests.  With ``--variant``

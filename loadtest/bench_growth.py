@@ -3,7 +3,7 @@
 `large`: the most memory that the writer takes for a backlog of events of 100 kB.  `outage`: what a
 database that is out leaves on `onramp.system_errors` in a minute, when one of many topics is its own.
 `names`: what a transaction locks, and how long single events take, after packets for tables that
-somebody made up.  Each case is one run of the writer on Kafka and Postgres of its own.
+clients invent.  Each case is one run of the writer on Kafka and Postgres of its own.
 """
 
 import argparse
@@ -163,7 +163,7 @@ def _one(bench: Bench, n: int) -> float:
 
 
 def _left(bootstrap: str) -> dict[str, int]:
-    """Return what `onramp.system_errors` holds: records beside events, their bytes, and bytes of all."""
+    """Return what `onramp.system_errors` holds: other records than events, their bytes, and all bytes."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "bench", "enable.auto.commit": False})
     numbers = consumer.list_topics(wire.SYSTEM_ERRORS, timeout=20).topics[wire.SYSTEM_ERRORS].partitions
     sizes = {"closing_records": 0, "closing_bytes": 0, "bytes": 0}

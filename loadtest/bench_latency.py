@@ -6,11 +6,11 @@ when a connection of its own sees the ledger beyond its offset: the ledger moves
 own transaction.  It is asked every 10 ms and the moment is noted after the answer, so the
 figures err upwards.
 
-`--absent-tables 2000` sends as many packets beside them every ten seconds, past the gateway, of which each
+`--absent-tables 2000` sends as many additional packets every ten seconds, past the gateway, of which each
 names another table that does not exist: what their neighbours wait for is to stay within two seconds.
 
 The first minute (JVM and tables are new) and the first event of each later name (topic
-and table are made for it) are told apart.
+and table are made for it) are distinguished.
 """
 
 import argparse
@@ -97,7 +97,7 @@ def main() -> None:
         "--fresh-every", type=float, default=10.0, help="seconds from one new name to the next"
     )
     parser.add_argument(
-        "--absent-tables", type=int, default=0, help="packets for absent tables beside, every ten seconds"
+        "--absent-tables", type=int, default=0, help="additional packets for absent tables, every ten seconds"
     )
     parser.add_argument("--out", type=Path, help="write the figures there too")
     args = parser.parse_args()

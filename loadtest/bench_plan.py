@@ -1,8 +1,8 @@
 """`make bench-plan`: how many events of Kafka's history `onramp plan` tries a second, and who waits for it.
 
 `alone`: a change of one type, tried on real flights; each round is a process of its own, from its start (JVM
-and Spark session included) to its end, beside the rate that it tells of itself, from when Kafka is read.
-`live`: single events in an open loop, from when each was due to its row, in turn beside nothing and beside
+and Spark session included) to its end, with the rate that it reports, from when Kafka is read.
+`live`: single events in an open loop, from when each was due to its row, in turn alone and with
 plans that follow one another.
 """
 
@@ -110,7 +110,7 @@ def alone(target: Target, file: Path, args: argparse.Namespace) -> dict[str, Any
 
 
 def live(target: Target, file: Path, args: argparse.Namespace) -> dict[str, Any]:
-    """Send live events beside nothing and beside plans, in turn; ms from due to row."""
+    """Send live events alone and during plans, in turn; ms from due to row."""
     wanted = argparse.Namespace(rate=args.rate, seconds=args.seconds, names=40, fresh_every=10 * args.seconds)
     p99: dict[str, list[float]] = {"without": [], "beside": []}
     plans = 0

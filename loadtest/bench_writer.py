@@ -1,4 +1,4 @@
-"""``make bench-writer``: Kafka to Postgres, beside Postgres' own COPY of the same rows.
+"""``make bench-writer``: Kafka to Postgres, compared with Postgres' own COPY of the same rows.
 
 A backlog is produced first (`--case`, see writer_cases.py), then the writer starts on it.
 The warm window is fixed beforehand: from the first fifth of the rows to the last row; cold

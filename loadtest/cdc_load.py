@@ -1,6 +1,6 @@
 """`python -m loadtest.cdc_load ORDER`: transactions of one row at a fixed rate into a source's tables.
 
-An open loop in a process of its own: when a transaction is due waits for nobody.  ORDER is a JSON file:
+An open loop in a process of its own: the schedule of transactions waits for no answer.  ORDER is a JSON file:
 `dsn`, `tables` (of schema `app`, as `cdc_stack` makes them), `rate` (transactions a second of all tables),
 `seconds`, `clients`, `first` (an id that none has yet), `out`.  `out` becomes by table a list of `[due,
 committed]`, both `time.monotonic()`.  Two of three transactions insert a row, and one updates an earlier row.
@@ -19,7 +19,7 @@ import psycopg2
 
 _INSERT: Final = "INSERT INTO app.{} (id, n, note, amount) VALUES (%s, %s, %s, %s)"
 _UPDATE: Final = "UPDATE app.{0} SET n = n + 1, at = clock_timestamp() WHERE id = %s"
-_NOTE: Final = "what somebody wrote about this row, which is as long as such things are, no. {}"
+_NOTE: Final = "a note about this row, which is as long as notes usually are, no. {}"
 _START_SECONDS: Final = 0.5
 
 Times = dict[str, list[tuple[float, float]]]

@@ -28,7 +28,7 @@ _LANDED: Final = """
 """
 _ROWS: Final = """
     INSERT INTO app.{table} (id, n, note, amount)
-    SELECT i, i, 'what somebody wrote about this row, which is as long as such things are, no. ' || i,
+    SELECT i, i, 'a note about this row, which is as long as notes usually are, no. ' || i,
            i / 100.0
     FROM generate_series({first}, {last}) i
 """

@@ -11,7 +11,7 @@ _PAGE: Final = "errors.md"
 _HEAD: Final = """\
 # A million parked events
 
-Made by `python -m loadtest.errors_page` from the file beside it; do not edit it by hand. Parked events
+Made by `python -m loadtest.errors_page` from the file next to it; do not edit it by hand. Parked events
 are put on their topic, kept and packed by the admin service, asked for over its socket, discarded,
 restored and replayed, as they were and with a fix. Generator, Kafka, Postgres, gateway, writer and admin
 service share the machine.
@@ -32,7 +32,7 @@ def page(result: dict[str, Any]) -> str:
         f"kept {result['keep']['kept_per_s']:,} a second",
         *(_job(what, result[name]) for name, what in _JOBS.items() if name in result),
         *([f"both replays together: {both:,} a second"] if (both := result.get("replays_per_s")) else ()),
-        _job("replay beside live events", live["replay"]),
+        _job("replay during live events", live["replay"]),
         _live(live),
         f"the admin service had {result['admin_rss_mib']:,.0f} MiB at most (RSS)" + _phases(result),
     ]

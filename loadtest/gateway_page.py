@@ -12,7 +12,7 @@ _PAGE: Final = "gateway.md"
 _HEAD: Final = """\
 # The gateway beside a bare Kafka producer
 
-Made by `python -m loadtest.gateway_page` from the files beside it; do not edit it by hand. Every cell is
+Made by `python -m loadtest.gateway_page` from the files next to it; do not edit it by hand. Every cell is
 the lowest to the highest of its rounds.
 
 The bare producer is asyncio and aiokafka fed from memory, with the same bytes, headers and

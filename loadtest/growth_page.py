@@ -10,7 +10,7 @@ _PAGE: Final = "growth.md"
 _HEAD: Final = """\
 # What grows in the writer
 
-Made by `python -m loadtest.growth_page` from the files beside it; do not edit it by hand. Results
+Made by `python -m loadtest.growth_page` from the files next to it; do not edit it by hand. Results
 whose name ends in `before` are of the writer before it was bounded, or with its bound taken away.
 Memory is PSS of the writer, its JVM and its workers together; bytes are keys, headers and values.
 The load average says how busy the machine was with other work: read the seconds with it, not the

@@ -185,6 +185,6 @@ class Reporter:
         while not answer.endswith(b"\n"):
             part = self._socket.recv(64)
             if not part:
-                raise ConnectionError("whoever writes the history has gone: nothing may be sent")
+                raise ConnectionError("the writer of the history has ended: nothing may be sent")
             answer += part
         return int(answer)

@@ -11,7 +11,7 @@ _PAGE: Final = "latency.md"
 _HEAD: Final = """\
 # From an event's time to its row
 
-Made by `python -m loadtest.latency_page` from the file beside it; do not edit it by hand.
+Made by `python -m loadtest.latency_page` from the file next to it; do not edit it by hand.
 Single events, each at its own time (open loop), over 40 event names and one more every ten
 seconds; a row counts when another connection sees the ledger beyond its offset, asked every
 10 ms. The generator, Kafka, Postgres, gateway and writer share the machine.

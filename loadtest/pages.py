@@ -23,7 +23,7 @@ _MAX_COSTS: Final = 3
 _RESULTS_HEAD: Final = """\
 # Load, measured
 
-Made by `python -m loadtest.pages` from the files beside it; do not edit it by hand. How a
+Made by `python -m loadtest.pages` from the files next to it; do not edit it by hand. How a
 run works and what each figure means is in [loadtest/README.md](../README.md).
 """
 _CAPACITY_HEAD: Final = """\
@@ -32,7 +32,7 @@ _CAPACITY_HEAD: Final = """\
 Made by `python -m loadtest.pages` from the committed results of load runs
 ([loadtest/results](../loadtest/results/README.md)); do not edit it by hand. Every line was
 measured, on one machine that ran everything: brokers, Postgres, gateway, writer and the
-generator. A rate that nobody has run is not on this page.
+generator. A rate without a run is not on this page.
 """
 _MEANINGS: Final = """\
 *Sustained* means that at least 95 % of the offered rate had become rows when the last one
@@ -137,7 +137,7 @@ def _verified(run: dict[str, Any]) -> str:
         return "Not verified: the run was given no database to look into."
     audit = verdict["audit"]
     balanced = "balances" if audit.get("balanced") else "DOES NOT BALANCE"
-    how = f"{audit.get('receipts', 0):,} receipts read again" if audit.get("deep") else "by the books alone"
+    how = f"{audit.get('receipts', 0):,} receipts checked" if audit.get("deep") else "by the totals alone"
     return (
         f"{verdict['ok']:,} ok, {verdict['unknown']:,} unknown, {verdict['refused']:,} refused, "
         f"{verdict['found']:,} "

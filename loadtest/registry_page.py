@@ -11,9 +11,9 @@ _PAGE: Final = "registry.md"
 _HEAD: Final = """\
 # The registry
 
-Made by `make bench-registry` from the files beside it; do not edit it by hand. Two figures are the lowest and
+Made by `make bench-registry` from the files next to it; do not edit it. Two figures are the lowest and
 the highest of the rounds. The load average says how busy the machine was with other work, and when it
-ran stands beside each.
+ran is next to each.
 """
 #: What says how a run was made, and not what it found.
 _ABOUT: Final = {"case", "at", "load_average_before", "load_average_after", "machine", "versions", "command"}
@@ -23,7 +23,7 @@ _AIMS: Final = {
     "read": "10,000 change sets are read within 3 s.",
     "types": "With 5,000 types an event costs the gateway at most 5 % more than with an empty registry.",
     "changing": "While 100 changes pass no request takes longer than 50 ms.",
-    "plan": "`onramp plan` tries 50,000 events a second; beside it live rows' p99 is at most twice as long.",
+    "plan": "`onramp plan` tries 50,000 events a second; during it live rows' p99 is at most twice as long.",
     "routes": "500 routed types make the writer at most 10 % slower than none.",
 }
 

@@ -1,7 +1,7 @@
 """Load shapes: packets per second over time, their size and their form.
 
 A packet's size is the bytes of its `data` (through Kafka) or `payload` (through HTTP); the
-bytes on the wire, envelope and headers included, are printed beside it.
+bytes on the wire, envelope and headers included, are printed next to it.
 """
 
 from collections.abc import Callable, Iterator

@@ -82,7 +82,7 @@ class Comparison:
         self._stray_examples: list[int] = []
 
     def take(self, numbers: Ints) -> None:
-        """Some rows' numbers; one outside of all leases is nobody's packet."""
+        """Some rows' numbers; one outside of all leases belongs to no packet."""
         index = numbers - self._claims.base
         ours = (index >= 0) & (index < len(self._times))
         self._strays += int((~ours).sum())
@@ -119,7 +119,7 @@ class Comparison:
 
 
 def check_counts(verdict: Verdict, outcomes: dict[str, int], *, exact: bool = True) -> None:
-    """The writer's totals must say the same: nobody sends twice, so nothing is a duplicate.
+    """The writer's totals must say the same: no client sends twice, so nothing is a duplicate.
 
     `exact`: the topic is this run's alone.
     """

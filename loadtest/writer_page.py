@@ -21,7 +21,7 @@ _USUAL: Final = {"partitions": 6, "slots": 2}
 _HEAD: Final = """\
 # The writer beside Postgres' own COPY
 
-Made by `python -m loadtest.writer_page` from the files beside it; do not edit it by hand. A
+Made by `python -m loadtest.writer_page` from the files next to it; do not edit it by hand. A
 backlog is in Kafka first, then the writer starts. *Warm* is from the first fifth of the
 events to the last, a window fixed beforehand; *cold start* is from the process's start to the
 first settled batch. *Ratio* is warm events a second as a multiple of COPY's rows a second,

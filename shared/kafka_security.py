@@ -38,7 +38,7 @@ class Password(str):
         return self
 
     def encode(self, encoding: str = "utf-8", errors: str = "strict") -> bytes:
-        """Reread the file and return its bytes. Raises `SecretError`."""
+        """Reload the file and return its bytes. Raises `SecretError`."""
         return read_secret(self._file).encode(encoding, errors)
 
     def __repr__(self) -> str:

@@ -49,7 +49,9 @@ class KafkaSettings(BaseSettings):
         "SCRAM-SHA-512", description="SASL mechanism: SCRAM-SHA-512, SCRAM-SHA-256 or PLAIN."
     )
     username: str = Field("", description="The user to log in as, with SASL.")
-    password_file: Path | None = Field(None, description="The file with the password; reread at each login.")
+    password_file: Path | None = Field(
+        None, description="The file with the password; reloaded at each login."
+    )
     ca_file: Path | None = Field(
         None,
         description="The CAs that may have issued the brokers' certificates, as PEM; without it those that "

@@ -31,7 +31,7 @@ class Capture:
             bootstrap: the brokers.
             variables: of the sources' DSNs; those in the environment are stored at the start, for the agent
                 and Kafka Connect, and for later runs.
-            env: how databases and the registry are reached, as the writer is told; DSNs of sources may be
+            env: how databases and the registry are reached, as in the writer settings; DSNs of sources may be
                 there instead of in our own environment.
         """
         self._data_dir = data_dir

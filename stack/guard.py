@@ -41,7 +41,7 @@ def _note(watched: Watched, words: list[str]) -> None:
         case ["-", pid]:
             watched.pop(int(pid), None)
         case _:
-            raise ValueError(f"The guard was told {words!r}, which it does not understand.")
+            raise ValueError(f"Unknown arguments of the guard: {words!r}.")
 
 
 def _end(process: psutil.Process, ask_with: int, grace: float) -> None:

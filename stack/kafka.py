@@ -47,8 +47,8 @@ class Kafka:
             port: the first broker's port, None for a free one.
             brokers: 1 or 3.
             heap_mb: each broker's Java heap.
-            listeners: further ones beside the plain one: name to security protocol.
-            settings: of the brokers, beside our own.
+            listeners: further ones in addition to the plain one: name to security protocol.
+            settings: of the brokers, in addition to our own.
             jars: gives the class path; asked at the first start.
         """
         if brokers not in (1, 3):

@@ -1,6 +1,6 @@
-"""Prometheus on this machine: found or fetched, with the rules of deploy/, beside the stack or a test.
+"""Prometheus on this machine: found or fetched, with the rules of deploy/, for the stack or a test.
 
-It is nobody's dependency: the services only answer /metrics. `python -m stack.prometheus` fetches it.
+No service depends on it: the services only answer /metrics. `python -m stack.prometheus` fetches it.
 """
 
 import json

@@ -97,7 +97,7 @@ def fill(dsn: str, flights: int | None = None) -> None:
 
 
 def register(bootstrap: str) -> None:
-    """Name the source in the registry in Kafka, beside all that it names already.
+    """Name the source in the registry in Kafka, in addition to all that it names already.
 
     Raises:
         StackError: the registry cannot have it; the message says why.

@@ -94,7 +94,7 @@ class Stack:
 
         Raises:
             StackError: a part could not be started or did not become ready.
-            Stopped: somebody asked us to stop meanwhile.
+            Stopped: a stop was requested meanwhile.
         """
         self._lock.take()
         self._get_jars()

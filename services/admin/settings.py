@@ -23,8 +23,8 @@ class AdminSettings(BaseSettings):
     port: int = Field(8082, ge=0, le=65535, description="Port to listen on; 0 picks a free one.")
     dev_key: SecretStr = Field(
         SecretStr(""),
-        description="An operator's key that `onramp up` creates; its holder may do everything, beside the "
-        "operators of the registry. Refused beyond this machine.",
+        description="An operator's key that `onramp up` creates; its holder may do everything, in addition "
+        "to the operators of the registry. Refused beyond this machine.",
     )
     dsn: SecretStr = Field(
         SecretStr(""),
@@ -60,7 +60,7 @@ class AdminSettings(BaseSettings):
     )
     tls_cert_file: Path | None = Field(
         None,
-        description="The certificate and its chain, as PEM; without it HTTP is cleartext. Read again when it "
+        description="The certificate and its chain, as PEM; without it HTTP is cleartext. Reloaded when it "
         "changes (docs/tls.md).",
     )
     tls_key_file: Path | None = Field(None, description="The key of that certificate, as PEM.")

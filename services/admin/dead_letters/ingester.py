@@ -59,7 +59,7 @@ class IngesterStatus:
 
 
 class DeadLetterIngester(SessionTask[IngesterSession]):
-    """Stores events until stopped; stands by while another replica is the ingester."""
+    """Stores events until stopped; is on standby while another replica is the ingester."""
 
     retry_seconds = _RETRY_SECONDS
 

@@ -37,7 +37,7 @@ _PATHS: Final = {
 
 
 def icon(name: str) -> Markup:
-    """Return an icon, hidden from screen readers: a word stands beside it."""
+    """Return an icon, hidden from screen readers: a word is next to it."""
     return Markup('<svg class="icon" viewBox="0 0 24 24" aria-hidden="true"><path d="{}"/></svg>').format(
         _PATHS[name]
     )

@@ -27,7 +27,7 @@ THEMES: Final = frozenset({"light", "dark"})
 
 @dataclass(frozen=True)
 class Shell:
-    """What all pages share."""
+    """The data that all pages share."""
 
     env: Environment
     calls: Calls

@@ -109,7 +109,7 @@ def resolve(where: Where, name: NameArgument, how: HowArgument, *, as_json: Json
         {"database": name, "resolution": how if halted else None},
         worked=halted,
         as_json=as_json,
-        done=f"The writer is told: {how}. `onramp databases list` says when {name} is not halted any more.",
+        done=f"Decision stored: {how}. `onramp databases list` says when {name} is not halted any more.",
         problem=f"{name} is not halted; `onramp databases list` shows the halted ones",
     )
 
@@ -150,7 +150,7 @@ def retire(
         {"database": name, "retired": not problem},
         worked=not problem,
         as_json=as_json,
-        done=f"The writer is told. `onramp errors waiting` names {name} until all of it is parked.",
+        done=f"Decision stored. `onramp errors waiting` names {name} until all of it is parked.",
         problem=problem,
     )
 

@@ -88,7 +88,7 @@ def resolve(
         {"partition": partition, "resolution": how if halted else None},
         worked=halted,
         as_json=as_json,
-        done=f"The writer is told: {how}. `onramp partitions list` says when {partition} goes on.",
+        done=f"Decision stored: {how}. `onramp partitions list` says when {partition} goes on.",
         problem=f"{partition} has no halt to resolve; `onramp partitions list` lists them",
     )
 

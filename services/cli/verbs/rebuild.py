@@ -36,6 +36,6 @@ def rebuild(where: Where, table: TableArgument, *, as_json: JsonOption = False) 
         {"table": table, "rebuilds": "" in answers},
         worked="" in answers,
         as_json=as_json,
-        done=f"{table} is made again by the modeler, from the beginning of what landed",
+        done=f"{table} is rebuilt by the merger from the changes in landing",
         problem=f"{table}: {max(answers, key=len)}",
     )

@@ -49,7 +49,7 @@ PrometheusOption = Annotated[
     bool,
     typer.Option(
         "--prometheus",
-        help="Start Prometheus beside it, with the alerts of deploy/prometheus. It is the one on the PATH, "
+        help="Start Prometheus as well, with the alerts of deploy/prometheus. It is the one on the PATH, "
         "else Debian's package, which apt fetches.",
     ),
 ]

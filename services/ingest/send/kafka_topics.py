@@ -2,7 +2,7 @@
 
 The broker's auto-creation would give a topic the broker's defaults (one partition, one
 replica), and a metadata request triggers it. So creation always comes first;
-"already exists" is success only after the settings that a 202 relies on were checked. They are reread
+"already exists" is success only after the settings that a 202 relies on were checked. They are reloaded
 periodically for all topics in use: an operator may change them, or delete a topic.
 """
 
@@ -134,7 +134,7 @@ class TopicManager:
                 logger.info("rereading topic settings failed", extra={"reason": type(e).__name__})
 
     async def _reread(self) -> None:
-        """Reread the cached settings; a deleted or unsafe topic is ensured at its next use."""
+        """Reload the cached settings; a deleted or unsafe topic is ensured at its next use."""
         topics = [*self._known]
         if not topics:
             return

@@ -11,7 +11,7 @@ def sentence(cause: Cause) -> str:
     """Return the sentence: the error table's title, and the place."""
     if cause.code == OTHERS.code:
         of = f" of event {cause.event_name}" if cause.event_name else ""
-        return f"Causes beyond the number of groups that are told apart{of}."
+        return f"Causes beyond the maximum number of groups{of}."
     fault = TABLE.get(cause.code or "")
     title = fault.title.rstrip(".") if fault else f"Error {cause.code}"
     parts = [

@@ -357,7 +357,7 @@ class Databases(DatabaseStates):
         self._returning[name] = asyncio.create_task(work)
 
     def resolution_failed(self, name: str, error: InfrastructureError) -> None:
-        """Handle the failure of a resolution: the decision is read again.  Raises as `failed` does."""
+        """Handle the failure of a resolution: the decision is reloaded.  Raises as `failed` does."""
         self._health[name].resolution = None
         self.failed(name, error)
 

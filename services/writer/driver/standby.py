@@ -1,4 +1,4 @@
-"""Leader election: one writer has a lock in the first database that answers, the others stand by.
+"""Leader election: one writer has a lock in the first database that answers, the others are on standby.
 
 The lock only avoids needless take-overs.  Epochs and ledgers, which do not depend on the lock, ensure that
 nothing lands twice.  The lock belongs to a Postgres session: it is free as soon as its process is dead,
@@ -78,7 +78,9 @@ async def _until_free(lock: "Lock", status: Status, stop: asyncio.Event) -> bool
                 request.cancel()  # a database that hangs must not delay a stop
                 break
             if not waited:
-                log.info("another writer lands: this one stands by", extra={"database": lock.database_name})
+                log.info(
+                    "another writer lands: this one is on standby", extra={"database": lock.database_name}
+                )
             waited = True
             status.update_standby(lock.database_name)
             await asyncio.wait({stopped}, timeout=_POLL_SECONDS)

@@ -164,7 +164,7 @@ class Metrics:
         )
         self.kafka_answered = Gauge(
             "onramp_writer_kafka_answered_timestamp_seconds",
-            "Time of Kafka's last answer with log ends, or to a writer that starts or stands by (Unix "
+            "Time of Kafka's last answer with log ends, or to a writer that starts or is on standby (Unix "
             "seconds); 0 before.",
             registry=self.registry,
         )
@@ -226,7 +226,7 @@ class Metrics:
         )
         self.standby = Gauge(
             "onramp_writer_standby",
-            "1 while this writer stands by because another one lands.",
+            "1 while this writer is on standby because another one lands.",
             registry=self.registry,
         )
         self.halted_partitions = Gauge(

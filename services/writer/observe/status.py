@@ -258,7 +258,7 @@ class Status:
             self.update_lag({})  # the other writer shows it now
             self.metrics.lag_read.set(0)
             self.update_open_transactions({})
-            self._reason = f"another writer has the lock in database {database}: this one stands by"
+            self._reason = f"another writer has the lock in database {database}: this one is on standby"
 
     def update_trouble(self, code: str, detail: str) -> None:
         """Show the error that stopped the loop, until the next `update`."""
