@@ -23,11 +23,11 @@ def sold() -> Stream:
 
 
 def lacking(desk: Desk) -> list[tuple[int, int, int, bool]]:
-    """Transactions of which not all has landed: which, told, landed, whether later ones have."""
+    """Transactions of which not all has landed: xid, announced, landed, whether later ones have."""
     with totals_sql.opened("onramp", desk.bench.dsn) as snapshot:
         (table,) = transactions_sql.tables(snapshot.conn)
         found = transactions_sql.lacking(snapshot.conn, table, 10)
-    return [(each.xid, each.told, each.landed, each.is_passed) for each in found]
+    return [(each.xid, each.announced, each.landed, each.is_passed) for each in found]
 
 
 def lose(desk: Desk, where: str) -> None:
