@@ -130,8 +130,8 @@ def test_the_oldest_look_comes_first_ten_of_a_group_and_closed_groups_never(desk
     ((asked,),) = rows(
         desk.dsn,
         """SELECT array_agg(e."offset" ORDER BY 1) FROM onramp_admin.group_rehearsals l
-           JOIN onramp_admin.groups g ON g.id = l.group_id JOIN onramp_admin.events e ON e.id = ANY (l.event_ids)
-           WHERE g.code = 'planted_5'""",
+           JOIN onramp_admin.groups g ON g.id = l.group_id
+           JOIN onramp_admin.events e ON e.id = ANY (l.event_ids) WHERE g.code = 'planted_5'""",
     )
     assert asked == [*range(11, 21)]
     execute(

@@ -32,8 +32,9 @@ def _watched(hall: Hall) -> list[str]:
 def _watch(hall: Hall, n: int) -> None:
     with transaction(hall.bench.database, "driver") as conn, conn.cursor() as cursor:
         cursor.execute(
-            "INSERT INTO onramp.holds (kind, name, state, events, parked, since) SELECT 'type', 'other_' || i, "
-            "'watched', 10, 5, now() - interval '1 hour' + i * interval '1 s' FROM generate_series(1, %s) i",
+            "INSERT INTO onramp.holds (kind, name, state, events, parked, since) SELECT 'type', "
+            "'other_' || i, 'watched', 10, 5, now() - interval '1 hour' + i * interval '1 s' "
+            "FROM generate_series(1, %s) i",
             (n,),
         )
 
