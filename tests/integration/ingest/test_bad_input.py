@@ -53,7 +53,7 @@ async def refused(served: Served, raw: bytes, *expected: int) -> Any:
     assert b"application/problem+json" in answer
     assert CANARY.encode() not in answer
     assert served.produced == 0
-    assert served.budget.held == 0
+    assert served.budget.used == 0
     alive = await served.raw(request(one("alive", wire.PROBE_EVENT)))
     assert status(alive) == 202
     served.sink.topics.clear()
@@ -109,7 +109,7 @@ async def test_a_compressed_body_is_accepted(served: Served, encoding: str, comp
         answer = await served.raw(raw(compress(content), f"Content-Encoding: {encoding}"))
         assert status(answer) == 202
     assert served.produced == 1000
-    assert served.budget.held == 0
+    assert served.budget.used == 0
 
 
 SKIPPABLE = b"\x5f\x2a\x4d\x18\x03\x00\x00\x00abc"
@@ -131,7 +131,7 @@ async def test_a_body_of_several_members_is_one_body(
     for raw in (request, chunked):
         answer = await served.raw(raw(between + members + between, f"Content-Encoding: {encoding}"))
         assert status(answer) == 202
-    assert (served.produced, served.budget.held) == (200, 0)
+    assert (served.produced, served.budget.used) == (200, 0)
 
 
 @pytest.mark.parametrize(
@@ -215,7 +215,7 @@ async def test_g12_a_slow_header_or_body_is_late(serve: Serve) -> None:
     assert status(answers[2]) == 408
     assert status(answers[3]) == 408
     assert served.produced == 0
-    assert served.budget.held == 0
+    assert served.budget.used == 0
 
 
 async def test_f05_a_client_that_leaves_in_the_middle_sends_nothing(served: Served) -> None:
@@ -227,7 +227,7 @@ async def test_f05_a_client_that_leaves_in_the_middle_sends_nothing(served: Serv
         writer.transport.abort()
     await until(lambda: not served.server.server_state.tasks)
     assert served.produced == 0
-    assert served.budget.held == 0
+    assert served.budget.used == 0
 
 
 async def test_f41_many_stalled_clients_starve_nobody(serve: Serve) -> None:
@@ -242,7 +242,7 @@ async def test_f41_many_stalled_clients_starve_nobody(serve: Serve) -> None:
     for _, writer in stalled:
         writer.close()
     await until(lambda: not served.server.server_state.tasks)
-    assert served.budget.held == 0
+    assert served.budget.used == 0
 
 
 async def test_a_keep_alive_connection_is_not_late_between_requests(serve: Serve) -> None:

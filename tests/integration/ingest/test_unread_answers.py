@@ -81,10 +81,10 @@ async def test_f52_who_does_not_read_is_counted_and_closed(
     served = await serve_narrow(read_seconds=READ_SECONDS)
     for _ in range(3):
         await deaf(served, posted(BAD) * 3)
-    await until(lambda: served.budget.held > 3 * ANSWER)
+    await until(lambda: served.budget.used > 3 * ANSWER)
 
     await until(lambda: nobody(served))
-    assert served.budget.held == 0
+    assert served.budget.used == 0
     assert status(await served.raw(request(one("alive", wire.PROBE_EVENT)))) == 202
     assert not [each for each in caplog.records if each.name.startswith("uvicorn")]
 
@@ -94,14 +94,14 @@ async def test_who_does_not_read_holds_no_body(serve_narrow: Serve, deaf: Deaf) 
     await deaf(served, posted(WIDE) * 2)
     await until(lambda: sum(c.flow.write_paused for c in served.server.server_state.connections) == 1)
 
-    assert ANSWER < served.budget.held < 2 * ANSWER
+    assert ANSWER < served.budget.used < 2 * ANSWER
 
 
 async def test_what_cannot_be_answered_within_the_budget_is_not_sent(serve_narrow: Serve, deaf: Deaf) -> None:
     served = await serve_narrow(read_seconds=60, inflight_bytes=1_000_000)
     for _ in range(3):
         await deaf(served, posted(BAD))
-    await until(lambda: served.budget.held > 3 * ANSWER)
+    await until(lambda: served.budget.used > 3 * ANSWER)
     mixed = b"[" + b"{}," * 3_000 + one("a") + b"]"
     answer = await served.raw(posted(gzip.compress(mixed), "Connection: close"))
 
@@ -126,10 +126,10 @@ async def test_an_end_that_nobody_reads_comes_all_the_same(
     served = await serve_narrow(read_seconds=1)
     served.server.config.timeout_keep_alive = 1
     await deaf(served, raw)
-    await until(lambda: served.server.server_state.total_requests > 0 or served.budget.held > 0)
+    await until(lambda: served.server.server_state.total_requests > 0 or served.budget.used > 0)
 
     await until(lambda: nobody(served))
-    assert served.budget.held == 0
+    assert served.budget.used == 0
 
 
 async def test_a_refusal_that_nobody_reads_is_an_end_as_well(serve_narrow: Serve, deaf: Deaf) -> None:
@@ -164,7 +164,7 @@ async def test_the_body_is_given_back_before_the_answer_is_sent(serve: Serve) ->
         return {"type": "http.request", "body": WIDE}
 
     async def send(message: Message) -> None:
-        held.append(served.budget.held)
+        held.append(served.budget.used)
         sizes.append(len(message.get("body", b"")))
 
     headers = [(b"host", b"localhost"), (b"content-encoding", b"gzip")]
@@ -173,4 +173,4 @@ async def test_the_body_is_given_back_before_the_answer_is_sent(serve: Serve) ->
     await served.gateway(scope, receive, send)
 
     assert held == [sum(sizes)] * len(held)
-    assert served.budget.held == 0
+    assert served.budget.used == 0
