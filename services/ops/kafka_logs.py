@@ -143,7 +143,7 @@ class KafkaLogs:
     async def leaders(self, topics: Sequence[str] | None = None) -> dict[str, dict[int, int]]:
         """Return the broker that leads each partition, by topic; -1 where none does.
 
-        Of `topics`, or of all topics, which takes long if there are many; a topic that is gone is absent.
+        Read `topics`, or all topics, which takes long if there are many; a topic that is gone is absent.
         """
         with self._translated():
             if topics is None:

@@ -64,7 +64,7 @@ class GatewayGrowth:
 
 
 class WriterGrowth:
-    """The last totals of each database, also while the writer restarts or stands by."""
+    """The last totals of each database, also while the writer restarts or is on standby."""
 
     def __init__(self) -> None:
         self._totals: dict[tuple[str, str, str], int] = {}

@@ -44,7 +44,7 @@ class Hour:
         self._step = step
 
     def add(self, source: str, counts: Mapping[Key, float], steps: int = 1) -> None:
-        """Count events of the last `steps` steps, evenly: nobody saw when they came."""
+        """Count events of the last `steps` steps, evenly: their times are unknown."""
         if self._step is None:
             raise RuntimeError("no step has begun")
         steps = min(max(steps, 1), STEPS, self._step - (self.first_step or 0) + 1)

@@ -57,7 +57,7 @@ class KafkaReader:
     async def spans(self, known: Iterable[Source]) -> tuple[dict[Source, tuple[int, int]], frozenset[Source]]:
         """Return first and end offsets of event topics and of some own topics, and the leaderless partitions.
 
-        `known`: partitions that must be among them; one that is not makes the leaders be read again.
+        `known`: partitions that must be among them; a missing one causes a new request for the leaders.
         """
         logs = await self._opened()
         if any(source.topic not in self._leaders for source in known):

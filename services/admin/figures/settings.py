@@ -20,7 +20,7 @@ class FiguresSettings(BaseSettings):
     )
     writer_urls: str = Field(
         "http://127.0.0.1:8081",
-        description="The same for the writers, one of which lands events while the others stand by.",
+        description="The same for the writers, one of which lands events while the others are on standby.",
     )
 
     @model_validator(mode="after")

@@ -186,7 +186,7 @@ async def _read_one(address: Address, of: type[Figures]) -> Figures | str:
 
 
 def _landing(writers: Sequence[WriterFigures]) -> WriterFigures | None:
-    """Return the writer that lands events, else one that stands by."""
+    """Return the writer that lands events, else one on standby."""
     return min(writers, key=lambda each: each.state == _STANDBY, default=None)
 
 

@@ -1,1 +1,1 @@
-"""Samples over HTTP: a good event beside a bad one, schemas inferred from events, and previews of tables."""
+"""Samples over HTTP: a good event to compare with a bad one, inferred schemas, and previews of tables."""

@@ -1,4 +1,4 @@
-"""The route of a good event beside a group's bad ones: the newest of the type that is not parked."""
+"""The route of a good event to compare with a group's bad ones: the type's newest that is not parked."""
 
 from typing import Any, Final
 

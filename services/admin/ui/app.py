@@ -65,7 +65,7 @@ def add_ui(app: FastAPI, dsn: str, operators: Operators) -> None:
 
 def _paths(app: FastAPI) -> frozenset[str]:
     return frozenset(
-        route.path for route in app.routes if isinstance(route, APIRoute) and "GET" in route.methods
+        route.path for route in app.routes if isinstance(route, APIRoute) and "GET" in (route.methods or ())
     )
 
 

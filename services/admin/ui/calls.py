@@ -66,7 +66,7 @@ class Calls:
             f"{method} {route.path_format}": route
             for route in self._app.routes
             if isinstance(route, APIRoute)
-            for method in route.methods
+            for method in route.methods or ()
         }
 
 

@@ -149,7 +149,7 @@ def rows_of(
 def rows_by_id(database: str, dsn: str, id_: str, tables: Iterable[Table] | None, limit: int) -> TableAnswers:
     """Return the rows with this id in the tables that have that key: in `tables`, or in all of the database.
 
-    Of more than `limit` tables none is searched.  Raises `InfrastructureError`.
+    More than `limit` tables are not searched.  Raises `InfrastructureError`.
     """
     answers = TableAnswers()
     with reading(f"database {database}", dsn) as conn:

@@ -63,7 +63,7 @@ def test_the_first_line_says_that_all_is_well(show: Any) -> None:
     well = replace(LOCATIONS, waiting_database=0, waiting_kafka=0, open=0, replaying=0, not_stored=0)
     html = show(reading_of(well))
     assert (
-        "All is well. Of 1,000 accepted events none waits or needs a person, and 20 are on their way."
+        "All is well. None of 1,000 accepted events waits or needs a person, and 20 are on their way."
         in status(html)
     )
     assert 'class="banner ok"' in html

@@ -26,7 +26,7 @@ class _Loads:
     def __init__(self, *errors: type[KafkaError]) -> None:
         self._errors = list(errors)
 
-    async def __call__(self, _: object) -> dict[TopicPartition, OffsetAndMetadata]:
+    async def __call__(self, _: object, **__: object) -> dict[TopicPartition, OffsetAndMetadata]:
         if self._errors:
             raise self._errors.pop(0)
         return {TopicPartition("events.a", 0): OffsetAndMetadata(7, "")}
