@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from services.writer.databases import recovery
+from services.writer.databases import database_states
 from shared.logs import JsonFormatter
 from tests.fixtures.second_database import Other
 from tests.fixtures.two_topics import Two
@@ -21,14 +21,14 @@ class BugError(Exception):
 def test_f46_an_exception_nobody_foresaw_in_a_return_keeps_its_database_out_and_no_other(
     two: Two, other: Other, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    real, armed = recovery.migrate, threading.Event()
+    real, armed = database_states.migrate, threading.Event()
 
     def migrate(database: Any) -> None:
         if armed.is_set() and database.name == other.name:
             raise BugError(SECRET)
         real(database)
 
-    monkeypatch.setattr(recovery, "migrate", migrate)
+    monkeypatch.setattr(database_states, "migrate", migrate)
     armed.set()
     writer = two.writer(other)
     epoch = writer.job._epoch

@@ -6,7 +6,7 @@ import orjson
 import psycopg2
 import pytest
 
-from services.writer.databases.recovery import Databases
+from services.writer.databases.database_states import Databases
 from services.writer.park.diverted_topic import HEADER
 from shared import wire
 from shared.migrations import DATABASE_LOCK

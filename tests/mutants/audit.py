@@ -35,7 +35,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "that what is in a table which may not be read is not lost",
-        "services/ops/audit/receipts.py",
+        "services/ops/audit/lost_events.py",
         "routed.table not in of.unreadable",
         "True",
         (
@@ -81,21 +81,21 @@ MUTANTS: Final = (
     ),
     Mutant(
         "an event that is in no place is lost",
-        "services/ops/audit/receipts.py",
+        "services/ops/audit/lost_events.py",
         "            if row is None:\n",
         "            if False:\n",
         "tests/integration/admin/test_audit.py",
     ),
     Mutant(
         "two places of one event",
-        "services/ops/audit/receipts.py",
+        "services/ops/audit/lost_events.py",
         "if len(outcomes) > 1:",
         "if False:",
         "tests/integration/admin/test_audit.py",
     ),
     Mutant(
         "that of equal ids the first lands",
-        "services/ops/audit/receipts.py",
+        "services/ops/audit/lost_events.py",
         "row.offset > max(\n                event.offset, self._readable.shared - 1\n            )",
         "False",
         "tests/integration/admin/test_audit.py",
@@ -116,7 +116,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "an event in shared offsets must be somewhere",
-        "services/ops/audit/receipts.py",
+        "services/ops/audit/lost_events.py",
         "            self._judge_shared(event, rows)\n",
         "            pass\n",
         "tests/integration/admin/test_generations.py",
@@ -205,7 +205,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "that an edited row is what the edit made",
-        "services/ops/audit/receipts.py",
+        "services/ops/audit/lost_events.py",
         "return as_landed is None or ",
         "return replayed.sha256 is not None or ",
         (

@@ -175,7 +175,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "that of two jobs one changes an event",
-        "services/admin/store/work_sql.py",
+        "services/admin/store/job_progress_sql.py",
         " AND batch.fits AND s.state = %(from)s RETURNING",
         " AND batch.fits RETURNING",
         (

@@ -280,7 +280,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "queueing behind what waits",
-        "services/writer/databases/recovery.py",
+        "services/writer/databases/database_states.py",
         "return self._is_available(name) and not self._index.has_waiting(name)\n",
         "return self._is_available(name)\n",
         "tests/faults/test_waiting_rules.py::test_later_events_queue_behind_those_that_wait",
@@ -304,14 +304,14 @@ MUTANTS: Final = (
     ),
     Mutant(
         "Kafka as the buffer while no database is up",
-        "services/writer/databases/recovery.py",
+        "services/writer/databases/database_states.py",
         "        return any(self._is_available(n) for n in self._databases)\n",
         "        return True\n",
         "tests/faults/test_waiting_rules.py::test_with_no_database_up_nothing_is_diverted_and_nothing_moves",
     ),
     Mutant(
         "halting",
-        "services/writer/databases/recovery.py",
+        "services/writer/databases/database_states.py",
         "            health.halted = error.detail\n",
         "",
         "tests/faults/test_waiting_rules.py::test_a_ledger_that_went_back_halts_its_database_alone",
@@ -336,7 +336,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "looking at the owner before anything is changed",
-        "services/writer/databases/recovery.py",
+        "services/writer/databases/database_states.py",
         "                await in_own_thread(owner.check, database, self._owner(name))\n",
         "",
         (
@@ -408,7 +408,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "ending before a newer schema",
-        "services/writer/databases/recovery.py",
+        "services/writer/databases/database_states.py",
         "if ends(error):",
         "if False:",
         "tests/faults/test_rights.py::test_f48_a_database_of_a_newer_onramp_ends_the_writer_whichever_it_is",

@@ -16,7 +16,7 @@ from psycopg2.extensions import connection
 
 from services.admin.jobs.replay import Retired, replay_step
 from services.admin.segments.folder import Segments
-from services.admin.store import edits_sql, rehearse_sql, work_sql
+from services.admin.store import edits_sql, job_progress_sql, rehearse_sql
 from services.admin.store.bytes_sql import Loaded, load
 from services.admin.store.control_sql import connect, prepare, translated
 from services.admin.store.jobs_sql import Job
@@ -85,7 +85,7 @@ class JobSession:
         began, job, failure = monotonic(), None, None
         try:
             with translated(), self.conn:
-                job = work_sql.next_job(self.conn)
+                job = job_progress_sql.next_job(self.conn)
                 if job is None:
                     return False
                 failure = self._failure_of(job)
@@ -96,7 +96,7 @@ class JobSession:
             if job is None or failure is None:
                 raise
             pause = max(_FAILED_SECONDS, _TIMES_AS_LONG * (monotonic() - began))
-            self._postpone(job, work_sql.reason_of(failure), pause)
+            self._postpone(job, job_progress_sql.reason_of(failure), pause)
             if self.conn.closed:
                 raise
         else:
@@ -109,7 +109,7 @@ class JobSession:
         try:
             self._do(job)
         except Exception as e:
-            if not work_sql.is_expected(e):
+            if not job_progress_sql.is_expected(e):
                 log.exception("step of a job failed with an unexpected error", extra={"job": job.id})
             return e
         return None
@@ -119,12 +119,12 @@ class JobSession:
         with ExitStack() as opened:
             conn = opened.enter_context(closing(connect(self.dsn))) if self.conn.closed else self.conn
             with translated(), conn:
-                work_sql.postpone(conn, job, why, seconds)
+                job_progress_sql.postpone(conn, job, why, seconds)
 
     def sum_up(self) -> None:
         """Merge the counts of each group and state into one row."""
         with translated(), self.conn:
-            work_sql.sum_up(self.conn)
+            job_progress_sql.sum_up(self.conn)
 
     def _loader(self, job: Job) -> Load:
         """Return the loader of the bytes to land, equal for a rehearsal and its replay."""
@@ -145,7 +145,7 @@ class JobSession:
         elif job.kind == "rehearse":
             rehearse_sql.work(self.conn, job, self.databases, self._loader(job), self.snapshot)
         else:
-            work_sql.store_progress(self.conn, job, work_sql.change_batch(self.conn, job, ()))
+            job_progress_sql.store_progress(self.conn, job, job_progress_sql.change_batch(self.conn, job, ()))
 
 
 def _edited(loader: Load, fix: Fix, ids: list[int]) -> Loaded:

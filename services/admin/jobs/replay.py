@@ -13,10 +13,10 @@ import orjson
 from psycopg2.extensions import connection
 
 from services.admin.attempts import Attempt, AttemptState, PendingAttempts, destination_named
-from services.admin.store import replay_sql, results_sql, staging_sql, work_sql
+from services.admin.store import job_progress_sql, replay_sql, results_sql, staging_sql
+from services.admin.store.job_progress_sql import Batch
 from services.admin.store.jobs_sql import Job
 from services.admin.store.staging_sql import Load, Staging
-from services.admin.store.work_sql import Batch
 from services.ops.parked.outcome_sentence import sentence_of
 from shared.errors import DATABASE_RETIRED, NOT_CONFIGURED, InfrastructureError, UserError
 
@@ -84,7 +84,7 @@ def replay_step(
     left = replay_sql.count_outstanding(conn, job.id)
     batch = Batch(job.done_to, 0, 0, is_last=job.walked)
     if not is_cancelled and not job.walked and left <= MAX_STAGED * 3 // 4:
-        batch = work_sql.change_batch(conn, job, databases, MAX_STAGED - left)
+        batch = job_progress_sql.change_batch(conn, job, databases, MAX_STAGED - left)
 
     state = job.state
     if not left and not batch.changed and (is_cancelled or batch.is_last):

@@ -24,9 +24,9 @@ from services.ops.audit.checks import (
 from services.ops.audit.collect import collect
 from services.ops.audit.concurrent_writer import concurrent_writer, in_progress
 from services.ops.audit.ledgers import Books
+from services.ops.audit.lost_events import Reading
 from services.ops.audit.parked_store import Comparison, StoreCheck
 from services.ops.audit.reading_result import ReadingResult
-from services.ops.audit.receipts import Reading
 from services.ops.audit.reconcile import Sums
 from services.ops.audit.replays import Edits, check_replayed
 from services.ops.audit.settled_routes import check_gaps

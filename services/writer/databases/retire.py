@@ -11,9 +11,9 @@ from typing import Final
 
 import pyarrow as pa
 
+from services.writer.databases.database_states import Databases
 from services.writer.databases.diverted_index import DivertedIndex
 from services.writer.databases.drain import Drainer, Events
-from services.writer.databases.recovery import Databases
 from services.writer.kafka.cluster import Cluster
 from services.writer.kafka.producer import RecordMetadata
 from services.writer.model.routes import Routes

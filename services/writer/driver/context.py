@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
 from services.writer.batching.row_rates import RateLimiter
+from services.writer.databases.database_states import Databases
 from services.writer.databases.diverted_index import DivertedIndex
-from services.writer.databases.recovery import Databases
 from services.writer.databases.retire import Retire
 from services.writer.driver.partition_tracker import PartitionTracker
 from services.writer.driver.spark import Spark

@@ -14,8 +14,8 @@ from services.writer.batching.fair_share import FairShare
 from services.writer.batching.grown_topics import GrownTopics
 from services.writer.batching.row_rates import RateLimiter
 from services.writer.batching.unfinished_ranges import Planned, UnfinishedRanges
+from services.writer.databases.database_states import Databases
 from services.writer.databases.diverted_index import DivertedIndex
-from services.writer.databases.recovery import Databases
 from services.writer.kafka.cluster import Cluster
 from services.writer.kafka.leaders import Tip
 from services.writer.kafka.producer import Record

@@ -6,9 +6,9 @@ from uuid import uuid4
 from services.writer.batching.byte_sizes import ByteSizes
 from services.writer.batching.fair_share import FairShare
 from services.writer.batching.row_rates import RateLimiter
+from services.writer.databases.database_states import Databases
 from services.writer.databases.diverted_index import DivertedIndex
 from services.writer.databases.drain import Drainer
-from services.writer.databases.recovery import Databases
 from services.writer.databases.retire import Retire
 from services.writer.driver.context import Parts
 from services.writer.driver.partition_tracker import PartitionTracker

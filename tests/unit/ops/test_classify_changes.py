@@ -10,8 +10,8 @@ import pytest
 
 from services.ops.audit.classify import Kind, classify
 from services.ops.audit.ledgers import Books, DatabaseBooks
+from services.ops.audit.lost_events import Reading
 from services.ops.audit.reading_result import ReadingResult
-from services.ops.audit.receipts import Reading
 from services.ops.audit.replays import Edits
 from services.ops.audit.settled_log import SettledLog
 from services.ops.audit.topic_generations import ReadableRange
