@@ -1,8 +1,10 @@
 """What the tests of whole runs share."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.fixtures.up import StartUp, Up
@@ -21,5 +23,6 @@ def up(tmp_path: Path) -> Iterator[StartUp]:
     finally:
         for each in started:
             for process in each.processes():
-                process.kill()
+                with suppress(psutil.NoSuchProcess):
+                    process.kill()
             each.process.wait(30)

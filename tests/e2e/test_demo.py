@@ -44,7 +44,7 @@ def test_flights_land_and_the_next_run_starts_from_what_is_there_and_stays_until
     assert "(200 now, 500 were there already)" in run.text
     if with_prometheus:
         prometheus = run.until(r"Alerts    (http://\S+)").group(1)
-        eventually(lambda: targets_of(prometheus) == ["onramp-gateway", "onramp-writer"])
+        eventually(lambda: targets_of(prometheus) == ["onramp-gateway", "onramp-tracer", "onramp-writer"])
     assert "Port 8080 is taken: The gateway listens on" in run.text
     gateway = run.until(r"Gateway   http://127\.0\.0\.1:(\d+)").group(1)
     dsn = run.until(r"Postgres  (\S+)").group(1)
@@ -76,7 +76,15 @@ def test_flights_land_and_the_next_run_starts_from_what_is_there_and_stays_until
     assert run.processes() == []
     stopped = re.findall(r"Stopping (.+): done", run.text)
     looking = ["Prometheus"] if with_prometheus else []
-    assert stopped == [*looking, "the admin service", "the gateway", "the writer", "Postgres", "Kafka"]
+    assert stopped == [
+        *looking,
+        "the admin service",
+        "the tracer",
+        "the gateway",
+        "the writer",
+        "Postgres",
+        "Kafka",
+    ]
 
 
 @pytest.mark.parametrize(

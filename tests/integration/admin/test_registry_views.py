@@ -114,7 +114,13 @@ def test_a_topic_keeps_events_as_long_as_an_admin_says(office: Office) -> None:
     assert office.acts[-1] == ["ada", "keep 36h", f"topic {name}", WHY["reason"]]
 
 
-@pytest.mark.parametrize("route", [route for route in NEEDS if route.split()[1].startswith(OURS)])
+#: A schema of pasted or newest events is inferred for every viewer; nothing changes.
+_READS = ("POST /v1/types/infer",)
+
+
+@pytest.mark.parametrize(
+    "route", [route for route in NEEDS if route.split()[1].startswith(OURS) and route not in _READS]
+)
 def test_viewers_read_and_admins_of_all_events_change(office: Office, route: str) -> None:
     method, path = route.replace("{name}", "order_x").split()
     need = NEEDS[route]

@@ -1,5 +1,6 @@
 """A source that freezes, or the database that it is published to: it is told, and nobody waits for it."""
 
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -66,7 +67,7 @@ def test_f47_a_source_that_freezes_is_unreachable_and_so_it_is_listed(
         shown = reconciler.reconcile()
         assert (shown.state, shown.reason[:32]) == ("unreachable", "the source shop does not answer:")
         code, said = listed(desk.bench.dsn)
-        assert (code, "shop                 unreachable" in said) == (1, True)
+        assert (code, bool(re.search(r"shop\s+unreachable", said))) == (1, True)
         assert "the source shop does not answer:" in said
     eventually(lambda: reconciler.reconcile().reason.startswith(_AWAY))
     reconciler.close()

@@ -37,10 +37,10 @@ def test_an_offset_is_seen_after_its_commit_and_the_lag_is_kafkas_end_less_the_l
         with conn, conn.cursor() as cursor:
             cursor.execute(ADVANCE, (topic, 7))
             wait_for_looks(watch, 3)
-            assert watch.seen == {}  # written, and nobody else's to see
+            assert watch.progress == {}  # written, and nobody else's to see
             before = time.monotonic()
         wait_for_looks(watch, 2)
-        ((at, offset),) = watch.seen[0]
+        ((at, offset),) = watch.progress[0]
         assert (offset, watch.settled) == (7, 7)
         assert at >= before
         assert watch.wait_for_lag_zero(patience=60) == 0  # the topic is empty
