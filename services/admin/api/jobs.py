@@ -5,11 +5,12 @@ from hashlib import sha256
 from typing import Annotated, Any, Final
 
 import orjson
-from fastapi import Depends, FastAPI, Header, Request
+from fastapi import Depends, FastAPI, Header, Query, Request
 
+from services.admin.api.lists import Listed, page
 from services.admin.api.operators import Caller
 from services.admin.api.problems import not_stored
-from services.admin.api.queries import Actor, Id, JobRequest
+from services.admin.api.queries import Actor, Id, JobQuery, JobRequest
 from services.admin.api.rights import Asking, require_own_tables
 from services.admin.store import jobs_sql, rehearse_sql, results_sql, sets_sql
 from services.admin.store.control_sql import transaction
@@ -20,7 +21,6 @@ from services.ops.fixes.steps import Fix
 from shared.errors import BAD_QUERY, NO_FILTER, UserError
 from shared.registry import Snapshot
 
-_SHOWN: Final = 200
 IdempotencyKey = Annotated[
     str | None,
     Header(
@@ -79,10 +79,9 @@ def add_jobs(app: FastAPI, dsn: str, databases: Mapping[str, str], registry: Cal
 
 def _add_rest(app: FastAPI, dsn: str) -> None:
     @app.get("/v1/jobs")
-    def list_jobs(asking: Asking) -> dict[str, Any]:
-        """The last jobs, the newest first."""
-        with transaction(dsn) as conn:
-            return {"jobs": [_view(job) for job in jobs_sql.jobs(conn, _SHOWN, asking.only)]}
+    def list_jobs(query: Annotated[JobQuery, Query()], asking: Asking) -> dict[str, Any]:
+        """Jobs, the newest first."""
+        return page(dsn, _JOBS, query, asking)
 
     @app.get("/v1/jobs/{number}")
     def show_job(number: Id, asking: Asking) -> dict[str, Any]:
@@ -142,3 +141,6 @@ def _view(job: Job) -> dict[str, Any]:
     said = job._asdict() | {"filters": orjson.loads(job.filters), "created_at": job.created_at.isoformat()}
     said |= {"samples": orjson.loads(job.samples or "[]")}
     return said | {"finished_at": job.finished_at.isoformat() if job.finished_at else None}
+
+
+_JOBS: Final = Listed("jobs", jobs_sql.jobs, lambda job: (job.id,), _view)

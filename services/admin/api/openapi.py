@@ -88,7 +88,7 @@ _SHAPES: Final[Mapping[str, str]] = {
     "GET /v1/audit-log": "acts:array next:string?",
     "GET /v1/statement": "adds_up:boolean complete:boolean topics:array differences:array unevaluated:array",
     "POST /v1/jobs": "kind:string",
-    "GET /v1/jobs": "jobs:array",
+    "GET /v1/jobs": "jobs:array next:string?",
     "GET /v1/jobs/{number}": "id:integer kind:string state:string results:array",
     "POST /v1/jobs/{number}/cancel": "id:integer kind:string state:string results:array",
     "POST /v1/recheck": "checked:integer lost:array staged:integer unreached:object next:integer?",

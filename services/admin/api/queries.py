@@ -172,6 +172,14 @@ class ActQuery(ListQuery):
     subject: _Text = None
 
 
+class JobQuery(ListQuery):
+    """Filters of jobs; `group`: the jobs whose set is named by this group."""
+
+    kind: Literal["discard", "restore", "replay", "rehearse"] | None = None
+    state: _Text = None
+    group: Annotated[int | None, Field(ge=1, le=LAST_ID)] = None
+
+
 class Actor(BaseModel):
     """The actor as given by the caller; used only while no operator has a key."""
 

@@ -1,13 +1,14 @@
 """Stored jobs: action, set of events, actor, reason and progress."""
 
+from collections.abc import Sequence
 from datetime import datetime
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import orjson
 from psycopg2 import sql
 from psycopg2.extensions import connection
 
-from services.admin.store.read_sql import MATCHES, Only
+from services.admin.store.read_sql import MATCHES, Filters, Only
 from services.admin.store.sets_sql import EventSet, rows
 from shared.errors import IDEMPOTENCY_KEY_REUSED, SET_CHANGED, UserError
 
@@ -23,6 +24,11 @@ _NAMED: Final = MATCHES.replace("event_name", "filters ->> 'event_name'").replac
 _WITHIN: Final = f"""
     (%(only)s::text[] IS NULL OR filters::jsonb -> 'only' <@ to_jsonb(%(only)s::text[]) OR {_NAMED})
 """
+_FILTERS: Final = {
+    "kind": "kind = %(kind)s",
+    "state": "state = %(state)s",
+    "group": "filters ->> 'group' = %(group)s::text",
+}
 _ADD: Final = """
     INSERT INTO onramp_admin.jobs (kind, filters, upto, actor, reason, rate, counted, fix, is_edited, "to",
                                    with_triggers, rehearsed)
@@ -131,10 +137,17 @@ def job(conn: connection, number: int, only: Only = None) -> Job | None:
     return Job(*found[0]) if found else None
 
 
-def jobs(conn: connection, limit: int, only: Only = None) -> list[Job]:
-    """Return the last jobs whose events are visible, the newest first."""
-    statement = sql.SQL(f"{JOB} WHERE {_WITHIN} ORDER BY id DESC LIMIT %(most)s")
-    return [Job(*row) for row in rows(conn, statement, {"most": limit, "only": only})]
+def jobs(
+    conn: connection, filters: Filters, after: Sequence[Any] | None = None, limit: int = 50
+) -> list[Job]:
+    """Return jobs whose events are visible after `after` (an id), the newest first."""
+    given = {"only": None, **filters}
+    conditions = [_WITHIN, *(_FILTERS[name] for name in given if name in _FILTERS)]
+    if after:
+        conditions.append("id < %(after)s")
+        given["after"] = after[0]
+    statement = sql.SQL(f"{JOB} WHERE {' AND '.join(conditions)} ORDER BY id DESC LIMIT %(most)s")
+    return [Job(*row) for row in rows(conn, statement, {**given, "most": limit})]
 
 
 def cancel(conn: connection, number: int) -> bool:

@@ -8,7 +8,7 @@ from markupsafe import Markup, escape
 from services.admin.ui.formats import harmless
 
 #: Chart colours by name; each is a class of the stylesheet.
-COLOURS: Final = ("in", "land", "wait", "err", "flight", "there", "off")
+COLOURS: Final = ("in", "land", "wait", "err", "flight", "there", "off", "ground")
 _HEIGHT: Final = 28
 
 

@@ -1,6 +1,7 @@
 """Values as text for people: harmless whatever they contain, numbers with separators, times relative."""
 
 import re
+import shlex
 from datetime import UTC, datetime
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -74,6 +75,12 @@ def href(path: str, **query: Any) -> str:
     """Return a link below /ui; parameters without a value are left out."""
     given = {name: value for name, value in query.items() if value not in (None, "")}
     return f"/ui{path}" + (f"?{urlencode(given)}" if given else "")
+
+
+def command(verb: str, *arguments: object, **options: object) -> str:
+    """Return a command of the command line as a shell takes it; options without a value are left out."""
+    given = [(f"--{name.replace('_', '-')}", str(value)) for name, value in options.items() if value]
+    return shlex.join([*verb.split(), *map(str, arguments), *(part for pair in given for part in pair)])
 
 
 def _escape(found: re.Match[str]) -> str:

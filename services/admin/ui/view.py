@@ -1,10 +1,10 @@
 """A request for a page, as its handler sees it: who asks, what was given, and the answers it can give."""
 
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final, TypeVar
+from typing import Annotated, Any, Final, NamedTuple, TypeVar
 
 from fastapi import Depends, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
@@ -34,6 +34,18 @@ class Shell:
     sessions: Sessions
     #: Paths of pages below /ui.
     paths: Callable[[], frozenset[str]]
+
+
+class Question(NamedTuple):
+    """A field of a form that asks before a write."""
+
+    name: str
+    label: str
+    value: str = ""
+    is_required: bool = False
+    #: The type of the input.
+    kind: str = "text"
+    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -80,6 +92,11 @@ class PageView:
     def query(self) -> Mapping[str, str]:
         """Return the parameters of the URL as text."""
         return self.request.query_params
+
+    @property
+    def filters(self) -> dict[str, str]:
+        """Return the parameters of the URL that have a value: an empty field of a form filters nothing."""
+        return {name: value for name, value in self.query.items() if value}
 
     @property
     def form(self) -> Mapping[str, str]:
@@ -179,6 +196,7 @@ class PageView:
         cli: str = "",
         fields: Mapping[str, Any] | None = None,
         ask: tuple[str, str] | None = None,
+        asks: Sequence[Question] = (),
         is_danger: bool = False,
         problem: str = "",
         status: int = 200,
@@ -195,6 +213,7 @@ class PageView:
             cli: the command that does the same.
             fields: hidden fields.
             ask: name and label of a text that must be typed, such as a reason or a count.
+            asks: further fields, whose typed values are preserved.
             is_danger: the button is red.
             problem: the reason why the form is shown again.
             status: of the answer.
@@ -210,8 +229,10 @@ class PageView:
             action=href(action),
             back=href(back),
             fields={**(fields or {}), "once": self.once},
-            ask=ask,
-            typed=self.form.get(ask[0], "") if ask else "",
+            asks=[
+                each._replace(value=self.form.get(each.name, each.value))
+                for each in [*([Question(*ask, is_required=True)] if ask else []), *asks]
+            ],
             is_danger=is_danger,
             problem=problem,
         )

@@ -17,6 +17,8 @@ from shared.mask import pointer_tokens
 MAX: Final = 64
 #: Values of a facet that are shown.
 SHOWN: Final = 10
+#: Hours that are shown.
+SHOWN_HOURS: Final = 24
 _BODIES: Final = ("payload", "data")
 #: Length of an ISO 8601 time down to the hour.
 _HOUR: Final = len("2026-01-01T00")
@@ -98,8 +100,9 @@ class Facets:
 
 def _view(facet: _Facet) -> dict[str, Any]:
     ranked = facet.ranked()
-    others = facet.others + sum(value.events for value in ranked[SHOWN:])
-    return {"values": [value._asdict() for value in ranked[:SHOWN]], "others": others}
+    limit = SHOWN_HOURS if facet.newest else SHOWN
+    others = facet.others + sum(value.events for value in ranked[limit:])
+    return {"values": [value._asdict() for value in ranked[:limit]], "others": others}
 
 
 def is_personal(column: str | None, place: str | None, personal: Iterable[str]) -> bool:

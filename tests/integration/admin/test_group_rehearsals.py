@@ -79,7 +79,7 @@ def test_a_group_shows_how_many_would_land_of_when_and_why_the_others_would_not(
     # Nothing is left, no event has changed, and nobody's list of jobs has it.
     assert (desk.asked(), desk.states()) == ([], [(n, "open", 0) for n in EVERY])
     with transaction(desk.dsn) as conn:
-        assert jobs_sql.jobs(conn, 10) == []
+        assert jobs_sql.jobs(conn, {}) == []
     session.close()
 
 

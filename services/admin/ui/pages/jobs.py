@@ -1,17 +1,16 @@
 """Jobs: what runs, how far it is, who started it and why; cancel."""
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
-from fastapi import Query
 from fastapi.responses import Response
 
-from services.admin.api.queries import Actor, Id
+from services.admin.api.queries import Actor, Id, JobQuery
 from services.admin.ui.charts import Part
+from services.admin.ui.formats import command
 from services.admin.ui.routes import Ui
 from services.admin.ui.view import View
 
-_PAGE: Final = 50
 _RUNNING: Final = frozenset({"running", "cancelling"})
 
 
@@ -19,19 +18,22 @@ def add(ui: Ui) -> None:
     """Add the routes."""
 
     @ui.get("/jobs")
-    def list_jobs(view: View, kind: Annotated[str, Query(max_length=20)] = "") -> Response:
-        jobs = [job for job in view.call("GET /v1/jobs").document["jobs"] if kind in {"", job["kind"]}]
+    def list_jobs(view: View) -> Response:
+        query = JobQuery.model_validate(view.filters)
+        found = view.call("GET /v1/jobs", query=query).document
+        running = view.call("GET /v1/jobs", query=JobQuery(state="running", limit=500)).document["jobs"]
         return view.page(
             "jobs.html",
             title="Jobs",
             nav="jobs",
             cli="onramp errors jobs",
             poll=5,
-            jobs=jobs[:_PAGE],
-            more=max(len(jobs) - _PAGE, 0),
-            kind=kind,
-            running=sum(job["state"] in _RUNNING for job in jobs),
-            share_of=_share_of,
+            jobs=found["jobs"],
+            cursor=found["next"],
+            filters={"kind": query.kind, "cursor": query.cursor},
+            kind=query.kind or "",
+            running=len(running),
+            share_of=share_of,
         )
 
     @ui.get("/jobs/{number}")
@@ -42,10 +44,10 @@ def add(ui: Ui) -> None:
             "job.html",
             title=f"Job {number}",
             nav="jobs",
-            cli="onramp errors jobs " + str(number),
+            cli=command("onramp errors jobs", number),
             poll=1 if is_running else 0,
             job=job,
-            parts=_parts(job),
+            parts=share_of(job),
             is_running=is_running,
         )
 
@@ -61,7 +63,7 @@ def add(ui: Ui) -> None:
             action=f"/jobs/{number}/cancel",
             back=f"/jobs/{number}",
             nav="jobs",
-            cli="onramp errors jobs --cancel " + str(number),
+            cli=command("onramp errors jobs", number, "--cancel"),
             is_danger=True,
         )
 
@@ -71,12 +73,8 @@ def add(ui: Ui) -> None:
         return view.go(f"/jobs/{number}")
 
 
-def _share_of(job: Mapping[str, Any]) -> Sequence[Part]:
+def share_of(job: Mapping[str, Any]) -> Sequence[Part]:
     """Return the parts of a job's bar: done, failed and the rest."""
     done = max(job["changed"] - (job["failed"] if job["kind"] == "rehearse" else 0), 0)
     rest = max(job["counted"] - done - job["failed"], 0)
     return [Part("done", done, "land"), Part("failed", job["failed"], "err"), Part("left", rest, "flight")]
-
-
-def _parts(job: Mapping[str, Any]) -> Sequence[Part]:
-    return _share_of(job)
