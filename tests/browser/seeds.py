@@ -10,7 +10,7 @@ from services.admin.store.ingester_sql import IngesterSession
 from services.admin.store.read_sql import record_act
 from services.ops.parked.parked_events import StoredEvent
 from tests.fixtures.writer import execute, rows
-from tests.integration.admin.made_up import parked
+from tests.integration.admin.parked_samples import parked
 
 ORDERS: Final = "onramp.public.orders"
 #: Strings that a page must show as text.
@@ -25,7 +25,8 @@ HOSTILE: Final = (
 )
 _AMOUNTS: Final = ("12,50", "9,99", "1.299,00", "12,75", "n/a")
 _LOOK: Final = """
-    INSERT INTO onramp_admin.looks (group_id, asked_at, registry, next_at, answered_at, events, would_land)
+    INSERT INTO onramp_admin.group_rehearsals (group_id, began_at, registry, next_at, answered_at, events,
+                                               would_land)
     VALUES (%d, now(), '', now(), now(), 10, 0)
 """
 _JOB: Final = """

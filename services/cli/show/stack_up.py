@@ -60,14 +60,18 @@ def _worst(outcome: "Outcome") -> list[str]:
 
 def next_steps(stack: "Stack") -> list[str]:
     """Return the addresses of the parts, and two example commands: send an event, query its row."""
-    from stack.dev_key import FILE_NAME, OPERATOR_FILE_NAME
+    from stack.dev_key import FILE_NAME, OPERATOR_FILE_NAME, operator_key
+    from stack.login_link import login_link
     from stack.postgres import without_password
 
     dsn = stack.dsn if stack.owns_postgres else without_password(stack.dsn)
     curl = f"curl -i {stack.gateway}/v1/events -H 'Content-Type: application/json' \\\n"
     curl += f"    -H 'Authorization: Bearer {stack.api_key}' \\\n   "
     select = "SELECT * FROM events.order_placed"
+    link = login_link(stack.admin, operator_key(stack.data_dir))
+    web = f"{link}   (logs in once, for ten minutes)" if link else f"{stack.admin}/ui"
     return [
+        f"Web UI    {web}",
         f"Gateway   {stack.gateway}   (API: {stack.gateway}/docs)",
         f"Writer    {stack.writer}/metrics",
         f"Admin     {stack.admin}   (bin/onramp errors groups; key in {stack.data_dir / OPERATOR_FILE_NAME})",

@@ -4,6 +4,7 @@ import httpx2
 import pytest
 
 from services.admin.ui.headers import CSP
+from stack.login_link import login_link
 from tests.fixtures.fix_postgres import Templates
 from tests.fixtures.ui import DEV_KEY, Browser, UiService, key_of, serving
 from tests.fixtures.writer import execute, rows
@@ -86,6 +87,14 @@ def test_a_login_link_is_valid_once(service: UiService) -> None:
     assert browser.post("/login/link", link=link).status_code == 303
     assert browser.get("/jobs").status_code == 200
     assert service.browser().post("/login/link", link=link).status_code == 401
+
+
+def test_onramp_up_gets_a_link_that_logs_in(service: UiService) -> None:
+    link = login_link(service.url, DEV_KEY)
+    assert link
+    assert link.startswith(f"{service.url}/ui/login/link?token=")
+    assert login_link(service.url, "wrong", seconds=0) is None
+    assert login_link("http://127.0.0.1:1", DEV_KEY, seconds=0) is None
 
 
 def test_a_link_needs_a_key(service: UiService) -> None:

@@ -44,8 +44,8 @@ def group_page(
     job = _job_of(view, number, attempts)
     typed = form
     if typed is None:
-        plan = (job["fix"], job["to"]) if job else (None, None)
-        typed = form_of_plan(*plan, place, with_triggers=bool(job and job["with_triggers"]))
+        fix_text, to = (job["fix"], job["to"]) if job else (None, None)
+        typed = form_of_plan(fix_text, to, place, with_triggers=bool(job and job["with_triggers"]))
     is_running = job is not None and job["state"] in RUNNING
     fault = TABLE.get(cause["code"] or "")
     return view.page(
@@ -85,7 +85,8 @@ def group_page(
 def place_of(cause: Mapping[str, Any]) -> str:
     """Return the JSON Pointer into the payload of the field at fault, or an empty text."""
     if cause["column"]:
-        return "/" + cause["column"].replace("~", "~0").replace("/", "~1")
+        column: str = cause["column"]
+        return "/" + column.replace("~", "~0").replace("/", "~1")
     place: str = cause["place"] or ""
     body = next((name for name in ("/payload/", "/data/") if place.startswith(name)), "")
     return place.removeprefix(body.removesuffix("/")) if body else ""

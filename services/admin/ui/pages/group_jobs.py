@@ -125,7 +125,7 @@ def _add_change(ui: Ui, kind: str) -> None:
 
 def _ask_change(view: PageView, number: int, kind: str, problem: str) -> Response:
     counting = JobRequest(
-        kind=kind,  # type: ignore[arg-type]
+        kind=kind,
         filters=EventFilters(group=number),
         reason="count",
         dry_run=True,

@@ -30,7 +30,7 @@ class _Decision(NamedTuple):
 _DECISIONS: Final[Mapping[str, _Decision]] = {
     "acknowledge": _Decision(
         "Acknowledge",
-        "The mark tells others that somebody works on it. Its events stay parked.",
+        "The mark shows that an operator works on the group. Its events stay parked.",
         {"state": GroupState.ACKNOWLEDGED},
     ),
     "ignore": _Decision(
@@ -42,7 +42,7 @@ _DECISIONS: Final[Mapping[str, _Decision]] = {
         "Resolve", "The group opens again with its next event.", {"state": GroupState.RESOLVED}
     ),
     "open": _Decision("Open", "The group returns to the list of open ones.", {"state": GroupState.OPEN}),
-    "assign": _Decision("Assign", "The name is shown beside the group. An empty name assigns nobody.", {}),
+    "assign": _Decision("Assign", "The name appears with the group. An empty name removes it.", {}),
 }
 
 

@@ -1,0 +1,93 @@
+"""All by keyboard, and polls that do not disturb: focus, typed text and selected rows survive."""
+
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.seeds import group_of, keep, order
+from tests.browser.tab import Tab
+from tests.fixtures.ui import UiService
+
+pytestmark = pytest.mark.full
+
+#: Counts polls from here on.
+_COUNT = "window.polls = 0; document.addEventListener('htmx:after:request', () => { window.polls += 1; })"
+_HIDE = "Object.defineProperty(document, 'hidden', {get: () => window.isHidden ?? false, configurable: true})"
+
+
+def test_pages_are_reached_and_rows_selected_by_keys(tab: Tab) -> None:
+    tab.log_in("otto").go("/jobs")
+    keyboard = tab.page.keyboard
+    keyboard.press("g")
+    keyboard.press("p")
+    tab.page.wait_for_url("**/ui/parked")
+    keyboard.press("j")
+    first = tab.focused
+    keyboard.press("j")
+    assert tab.focused != first
+    keyboard.press("k")
+    assert tab.focused == first
+    keyboard.press("x")
+    assert tab.text("#selected") == "1"
+    keyboard.press("?")
+    expect(tab.find("#keys")).to_be_visible()
+    keyboard.press("Escape")
+    expect(tab.find("#keys")).to_be_hidden()
+    keyboard.press("/")
+    assert tab.focused == "search"
+    keyboard.type("gj?x")
+    assert tab.find("#search").input_value() == "gj?x", "keys are off while typing"
+    assert tab.page.url.endswith("/ui/parked")
+
+
+def test_a_poll_moves_neither_focus_nor_typed_text(tab: Tab, service: UiService) -> None:
+    group = group_of(service.dsn, "amount")
+    tab.log_in("otto").go(f"/groups/{group}")
+    tab.page.get_by_label("Field (JSON Pointer into the payload)").fill("/amounts")
+    tab.find("#fix-json > summary").click()
+    tab.find("#place-0").focus()
+    before = tab.text("#main .facts")
+    keep(service.dsn, [order(900, "7,00")])
+    tab.page.wait_for_function(
+        "(before) => document.querySelector('#main .facts').innerText !== before", arg=before
+    )
+    assert tab.focused == "place-0"
+    assert tab.find("#place-0").input_value() == "/amounts"
+    assert tab.find("#fix-json").get_attribute("open") is not None
+
+
+@pytest.mark.parametrize("reason", ["hidden", "selected"])
+def test_polls_stop(tab_of: Callable[..., Tab], service: UiService, reason: str) -> None:
+    tab = tab_of()
+    tab.page.add_init_script(_HIDE)
+    tab.log_in("otto").go("/parked")
+    count = "[...document.querySelectorAll('[data-row]')].length"
+    if reason == "hidden":
+        tab.page.evaluate("window.isHidden = true")
+    else:
+        tab.find("[data-row] input").first.check()
+    tab.page.evaluate(_COUNT)
+    before = tab.page.evaluate(count)
+    code = "a" if reason == "hidden" else "b"
+    keep(service.dsn, [order(910 if reason == "hidden" else 911, "1", code=f"code_{code}")])
+    # Two intervals of the page: the timer itself is what must do nothing.
+    tab.page.wait_for_function(
+        "(start) => performance.now() - start > 11000", arg=tab.page.evaluate("performance.now()")
+    )
+    assert (tab.page.evaluate("window.polls"), tab.page.evaluate(count)) == (0, before)
+    if reason == "hidden":
+        tab.page.evaluate("window.isHidden = false")
+    else:
+        tab.find("[data-row] input").first.uncheck()
+    tab.page.wait_for_function(f"(before) => {count} > before", arg=before)
+
+
+def test_a_page_says_that_its_figures_are_old(tab: Tab) -> None:
+    tab.log_in("otto").go("/parked")
+    tab.page.route("**/ui/parked", lambda route: route.abort())
+    expect(tab.find("#lost")).to_contain_text("does not answer")
+    tab.findings = [each for each in tab.findings if "ERR_FAILED" not in each]
+    tab.page.unroute("**/ui/parked")
+    expect(tab.find("#lost")).to_be_hidden()
+    tab.findings = [each for each in tab.findings if "ERR_FAILED" not in each]
