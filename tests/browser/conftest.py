@@ -7,6 +7,7 @@ import pytest
 from playwright.sync_api import Browser
 
 from stack.browser import Browser as Program
+from tests.browser.planted_figures import KNOWN, plant_figures, plant_holds, plant_journey
 from tests.browser.seeds import plant
 from tests.browser.tab import Tab, chromium
 from tests.fixtures.fix_postgres import Templates
@@ -22,12 +23,16 @@ def browser(browser_program: Program) -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def service(browser: Browser, templates: Templates) -> Iterator[UiService]:  # noqa: ARG001 - it skips
-    """The UI with parked events of a few causes."""
+    """The UI with parked events of a few causes, a paused type, and figures; Kafka is down."""
     with (
         database_beside(templates.server, templates.control) as dsn,
-        serving(dsn, databases={"onramp": dsn}) as found,
+        database_beside(templates.server, templates.writer) as writer,
+        serving(dsn, databases={"onramp": writer}, known=KNOWN) as found,
     ):
         plant(dsn)
+        plant_holds(writer, dsn)
+        plant_journey(dsn)
+        plant_figures(found)
         yield found
 
 

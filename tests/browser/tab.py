@@ -86,8 +86,8 @@ class Tab:
     def text(self, selector: str = "#main") -> str:
         return self.page.locator(selector).inner_text()
 
-    def find(self, selector: str) -> Locator:
-        return self.page.locator(selector)
+    def find(self, selector: str, *, has_text: str | None = None) -> Locator:
+        return self.page.locator(selector, has_text=has_text)
 
     def wait_for(self, script: str) -> None:
         """Wait until a condition holds in the page."""

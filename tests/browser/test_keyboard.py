@@ -13,6 +13,8 @@ pytestmark = pytest.mark.full
 
 #: Counts polls from here on.
 _COUNT = "window.polls = 0; document.addEventListener('htmx:after:request', () => { window.polls += 1; })"
+#: A page is polled every 5 s; expect() alone waits for no longer.
+_POLLS_MS = 20_000
 _HIDE = "Object.defineProperty(document, 'hidden', {get: () => window.isHidden ?? false, configurable: true})"
 
 
@@ -44,6 +46,7 @@ def test_pages_are_reached_and_rows_selected_by_keys(tab: Tab) -> None:
 def test_a_poll_moves_neither_focus_nor_typed_text(tab: Tab, service: UiService) -> None:
     group = group_of(service.dsn, "amount")
     tab.log_in("otto").go(f"/groups/{group}")
+    tab.page.get_by_label("Change").select_option("comma")
     tab.page.get_by_label("Field (JSON Pointer into the payload)").fill("/amounts")
     tab.find("#fix-json > summary").click()
     tab.find("#place-0").focus()
@@ -54,6 +57,7 @@ def test_a_poll_moves_neither_focus_nor_typed_text(tab: Tab, service: UiService)
     )
     assert tab.focused == "place-0"
     assert tab.find("#place-0").input_value() == "/amounts"
+    assert tab.page.get_by_label("Change").input_value() == "comma"
     assert tab.find("#fix-json").get_attribute("open") is not None
 
 
@@ -86,8 +90,8 @@ def test_polls_stop(tab_of: Callable[..., Tab], service: UiService, reason: str)
 def test_a_page_says_that_its_figures_are_old(tab: Tab) -> None:
     tab.log_in("otto").go("/parked")
     tab.page.route("**/ui/parked", lambda route: route.abort())
-    expect(tab.find("#lost")).to_contain_text("does not answer")
+    expect(tab.find("#lost")).to_contain_text("does not answer", timeout=_POLLS_MS)
     tab.findings = [each for each in tab.findings if "ERR_FAILED" not in each]
     tab.page.unroute("**/ui/parked")
-    expect(tab.find("#lost")).to_be_hidden()
+    expect(tab.find("#lost")).to_be_hidden(timeout=_POLLS_MS)
     tab.findings = [each for each in tab.findings if "ERR_FAILED" not in each]

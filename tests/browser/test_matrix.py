@@ -3,12 +3,17 @@
 from collections.abc import Callable
 
 import pytest
+from playwright.sync_api import expect
 
+from tests.browser.planted_figures import RECEIPT, plant_figures
 from tests.browser.seeds import group_of, rehearsed
 from tests.browser.tab import Tab
 from tests.fixtures.ui import UiService
 
 pytestmark = pytest.mark.full
+
+#: Pages, and the part of each that is down.
+_DOWN = {"/": "Writer", "/waiting": "Kafka", "/topics/order_placed": "Kafka"}
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -36,10 +41,31 @@ def paths(tab: Tab, service: UiService) -> list[str]:
     )
     return [
         *(each.removeprefix("/ui") for each in entries),
+        "/hour",
         f"/groups/{group}",
         f"/groups/{group}/decide/assign",
         f"/groups/{group}/discard",
         f"/groups/{group}/replay/{job}",
         f"/jobs/{job}",
         "/events/1/reveal",
+        "/search",
+        f"/search?q={RECEIPT}",
+        "/types/new",
+        "/types/order_placed",
+        "/sources/shop",
+        "/reconciliation/1",
+        "/waiting/holds/resume?database=onramp&kind=type&name=order_placed",
+        "/keys/shop/rotate",
     ]
+
+
+def test_a_part_that_is_down_is_named_on_the_page(tab: Tab, service: UiService) -> None:
+    plant_figures(service, is_writer_down=True)
+    tab.log_in("ada")
+    for path, part in _DOWN.items():
+        answer = tab.page.goto(f"/ui{path}")
+        assert answer is not None
+        assert answer.status == 200, path
+        expect(tab.find(".banner.wait", has_text=part).first).to_contain_text("does not answer")
+        tab.require_accessible()
+    plant_figures(service)

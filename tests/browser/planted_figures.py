@@ -1,0 +1,120 @@
+"""Figures, holds and a registry as those of a running installation, for tests and pictures of the pages."""
+
+import math
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+from uuid import UUID
+
+from services.admin.figures.locations import Locations
+from services.admin.figures.parts import Part
+from services.admin.figures.reading import DatabaseFigures, Line, Reading, TypeFigures
+from services.ops.operate.holds_sql import Hold
+from services.ops.operate.topics import TopicFacts
+from shared.figures import WriterDatabase
+from tests.browser.seeds import keep, order
+from tests.fixtures.ui import UiService
+from tests.fixtures.writer import execute
+
+_ORDERS: Final = {
+    "owner": "shop",
+    "destinations": [{"schema": "public", "table": "orders"}],
+    "schema": {"type": "object", "properties": {"amount": {"type": "number"}}},
+}
+#: Sections of the registry.
+KNOWN: Final = {
+    "event_types": {"order_placed": _ORDERS, "page_viewed": {"owner": "web"}, "flight_departed": {}},
+    "sources": {"shop": {"dsn_env": "ONRAMP_SOURCE_SHOP", "schemas": ["app"], "publish": "shop"}},
+}
+#: The receipt of a parked event whose journey is known without Kafka.
+RECEIPT: Final = "t/0/4000"
+_HOLDS: Final = """
+    INSERT INTO onramp.holds (kind, name, state, sqlstate) VALUES
+        ('type', 'order_placed', 'paused', NULL), ('table', 'public.orders', 'blocked', '55P03');
+    INSERT INTO onramp.halts (reason) VALUES ('the ledger of events.order_placed/0 is behind')
+"""
+_AUDITS: Final = """
+    INSERT INTO onramp_admin.audits (actor, reason, state, finished_at, done, total, error)
+    VALUES ('ada', 'end of the month', 'failed', now(), 3, 12, 'Kafka does not answer'),
+           ('otto', 'end of the week', 'cancelled', now(), 1, 12, NULL)
+"""
+_RATES: Final = (
+    ("order_placed", 22.9, 0.0, 79, "paused"),
+    ("page_viewed", 45.5, 57.5, 0, "landing"),
+    ("flight_departed", 0.0, 0.0, 0, "idle"),
+    ("signup", 0.0, 0.0, 3, "landing"),
+)
+
+
+def plant_figures(service: UiService, *, is_writer_down: bool = False) -> None:
+    """Set the figures that the pages show, at the time of the call."""
+    now = datetime.now(UTC)
+    down = Part("writer", "writer", is_up=False, since=now, reason="the connection was refused")
+    service.figures.reading = _reading(now, (down,) if is_writer_down else ())
+    service.figures.totals.topics = tuple(_topic(name, rate) for name, rate, *_ in sorted(_RATES))
+    service.figures.totals.topics_at = now
+
+
+def plant_holds(writer_dsn: str, control_dsn: str) -> None:
+    """Store a paused type, a blocked table, a halt and audits."""
+    execute(writer_dsn, _HOLDS)
+    execute(control_dsn, _AUDITS)
+
+
+def plant_journey(control_dsn: str) -> None:
+    """Store a parked event of a topic without an id, so that no other part must know its generation."""
+    keep(control_dsn, [order(4_000, "12,50", topic_id=str(UUID(int=0)), column="voucher")])
+
+
+def _reading(now: datetime, parts: tuple[Part, ...]) -> Reading:
+    since = now - timedelta(minutes=68)
+    locations = Locations(
+        at=now, accepted=181_574, landed=130_719, duplicates=0, in_flight=629, waiting_database=50_144,
+        waiting_kafka=0, open=82, replaying=0, not_stored=0, discarded=0, filtered=0, difference=0,
+        oldest_waiting=since,
+        holds=(Hold("onramp", "type", "order_placed", "paused", None, since, 50_144, since),),
+    )  # fmt: skip
+    writer = WriterDatabase(
+        state="landing", waiting_database=50_144, connections=7, max_connections=10, size_bytes=94_000_000
+    )
+    return Reading(
+        at=now,
+        since=now - timedelta(hours=1),
+        accepted=68.5,
+        rejected=0.0,
+        landed=57.5,
+        duplicates=0.0,
+        parked=0.0,
+        accepted_line=_line(68.5),
+        landed_line=_line(57.5),
+        parked_line=_line(0.0),
+        commit_p99=1.4,
+        writer_state="landing",
+        types=tuple(_type(*each) for each in _RATES),
+        databases=(DatabaseFigures(name="onramp", landed=57.5, landed_line=_line(57.5), writer=writer),),
+        parts=parts,
+        locations=locations,
+    )
+
+
+def _type(name: str, accepted: float, landed: float, parked: int, state: str) -> TypeFigures:
+    return TypeFigures(
+        name=name,
+        accepted=accepted,
+        landed=landed,
+        accepted_line=_line(accepted),
+        landed_line=_line(landed),
+        parked=parked,
+        lag_events=12 if landed else 0,
+        lag_seconds=1.2 if landed else None,
+        state=state,
+    )
+
+
+def _line(rate: float) -> Line:
+    """Return an hour whose rates vary by a tenth; the first minutes are unknown."""
+    return (None,) * 8 + tuple(rate * (1 + math.sin(n * 2.3) / 10) for n in range(52))
+
+
+def _topic(name: str, rate: float) -> TopicFacts:
+    given: dict[str, Any] = {"partitions": 6, "replicas": 3, "retention_ms": 604_800_000, "leaderless": 0}
+    return TopicFacts(topic=f"events.{name}", events=90_787, rate=rate, lag=0, bytes=None, **given)
