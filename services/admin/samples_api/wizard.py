@@ -9,7 +9,7 @@ from typing import Any, Final
 from fastapi import FastAPI
 from pydantic import BaseModel, ConfigDict, Field
 
-from services.admin.api.rights import Asking
+from services.admin.api.rights import Asking, landing_in
 from services.admin.registry_api.changes import require_there
 from services.admin.registry_api.schemas import TypeName, valid
 from services.ops.operate.first_row_sql import first_row
@@ -93,7 +93,10 @@ def add_preflight(app: FastAPI, desk: RegistryReader) -> None:
 
     @app.get("/v1/types/{name}/first-row")
     def show_first_row(name: TypeName, asking: Asking) -> dict[str, Any]:
-        """A row of the type's first table as the shapes of its values, to see that events land."""
+        """A row of the type's first table as the shapes of its values, to see that events land.
+
+        A caller for some events gets no row of a table that takes other types too.
+        """
         snapshot = desk.read().snapshot
         require_there(asking.sees(name) and name in snapshot.event_types, "event type")
         only = Snapshot(event_types={name: snapshot.event_types[name]})
@@ -101,6 +104,9 @@ def add_preflight(app: FastAPI, desk: RegistryReader) -> None:
         if table is None or table[0].database not in desk.places.databases:
             return {"table": None, "row": None}
         place = table[0]
+        default = next(iter(desk.places.databases))
+        if not asking.sees(*landing_in(snapshot, place.database, place.schema, place.table, default)):
+            return {"table": None, "row": None}
         dsn = desk.places.databases[place.database]
         row = first_row(place.database, dsn, place.schema, place.table)
         personal = snapshot.personal_of(name)

@@ -166,3 +166,19 @@ def test_a_good_event_is_the_newest_that_is_not_parked(service: Inside, stage: S
     assert (found["good"]["offset"], found["good"]["shape"]["payload"]) == (1, {"amount": "99"})
     assert found["good"]["shape"]["event_name"] == stage.name
     refused(service.of("olga").ask("GET", f"/v1/groups/{group['id']}/good"), 404, "not_stored")
+
+
+@pytest.mark.parametrize(("others", "row"), [({}, {"name": "aaa"}), ({"pay_made"}, None)])
+def test_a_row_of_a_shared_table_is_not_shown_to_a_caller_for_one_of_its_types(
+    migrated: Database, templates: Templates, others: set[str], row: dict[str, str] | None
+) -> None:
+    execute(migrated.dsn, "CREATE TABLE public.shared AS SELECT 'ann' AS name")
+    into = {"owner": "shop", "destinations": [{"schema": "public", "table": "shared"}]}
+    known = {"event_types": dict.fromkeys(["order_made", *others], into)}
+    with (
+        database_beside(templates.server, "template0") as dsn,
+        inside(dsn, {"onramp": migrated.dsn}, known=known) as service,
+    ):
+        path = "/v1/types/order_made/first-row"
+        assert service.of("olga").get(path)["row"] == row
+        assert service.of("vera").get(path)["row"] == {"name": "aaa"}
