@@ -1,7 +1,8 @@
 """The route of journeys: where an event is, by its id or its receipt."""
 
 import asyncio
-from typing import Annotated, Any
+from dataclasses import replace
+from typing import Annotated, Any, Final
 
 from fastapi import FastAPI, Path, Query
 
@@ -16,6 +17,7 @@ from shared.errors import DATABASE_UNAVAILABLE, NOT_STORED, InfrastructureError,
 Subject = Annotated[
     str, Path(pattern=PATTERN, max_length=281, description="An event's id, or topic/partition/offset.")
 ]
+_NEEDS_TYPE: Final = "Too many tables or topics can have this id: give the event type to search its own."
 EventName = Annotated[
     str | None,
     Query(pattern=rf"^(?:{wire.EVENT_NAME.pattern})$", description="Narrows the search for an id."),
@@ -46,6 +48,8 @@ def find_journey(finder: Finder, asking: Caller, text: str, event_name: str | No
         return asking.only is None or (name is not None and asking.sees(name))
 
     journey = asyncio.run(finder.find(text, event_name, sees=sees))
+    if asking.only is not None:  # the extent of a search names the topics and tables of other types
+        journey = replace(journey, searched=(), unknown=(_NEEDS_TYPE,) if journey.needs_type else ())
     if journey.is_known or journey.needs_type:
         return journey
     if journey.unanswered:

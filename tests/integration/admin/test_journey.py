@@ -17,8 +17,8 @@ from fastapi import FastAPI
 from typer.testing import CliRunner
 
 from services.admin.api.app import api
-from services.admin.api.journey import add_journey
-from services.admin.api.operators import Operators
+from services.admin.api.journey import add_journey, find_journey
+from services.admin.api.operators import LOCAL, Caller, Operators
 from services.admin.dead_letters.ingester import IngesterStatus
 from services.admin.store.jobs_sql import Plan
 from services.cli.app import app
@@ -424,6 +424,19 @@ def test_the_api_answers_without_values_and_only_what_its_caller_sees(
     missing = refused(get(service, "nobody", "olga", event_name="order_made"), 404, "not_stored")
     assert hidden == missing
     assert "searched" in refused(get(service, "nobody", "ada"), 404, "not_stored")["detail"]
+
+
+def test_a_caller_for_some_events_does_not_see_the_extent_of_the_search(
+    scenes: Scenes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    some = Caller("olga", "viewer", (scenes.stage.name,))
+    whole, own = (find_journey(scenes.finder, caller, "e-0", None) for caller in (LOCAL, some))
+    assert whole.searched
+    assert (own.sentence, own.searched, own.unknown) == (whole.sentence, (), ())
+    monkeypatch.setattr(finders, "MAX_TABLES", 1)
+    asking = find_journey(scenes.finder, some, "nobody", None)
+    assert (asking.needs_type, asking.searched) == (True, ())
+    assert "More than" not in " ".join(asking.doubts)
 
 
 @pytest.mark.parametrize(
