@@ -1,5 +1,6 @@
 """The page Waiting: the same as over HTTP, and each decision names its object, its count and its effect."""
 
+import html
 from collections.abc import Iterator
 
 import pytest
@@ -46,6 +47,17 @@ def test_a_type_is_resumed_once_by_one_of_two_operators(waiting: Inside, migrate
     assert late.status_code == 412
     assert "otto" in late.text
     assert ("otto", "resume", "type order_made in onramp") in waiting.acts()
+
+
+def test_a_name_in_a_command_to_copy_is_quoted_for_the_shell(waiting: Inside, migrated: Database) -> None:
+    name = "public.a; $(id)"
+    execute(
+        migrated.dsn,
+        "INSERT INTO onramp.holds (kind, name, state) VALUES ('table', 'public.a; $(id)', 'blocked')",
+    )
+    asked = {"database": "onramp", "kind": "table", "name": name}
+    page = html.unescape(waiting.browser().see("/waiting/holds/give-up", **asked))
+    assert f"onramp types park '{name}' --reason WHY" in page
 
 
 def test_a_halted_database_is_refilled_from_the_page(waiting: Inside, migrated: Database) -> None:

@@ -1,5 +1,6 @@
 """Keys of senders: create, rotate and revoke; a secret is shown once, on the page that answers the form."""
 
+from shlex import quote
 from typing import Annotated, Final
 
 import orjson
@@ -46,6 +47,7 @@ def add(ui: Ui) -> None:
     def ask_change(view: View, name: _Name, act: str) -> Response:
         if act not in _EFFECTS:
             return view.go("/keys")
+        named = quote(name)
         return view.confirm(
             title=f"{act.capitalize()} the key {name}?",
             effect=_EFFECTS[act],
@@ -53,7 +55,7 @@ def add(ui: Ui) -> None:
             action=f"/keys/{name}/{act}",
             back="/keys",
             nav="keys",
-            cli=f"onramp keys rotate {name}" if act == "rotate" else f"onramp keys revoke {name}",
+            cli=f"onramp keys rotate {named}" if act == "rotate" else f"onramp keys revoke {named}",
             fields={"etag": view.call("GET /v1/keys").tag},
             ask=("reason", "Reason, stored with the change"),
             is_danger=act == "revoke",

@@ -116,7 +116,7 @@ def _step(view: PageView, step: int, draft: dict[str, Any], number: str, problem
         f"new_type_{step}.html",
         title="New event type",
         nav="types",
-        cli=f"onramp types infer {name or 'NAME'} --topic {name or 'NAME'}",
+        cli=f"onramp types infer {shlex.quote(name or 'NAME')} --topic {shlex.quote(name or 'NAME')}",
         steps=_STEPS,
         step=step,
         draft=draft,

@@ -1,5 +1,6 @@
 """Sources: databases whose changes are captured, each with its state, its checks and the SQL of its setup."""
 
+from shlex import quote
 from typing import Annotated
 
 from fastapi import Path
@@ -47,7 +48,7 @@ def add(ui: Ui) -> None:
             "source.html",
             title=name,
             nav="sources",
-            cli=f"onramp sources check {name}",
+            cli=f"onramp sources check {quote(name)}",
             source=found[0],
             checked=checked,
             setup=setup,

@@ -1,6 +1,7 @@
 """Waiting: events that have not landed and are not parked, why they wait, and what ends it."""
 
 from collections.abc import Mapping
+from shlex import quote
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import Query
@@ -57,9 +58,9 @@ def _add_holds(ui: Ui) -> None:
             action=f"/waiting/holds/{act}",
             back="/waiting",
             nav="waiting",
-            cli=f"onramp types resume {name}"
+            cli=f"onramp types resume {quote(name)}"
             if act == "resume"
-            else f"onramp types park {name} --reason WHY",
+            else f"onramp types park {quote(name)} --reason WHY",
             fields={"database": database, "kind": kind, "name": name, "etag": hold["etag"]},
             ask=("reason", "Reason, stored in the audit log"),
             is_danger=act == "give-up",
@@ -115,7 +116,7 @@ def _add_halts(ui: Ui) -> None:
             action=f"/waiting/partitions/{how}",
             back="/waiting",
             nav="waiting",
-            cli=f"onramp partitions resolve {partition} accept",
+            cli=f"onramp partitions resolve {quote(partition)} accept",
             fields={"partition": partition, "etag": halt and halt["etag"]},
             ask=("reason", "Reason, stored in the audit log"),
             is_danger=True,
@@ -163,8 +164,9 @@ def _way(halt: Mapping[str, Any] | None, how: str) -> Mapping[str, Any]:
 
 
 def _resolve_command(database: str, how: str) -> str:
+    named = quote(database)
     commands = {
-        "recheck": f"onramp databases resolve {database} recheck",
-        "refill": f"onramp databases resolve {database} refill",
+        "recheck": f"onramp databases resolve {named} recheck",
+        "refill": f"onramp databases resolve {named} refill",
     }
-    return commands.get(how, f"onramp databases resolve {database} skip")
+    return commands.get(how, f"onramp databases resolve {named} skip")
