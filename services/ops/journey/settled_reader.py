@@ -3,9 +3,11 @@
 The topic is read once, and then from its last read offset on: a journey within a service reads a few records.
 """
 
+import asyncio
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Final
 
 from services.ops.audit.settled_log import LANDING_SCHEMA, Routed, SettledLog
@@ -16,6 +18,8 @@ from shared import wire
 from shared.errors import KAFKA_UNAVAILABLE, InfrastructureError
 
 _TURN_SECONDS: Final = 2.0
+#: Seconds between two attempts to get the turn in an event loop.
+_RETRY_SECONDS: Final = 0.02
 
 
 class SettledReader:
@@ -31,7 +35,7 @@ class SettledReader:
     async def refresh(self, logs: KafkaLogs) -> None:
         """Read the entries since the last call.  Raises `InfrastructureError`."""
         topics = await logs.named_topics(wire.SETTLED)
-        with self._locked():
+        async with self._locked_in_loop():
             if (topic := topics.get(wire.SETTLED)) is None:
                 return
             if topic.topic_id != self._topic_id:
@@ -91,11 +95,28 @@ class SettledReader:
         with self._locked():
             return database in self._log.retired
 
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        if not self._turn.acquire(timeout=_TURN_SECONDS):
-            raise InfrastructureError(KAFKA_UNAVAILABLE, f"other requests still read {wire.SETTLED}")
+    @asynccontextmanager
+    async def _locked_in_loop(self) -> AsyncIterator[None]:
+        """Wait for the turn without blocking the event loop, which may be that of all requests."""
+        until = time.monotonic() + _TURN_SECONDS
+        while not self._turn.acquire(blocking=False):
+            if time.monotonic() > until:
+                raise _busy()
+            await asyncio.sleep(_RETRY_SECONDS)
         try:
             yield
         finally:
             self._turn.release()
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        if not self._turn.acquire(timeout=_TURN_SECONDS):
+            raise _busy()
+        try:
+            yield
+        finally:
+            self._turn.release()
+
+
+def _busy() -> InfrastructureError:
+    return InfrastructureError(KAFKA_UNAVAILABLE, f"other requests still read {wire.SETTLED}")

@@ -24,11 +24,13 @@ from services.admin.store.jobs_sql import Plan
 from services.cli.app import app
 from services.ops.journey import finder as finders
 from services.ops.journey.finder import Finder
+from services.ops.journey.settled_reader import SettledReader
 from services.ops.journey.timeline import Journey, Kind
 from services.ops.kafka_logs import KafkaLogs
 from services.writer.model.offsets import Partition
 from services.writer.model.routes import EventRoute, Routes, SourceRoute
 from services.writer.replay.replay import Replay
+from shared import wire
 from shared.kafka_security import Brokers
 from shared.registry.memory import MemoryRegistry
 from tests.fixtures.fix_kafka import HasBootstrap
@@ -382,6 +384,18 @@ def test_an_id_is_found_among_a_million_rows_in_ten_tables(own: Stage) -> None:
     everywhere = asyncio.run(finder.find("r-77777"))
     assert len(everywhere.passages) == 10
     assert {step.kind for step in everywhere.steps} == {Kind.LANDED}
+
+
+def test_readers_of_the_settled_log_that_wait_for_each_other_leave_the_event_loop_free(
+    scenes: Scenes,
+) -> None:
+    async def refresh_twice() -> None:
+        reader, brokers = SettledReader(), Brokers(scenes.stage.bootstrap)
+        async with KafkaLogs(brokers) as first, KafkaLogs(brokers) as second:
+            assert (await first.named_topics(wire.SETTLED)).keys() == {wire.SETTLED}
+            await asyncio.gather(reader.refresh(first), reader.refresh(second))
+
+    asyncio.run(refresh_twice())
 
 
 # --- who may see it -------------------------------------------------------------------------------
