@@ -181,7 +181,7 @@ async def _read_one(address: Address, of: type[Figures]) -> Figures | str:
         return msgspec.json.decode(await get(address, "/figures", PATIENCE_S), type=of)
     except NoAnswerError as error:
         return str(error)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return "its answer is no figures: its version differs, or it is another service"
 
 

@@ -50,17 +50,16 @@ class WrongKeys:
 
     def require_few(self, address: str) -> None:
         """Raise `TooManyWrongKeysError` after ten wrong keys within a minute."""
-        times = self._of.get(address, deque())
-        while times and times[0] <= self._clock() - _WINDOW:
-            times.popleft()
-        if len(times) >= _MAX_WRONG:
+        # A copy, because logins of the same address run in several threads.
+        times = self._of.get(address, deque()).copy()
+        if sum(moment > self._clock() - _WINDOW for moment in times) >= _MAX_WRONG:
             raise TooManyWrongKeysError(
                 TOO_MANY_WRONG_KEYS, f"{_MAX_WRONG} wrong keys came from {address} within a minute"
             )
 
     def add(self, address: str) -> None:
         """Count a wrong key."""
-        times = self._of.pop(address, deque())
+        times = self._of.pop(address, deque(maxlen=_MAX_WRONG))
         times.append(self._clock())
         self._of[address] = times  # the address of the latest wrong key is last
         if len(self._of) > _MAX_ADDRESSES:
