@@ -64,7 +64,7 @@ class Tab:
     def close(self) -> None:
         """Close the tab.  Raise `AssertionError` with what the browser has reported."""
         self.context.close()
-        assert self.findings == []
+        assert not self.findings, "\n".join(self.findings)
 
     def log_in(self, name: str) -> "Tab":
         self.go("/login")
@@ -108,7 +108,7 @@ class Tab:
             f"axe.run(document, {{runOnly: {_RULES}}}).then((r) => r.violations)"
         )
         said = [f"{each['id']}: {node['html'][:200]}" for each in found for node in each["nodes"]]
-        assert said == []
+        assert not said, "\n".join(said)
         width = self.page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
         assert width[0] <= width[1], f"the page is {width[0]} px wide in a window of {width[1]} px"
 
