@@ -97,7 +97,7 @@ def test_a_part_that_is_down_is_named_with_since_and_the_rest_works(show: Any) -
 
 
 def test_a_difference_is_shown_and_one_that_lasts_is_in_the_first_line(show: Any) -> None:
-    differs = replace(LOCATIONS, difference=3, difference_since=NOW - timedelta(seconds=5))
+    differs = replace(LOCATIONS, difference=3, difference_since=datetime.now(UTC) - timedelta(seconds=5))
     html = show(reading_of(differs))
     assert "Difference 3." in words(html)
     assert "no known place" not in status(html)
