@@ -13,6 +13,8 @@ import msgspec
 
 #: The event type of the types above the bound.
 OTHER: Final = "other"
+#: The state of a database for which events wait, and which the writer's settings do not name.
+STATE_NOT_CONFIGURED: Final = "not configured"
 #: Maximum event types in one document.
 MAX_TYPES: Final = 500
 

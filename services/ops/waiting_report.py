@@ -9,11 +9,11 @@ from typing import Any, Final
 from services.ops.kafka_logs import KafkaLogs, no_leader
 from services.ops.operate.holds_sql import Hold, holds
 from services.ops.operate.unsettled_offsets import Unsettled, unsettled
-from services.ops.writer_status import WriterStatus
 from shared.backoff import MAX_SECONDS
 from shared.errors import PAUSED, TABLE_BLOCKED, InfrastructureError
+from shared.figures import STATE_NOT_CONFIGURED, WriterFigures
 from shared.kafka_security import Brokers
-from shared.service_pages import PageError
+from shared.service_pages import PageError, read_figures
 
 #: The event that ends the waiting, by the state of a hold or a database.
 _NEXT_STEPS: Final = {
@@ -24,7 +24,7 @@ _NEXT_STEPS: Final = {
     "out": "the writer tries again by itself, after {max_seconds:.0f} seconds at most",
     "draining": "it lands now",
     "halted": "when an operator resolves it: `onramp databases list`",
-    "not configured": "when it is configured again under that name",
+    STATE_NOT_CONFIGURED: "when it is configured again under that name",
 }
 _NO_WRITER: Final = "when a writer runs"
 
@@ -100,24 +100,24 @@ async def collect_waiting(brokers: Brokers, databases: Mapping[str, str], writer
     A query that fails is a problem of the report.
     """
     problems: list[str] = []
-    status, hold_lists, topics = await asyncio.gather(
-        asyncio.to_thread(_status, writer, problems),
+    figures, hold_lists, topics = await asyncio.gather(
+        asyncio.to_thread(_figures, writer, problems),
         asyncio.gather(*(asyncio.to_thread(_holds, *each, problems) for each in databases.items())),
         _unsettled(brokers, problems),
     )
-    is_running = status is not None
+    is_running = figures is not None
     return WaitingReport(
         holds=[_waiting_hold(each, is_running=is_running) for some in hold_lists for each in some or ()],
-        databases=_waiting_databases(status) if status else [],
+        databases=_waiting_databases(figures) if figures else [],
         unsettled=topics or [],
         problems=problems,
         is_whole=is_running and topics is not None and all(some is not None for some in hold_lists),
     )
 
 
-def _status(url: str, problems: list[str]) -> WriterStatus | None:
+def _figures(url: str, problems: list[str]) -> WriterFigures | None:
     try:
-        return WriterStatus.of(url)
+        return read_figures(url, WriterFigures)
     except PageError as error:
         problems.append(
             f"{error} Events that wait on Kafka are unknown without a writer: start it with `onramp writer`"
@@ -152,29 +152,22 @@ def _waiting_hold(hold: Hold, *, is_running: bool) -> WaitingHold:
     return WaitingHold(hold=hold, reason=reason, next_step=next_step)
 
 
-def _waiting_databases(status: WriterStatus) -> list[WaitingDatabase]:
+def _waiting_databases(figures: WriterFigures) -> list[WaitingDatabase]:
     """Return the databases that are not landing, or for which events wait on Kafka."""
-    document, now = status.document, datetime.now(UTC)
-    states = document["databases"] | dict.fromkeys(document["unknown_databases"], "not configured")
-    databases = []
-    for name, state in sorted(states.items()):
-        events = int(status.on_kafka.get(name, 0))
-        seconds = status.oldest.get(name, 0.0)
-        if state == "landing" and not events:
-            continue
-        since = document["since"].get(name)
-        databases.append(
-            WaitingDatabase(
-                database=name,
-                state=state,
-                since=datetime.fromisoformat(since) if since else None,
-                reason=document["reasons"].get(name),
-                waiting=events,
-                oldest=now - timedelta(seconds=seconds) if seconds else None,
-                next_step=_next_step(state, name, is_running=True),
-            )
+    now = datetime.now(UTC)
+    return [
+        WaitingDatabase(
+            database=name,
+            state=each.state,
+            since=datetime.fromisoformat(each.since) if each.since else None,
+            reason=each.reason,
+            waiting=each.waiting_kafka,
+            oldest=now - timedelta(seconds=each.oldest_kafka_seconds) if each.oldest_kafka_seconds else None,
+            next_step=_next_step(each.state, name, is_running=True),
         )
-    return databases
+        for name, each in sorted(figures.databases.items())
+        if each.state != "landing" or each.waiting_kafka
+    ]
 
 
 def _next_step(state: str, name: str, *, is_running: bool) -> str:

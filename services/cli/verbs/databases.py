@@ -157,11 +157,14 @@ def retire(
 
 def _configured(url: str) -> list[str]:
     """Return the databases of the running writer; print an error and return none if it does not answer."""
-    from services.ops.writer_status import WriterStatus
-    from shared.service_pages import PageError
+    from shared.figures import STATE_NOT_CONFIGURED, WriterFigures
+    from shared.service_pages import PageError, read_figures
 
+    if not url:
+        return []
     try:
-        return list(WriterStatus.of(url).document["databases"]) if url else []
+        databases = read_figures(url, WriterFigures).databases
+        return [name for name, each in databases.items() if each.state != STATE_NOT_CONFIGURED]
     except PageError as error:
         complain(f"{error} Whether the database is configured is for the writer to see, when it runs")
         return []

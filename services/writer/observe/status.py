@@ -26,7 +26,7 @@ from services.writer.settle.holds import Hold, described
 from services.writer.settle.work_order import TaskReport
 from shared import wire
 from shared.errors import NOT_CONFIGURED
-from shared.figures import Spread, WriterDatabase, WriterFigures, bounded, summed
+from shared.figures import STATE_NOT_CONFIGURED, Spread, WriterDatabase, WriterFigures, bounded, summed
 from shared.steps import Step
 
 log = logging.getLogger(__name__)
@@ -398,7 +398,7 @@ class Status:
             types=types_of(self._lag, ages_at(self._lag_read)),
             databases={
                 **{
-                    name: WriterDatabase(state="not configured", waiting_kafka=n)
+                    name: WriterDatabase(state=STATE_NOT_CONFIGURED, waiting_kafka=n)
                     for name, n in self.unknown_databases.items()
                 },
                 **{name: self._database(name, state) for name, state in self.databases.items()},
