@@ -12,11 +12,11 @@ from fastapi import FastAPI
 
 from services.admin.api.local import is_loopback
 from services.admin.app import create
-from services.admin.destinations import DestinationSettings
 from services.admin.figures.settings import FiguresSettings
 from services.admin.safety import UnsafeSetupError, require_safe
 from services.admin.segments.folder import Segments
 from services.admin.settings import AdminSettings
+from services.ops.registry.database_addresses import KnownPlaces
 from services.ops.registry.registry_reader import RegistryReader
 from shared.http11 import Http11Protocol
 from shared.logs import set_up
@@ -26,6 +26,7 @@ from shared.priority import come_last
 from shared.read_settings import WrongSettingsError, read_settings, warn_of_unknown
 from shared.registry.factory import open_registry
 from shared.settings import AccessSettings, KafkaSettings, RegistrySettings
+from shared.writer_databases import WriterDatabases
 
 #: The writer's setting that names the default database.
 _DEFAULT_DSN: Final = "ONRAMP_WRITER_DSN"
@@ -39,7 +40,7 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:
         settings, kafka = read_settings(AdminSettings), read_settings(KafkaSettings)
-        destinations = read_settings(DestinationSettings)
+        databases = read_settings(WriterDatabases)
         named = read_settings(RegistrySettings)
         figures = read_settings(FiguresSettings)
         registry = open_registry(named, kafka)
@@ -53,7 +54,7 @@ def main() -> None:
             f"The admin service does not start: its certificate cannot be used ({e}): name a certificate and "
             "the key that belongs to it, as PEM, in ONRAMP_ADMIN_TLS_CERT_FILE and ONRAMP_ADMIN_TLS_KEY_FILE."
         )
-    dsn = settings.dsn.get_secret_value() or destinations.dsn.get_secret_value()
+    dsn = settings.dsn.get_secret_value() or databases.dsn.get_secret_value()
     if not dsn:
         sys.exit(
             "The admin service does not start: no control database is known. Name one in ONRAMP_ADMIN_DSN, "
@@ -65,13 +66,15 @@ def main() -> None:
     come_last()
     warn_of_unknown(AdminSettings, KafkaSettings, RegistrySettings)
     segments = Segments(settings.store) if settings.store else None
+    by_name = databases.by_name()
+    places = KnownPlaces(by_name, databases.schemas(), databases.owners())
     app = create(
         kafka.brokers,
         dsn,
-        destinations.by_name(),
+        by_name,
         registry,
         segments,
-        desk=RegistryReader(kafka, named, destinations.places()),
+        desk=RegistryReader(kafka, named, places),
         keyless=access.allow_keyless and is_loopback(settings.host),
         dev_key=settings.dev_key.get_secret_value(),
         rehearsals_per_hour=settings.rehearsed_groups_per_hour,

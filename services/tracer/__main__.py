@@ -5,24 +5,25 @@ import sys
 
 from services.tracer.app import run
 from services.tracer.journal import InUseError
-from services.tracer.settings import TracedDatabases, TracedSettings, TracerSettings
+from services.tracer.settings import TracedSettings, TracerSettings
 from shared.logs import set_up
 from shared.read_settings import WrongSettingsError, read_settings, warn_of_unknown
 from shared.settings import KafkaSettings
+from shared.writer_databases import WriterDatabases
 
 
 def main() -> None:
     """Trace until a signal."""
     try:
         settings, traced = read_settings(TracerSettings), read_settings(TracedSettings)
-        kafka, databases = read_settings(KafkaSettings), read_settings(TracedDatabases)
-        named = databases.named(settings.databases)
+        kafka, databases = read_settings(KafkaSettings), read_settings(WriterDatabases)
+        destinations = settings.destinations(databases)
     except (WrongSettingsError, ValueError) as e:
         sys.exit(f"The tracer does not start:\n{e}")
     set_up("tracer", settings.log_level)
     warn_of_unknown(TracerSettings, KafkaSettings)
     try:
-        asyncio.run(run(settings, traced, kafka.brokers, named))
+        asyncio.run(run(settings, traced, kafka.brokers, destinations))
     except InUseError as e:
         sys.exit(f"The tracer does not start: {e}. Stop it, or name another file in ONRAMP_TRACER_FILE.")
     except OSError as e:

@@ -1,11 +1,13 @@
 """The tracer's settings.  Its Kafka and its databases are those of the other services."""
 
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from shared.writer_databases import WriterDatabases
 
 
 class TracerSettings(BaseSettings):
@@ -58,6 +60,17 @@ class TracerSettings(BaseSettings):
             return self.api_key_file.read_text("utf-8").strip()
         return self.api_key.get_secret_value()
 
+    def destinations(self, known: WriterDatabases) -> dict[str, str]:
+        """Return the DSNs of `databases`, or of the writer's default one.
+
+        Raises `ValueError` for a name that is not configured.
+        """
+        dsns = known.by_name()
+        chosen = _split(self.databases) or (known.database,)
+        if unknown := [name for name in chosen if name not in dsns]:
+            raise ValueError(f"no DSN is configured for {', '.join(unknown)}")
+        return {name: dsns[name] for name in chosen}
+
 
 class TracedSettings(BaseSettings):
     """Addresses that the tracer uses: the gateways' port for events, and the writer."""
@@ -93,34 +106,5 @@ class TracedSettings(BaseSettings):
         return _split(self.writer_urls)
 
 
-class TracedDatabases(BaseSettings):
-    """The databases of the writer's settings; the tracer ignores the other settings."""
-
-    model_config = SettingsConfigDict(
-        env_prefix="ONRAMP_WRITER_", frozen=True, hide_input_in_errors=True, extra="ignore"
-    )
-
-    dsn: SecretStr = SecretStr("")
-    database: str = "onramp"
-    databases: dict[str, Any] = {}
-
-    def named(self, names: str) -> dict[str, str]:
-        """Return the DSNs of the databases in `names`, or of the default one.
-
-        Raises `ValueError` for a name that is not configured.
-        """
-        known = {name: _dsn(given) for name, given in self.databases.items()}
-        known[self.database] = known.get(self.database) or self.dsn.get_secret_value()
-        chosen = _split(names) or (self.database,)
-        if unknown := [name for name in chosen if not known.get(name)]:
-            raise ValueError(f"no DSN is configured for {', '.join(unknown)}")
-        return {name: known[name] for name in chosen}
-
-
 def _split(texts: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(text.strip().rstrip("/") for text in texts.split(",") if text.strip()))
-
-
-def _dsn(given: object) -> str:
-    dsn = given.get("dsn") if isinstance(given, dict) else given
-    return dsn if isinstance(dsn, str) else ""

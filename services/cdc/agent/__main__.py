@@ -7,12 +7,12 @@ import uvicorn
 
 from services.cdc.agent.app import create
 from services.cdc.agent.settings import AgentSettings
-from services.cdc.databases import WriterDatabases
 from shared.http11 import Http11Protocol
 from shared.logs import set_up
 from shared.read_settings import WrongSettingsError, read_settings, warn_of_unknown
 from shared.registry.factory import open_registry
 from shared.settings import KafkaSettings, RegistrySettings
+from shared.writer_databases import WriterDatabases
 
 
 def main() -> None:
@@ -21,7 +21,7 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:
         settings, kafka = read_settings(AgentSettings), read_settings(KafkaSettings)
-        databases = read_settings(WriterDatabases).by_name()
+        databases = read_settings(WriterDatabases).owners_by_name()
         registry = open_registry(read_settings(RegistrySettings), kafka)
     except WrongSettingsError as e:
         sys.exit(f"The agent does not start:\n{e}")

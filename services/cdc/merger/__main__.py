@@ -3,13 +3,13 @@
 import signal
 import sys
 
-from services.cdc.databases import WriterDatabases
 from services.cdc.merger.app import MergerProcess
 from services.cdc.merger.settings import MergerSettings
 from shared.logs import set_up
 from shared.read_settings import WrongSettingsError, read_settings, warn_of_unknown
 from shared.registry.factory import open_registry
 from shared.settings import KafkaSettings, RegistrySettings
+from shared.writer_databases import WriterDatabases
 
 
 def main() -> None:
@@ -19,7 +19,7 @@ def main() -> None:
         registry = open_registry(read_settings(RegistrySettings), read_settings(KafkaSettings))
     except WrongSettingsError as e:
         sys.exit(f"The merger does not start:\n{e}")
-    if not databases.by_name():
+    if not databases.owners_by_name():
         sys.exit(
             "The merger does not start: no database is configured. Name the writer's default one in "
             "ONRAMP_WRITER_DSN (docs/settings.md)."

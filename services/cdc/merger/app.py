@@ -3,11 +3,11 @@
 import threading
 from typing import Final
 
-from services.cdc.databases import WriterDatabases
 from services.cdc.merger.merger import Merger
 from services.cdc.merger.published import Published, published
 from services.cdc.merger.settings import MergerSettings
 from shared.registry import Registry
+from shared.writer_databases import WriterDatabases
 
 _REGISTRY_SECONDS: Final = 1.0
 
@@ -20,7 +20,8 @@ class MergerProcess:
         self._default = databases.database
         self._stop = threading.Event()
         self._mergers = [
-            Merger(name, dsn, self._asking(name), settings) for name, dsn in databases.by_name().items()
+            Merger(name, dsn, self._asking(name), settings)
+            for name, dsn in databases.owners_by_name().items()
         ]
 
     def stop(self) -> None:
