@@ -2,11 +2,11 @@
 
 from pathlib import Path
 from typing import Self
-from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from shared.service_urls import ServiceUrls
 from shared.writer_databases import WriterDatabases
 
 
@@ -66,16 +66,15 @@ class TracerSettings(BaseSettings):
         Raises `ValueError` for a name that is not configured.
         """
         dsns = known.by_name()
-        chosen = _split(self.databases) or (known.database,)
+        names = (name.strip() for name in self.databases.split(","))
+        chosen = [name for name in dict.fromkeys(names) if name] or [known.database]
         if unknown := [name for name in chosen if name not in dsns]:
             raise ValueError(f"no DSN is configured for {', '.join(unknown)}")
         return {name: dsns[name] for name in chosen}
 
 
-class TracedSettings(BaseSettings):
+class TracedSettings(ServiceUrls):
     """Addresses that the tracer uses: the gateways' port for events, and the writer."""
-
-    model_config = SettingsConfigDict(env_prefix="ONRAMP_", frozen=True, hide_input_in_errors=True)
 
     gateway_urls: str = Field(
         "http://127.0.0.1:8080",
@@ -86,25 +85,3 @@ class TracedSettings(BaseSettings):
         "http://127.0.0.1:8081",
         description="URLs of the writers, whose `/readyz` say which databases are down, halted or draining.",
     )
-
-    @model_validator(mode="after")
-    def _valid_urls(self) -> Self:
-        for url in (*self.gateways(), *self.writers()):
-            parts = urlsplit(url)
-            if parts.scheme not in {"http", "https"} or not parts.hostname or parts.query or parts.username:
-                raise ValueError(
-                    "each URL is http:// or https://, a host, and a port if it is not the usual one"
-                )
-        return self
-
-    def gateways(self) -> tuple[str, ...]:
-        """Return the URLs of the gateways."""
-        return _split(self.gateway_urls)
-
-    def writers(self) -> tuple[str, ...]:
-        """Return the URLs of the writers."""
-        return _split(self.writer_urls)
-
-
-def _split(texts: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(text.strip().rstrip("/") for text in texts.split(",") if text.strip()))
