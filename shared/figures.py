@@ -13,6 +13,8 @@ import msgspec
 
 #: The event type of the types above the bound.
 OTHER: Final = "other"
+#: The state of a writer that waits until another one has ended.
+_STANDBY: Final = "standby"
 #: The state of a database for which events wait, and which the writer's settings do not name.
 STATE_NOT_CONFIGURED: Final = "not configured"
 #: Maximum event types in one document.
@@ -145,3 +147,8 @@ def writer_growth(
 def writer_totals(figures: WriterFigures) -> dict[tuple[str, str, str], int]:
     """Return the totals by (type, database, outcome)."""
     return {(name, database, outcome): n for name, database, outcome, n in figures.events}
+
+
+def landing_writer(writers: Iterable[WriterFigures]) -> WriterFigures | None:
+    """Return the writer that lands events, else one on standby; None without writers."""
+    return min(writers, key=lambda each: each.state == _STANDBY, default=None)

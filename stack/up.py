@@ -262,7 +262,6 @@ class Stack:
                 "ONRAMP_WRITER_DSN": self.dsn,
                 "ONRAMP_ADMIN_DEV_KEY": operator_key(plan.data_dir),
                 "ONRAMP_ADMIN_STORE": str(plan.data_dir / "segments"),
-                "ONRAMP_ADMIN_WRITER_URL": self.writer,
                 "ONRAMP_ADMIN_DSN_FOLDER": str(source_secrets.folder_of(plan.data_dir)),
                 "ONRAMP_GATEWAY_URLS": self.gateway,
                 "ONRAMP_WRITER_URLS": self.writer,

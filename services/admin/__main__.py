@@ -79,7 +79,6 @@ def main() -> None:
         dev_key=settings.dev_key.get_secret_value(),
         rehearsals_per_hour=settings.rehearsed_groups_per_hour,
         source_dsns=SourceDsns(settings.dsn_folder),
-        writer_url=settings.writer_url,
         statement_days=settings.statement_days,
         figures=figures,
     )

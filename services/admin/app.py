@@ -56,7 +56,6 @@ def create(
     dev_key: str = "",
     rehearsals_per_hour: int,
     source_dsns: SourceDsns,
-    writer_url: str,
     statement_days: int = 0,
     figures: FiguresSettings,
 ) -> FastAPI:
@@ -116,7 +115,7 @@ def create(
     )
     add_registry(app, dsn, desk)
     add_samples(app, dsn, desk)
-    add_waiting(app, dsn, desk, source_dsns, writer_url=writer_url)
+    add_waiting(app, dsn, desk, source_dsns, writers=figures.writers())
     add_journey(app, finder)
     app.state.figures, app.state.registry = figures_watch, operators.registry
     add_ui(app, dsn, operators)

@@ -42,9 +42,6 @@ class AdminSettings(BaseSettings):
         description="Folder with the DSNs of sources, as the agent's (ONRAMP_AGENT_DSN_FOLDER): sources are "
         "checked with them. A source without a file there is checked with its environment variable.",
     )
-    writer_url: str = Field(
-        "http://127.0.0.1:8081", description="The writer's address, for the state of databases."
-    )
     rehearsed_groups_per_hour: int = Field(
         3600,
         ge=0,

@@ -11,7 +11,7 @@ from services.ops.operate.holds_sql import Hold, holds
 from services.ops.operate.unsettled_offsets import Unsettled, unsettled
 from shared.backoff import MAX_SECONDS
 from shared.errors import PAUSED, TABLE_BLOCKED, InfrastructureError
-from shared.figures import STATE_NOT_CONFIGURED, WriterFigures
+from shared.figures import STATE_NOT_CONFIGURED, WriterFigures, landing_writer
 from shared.kafka_security import Brokers
 from shared.service_pages import PageError, read_figures
 
@@ -94,14 +94,16 @@ class WaitingReport:
         }
 
 
-async def collect_waiting(brokers: Brokers, databases: Mapping[str, str], writer: str) -> WaitingReport:
-    """Query the writer at the address `writer`, the databases (DSNs by name) and Kafka at the same time.
+async def collect_waiting(
+    brokers: Brokers, databases: Mapping[str, str], writers: Sequence[str]
+) -> WaitingReport:
+    """Query the writers at these URLs, the databases (DSNs by name) and Kafka at the same time.
 
     A query that fails is a problem of the report.
     """
     problems: list[str] = []
     figures, hold_lists, topics = await asyncio.gather(
-        asyncio.to_thread(_figures, writer, problems),
+        _landing(writers, problems),
         asyncio.gather(*(asyncio.to_thread(_holds, *each, problems) for each in databases.items())),
         _unsettled(brokers, problems),
     )
@@ -115,14 +117,24 @@ async def collect_waiting(brokers: Brokers, databases: Mapping[str, str], writer
     )
 
 
-def _figures(url: str, problems: list[str]) -> WriterFigures | None:
+async def _landing(urls: Sequence[str], problems: list[str]) -> WriterFigures | None:
+    """Return the figures of the writer that lands events, or None, with a problem, if no writer answers."""
+    answers = await asyncio.gather(*(asyncio.to_thread(_figures, url) for url in urls))
+    writer = landing_writer(each for each in answers if not isinstance(each, str))
+    if writer is None:
+        problems += [
+            f"{each} Events that wait on Kafka are unknown without a writer: start it with `onramp writer`"
+            for each in answers or ["No URL of a writer is configured (ONRAMP_WRITER_URLS)."]
+        ]
+    return writer
+
+
+def _figures(url: str) -> WriterFigures | str:
+    """Return the figures of a writer, or why they cannot be read."""
     try:
         return read_figures(url, WriterFigures)
     except PageError as error:
-        problems.append(
-            f"{error} Events that wait on Kafka are unknown without a writer: start it with `onramp writer`"
-        )
-        return None
+        return str(error)
 
 
 def _holds(name: str, dsn: str, problems: list[str]) -> list[Hold] | None:

@@ -6,7 +6,7 @@ from shared.service_urls import ServiceUrls
 
 
 class FiguresSettings(ServiceUrls):
-    """Addresses of the other services, whose figures the web UI shows."""
+    """Addresses of the other services, whose figures the web UI and the waiting report show."""
 
     gateway_urls: str = Field(
         "http://127.0.0.1:8080",
@@ -16,5 +16,6 @@ class FiguresSettings(ServiceUrls):
     )
     writer_urls: str = Field(
         "http://127.0.0.1:8081",
-        description="The same for the writers, one of which lands events while the others are on standby.",
+        description="The same for the writers, one of which lands events while the others are on standby. "
+        "The waiting report reads their figures too.",
     )

@@ -28,14 +28,13 @@ from services.admin.figures.reading import DatabaseFigures, Reading, TypeFigures
 from services.admin.figures.settings import FiguresSettings
 from services.admin.figures.totals_watch import TotalsWatch
 from services.ops.operate.holds_sql import Hold
-from shared.figures import GatewayFigures, Spread, WriterFigures
+from shared.figures import GatewayFigures, Spread, WriterFigures, landing_writer
 from shared.kafka_security import Brokers
 
 #: Maximum seconds that a service has to answer.
 PATIENCE_S: Final = 2.0
 #: Steps over which a percentile is computed.
 _PERCENTILE_STEPS: Final = 12
-_STANDBY: Final = "standby"
 Figures = TypeVar("Figures", GatewayFigures, WriterFigures)
 
 
@@ -83,7 +82,7 @@ class FiguresWatch(UntilStopped):
         for counts, steps in growth:
             self._hour.add("gateway", counts, steps)
         self._request_seconds.append(spread)
-        self._writer = _landing(writers)
+        self._writer = landing_writer(writers)
         if self._writer is not None:
             growth, spread = self._of_writers.add(self._writer, now)
             for counts, steps in growth:
@@ -93,7 +92,10 @@ class FiguresWatch(UntilStopped):
 
     async def _waiting_kafka(self) -> Mapping[str, int] | None:
         """Return the events that wait on Kafka as of now: the totals are compared with them."""
-        writer = _landing([each for each in await self._read(self._writers, WriterFigures) if each])
+        answers = await asyncio.gather(
+            *(_read_one(each, WriterFigures) for each in await self._writers.current())
+        )
+        writer = landing_writer(each for each in answers if not isinstance(each, str))
         if writer is None:
             return None
         return {name: each.waiting_kafka for name, each in writer.databases.items()}
@@ -109,10 +111,6 @@ class FiguresWatch(UntilStopped):
         reasons += [(f"{kind} {url}", reason) for url, reason in addresses.unresolved.items()]
         self._parts.update(kind, reasons)
         return [each for each in answers if not isinstance(each, str)]
-
-    async def _read(self, addresses: Addresses, of: type[Figures]) -> list[Figures | None]:
-        answers = await asyncio.gather(*(_read_one(each, of) for each in await addresses.current()))
-        return [None if isinstance(each, str) else each for each in answers]
 
     def _built(self) -> Reading:
         hour, locations, writer = self._hour, self.totals.locations, self._writer
@@ -183,11 +181,6 @@ async def _read_one(address: Address, of: type[Figures]) -> Figures | str:
         return str(error)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return "its answer is no figures: its version differs, or it is another service"
-
-
-def _landing(writers: Sequence[WriterFigures]) -> WriterFigures | None:
-    """Return the writer that lands events, else one on standby."""
-    return min(writers, key=lambda each: each.state == _STANDBY, default=None)
 
 
 def _name(kind: str, address: Address, current: Sequence[Address]) -> str:

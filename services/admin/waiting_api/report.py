@@ -1,6 +1,7 @@
 """The route of the waiting report: where events wait, since when, and the event that ends it."""
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 from fastapi import FastAPI
@@ -16,10 +17,10 @@ from services.ops.waiting_report import WaitingReport, collect_waiting
 class WaitingEvents:
     """Collects the report; for the route and pages."""
 
-    def __init__(self, desk: RegistryReader, holds: Holds, writer_url: str) -> None:
+    def __init__(self, desk: RegistryReader, holds: Holds, writers: Sequence[str]) -> None:
         self._desk = desk
         self._holds = holds
-        self._writer_url = writer_url
+        self._writers = writers
 
     def report(self, asking: Caller) -> dict[str, Any]:
         """Return the report, without the events of types that the caller does not see.
@@ -28,7 +29,7 @@ class WaitingEvents:
         so a caller for some events gets the states alone.
         """
         places = self._desk.places.databases
-        found = asyncio.run(collect_waiting(self._desk.kafka.brokers, places, self._writer_url))
+        found = asyncio.run(collect_waiting(self._desk.kafka.brokers, places, self._writers))
         shown = found.as_dict()
         return {
             "holds": [

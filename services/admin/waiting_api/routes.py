@@ -1,5 +1,7 @@
 """All routes of waiting events and of sources."""
 
+from collections.abc import Sequence
+
 from fastapi import FastAPI
 
 from services.admin.waiting_api.halts import Halts, add_halts
@@ -11,12 +13,12 @@ from shared.postgres.source_dsns import SourceDsns
 
 
 def add_waiting(
-    app: FastAPI, dsn: str, desk: RegistryReader, source_dsns: SourceDsns, *, writer_url: str
+    app: FastAPI, dsn: str, desk: RegistryReader, source_dsns: SourceDsns, *, writers: Sequence[str]
 ) -> None:
     """Add the routes; decisions are logged in the control database at `dsn`."""
     databases = desk.places.databases
     holds = Holds(dsn, databases, lambda: desk.read().snapshot)
-    add_report(app, WaitingEvents(desk, holds, writer_url))
+    add_report(app, WaitingEvents(desk, holds, writers))
     add_holds(app, holds)
     add_halts(app, Halts(dsn, databases, desk.kafka.brokers))
     add_sources(app, databases, desk, source_dsns)

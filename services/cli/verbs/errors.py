@@ -130,7 +130,7 @@ def waiting(where: Where, *, writer: WriterOption = None, as_json: JsonOption = 
     """
     from services.ops.waiting_report import collect_waiting
 
-    report = asyncio.run(collect_waiting(where.brokers, where.databases, writer or where.writer))
+    report = asyncio.run(collect_waiting(where.brokers, where.databases, [writer or where.writer]))
     print_waiting(report, as_json=as_json)
     if not report.is_whole:
         raise typer.Exit(Exit.UNAVAILABLE)

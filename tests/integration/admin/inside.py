@@ -117,7 +117,7 @@ def inside(  # noqa: PLR0917 - each is one setting
     desk = RegistryReader(kafka, RegistrySettings(), KnownPlaces(databases), opened=lambda: log)
     add_registry(app, dsn, desk)
     add_samples(app, dsn, desk, preview_seconds=preview_seconds)
-    add_waiting(app, dsn, desk, SourceDsns(env=source_dsns or {}), writer_url="http://127.0.0.1:1")
+    add_waiting(app, dsn, desk, SourceDsns(env=source_dsns or {}), writers=["http://127.0.0.1:1"])
     add_ui(app, dsn, operators)
     with TestClient(app) as client:
         yield Inside(client, dsn)

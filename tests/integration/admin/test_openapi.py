@@ -103,7 +103,7 @@ def service(kafka: HasBootstrap, postgres: HasDsn) -> Iterator[FastAPI]:
         desk = RegistryReader(settings_of_kafka, RegistrySettings(), places, opened=lambda: log)
         add_registry(app, dsn, desk)
         add_samples(app, dsn, desk, preview_seconds=0)
-        add_waiting(app, dsn, desk, SourceDsns(env={}), writer_url="http://127.0.0.1:1")
+        add_waiting(app, dsn, desk, SourceDsns(env={}), writers=["http://127.0.0.1:1"])
         statements = Statements(settings_of_kafka.brokers, dsn, {"onramp": dsn})
         add_statement(app, statements, memory)
         add_journey(app, Finder(settings_of_kafka.brokers, {}, dsn))

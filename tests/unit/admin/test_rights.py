@@ -47,7 +47,7 @@ def _service(operators: Operators | None = None) -> FastAPI:
     add_registry(app, "", desk)
     add_samples(app, "", desk, preview_seconds=0)
     add_statement(app, Statements(desk.kafka.brokers, "", {}), MemoryRegistry())
-    add_waiting(app, "", desk, SourceDsns(env={}), writer_url="http://127.0.0.1:1")
+    add_waiting(app, "", desk, SourceDsns(env={}), writers=["http://127.0.0.1:1"])
     add_journey(app, Finder(KafkaSettings().brokers, {}, ""))
     return app
 

@@ -30,7 +30,7 @@ def writer() -> Iterator[str]:
 
 
 def test_databases_come_from_the_writer_and_failed_queries_are_problems(writer: str) -> None:
-    report = asyncio.run(collect_waiting(NO_BROKER, {"b": NO_DATABASE}, writer))
+    report = asyncio.run(collect_waiting(NO_BROKER, {"b": NO_DATABASE}, [writer]))
     [database] = report.databases
     assert (database.database, database.state, database.waiting) == ("b", "out", 7)
     assert database.reason == "connection refused"
@@ -44,11 +44,26 @@ def test_databases_come_from_the_writer_and_failed_queries_are_problems(writer: 
     )
 
 
+def test_the_writer_that_lands_is_reported_and_not_one_on_standby_or_down(writer: str) -> None:
+    standby = Status()
+    standby.update_standby("onramp")
+    server = StatusServer(standby, "127.0.0.1", 0).start()
+    try:
+        writers = ["http://127.0.0.1:1", f"http://127.0.0.1:{server.port}", writer]
+        report = asyncio.run(collect_waiting(NO_BROKER, {}, writers))
+    finally:
+        server.stop()
+    assert [each.database for each in report.databases] == ["b"]
+    assert not any("onramp writer" in each for each in report.problems)
+
+
 def test_without_a_writer_the_report_is_not_whole() -> None:
-    report = asyncio.run(collect_waiting(NO_BROKER, {}, "http://127.0.0.1:1"))
+    report = asyncio.run(collect_waiting(NO_BROKER, {}, ["http://127.0.0.1:1"]))
     assert report.is_empty
     assert not report.is_whole
     assert any("start it with `onramp writer`" in each for each in report.problems)
+    report = asyncio.run(collect_waiting(NO_BROKER, {}, []))
+    assert any("ONRAMP_WRITER_URLS" in each for each in report.problems)
 
 
 def test_the_document_has_iso_times() -> None:
