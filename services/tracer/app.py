@@ -9,7 +9,7 @@ from services.tracer.entrances import FORMS, HttpEntrance
 from services.tracer.journal import Journal
 from services.tracer.kafka_packets import Packets
 from services.tracer.metrics import TracerMetrics
-from services.tracer.pages import Pages
+from services.tracer.pages import TracerServer
 from services.tracer.results import Limits
 from services.tracer.rounds import Rounds
 from services.tracer.rows_sql import Rows
@@ -34,7 +34,7 @@ async def run(
         limits=Limits(settings.late_seconds, settings.lost_seconds),
         interval=settings.interval_seconds,
     )
-    pages = Pages(settings.host, settings.port, rounds, metrics.registry)
+    pages = TracerServer(rounds, metrics.registry, settings.host, settings.port).start()
     loop = asyncio.get_running_loop()
     for each in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(each, rounds.stop)

@@ -9,9 +9,10 @@ from contextlib import ExitStack
 import httpx2
 import pytest
 
-from services.writer.observe import status_server
 from services.writer.observe.status import Status
-from services.writer.observe.status_server import MAX_CONNECTIONS, StatusServer
+from services.writer.observe.status_server import StatusServer
+from shared import page_server
+from shared.page_server import MAX_CONNECTIONS
 from tests.fixtures.writer import eventually
 
 _SCANNER = 100
@@ -20,7 +21,7 @@ _SCANNER = 100
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[StatusServer]:
     """One that is more patient than its test."""
-    monkeypatch.setattr(status_server, "SILENT_SECONDS", 3600.0)
+    monkeypatch.setattr(page_server, "SILENT_SECONDS", 3600.0)
     server = StatusServer(Status(), "127.0.0.1", 0).start()
     yield server
     server.stop()
@@ -35,7 +36,7 @@ def _threads() -> int:
 
 
 def test_a_client_that_is_silent_is_gone_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(status_server, "SILENT_SECONDS", 0.1)
+    monkeypatch.setattr(page_server, "SILENT_SECONDS", 0.1)
     server = StatusServer(Status(), "127.0.0.1", 0).start()
     try:
         with _silent(server) as client:
