@@ -58,15 +58,5 @@ def _browser_in(folder: Path) -> Browser:
     return Browser(program, {"LD_LIBRARY_PATH": ":".join(libraries)})
 
 
-def main() -> int:
-    """Fetch the browser if it is missing, and print its path."""
-    try:
-        print(ensure_browser().program)
-    except UnavailableError as error:
-        print(error, file=sys.stderr)
-        return 1
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(debian.fetch(lambda: ensure_browser().program))

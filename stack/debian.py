@@ -7,8 +7,9 @@ compared once more.
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -44,6 +45,16 @@ def ensure_package(name: str, known: Mapping[str, str], *, fix: str, has_librari
     folder = cache_dir("debian")
     with locked(folder / ".lock"):
         return unpacked(name) or _Download(name, folder, fix, has_libraries=has_libraries).unpacked(known)
+
+
+def fetch(ensure: Callable[[], Path]) -> int:
+    """Fetch a program if it is missing, and print its path; return an exit code."""
+    try:
+        print(ensure())
+    except UnavailableError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
 
 
 class _Download:

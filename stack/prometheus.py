@@ -162,15 +162,5 @@ class Prometheus(PartProcess):
         return Command(name="prometheus", argv=argv, log=self._dir / "prometheus.log", cwd=self._dir)
 
 
-def main() -> int:
-    """Fetch Prometheus if it is missing, and print its path."""
-    try:
-        print(ensure_programs().prometheus)
-    except UnavailableError as error:
-        print(error, file=sys.stderr)
-        return 1
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(debian.fetch(lambda: ensure_programs().prometheus))
