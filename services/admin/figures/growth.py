@@ -88,13 +88,9 @@ class WriterGrowth:
         self._instance, self._commit_seconds = figures.instance, figures.commit_seconds
         return result, figures.commit_seconds.since(before)
 
-    def total(self, outcome: str) -> Counter[str]:
-        """Return the totals of an outcome by event type."""
-        result: Counter[str] = Counter()
-        for (name, _, each), n in self._totals.items():
-            if each == outcome:
-                result[name] += n
-        return result
+    def names(self, outcome: str) -> set[str]:
+        """Return the event types with a total of this outcome."""
+        return {name for name, _, each in self._totals if each == outcome}
 
 
 def _of_gateway(growth: Mapping[tuple[str, str], int]) -> Counter[Key]:

@@ -59,15 +59,13 @@ def _flow(reading: Reading) -> str:
 def _unreachable(reading: Reading) -> Iterator[Clause]:
     for part in reading.down():
         waiting = "Its events wait" if part.kind == "database" else "Its figures are older"
-        yield Clause(
-            "wait", f"{_capital(part.name)} does not answer.", f"{waiting} until it does.", "/waiting"
-        )
+        yield Clause("wait", f"{_capital(part.name)} does not answer.", f"{waiting} until it does.", _WAITING)
     for database in reading.databases:
         state, waits = database.writer.state, database.writer.waiting_kafka + database.writer.waiting_database
         if state == "halted":
             reason = database.writer.reason or "an operator decides how it goes on"
             yield Clause(
-                "err", f"Database {database.name} is halted.", f"{waits:,} events wait: {reason}.", "/waiting"
+                "err", f"Database {database.name} is halted.", f"{waits:,} events wait: {reason}.", _WAITING
             )
         elif state == "out":
             rest = f"{waits:,} events wait for it; the writer tries again by itself."
@@ -87,7 +85,7 @@ def _holds(reading: Reading) -> Iterator[Clause]:
             f"{_count(waits, 'event waits', 'events wait')} until an operator resumes it."
         )
         yield Clause(
-            "wait", f"{_count(len(paused), 'event type is', 'event types are')} paused.", rest, "/waiting"
+            "wait", f"{_count(len(paused), 'event type is', 'event types are')} paused.", rest, _WAITING
         )
     blocked = [held for held in holds if held.kind == "table" and held.state == "blocked"]
     if blocked:

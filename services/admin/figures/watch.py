@@ -140,7 +140,7 @@ class FiguresWatch(UntilStopped):
         hour, locations, writer = self._hour, self.totals.locations, self._writer
         lags = {} if writer is None else writer.types
         names = hour.names((ACCEPTED, LANDED, PARKED)) | locations.open_by_name.keys() | lags.keys()
-        names |= self._of_writers.total("landed").keys()
+        names |= self._of_writers.names("landed")
         states = _states(locations.holds)
         result = []
         for name in sorted(name for name in names if name and not name.startswith("(")):
