@@ -4,7 +4,6 @@ A new entrance is one entry of `FORMS`. Nothing is sent twice: a second row is t
 """
 
 import http.client
-import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -14,6 +13,7 @@ from urllib.parse import urlsplit
 
 import orjson
 
+from services.tracer.http_connection import connection_to
 from shared import wire
 
 _SECONDS: Final = 10.0
@@ -107,15 +107,9 @@ class HttpEntrance:
         headers = dict(request.headers)
         if self.api_key:
             headers["authorization"] = f"Bearer {self.api_key}"
-        parts = urlsplit(self.gateway)
-        connection: http.client.HTTPConnection
-        if parts.scheme == "https":
-            context = ssl.create_default_context()
-            connection = http.client.HTTPSConnection(parts.netloc, timeout=_SECONDS, context=context)
-        else:
-            connection = http.client.HTTPConnection(parts.netloc, timeout=_SECONDS)
+        connection = connection_to(self.gateway, _SECONDS)
         try:
-            connection.request("POST", f"{parts.path}/v1/events", request.body, headers)
+            connection.request("POST", f"{urlsplit(self.gateway).path}/v1/events", request.body, headers)
             answer = connection.getresponse()
             answer.read()
         except (OSError, http.client.HTTPException) as e:

@@ -7,6 +7,8 @@ from urllib.parse import urlsplit
 
 import orjson
 
+from services.tracer.http_connection import connection_to
+
 _SECONDS: Final = 3.0
 _AVAILABLE: Final = "landing"
 
@@ -17,12 +19,9 @@ def unavailable(writers: Iterable[str]) -> set[str]:
 
 
 def _of_one(url: str) -> Iterator[str]:
-    parts = urlsplit(url)
-    secure = parts.scheme == "https"
-    kind = http.client.HTTPSConnection if secure else http.client.HTTPConnection
-    connection = kind(parts.netloc, timeout=_SECONDS)
+    connection = connection_to(url, _SECONDS)
     try:
-        connection.request("GET", f"{parts.path}/readyz")
+        connection.request("GET", f"{urlsplit(url).path}/readyz")
         document = orjson.loads(connection.getresponse().read())
     except (OSError, ValueError, http.client.HTTPException):
         return  # alerts about the writer say that it is down
