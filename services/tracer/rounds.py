@@ -246,9 +246,7 @@ class Rounds:
     def _is_fresh(self) -> bool:
         """Return whether a tracer may land at any moment."""
         now = self._clock()
-        return any(
-            _is_open(t) and now - t.sent_at <= self._limits.late for t in self._journal.tracers.values()
-        )
+        return any(self._is_due(t, now, only_open=True) for t in self._journal.tracers.values())
 
     def _shown(self, now: float) -> Iterator[Tracer]:
         return (t for t in self._journal.tracers.values() if now - t.sent_at <= _SHOWN_SECONDS)
