@@ -4,7 +4,7 @@ Owns aiokafka for the admin service.  Nothing is written, and no offset is commi
 """
 
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Self
@@ -12,7 +12,6 @@ from typing import Any, Final, NamedTuple, Self
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import KafkaError
-from aiokafka.protocol.metadata import MetadataRequest
 from aiokafka.protocol.offset import OffsetRequest, OffsetResetStrategy
 
 from services.ops.findings import Source
@@ -103,7 +102,7 @@ class KafkaLogs:
 
     async def topics(self) -> dict[str, list[int]]:
         """Return the partitions of every topic."""
-        return {topic: sorted(leaders) for topic, leaders in (await self.leaders()).items()}
+        return {topic: sorted(leaders) for topic, leaders in (await self._leaders()).items()}
 
     async def topic_ids(self) -> dict[str, str]:
         """Return Kafka's UUIDs of all topics; a recreated topic has a new one."""
@@ -117,18 +116,12 @@ class KafkaLogs:
 
     async def replicas(self) -> dict[str, dict[int, int]]:
         """Return the number of replicas of each partition, by topic."""
-        with self._translated():
-            topics = await self._admin.describe_topics()
-        return {t["topic"]: {p["partition"]: len(p["replicas"]) for p in t["partitions"]} for t in topics}
+        return _replicas_in(await self._described_topics())
 
     async def leaders_and_replicas(self) -> tuple[dict[str, dict[int, int]], dict[str, dict[int, int]]]:
         """Return the leader (-1: none) and the number of replicas of each partition, by topic."""
-        with self._translated():
-            topics = await self._admin.describe_topics()
-        return (
-            {t["topic"]: {p["partition"]: p["leader"] for p in t["partitions"]} for t in topics},
-            {t["topic"]: {p["partition"]: len(p["replicas"]) for p in t["partitions"]} for t in topics},
-        )
+        topics = await self._described_topics()
+        return _leaders_in(topics), _replicas_in(topics)
 
     async def offsets_at(self, sources: Iterable[Source], timestamp: int) -> dict[Source, int]:
         """Return each partition's first offset from `timestamp` (ms) on; none if nothing came since."""
@@ -140,22 +133,14 @@ class KafkaLogs:
                 found = await consumer.offsets_for_times(asked)
         return {Source(*p): at.offset for p, at in found.items() if at is not None}
 
-    async def leaders(self, topics: Sequence[str] | None = None) -> dict[str, dict[int, int]]:
-        """Return the broker that leads each partition, by topic; -1 where none does.
+    async def _leaders(self) -> dict[str, dict[int, int]]:
+        """Return the broker that leads each partition, by topic; -1 where none does."""
+        return _leaders_in(await self._described_topics())
 
-        Read `topics`, or all topics, which takes long if there are many; a topic that is gone is absent.
-        """
+    async def _described_topics(self) -> list[Any]:
+        """Return Kafka's description of all topics, which takes long if there are many."""
         with self._translated():
-            if topics is None:
-                found = await self._admin.describe_topics()
-            else:
-                request = MetadataRequest(list(topics), allow_auto_topic_creation=False)
-                found = (await self._admin._send_request(request)).to_object()["topics"]  # noqa: SLF001
-        return {
-            t["topic"]: {p["partition"]: p["leader"] for p in t["partitions"]}
-            for t in found
-            if t["partitions"]
-        }
+            return list(await self._admin.describe_topics())
 
     async def positions(self, leaders: Mapping[Source, int]) -> dict[Source, tuple[int, int]]:
         """Return the first and the end offset of each partition, of which `leaders` names the broker.
@@ -184,7 +169,7 @@ class KafkaLogs:
 
     async def spans(self, topics: Iterable[str]) -> dict[Source, tuple[int, int]]:
         """Return the first and the end offset of each partition of `topics` that has a leader."""
-        leaders = await self.leaders()
+        leaders = await self._leaders()
         return await self._spans_led(
             {Source(topic, n): leaders[topic][n] for topic in topics for n in sorted(leaders.get(topic, ()))}
         )
@@ -301,7 +286,7 @@ class KafkaLogs:
 
     async def _require_leaders(self, partitions: Iterable[TopicPartition]) -> None:
         """Raise `InfrastructureError` if a partition has lost its leader and returns no records."""
-        leaders = await self.leaders()
+        leaders = await self._leaders()
         lost = [Source(*p) for p in partitions if leaders.get(p.topic, {}).get(p.partition, -1) < 0]
         if lost:
             raise InfrastructureError(KAFKA_UNAVAILABLE, no_leader(lost))
@@ -340,6 +325,14 @@ class KafkaLogs:
             raise InfrastructureError(
                 KAFKA_UNAVAILABLE, f"Kafka at {self._brokers} cannot be read: {type(e).__name__}"
             ) from None
+
+
+def _leaders_in(topics: Iterable[Any]) -> dict[str, dict[int, int]]:
+    return {t["topic"]: {p["partition"]: p["leader"] for p in t["partitions"]} for t in topics}
+
+
+def _replicas_in(topics: Iterable[Any]) -> dict[str, dict[int, int]]:
+    return {t["topic"]: {p["partition"]: len(p["replicas"]) for p in t["partitions"]} for t in topics}
 
 
 def no_leader(of: Iterable[Source]) -> str:

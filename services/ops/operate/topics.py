@@ -133,10 +133,10 @@ async def newest(brokers: Brokers, topic: str, last: int) -> list[LogRecord] | N
     Raises `InfrastructureError`.
     """
     async with KafkaLogs(brokers) as logs:
-        leaders = (await logs.leaders([topic])).get(topic)
-        if leaders is None:
+        named = (await logs.named_topics(topic)).get(topic)
+        if named is None:
             return None
-        led = {Source(topic, number): broker for number, broker in leaders.items() if broker >= 0}
+        led = {Source(topic, number): broker for number, broker in named.leaders.items() if broker >= 0}
         spans = {
             source: (max(end - last, first), end)
             for source, (first, end) in (await logs.positions(led)).items()
