@@ -77,13 +77,12 @@ async def _read_kafka(
 
         async def follow() -> None:
             nonlocal read_to
-            _, end = (await logs.spans([wire.SETTLED])).get(settled, (0, 0))
-            async for record in logs.read({settled: (read_to, end)} if read_to < end else {}):
+            topics = await logs.named_topics(wire.SETTLED)
+            first, end = (await logs.spans_of(topics)).get(settled, (0, 0))
+            async for record in logs.read({settled: (max(read_to, first), end)}):
                 log.apply(record.key, record.value)
             read_to = max(read_to, end)
 
-        start, _ = (await logs.spans([wire.SETTLED])).get(settled, (0, 0))
-        read_to = start
         await follow()
         topic_ids = await logs.topic_ids()
         await asyncio.shield(reading)
