@@ -10,8 +10,9 @@ from typing import Final, NamedTuple
 import psycopg2
 from psycopg2.extensions import connection
 
-from services.ops.findings import Generation, Source
+from services.ops.findings import Generation
 from services.ops.operate.holds_sql import PATIENCE_S, Hold, holds_in
+from services.ops.totals_sql import read_ledger, read_totals
 from shared.errors import DATABASE_UNAVAILABLE, DATABASE_UNFIT, InfrastructureError
 from shared.postgres.answering import PersistentConnection
 from shared.postgres.connect import connect
@@ -21,8 +22,6 @@ _OPTIONS: Final = (
     "-c search_path=pg_catalog,pg_temp -c timezone=UTC -c lock_timeout=2000 -c statement_timeout=10000 "
     "-c default_transaction_isolation=repeatable\\ read -c default_transaction_read_only=on"
 )
-_LEDGER: Final = "SELECT topic_id::text, topic, partition, next_offset FROM onramp.ledger"
-_TOTALS: Final = "SELECT topic_id::text, topic, partition, destination, outcome, events FROM onramp.totals"
 _OUTBOX: Final = "SELECT count(*) FROM onramp.outbox"
 
 
@@ -70,10 +69,7 @@ class TotalsReader:
 
 def _read(conn: connection, database: str) -> DatabaseTotals:
     with conn.cursor() as cursor:
-        cursor.execute(_LEDGER)
-        ledger = {Generation(i, Source(t, p)): next_offset for i, t, p, next_offset in cursor.fetchall()}
-        cursor.execute(_TOTALS)
-        totals = {(Generation(i, Source(t, p)), d, o): n for i, t, p, d, o, n in cursor.fetchall()}
+        ledger, totals = read_ledger(cursor), read_totals(cursor)
         cursor.execute(_OUTBOX)
         ((outbox,),) = cursor.fetchall()
     return DatabaseTotals(ledger, totals, outbox, holds_in(conn, database))

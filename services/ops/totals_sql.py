@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple, Self
 
 import psycopg2
 from psycopg2 import sql
-from psycopg2.extensions import connection
+from psycopg2.extensions import connection, cursor
 
 from services.ops.findings import Generation, Replayed, Source, Table
 from services.ops.offset_ranges import Span
@@ -78,6 +78,8 @@ _OWN: Final = {
     "filled": [c.name for c in landing_table.COLUMNS if c.name != landing_table.PAYLOAD],
     "types": ["int8", "numeric", "text", "bool", "timestamptz", "date", "uuid", "jsonb"],
 }
+_LEDGER: Final = "SELECT topic_id::text, topic, partition, next_offset FROM onramp.ledger"
+_TOTALS: Final = "SELECT topic_id::text, topic, partition, destination, outcome, events FROM onramp.totals"
 _UNDER: Final = """
     SELECT topic_id::text, topic, partition, start, "end", digest FROM (
         SELECT id, topic_id, topic, partition, start, "end", digest FROM onramp.settled_under
@@ -156,17 +158,11 @@ class Snapshot:
     def load(self) -> Self:
         """Read Onramp's own tables."""
         with self.conn.cursor() as cursor:
-            cursor.execute("SELECT topic_id::text, topic, partition, next_offset FROM onramp.ledger")
-            self.ledger = {
-                Generation(i, Source(t, p)): next_offset for i, t, p, next_offset in cursor.fetchall()
-            }
+            self.ledger = read_ledger(cursor)
             cursor.execute(_UNDER)
             for i, t, p, *span in cursor.fetchall():
                 self.spans.setdefault(Generation(i, Source(t, p)), []).append(Span(*span))
-            cursor.execute(
-                "SELECT topic_id::text, topic, partition, destination, outcome, events FROM onramp.totals"
-            )
-            self.totals = {(Generation(i, Source(t, p)), d, o): n for i, t, p, d, o, n in cursor.fetchall()}
+            self.totals = read_totals(cursor)
             cursor.execute(_OUTBOX)
             self.outbox = [
                 OutboxRow(Generation(i, Source(t, p)), o, d) for i, t, p, o, d in cursor.fetchall()
@@ -234,6 +230,18 @@ class Snapshot:
         with self.conn.cursor() as cursor:
             cursor.execute(_in(statement, table))
             return cursor.fetchall()
+
+
+def read_ledger(cur: cursor) -> dict[Generation, int]:
+    """Return the next offset of each partition that the database knows."""
+    cur.execute(_LEDGER)
+    return {Generation(i, Source(t, p)): next_offset for i, t, p, next_offset in cur.fetchall()}
+
+
+def read_totals(cur: cursor) -> dict[tuple[Generation, str, str], int]:
+    """Return the number of events by (generation, schema.table, outcome)."""
+    cur.execute(_TOTALS)
+    return {(Generation(i, Source(t, p)), d, o): n for i, t, p, d, o, n in cur.fetchall()}
 
 
 def _with_parameters(*name: str) -> sql.Identifier:
