@@ -8,6 +8,7 @@ import orjson
 from psycopg2 import sql
 from psycopg2.extensions import connection
 
+from services.ops.journey.parked_facts_sql import TOPIC_IDS
 from services.ops.parked.facets import Facets
 from services.ops.parked.fingerprint import OTHERS, Cause
 
@@ -61,20 +62,10 @@ _COUNTS: Final = """
     ) counted{where}
     GROUP BY 1, 2, 3, 4 ORDER BY 5 DESC, 1, 2, 3, 4 LIMIT %s
 """
-#: The ids of topics, by a skip scan of the index on places, which begins with them.
-_TOPIC_IDS: Final = """
-    WITH RECURSIVE topic (id) AS (
-        (SELECT topic_id FROM onramp_admin.parked ORDER BY topic_id LIMIT 1)
-        UNION ALL
-        SELECT (SELECT topic_id FROM onramp_admin.parked WHERE topic_id > topic.id ORDER BY topic_id LIMIT 1)
-        FROM topic WHERE topic.id IS NOT NULL
-    )
-    SELECT id FROM topic
-"""
 _PARKED_PLACES: Final = f"""
     SELECT DISTINCT p.topic, p.partition, p."offset"
     FROM unnest(%s::text[], %s::int[], %s::bigint[]) k (topic, partition, "offset")
-    CROSS JOIN ({_TOPIC_IDS}) t (topic_id)
+    CROSS JOIN ({TOPIC_IDS}) t (topic_id)
     JOIN onramp_admin.parked p ON p.topic_id = t.topic_id
     WHERE (p.topic, p.partition, p."offset") = (k.topic, k.partition, k."offset")
 """  # noqa: S608 - our own words
@@ -94,7 +85,7 @@ FILTERS: Final = {
     "event_name": "event_name = %s",
     "event_id": "event_id = %s",
     "destination": "destination = %s",
-    "topic": f"topic_id IN ({_TOPIC_IDS}) AND topic = %s",
+    "topic": f"topic_id IN ({TOPIC_IDS}) AND topic = %s",
     "partition": "partition = %s",
     "offset": '"offset" = %s',
     "edits": "id IN (SELECT event FROM onramp_admin.edits WHERE upload = %s)",

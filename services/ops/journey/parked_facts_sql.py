@@ -17,7 +17,8 @@ _EVENT: Final = """
            e.event_name, e.parked_at, e.reason::text, e.state, e.changed_at, e.failed::text, j.uuid::text
     FROM onramp_admin.events e LEFT JOIN onramp_admin.jobs j ON j.id = e.job
 """
-_IDS: Final = """
+#: The ids of topics, by a skip scan of the index on places, which begins with them.
+TOPIC_IDS: Final = """
     WITH RECURSIVE topic (id) AS (
         (SELECT topic_id FROM onramp_admin.parked ORDER BY topic_id LIMIT 1)
         UNION ALL
@@ -27,7 +28,7 @@ _IDS: Final = """
     SELECT id FROM topic
 """
 _BY_RECEIPT: Final = f"""{_EVENT}
-    WHERE e.topic_id IN ({_IDS}) AND e.topic = %s AND e.partition = %s AND e."offset" = %s
+    WHERE e.topic_id IN ({TOPIC_IDS}) AND e.topic = %s AND e.partition = %s AND e."offset" = %s
     ORDER BY e.id
 """
 #: In a form that only the index of ids can serve.
