@@ -48,12 +48,13 @@ class Evidence:
     without_events: set[str] = field(default_factory=set)
     #: Sentences about topics that were not searched whole.
     doubts: list[str] = field(default_factory=list)
+    #: The classified record, or None if Kafka did not return it.
+    event: Event | None = field(init=False)
 
-    @property
-    def event(self) -> Event | None:
-        """Return the classified record, or None if Kafka did not return it."""
+    def __post_init__(self) -> None:
+        """Classify the record once: its value is parsed for that, and each step needs it."""
         record = self.kafka.record
-        return None if record is None else classify(record, self.receipt.source.topic)
+        self.event = None if record is None else classify(record, self.receipt.source.topic)
 
     @property
     def id(self) -> str | None:
