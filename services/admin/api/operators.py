@@ -109,15 +109,13 @@ class Operators:
         found = bearer(given[0].encode("latin-1")) if len(given) == 1 else None
         if found is not None and any(found.matches(self._dev_hashes)):
             return LOCAL
-        if not self._registry.snapshot().operators and self._keyless:
-            if not is_local(headers):
-                raise UserError(NOT_LOCAL, NOT_LOCAL.title)
-            return LOCAL
+        if (local := self.keyless_caller(headers)) is not None:
+            return local
         if found is None:
             raise _unauthenticated()
         return self._holder(found)
 
-    def keyless_caller(self, headers: Headers, scheme: str) -> Caller | None:
+    def keyless_caller(self, headers: Headers, scheme: str = "") -> Caller | None:
         """Return the caller without a key if the service is open to this machine, or None if it needs a key.
 
         Raises `UserError` NOT_LOCAL, and `InfrastructureError` REGISTRY_UNREAD.
