@@ -37,7 +37,6 @@ from services.admin.store.bytes_sql import shown, value
 from services.admin.store.control_sql import transaction
 from shared.errors import REGISTRY_UNREAD
 
-_SAMPLES: Final = 10
 _MAX_COUNTS: Final = 1_000
 #: Maximum bytes of a body, which is in memory before rights are checked; routes that accept more say so.
 _MAX_BODY: Final = 1 << 20
