@@ -1,13 +1,12 @@
 """The routes of audits: one at a time, with progress, and the reports of those that are done."""
 
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
 from fastapi import FastAPI
-from pydantic import Field
 
 from services.admin.api.jobs import IdempotencyKey
 from services.admin.api.problems import not_stored
-from services.admin.api.queries import Actor, Id
+from services.admin.api.queries import Actor, Id, Reason
 from services.admin.api.rights import Asking
 from services.admin.store import audits_sql
 from services.admin.store.control_sql import transaction
@@ -20,7 +19,7 @@ _SHOWN: Final = 50
 class AuditRequest(Actor):
     """An audit: its reason, and whether every receipt is read (by default up to two million)."""
 
-    reason: Annotated[str, Field(min_length=1, max_length=1024, pattern=r"^[^\x00]*$")]
+    reason: Reason
     deep: bool | None = None
 
 

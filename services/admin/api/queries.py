@@ -55,6 +55,8 @@ def _text(given: object) -> object:
 
 _Moment = Annotated[AwareDatetime, BeforeValidator(_text), AfterValidator(_in_utc)]
 _Day = Annotated[date, BeforeValidator(_text)]
+#: The reason for an action, as in the audit log.
+Reason = Annotated[str, Field(min_length=1, max_length=1024, pattern=_PATTERN)]
 _Text = Annotated[str | None, Field(min_length=1, max_length=512, pattern=_PATTERN)]
 
 
@@ -191,7 +193,7 @@ class Actor(BaseModel):
 class Reveal(Actor):
     """The reason for reading a value."""
 
-    reason: Annotated[str, Field(min_length=1, max_length=1024, pattern=_PATTERN)]
+    reason: Reason
 
 
 class JobRequest(Actor):
@@ -204,7 +206,7 @@ class JobRequest(Actor):
 
     kind: Literal["discard", "restore", "replay", "rehearse"]
     filters: EventFilters = EventFilters()
-    reason: Annotated[str, Field(min_length=1, max_length=1024, pattern=_PATTERN)]
+    reason: Reason
     rate: Annotated[int | None, Field(ge=1, le=1_000_000)] = None
     dry_run: bool = False
     upto: Annotated[int | None, Field(ge=1, le=LAST_ID)] = None
@@ -246,7 +248,7 @@ class DownloadRequest(Reveal):
 class RecheckRequest(Actor):
     """A recheck, page by page, of whether databases still know replays, and its reason."""
 
-    reason: Annotated[str, Field(min_length=1, max_length=1024, pattern=_PATTERN)]
+    reason: Reason
     dry_run: bool = False
     after: Annotated[int, Field(ge=0, le=LAST_ID)] = 0
     limit: Annotated[int, Field(ge=1, le=1_000)] = 1_000
