@@ -14,6 +14,7 @@ from typing import Final
 import msgspec
 
 from services.ingest.observe.metrics import EVENTS_TALLY, REQUEST_SECONDS_TALLY
+from shared import wire
 from shared.figures import GatewayFigures, Spread, summed
 
 #: The folder of all workers; a single worker has none.
@@ -65,7 +66,9 @@ def document() -> bytes:
 
 
 def _own() -> _Worker:
-    events = summed(((name, outcome), n) for (name, _, outcome), n in EVENTS_TALLY.totals().items())
+    totals = EVENTS_TALLY.totals().items()
+    # The writer counts no tracers either: they would be accepted events that never land.
+    events = summed(((name, outcome), n) for (name, _, outcome), n in totals if name != wire.PROBE_EVENT)
     return _Worker(_STARTED, events, REQUEST_SECONDS_TALLY.totals())
 
 

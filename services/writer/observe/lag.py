@@ -63,11 +63,12 @@ class OpenTransaction(NamedTuple):
 
 
 def types_of(lag: Mapping[Partition, Lag], now: float) -> dict[str, WriterType]:
-    """Return the lag by event type; by topic, where the topic is not named after a type."""
+    """Return the lag by event type, without tracers; by topic, where the topic is not named after a type."""
     prefix = wire.topic_of("")
     by_topic: dict[str, list[Lag]] = defaultdict(list)
     for partition, each in lag.items():
-        by_topic[partition.topic.removeprefix(prefix)].append(each)
+        if partition.topic != wire.topic_of(wire.PROBE_EVENT):
+            by_topic[partition.topic.removeprefix(prefix)].append(each)
     labels = bounded(sorted(by_topic))
     by_type: dict[str, list[Lag]] = defaultdict(list)
     for name, of in by_topic.items():

@@ -12,9 +12,10 @@ from services.ingest.observe.page import exposition
 from services.ingest.observe.tallies import fold
 from services.writer.model.offsets import Partition
 from services.writer.observe.database_stats import DatabaseSizes, DatabaseStats
-from services.writer.observe.lag import Lag
+from services.writer.observe.lag import Lag, types_of
 from services.writer.observe.status import Status
 from services.writer.observe.status_server import StatusServer
+from shared import wire
 from shared.figures import MAX_TYPES, OTHER, GatewayFigures, Spread, WriterFigures
 from shared.steps import Step
 
@@ -40,6 +41,13 @@ def test_a_gateways_new_type_counts_at_once_and_reading_does_not_show_it_to_prom
     assert REGISTRY.get_sample_value("onramp_ingest_events_total", labels) == 1
     EVENTS_TALLY.add("at_once", "shop", "accepted")
     assert accepted_of("at_once") == 3
+
+
+def test_tracers_are_in_no_figure() -> None:
+    EVENTS_TALLY.add(wire.PROBE_EVENT, "tracer", "accepted")
+    assert accepted_of(wire.PROBE_EVENT) == 0
+    tracers, orders = Partition(wire.topic_of(wire.PROBE_EVENT), 0), Partition("events.order_placed", 0)
+    assert types_of({tracers: Lag(3, None), orders: Lag(4, None)}, 0.0).keys() == {"order_placed"}
 
 
 def test_folded_request_times_are_counted_once() -> None:
