@@ -14,7 +14,7 @@ from services.admin.figures.reading import DatabaseFigures, Reading, TypeFigures
 from services.ops.operate.holds_sql import Hold
 from services.ops.operate.topics import TopicFacts
 from shared.figures import WriterDatabase
-from tests.fixtures.ui import Browser, UiService
+from tests.fixtures.ui import OPERATORS, Browser, UiService, registry_of
 
 NOW = datetime.now(UTC)
 LINE = (None,) * 50 + (1.0,) * 10
@@ -33,6 +33,11 @@ def type_of(name: str, **more: Any) -> TypeFigures:
 def reading_of(locations: Locations = LOCATIONS, *types: TypeFigures, **more: Any) -> Reading:
     more |= dict.fromkeys(("accepted_line", "landed_line", "parked_line"), LINE)
     return Reading(at=NOW, since=NOW, accepted=68.5, landed=57.5, locations=locations, types=types, **more)
+
+
+def facts(name: str, **more: Any) -> TopicFacts:
+    given = {"partitions": 6, "replicas": 1, "retention_ms": -1, "events": 10, "rate": 812.0, "lag": 1}
+    return TopicFacts(topic=f"events.{name}", leaderless=0, bytes=None, **(given | more))
 
 
 @pytest.fixture
@@ -115,6 +120,17 @@ def test_names_of_types_are_text(show: Any) -> None:
     assert "\u202e" not in html
 
 
+def test_a_type_without_an_entry_in_the_registry_links_to_its_topic(service: UiService, show: Any) -> None:
+    service.registry.put({**registry_of(*OPERATORS), "event_types": {"order_placed": {}}})
+    service.registry.refresh()
+    service.figures.totals.topics = (facts("flight_departed"),)
+    html = show(reading_of(LOCATIONS, *map(type_of, ("order_placed", "flight_departed", "other"))))
+    assert re.findall(r'href="(/ui/t[^"]*/[^"]*)"', html) == [
+        "/ui/topics/events.flight_departed",
+        "/ui/types/order_placed",
+    ]
+
+
 def test_an_operator_of_some_events_sees_no_total(show: Any) -> None:
     html = show(reading_of(LOCATIONS, type_of("order_placed"), type_of("payroll")), "olga")
     assert "order_placed" in html
@@ -153,10 +169,6 @@ def test_500_types_are_a_short_page(show: Any) -> None:
 
 
 def test_topics_are_as_of_a_reading_and_those_that_the_caller_sees(service: UiService, show: Any) -> None:
-    def facts(name: str, **more: Any) -> TopicFacts:
-        given = {"partitions": 6, "replicas": 1, "retention_ms": -1, "events": 10, "rate": 812.0, "lag": 1}
-        return TopicFacts(topic=f"events.{name}", leaderless=0, bytes=None, **(given | more))
-
     service.figures.totals.topics = (facts("order_placed"), facts("payroll"))
     service.figures.totals.topics_at = NOW.replace(hour=9, minute=7, second=6)
     text = words(show(reading_of(), path="/topics"))

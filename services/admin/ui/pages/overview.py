@@ -1,6 +1,6 @@
 """The Overview: whether all is well, where every accepted event is, and what needs a person."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Final
@@ -14,6 +14,8 @@ from services.admin.figures.status_sentence import status_of
 from services.admin.ui.charts import Part
 from services.admin.ui.routes import Ui
 from services.admin.ui.view import Down, PageView, View
+from shared.registry import Snapshot
+from shared.wire import topic_of
 
 _GROUPS: Final = 5
 _TYPES: Final = 20
@@ -44,6 +46,7 @@ def add(ui: Ui) -> None:
             parts=_parts(locations),
             groups=_groups(view),
             types=types[:_TYPES],
+            page_of=_pages(view),
             further=max(len(types) - _TYPES, 0),
             has=view.shell.paths(),
         )
@@ -99,6 +102,20 @@ def _groups(view: PageView) -> Sequence[dict[str, Any]]:
         lambda: view.call("GET /v1/groups", query=GroupQuery(state="open", limit=_GROUPS)).document["groups"],
     )
     return result or []
+
+
+def _pages(view: PageView) -> Callable[[str], str]:
+    """Return the page of an event type: without an entry in the registry it has that of its topic alone."""
+    snapshot: Snapshot = view.state.registry()
+    topics = {facts.topic for facts in view.state.figures.totals.topics}
+
+    def page_of(name: str) -> str:
+        if name in snapshot.event_types:
+            return f"/types/{name}"
+        topic = topic_of(name)
+        return f"/topics/{topic}" if topic in topics else ""
+
+    return page_of
 
 
 def _weight(each: TypeFigures) -> tuple[bool, bool, float, str]:
