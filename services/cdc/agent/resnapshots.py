@@ -234,8 +234,8 @@ class Resnapshots:
             return
         start = min(starts) if self._heard is None else self._heard
         messages, self._heard = self._topics.messages(self._name, start)
-        if told := snapshot_marker.markers_in(messages):
-            self._store.save_markers(told)
+        if markers := snapshot_marker.markers_in(messages):
+            self._store.save_markers(markers)
 
     def _ask(
         self,

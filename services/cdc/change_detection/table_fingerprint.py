@@ -40,10 +40,10 @@ class RowsStamp:
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> Self:
         """Return the fingerprint that is stored as `document`, without unknown fields of later releases."""
-        told = ((each.name, document.get(each.name)) for each in fields(cls))
+        stored = ((each.name, document.get(each.name)) for each in fields(cls))
         given: dict[str, Any] = {
             name: tuple(value) if isinstance(value, list) else value
-            for name, value in told
+            for name, value in stored
             if value is not None
         }
         return cls(**given)
@@ -93,7 +93,7 @@ def _of_columns(before: RowsStamp, now: RowsStamp) -> Iterator[str]:
             elif has_default or name in now.filled:
                 yield f"the new column {name} has a default"
             elif name in before.gone or name in had:
-                yield f"the column {name} is not the column of before"
+                yield f"the column {name} was replaced by a new one of the same name"
         elif old[0] != name:
             yield f"the column {old[0]} is named {name} now"
         elif (old[1], old[2]) != (type_oid, modifier):

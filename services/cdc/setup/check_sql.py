@@ -124,11 +124,11 @@ def _of_tables(conn: connection, source: Source, source_state: SourceState, *, r
     tables = [table for _, table in sorted(source_state.captured.items())]
     with conn.cursor() as cursor:
         cursor.execute(_IDENTITY, ([table.oid for table in tables],))
-        told = {oid: rest for oid, *rest in cursor.fetchall()}
+        by_oid = {oid: rest for oid, *rest in cursor.fetchall()}
         for table in tables:
-            if table.oid not in told:
+            if table.oid not in by_oid:
                 continue  # the table was dropped just now
-            identity, may_read, lacking = told[table.oid]
+            identity, may_read, lacking = by_oid[table.oid]
             yield from _of_one(table, lacking or [], may_read=may_read)
             if conn.server_version >= _REFUSES_GENERATED:
                 yield from _of_generated(table, identity)

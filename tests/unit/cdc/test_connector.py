@@ -201,12 +201,12 @@ ID = {"1": ["id", 23, -1, False]}
         (
             stamped({**ID, "2": ["a", 25, -1, False]}),
             stamped({**ID, "3": ["a", 25, -1, False]}),
-            "the column a is not the column of before",
+            "the column a was replaced by a new one of the same name",
         ),
         (
             stamped(ID).after(stamped({**ID, "2": ["a", 25, -1, False]})),
             stamped({**ID, "3": ["a", 25, -1, False]}),
-            "the column a is not the column of before",
+            "the column a was replaced by a new one of the same name",
         ),
         (stamped(ID, labels={"5": "new"}), stamped(ID), ""),  # no column has it any more
         (None, stamped(ID, oid=8), "it is new here and has rows"),
