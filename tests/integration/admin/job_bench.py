@@ -1,11 +1,15 @@
 """A desk at which jobs are worked: a control database, a stage's parked events, and a played writer."""
 
+import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
+from services.admin.audits.runner import AuditRunner
 from services.admin.jobs.job_session import JobSession
+from services.admin.jobs.runner import JobRunner
 from services.admin.store import jobs_sql, rehearse_sql, results_sql, sets_sql
 from services.admin.store.control_sql import transaction
 from services.admin.store.ingester_sql import IngesterSession
@@ -30,6 +34,20 @@ ANSWER = """
     WHERE outcome IS NULL AND "offset" = ANY (ARRAY[{offsets}])
 """
 EVERY = (0, 1, 2, 3, 4)
+
+
+@contextmanager
+def running(runner: AuditRunner | JobRunner) -> Iterator[None]:
+    """Run `runner` in a thread while the block runs."""
+    loop = asyncio.new_event_loop()
+    thread = Thread(target=lambda: loop.run_until_complete(runner.run()))
+    thread.start()
+    try:
+        yield
+    finally:
+        loop.call_soon_threadsafe(runner.stop)
+        thread.join()
+        loop.close()
 
 
 @dataclass

@@ -1,9 +1,6 @@
 """Audits as jobs: one at a time, reports stored and shown, and repeated after a kill."""
 
-import asyncio
 from collections.abc import Iterator
-from contextlib import contextmanager
-from threading import Thread
 
 import pytest
 
@@ -14,6 +11,7 @@ from tests.fixtures.writer import event, eventually, rows
 from tests.integration.admin.admin_service import refused
 from tests.integration.admin.conftest import Stage, database_beside
 from tests.integration.admin.inside import Inside, inside
+from tests.integration.admin.job_bench import running
 
 
 @pytest.fixture
@@ -26,19 +24,8 @@ def service(stage: Stage, templates: Templates) -> Iterator[Inside]:
         yield found
 
 
-@contextmanager
-def running(service: Inside, stage: Stage) -> Iterator[None]:
-    """Run audits while the block runs."""
-    runner = AuditRunner(service.dsn, {"onramp": stage.dsn}, stage.bootstrap)
-    loop = asyncio.new_event_loop()
-    thread = Thread(target=lambda: loop.run_until_complete(runner.run()))
-    thread.start()
-    try:
-        yield
-    finally:
-        loop.call_soon_threadsafe(runner.stop)
-        thread.join()
-        loop.close()
+def _runner(service: Inside, stage: Stage) -> AuditRunner:
+    return AuditRunner(service.dsn, {"onramp": stage.dsn}, stage.bootstrap)
 
 
 def test_one_audit_runs_at_a_time_and_a_repeated_request_starts_no_other(service: Inside) -> None:
@@ -66,7 +53,7 @@ def test_a_report_is_stored_and_can_be_printed(service: Inside, stage: Stage) ->
     begun = browser.send(page, "/reconciliation", reason="the month ends", receipts="")
     assert begun.status_code == 303
     number = int(begun.headers["location"].rsplit("/", 1)[1])
-    with running(service, stage):
+    with running(_runner(service, stage)):
         eventually(lambda: service.get(f"/v1/audits/{number}")["state"] == "done", 120)
     report = service.of("vera").get(f"/v1/audits/{number}")["report"]
     [line] = [line for line in report["partitions"] if line["topic"] == stage.partition.topic]
@@ -87,7 +74,7 @@ def test_an_audit_that_was_killed_is_repeated_and_one_that_fails_says_why(
     assert AuditSession.open(service.dsn) is None  # another replica waits
     session.close()  # as a kill does
     away = Stage("127.0.0.1:1", stage.dsn)
-    with running(service, away):
+    with running(_runner(service, away)):
         eventually(lambda: service.get(f"/v1/audits/{number}")["state"] == "failed", 120)
     assert "Kafka at 127.0.0.1:1" in service.get(f"/v1/audits/{number}")["error"]
     assert rows(service.dsn, "SELECT count(*) FROM onramp_admin.audits") == [(1,)]

@@ -1,7 +1,5 @@
 """A job whose database freezes, or that fails or waits for long, says so; the others go on."""
 
-import asyncio
-import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
@@ -17,7 +15,7 @@ from shared.registry.memory import MemoryRegistry
 from stack.postgres import Postgres
 from tests.fixtures.silent_servers import Stopped
 from tests.fixtures.writer import database_of, eventually, execute, rows, set_for_database
-from tests.integration.admin.job_bench import EVERY, Desk
+from tests.integration.admin.job_bench import EVERY, Desk, running
 
 #: Two of five events are of another type, and for the other database.
 OTHERS = """
@@ -30,21 +28,6 @@ END_IDLE = """
     WHERE datname = current_database() AND application_name = 'onramp-admin' AND state = 'idle in transaction'
 """
 WAITS = "SELECT count(*) FROM pg_locks WHERE NOT granted"
-
-
-@contextmanager
-def running(desk: Desk) -> Iterator[None]:
-    """The service's runner works at the desk's jobs."""
-    runner = JobRunner(desk.dsn, desk.session.databases, MemoryRegistry({}))
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_until_complete, args=(runner.run(),))
-    thread.start()
-    try:
-        yield
-    finally:
-        loop.call_soon_threadsafe(runner.stop)
-        thread.join()
-        loop.close()
 
 
 @contextmanager
@@ -73,7 +56,8 @@ def test_f47_a_destination_that_freezes_in_mid_statement_stops_no_other_job(
     execute(desk.dsn, OTHERS)
     desk.session = JobSession(desk.session.conn, {"onramp": desk.stage.dsn, "frozen": own_postgres.dsn})
     its_own = desk.start("replay", event_name="x")
-    with running(desk), ended(server):
+    runner = JobRunner(desk.dsn, desk.session.databases, MemoryRegistry({}))
+    with running(runner), ended(server):
         with locked(own_postgres.dsn, "onramp.replays"):
             eventually(lambda: rows(own_postgres.dsn, WAITS) == [(1,)])
             server.stop()
