@@ -1,4 +1,4 @@
-"""A replay, and then the database is restored from a dump of before: what is lost is named and lands once."""
+"""A replay, and then the database is restored from an earlier dump: what is lost is named and lands once."""
 
 import getpass
 from collections.abc import Iterator

@@ -1,7 +1,7 @@
 """Nothing parked is forgotten: three faults among real flights, kept, grouped, fixed, replayed and discarded.
 
 A database is away, admin service and writer are killed in mid-replay and in mid-discard, and the database is
-restored from a dump of before the replays.  `make proof-parked` does it with 50,000 flights and a database
+restored from an earlier dump the replays.  `make proof-parked` does it with 50,000 flights and a database
 that is away for a minute; among the tests they are fewer.
 """
 

@@ -174,7 +174,7 @@ MUTANTS: Final = (
         "        if True:",
         (
             "tests/integration/admin/test_waiting_api.py::"
-            "test_a_hold_is_shown_to_whoever_sees_every_event_behind_it"
+            "test_a_hold_is_shown_to_operators_who_see_every_event_behind_it"
         ),
     ),
     Mutant(
@@ -265,7 +265,7 @@ MUTANTS: Final = (
         "",
         (
             "tests/integration/admin/"
-            "test_audit_log.py::test_s24_whoever_sees_or_does_something_is_written_down_by_the_nam"
+            "test_audit_log.py::test_s24_each_view_or_action_of_an_operator_is_written_down_by_the_nam"
             "e_of_their_key"
         ),
     ),
@@ -276,7 +276,7 @@ MUTANTS: Final = (
         "",
         (
             "tests/integration/admin/"
-            "test_audit_log.py::test_s24_whoever_sees_or_does_something_is_written_down_by_the_nam"
+            "test_audit_log.py::test_s24_each_view_or_action_of_an_operator_is_written_down_by_the_nam"
             "e_of_their_key"
         ),
     ),

@@ -50,7 +50,7 @@ _OPEN: Final = """
 _WHY: Final = orjson.dumps(
     {
         "code": "replay_lost",
-        "detail": "it was replayed, and its database, restored from a dump of before, does not know it",
+        "detail": "it was replayed, and its database, restored from an earlier dump, does not know it",
         "fix": "Replay it again.",
     }
 ).decode()

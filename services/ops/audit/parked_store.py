@@ -172,12 +172,12 @@ class StoreCheck:
                     continue
                 text = (
                     f"replayed into {_target(place)}, and onramp.replayed there does not know it: the "
-                    "database was restored from a dump of before"
+                    "database was restored from an earlier dump"
                 )
                 if wire.is_refused(place.destination):
                     text = (
                         "replayed after it was refused, and onramp.replayed of no database knows it: one was "
-                        "restored from a dump of before"
+                        "restored from an earlier dump"
                     )
                 named.add(Code.REPLAY_LOST, place, text, _RECHECK)
         if unknown:
@@ -194,7 +194,7 @@ class StoreCheck:
                         if kept.state in {"open", "discarded"}:
                             text = (
                                 f"landed in {_target(place)} by a replay, and {kept.state} in the control "
-                                "database: that was restored from a dump of before"
+                                "database: that was restored from an earlier dump"
                             )
                             named.add(Code.DOUBLE_TERMINAL, place, text, _REPLAY)
 

@@ -62,7 +62,7 @@ def value(guarded: Guarded) -> None:
 
 
 @pytest.mark.usefixtures("value")
-def test_s24_whoever_sees_or_does_something_is_written_down_by_the_name_of_their_key(
+def test_s24_each_view_or_action_of_an_operator_is_written_down_by_the_name_of_their_key(
     guarded: Guarded,
 ) -> None:
     before, ada = _last_act(guarded), guarded.of("ada")

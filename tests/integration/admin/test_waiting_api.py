@@ -45,7 +45,7 @@ def _named(hold: dict[str, Any]) -> dict[str, Any]:
     return {name: hold[name] for name in ("database", "kind", "name")}
 
 
-def test_a_hold_is_shown_to_whoever_sees_every_event_behind_it(waiting: Inside) -> None:
+def test_a_hold_is_shown_to_operators_who_see_every_event_behind_it(waiting: Inside) -> None:
     def seen(name: str) -> set[str]:
         return {hold["name"] for hold in waiting.of(name).get("/v1/holds")["holds"]}
 

@@ -23,7 +23,7 @@ def waiting(migrated: Database, own_topics: HasBootstrap, templates: Templates) 
         yield service
 
 
-def test_holds_and_halts_are_shown_to_whoever_may_see_them(waiting: Inside) -> None:
+def test_holds_and_halts_are_shown_to_operators_who_may_see_them(waiting: Inside) -> None:
     page = waiting.of("vera").browser().see("/waiting")
     for text in ("order_made", "pay_made", "Database onramp", "events.pay_made/0 is behind", "Refill"):
         assert text in page, text

@@ -373,7 +373,7 @@ def test_every_attempt_has_a_line_once_it_is_committed(stage: Stage, monkeypatch
 
 
 def test_an_attempt_at_what_another_attempt_has_landed_is_dropped(stage: Stage) -> None:
-    """Its job was started by a control database that was restored from a dump of before the other one."""
+    """Its job was started by a control database that was restored from an earlier dump the other one."""
     stage.bench.execute("CREATE TABLE public.unkeyed (x int)")
     value, to = envelope("a", "order_placed", b'{"x":1}'), "public.unkeyed"
     stage.stage(0, value, to=to)

@@ -240,7 +240,7 @@ CREATE TABLE onramp_admin.installation (
     folder     uuid    NOT NULL DEFAULT gen_random_uuid()
 );
 
--- The audit log: who did what, and why. Rows are added and never changed, whoever tries.
+-- The audit log: who did what, and why. Rows are added and never changed; a trigger refuses it.
 CREATE TABLE onramp_admin.acts (
     id      bigint      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     at      timestamptz NOT NULL DEFAULT now(),
