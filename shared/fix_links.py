@@ -30,6 +30,11 @@ def links_in(fix: str) -> Iterator[FixLink]:
         yield _link(match)
 
 
+def pages_in(fix: str) -> list[str]:
+    """Return the paths of the linked pages in the repository, each with its fragment."""
+    return [f"docs/{link.target}" for link in links_in(fix)]
+
+
 def with_links(fix: str, render: Callable[[FixLink], str]) -> str:
     """Return a fix with each link as `render` returns it."""
     return _PAGE.sub(lambda match: render(_link(match)), fix)

@@ -23,7 +23,7 @@ from shared.errors import (
     OnrampError,
     UserError,
 )
-from shared.fix_links import links_in
+from shared.fix_links import pages_in
 
 log = logging.getLogger(__name__)
 
@@ -75,7 +75,7 @@ def problem(fault: Fault, detail: str, status: int | None = None, **more: Any) -
         "status": status or fault.status or _UNAVAILABLE,
         "detail": detail,
         "fix": fault.fix,
-        **({"links": links} if (links := [f"docs/{link.target}" for link in links_in(fault.fix)]) else {}),
+        **({"links": links} if (links := pages_in(fault.fix)) else {}),
         **more,
     }
     headers = _HEADERS.get(document["status"])

@@ -9,7 +9,7 @@ from services.admin.ui.formats import href
 from services.admin.ui.routes import Ui
 from services.admin.ui.view import View
 from shared.errors import TABLE, Kind
-from shared.fix_links import links_in
+from shared.fix_links import pages_in
 
 
 def add(ui: Ui) -> None:
@@ -31,7 +31,7 @@ def add(ui: Ui) -> None:
             "errors.html",
             title="Errors",
             nav="errors",
-            faults=[(fault, [f"docs/{link.target}" for link in links_in(fault.fix)]) for fault in faults],
+            faults=[(fault, pages_in(fault.fix)) for fault in faults],
             tab_entries=[
                 (word.capitalize() or "All", href("/errors", kind=word, q=q), None, word == kind)
                 for word in ("", *(each.value for each in Kind))
