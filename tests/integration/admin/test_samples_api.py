@@ -166,6 +166,11 @@ def test_a_good_event_is_the_newest_that_is_not_parked(service: Inside, stage: S
     assert (found["good"]["offset"], found["good"]["shape"]["payload"]) == (1, {"amount": "99"})
     assert found["good"]["shape"]["event_name"] == stage.name
     refused(service.of("olga").ask("GET", f"/v1/groups/{group['id']}/good"), 404, "not_stored")
+    browser = service.of("vera").browser()
+    assert f"/ui/groups/{group['id']}/good" in browser.see(f"/groups/{group['id']}")
+    assert browser.client.get(f"/ui/groups/{group['id']}/good").status_code == 303
+    beside = browser.see(f"/groups/{group['id']}")
+    assert f"{stage.partition.topic}/0/1" in beside
 
 
 @pytest.mark.parametrize(("others", "row"), [({}, {"name": "aaa"}), ({"pay_made"}, None)])

@@ -8,6 +8,7 @@ from fastapi.responses import Response
 from services.admin.api.queries import EventQuery, Id, JobQuery
 from services.admin.ui.fix_form import KINDS, FixForm, form_of_plan
 from services.admin.ui.formats import command
+from services.admin.ui.good_events import GoodEvents, Key
 from services.admin.ui.json_lines import lines_of, value_at
 from services.admin.ui.pages.parked import ask_decision, hours_of
 from services.admin.ui.rehearsal import RUNNING, outcome_of
@@ -18,14 +19,27 @@ from shared.errors import BAD_QUERY, TABLE, UserError
 _EVENTS: Final = 3
 _ATTEMPTS: Final = 20
 _POLL: Final = 5
+_GOOD: Final = "GET /v1/groups/{number}/good"
 
 
 def add(ui: Ui) -> None:
     """Add the routes."""
+    ui.shell.calls.state.good_events = GoodEvents()
 
     @ui.get("/groups/{number}")
     def show_group(view: View, number: Id) -> Response:
         return group_page(view, number)
+
+    @ui.get("/groups/{number}/good")
+    def show_good(view: View, number: Id) -> Response:
+        cause = view.call("GET /v1/groups/{number}", number=number).document["cause"]
+        found = view.part("Kafka", lambda: view.call(_GOOD, number=number).document)
+        if found is not None:
+            view.state.good_events.put(_key_of(view, number), found["good"])
+        if not view.is_polled:
+            return view.go(f"/groups/{number}")
+        good = _with_lines(found["good"], cause) if found else None
+        return view.page("good.html", title="Good event", alone=True, good=good)
 
     @ui.get("/groups/{number}/decide/{decision}")
     def ask(view: View, number: Id, decision: str) -> Response:
@@ -46,6 +60,7 @@ def group_page(
     if typed is None:
         fix_text, to = (job["fix"], job["to"]) if job else (None, None)
         typed = form_of_plan(fix_text, to, place, with_triggers=bool(job and job["with_triggers"]))
+    remembered = view.state.good_events.find(_key_of(view, number))
     is_running = job is not None and job["state"] in RUNNING
     fault = TABLE.get(cause["code"] or "")
     return view.page(
@@ -62,7 +77,8 @@ def group_page(
         shapes=facets.get("shape", {"values": [], "others": 0}),
         hours=hours_of(facets, view),
         events=_events(view, number, cause),
-        good=_good(group),
+        good=_with_lines(remembered.event, cause) if remembered else None,
+        is_good_known=remembered is not None,
         form=typed,
         kinds=KINDS,
         problem=problem,
@@ -116,13 +132,14 @@ def _events(view: PageView, number: int, cause: Mapping[str, Any]) -> list[dict[
     return found
 
 
-def _good(group: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return an event of the same type that landed, if one is known."""
-    good = group.get("good")
-    if not good or not good.get("shape"):
-        return None
-    cause = group["cause"]
-    return {**good, "lines": lines_of(good["shape"], cause["column"], cause["place"])}
+def _with_lines(good: Mapping[str, Any] | None, cause: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return a good event with its shape as lines."""
+    return good and {**good, "lines": lines_of(good["shape"], cause["column"], cause["place"])}
+
+
+def _key_of(view: PageView, number: int) -> Key:
+    only = view.caller.only
+    return number, None if only is None else tuple(only)
 
 
 def _samples(job: Mapping[str, Any] | None, cause: Mapping[str, Any]) -> list[dict[str, Any]]:
