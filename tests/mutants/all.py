@@ -26,6 +26,7 @@ from tests.mutants import (
     shared,
     stack,
     statement,
+    ui,
 )
 from tests.mutants.machine import Mutant
 
@@ -45,6 +46,7 @@ AREAS: Final[Mapping[str, tuple[Mutant, ...]]] = {
     "merger": merger.MUTANTS,
     "stack": stack.MUTANTS,
     "statement": statement.MUTANTS,
+    "ui": ui.MUTANTS,
 }
 
 #: Five mechanisms each of settling, gateway, error store and CDC, which `make test` alone must notice.

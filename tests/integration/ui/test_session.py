@@ -6,7 +6,7 @@ import pytest
 from services.admin.ui.headers import CSP
 from stack.login_link import login_link
 from tests.fixtures.fix_postgres import Templates
-from tests.fixtures.ui import DEV_KEY, Browser, UiService, key_of, serving
+from tests.fixtures.ui import DEV_KEY, OPERATORS, Browser, UiService, key_of, registry_of, serving
 from tests.fixtures.writer import execute, rows
 from tests.integration.admin.conftest import database_beside
 
@@ -68,6 +68,17 @@ def test_a_session_ends_with_its_key(templates: Templates) -> None:
         browser = service.browser().log_in("otto")
         assert browser.get("/jobs").status_code == 200
         service.revoke("otto")
+        assert browser.get("/jobs").status_code == 303
+
+
+def test_a_session_ends_with_a_rotation_of_its_key(templates: Templates) -> None:
+    with database_beside(templates.server, templates.control) as dsn, serving(dsn) as service:
+        browser = service.browser().log_in("otto")
+        assert browser.get("/jobs").status_code == 200
+        rotated = registry_of(*OPERATORS)
+        rotated["operators"]["otto"]["hashes"] = rotated["operators"]["ada"]["hashes"]
+        service.registry.put(rotated)
+        service.registry.refresh()
         assert browser.get("/jobs").status_code == 303
 
 
