@@ -134,7 +134,9 @@ def _events(view: PageView, number: int, cause: Mapping[str, Any]) -> list[dict[
 
 def _with_lines(good: Mapping[str, Any] | None, cause: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return a good event with its shape as lines."""
-    return good and {**good, "lines": lines_of(good["shape"], cause["column"], cause["place"])}
+    return (
+        None if good is None else {**good, "lines": lines_of(good["shape"], cause["column"], cause["place"])}
+    )
 
 
 def _key_of(view: PageView, number: int) -> Key:
