@@ -13,6 +13,8 @@ SERVICES: Final = ("ingest", "writer", "cdc", "ops", "admin", "tracer", "cli")
 BESIDE: Final = (
     "shared",
     "shared/contracts",
+    "shared/kafka_read",
+    "shared/spark",
     "shared/registry",
     "stack",
     "loadtest",

@@ -23,7 +23,6 @@ from services.ingest.auth.new_names import NewNameLimit
 from services.ingest.auth.quota_levels import shared_levels
 from services.ingest.auth.quotas import Quotas
 from services.ingest.check.check import Checker
-from services.ingest.check.json_schema import Compiler
 from services.ingest.decode.decode import Limits
 from services.ingest.http import problems
 from services.ingest.http.admin_port import ADMIN, AdminPort, reject_hidden
@@ -55,6 +54,7 @@ from services.ingest.settings import IngestSettings
 from services.ingest.sink import Sink
 from services.ingest.syslog.listener import Syslog
 from shared import wire
+from shared.contracts.type_schemas import Compiler
 from shared.errors import UserError
 from shared.logs import set_up
 from shared.malloc import return_large_blocks

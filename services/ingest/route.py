@@ -6,11 +6,11 @@ from typing import Any, Final
 from services.ingest.request import BatchItem, RequestContext
 from services.ingest.sink import Headers, Record
 from shared import wire
-from shared.errors import KEY_MISSING, UserError
+from shared.contracts.kafka_key import key_at
+from shared.errors import UserError
 from shared.steps import Step
 
 _TRACEPARENT: Final = re.compile(rb"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
-_MAX_KEY_BYTES: Final = 1024
 
 
 def route(items: list[BatchItem], request: RequestContext) -> None:
@@ -39,20 +39,11 @@ def _record(item: BatchItem, headers: Headers) -> Record:
         topic = event_type.topic
     if event_type.key is None:
         return Record(topic, item.envelope.metadata.id.encode(), item.value, headers)
-    return Record(topic, _key_at(item.document, event_type.key), item.value, headers)
+    return Record(topic, key_at(_payload_of(item.document), event_type.key), item.value, headers)
 
 
-def _key_at(document: Any, pointer: str) -> bytes:
-    value = document["payload"]
-    for escaped in pointer.split("/")[1:]:
-        name = escaped.replace("~1", "/").replace("~0", "~")
-        value = value.get(name) if isinstance(value, dict) else None
-    if isinstance(value, bool) or not isinstance(value, (str, int, float)):
-        raise UserError(KEY_MISSING, "no string or number there", "/payload" + pointer)
-    key = str(value).encode()
-    if not 0 < len(key) <= _MAX_KEY_BYTES:
-        raise UserError(KEY_MISSING, f"a key has 1 to {_MAX_KEY_BYTES} bytes", "/payload" + pointer)
-    return key
+def _payload_of(document: Any) -> Any:
+    return document["payload"]
 
 
 def _headers(request: RequestContext) -> Headers:

@@ -5,8 +5,8 @@ import secrets
 
 from aiokafka.client import AIOKafkaClient
 
-from services.writer.model.offsets import Partition
-from services.writer.read.local_log import local_starts
+from shared.kafka_read.local_log import local_starts
+from shared.kafka_read.offsets import Partition
 from tests.fixtures.fix_kafka import HasBootstrap
 from tests.fixtures.writer import delete_records, event, make_topics, produce
 

@@ -12,12 +12,12 @@ from aiokafka import AIOKafkaProducer
 from confluent_kafka import Producer
 
 from services.writer.kafka.cluster import Cluster
-from services.writer.model.offsets import Partition, Range
-from services.writer.model.records import LARGE, USUAL, PartitionSlice
-from services.writer.read.fetch import Fetcher, RangeUnreadableError
-from services.writer.read.range_reader import RangeReader
 from shared import wire
 from shared.errors import InfrastructureError
+from shared.kafka_read.fetch import Fetcher, RangeUnreadableError
+from shared.kafka_read.offsets import Partition, Range
+from shared.kafka_read.range_reader import RangeReader
+from shared.kafka_read.records import LARGE, USUAL, PartitionSlice
 from shared.kafka_security import Brokers
 from shared.settings import KafkaSettings
 from tests.fixtures.fix_kafka import HasBootstrap
@@ -28,7 +28,7 @@ from tests.fixtures.odd_records import (
     produce_with_odd_header,
 )
 from tests.fixtures.writer import CONTEXT, delete_records, event, make_topics, produce
-from tests.unit.writer_read.batches import batch, with_deltas
+from tests.unit.kafka_read.batches import batch, with_deltas
 
 RECEIVED = (wire.HEADER_RECEIVED_AT, b"2026-11-21T08:00:01.123456+00:00")
 SPELLED = (wire.HEADER_CONTEXT, b'{ "consumer": {"type": "data_pipeline"} }')

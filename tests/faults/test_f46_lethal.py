@@ -4,8 +4,8 @@ import pytest
 
 from services.writer.batching import unfinished_ranges
 from services.writer.model.next_offsets import Position
-from services.writer.model.offsets import Partition
 from services.writer.partitions import quarantine
+from shared.kafka_read.offsets import Partition
 from tests.fixtures.inline import Inline, KilledError
 from tests.fixtures.two_topics import POISON, Bug, Two, ids
 from tests.fixtures.writer import event, eventually, landed, produce

@@ -6,9 +6,9 @@ from confluent_kafka import Producer
 from typer.testing import CliRunner
 
 from services.cli.app import app
-from services.writer.model.offsets import Partition
 from services.writer.partitions import quarantine
 from shared import wire
+from shared.kafka_read.offsets import Partition
 from tests.fixtures.inline import Places
 from tests.fixtures.second_database import Other
 from tests.fixtures.two_topics import POISON, Bug, Two, ids

@@ -7,10 +7,10 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from services.writer.model.offsets import Partition
 from services.writer.park import outbox
 from services.writer.partitions import quarantine
 from shared import wire
+from shared.kafka_read.offsets import Partition
 from tests.faults.test_own_topics import set_topic
 from tests.fixtures.scenes import Scene
 from tests.fixtures.second_database import Other

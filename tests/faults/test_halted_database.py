@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 
 from services.cli.app import app
 from services.writer.kafka.producer import publish
-from services.writer.model.offsets import Partition, Range
 from services.writer.park.diverted_topic import RangeMarker
+from shared.kafka_read.offsets import Partition, Range
 from shared.kafka_security import Brokers
 from tests.fixtures.inline import Inline
 from tests.fixtures.scenes import Scene

@@ -14,8 +14,6 @@ from services.writer.databases.drain import Drainer
 from services.writer.databases.trim import RetentionCleanup
 from services.writer.kafka.cluster import Cluster
 from services.writer.kafka.producer import RecordMetadata
-from services.writer.model.offsets import Generation, Partition, Range
-from services.writer.model.records import PartitionSlice
 from services.writer.model.routes import Routes
 from services.writer.park.diverted_topic import (
     EmptyRanges,
@@ -29,6 +27,8 @@ from services.writer.postgres.pool import transaction
 from services.writer.settle import ledger
 from services.writer.settle.pause_policy import PausePolicy
 from shared import wire
+from shared.kafka_read.offsets import Generation, Partition, Range
+from shared.kafka_read.records import PartitionSlice
 from shared.kafka_security import Brokers
 from shared.settings import KafkaSettings
 from tests.faults.conftest import Ground

@@ -8,9 +8,9 @@ from msgspec import Meta
 
 from services.ingest.auth.api_keys import Sender
 from services.ingest.auth.new_names import NewNameLimit
-from services.ingest.check.json_schema import ReportedFaults, Schemas
 from services.ingest.request import BatchItem, RequestContext
 from shared import envelope, strict_json, wire
+from shared.contracts.type_schemas import ReportedFaults, Schemas
 from shared.errors import (
     BAD_ENVELOPE,
     EVENT_TOO_LARGE,

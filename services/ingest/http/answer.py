@@ -10,10 +10,10 @@ from typing import Any, Final
 import msgspec
 
 from services.ingest.asgi import Answer
-from services.ingest.check.json_schema import MAX_REPORTED
 from services.ingest.http import problems
 from services.ingest.request import BatchItem, RequestContext
 from services.ingest.sink import Receipt
+from shared.contracts.type_schemas import MAX_REPORTED
 from shared.errors import NONE_ACCEPTED, OnrampError, UserError
 from shared.steps import Step
 

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from services.writer.model.offsets import Partition, Range, share
 from services.writer.settle.work_order import TaskReport
+from shared.kafka_read.offsets import Partition, Range, share
 
 Span = tuple[int, int]
 #: Assumed bytes of a topic's events before its first event is read.

@@ -9,8 +9,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from services.writer.model.offsets import Partition
 from services.writer.settle.work_order import TaskReport
+from shared.kafka_read.offsets import Partition
 
 Span = tuple[int, int]
 #: Maximum seconds of a batch for one partition.

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from services.writer.model.offsets import Partition
+from shared.kafka_read.offsets import Partition
 
 Backlog = Mapping[Partition, tuple[int, int]]
 #: Maximum partitions of a batch.  Each one costs time: its plan, its ledger rows, its part of each COPY.

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Set as AbstractSet
 
-from services.writer.model.offsets import Partition
+from shared.kafka_read.offsets import Partition
 
 log = logging.getLogger(__name__)
 

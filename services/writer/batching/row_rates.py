@@ -13,8 +13,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final
 
 from services.writer.batching.fair_share import MAX_PARTITIONS, FairShare
-from services.writer.model.offsets import Partition, Range, share
 from services.writer.settle.work_order import TaskReport
+from shared.kafka_read.offsets import Partition, Range, share
 
 Span = tuple[int, int]
 _DECAY: Final = 0.9

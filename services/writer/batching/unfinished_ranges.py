@@ -15,9 +15,9 @@ from typing import Final, NamedTuple
 from services.writer.batching.byte_sizes import ByteSizes, half, range_to_repeat
 from services.writer.model import halt_reasons
 from services.writer.model.next_offsets import Position
-from services.writer.model.offsets import Partition, Range
 from services.writer.model.routes import Routes
 from services.writer.partitions.plan_log import PlanLog
+from shared.kafka_read.offsets import Partition, Range
 
 Planned = tuple[list[Range], Routes]
 

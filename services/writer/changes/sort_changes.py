@@ -7,12 +7,12 @@ import numpy as np
 import pyarrow as pa
 
 from services.writer.changes.read_changes import SourceTable, read
-from services.writer.model.records import PartitionSlice
 from services.writer.model.routes import SourceRoute
 from services.writer.model.targets import Target
 from services.writer.parse.events import Events, RowIndices
 from services.writer.persist import landing
 from shared import change_table
+from shared.kafka_read.records import PartitionSlice
 
 
 def read_changes(

@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from services.writer.model.arrow_bytes import Pieces, offsets, place_in
+from shared.kafka_read.arrow_bytes import Pieces, offsets, place_in
 
 _Mask = np.ndarray[Any, np.dtype[np.bool_]]
 _Ints = np.ndarray[Any, np.dtype[np.int64]]

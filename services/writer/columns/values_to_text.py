@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from services.writer.columns.column_types import Kind, Type
 from services.writer.columns.json_to_text import MisfitError, as_texts, plain_time
 from services.writer.columns.value_changes import SAFE_LENGTH
-from services.writer.model.arrow_bytes import joined, offsets
+from shared.kafka_read.arrow_bytes import joined, offsets
 
 _Mask = np.ndarray[Any, np.dtype[np.bool_]]
 _NULL: Final = b"null"

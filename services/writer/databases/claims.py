@@ -10,12 +10,12 @@ from services.writer.databases import halts
 from services.writer.databases.diverted_index import DivertedIndex
 from services.writer.databases.halts import Gap
 from services.writer.model.next_offsets import Position, by_generation
-from services.writer.model.offsets import Generation, Partition
 from services.writer.partitions.plan_log import PlanLog
 from services.writer.postgres.database import Database
 from services.writer.postgres.pool import transaction
 from services.writer.settle import ledger
 from shared.errors import LEDGER_GAP, InfrastructureError
+from shared.kafka_read.offsets import Generation, Partition
 
 
 class Claims:

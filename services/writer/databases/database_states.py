@@ -21,7 +21,6 @@ from services.writer.databases.owner import Owner
 from services.writer.kafka.producer import is_expected
 from services.writer.model.exits import ends
 from services.writer.model.next_offsets import Position
-from services.writer.model.offsets import Partition
 from services.writer.model.routes import Routes
 from services.writer.park import outbox
 from services.writer.park.diverted_topic import RangeMarker
@@ -43,6 +42,7 @@ from shared.errors import (
     LEDGER_GAP,
     InfrastructureError,
 )
+from shared.kafka_read.offsets import Partition
 from shared.kafka_security import Brokers
 
 log = logging.getLogger(__name__)

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from services.writer.kafka.producer import RecordMetadata
-from services.writer.model.offsets import Generation, Range
 from services.writer.park.diverted_topic import EmptyRanges, RangeMarker
+from shared.kafka_read.offsets import Generation, Range
 
 
 class DivertedRange(NamedTuple):

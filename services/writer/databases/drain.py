@@ -16,8 +16,6 @@ from services.writer.batching.row_rates import RateLimiter
 from services.writer.databases.diverted_index import DivertedIndex, DivertedRange, lowest
 from services.writer.kafka.cluster import Cluster
 from services.writer.kafka.producer import RecordMetadata
-from services.writer.model.offsets import Generation, Partition, Range
-from services.writer.model.records import values_of
 from services.writer.model.routes import Routes
 from services.writer.park import outbox
 from services.writer.park.diverted_topic import EventHeader, RangeMarker, as_slice, parse_header
@@ -30,6 +28,8 @@ from services.writer.settle.task import Task
 from services.writer.settle.work_order import TaskReport, WorkOrder
 from shared import failpoints, wire
 from shared.errors import INTERNAL_WRITER, LEDGER_GAP, InfrastructureError, OnrampError
+from shared.kafka_read.offsets import Generation, Partition, Range
+from shared.kafka_read.records import values_of
 from shared.kafka_security import Brokers
 
 log = logging.getLogger(__name__)

@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from services.writer.databases.diverted_index import DivertedIndex
-from services.writer.model.offsets import Generation, Partition, Range
 from services.writer.postgres.database import Database
 from services.writer.postgres.pool import transaction
 from services.writer.settle import ledger
+from shared.kafka_read.offsets import Generation, Partition, Range
 
 log = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ from aiokafka.errors import KafkaError
 from services.writer.driver.collector import StatsCollector
 from services.writer.driver.loop import Loop, wait
 from services.writer.driver.routes_from_registry import RegistryRefresher
-from services.writer.driver.spark import PYSPARK, Spark
+from services.writer.driver.spark import Spark
 from services.writer.driver.spark_watch import SparkWatch
 from services.writer.driver.standby import stand_by
 from services.writer.driver.take_over import Successor
@@ -30,6 +30,7 @@ from shared.errors import FENCED, KAFKA_UNAVAILABLE, REGISTRY_UNREAD, Infrastruc
 from shared.read_settings import WrongSettingsError
 from shared.registry.factory import open_registry
 from shared.settings import KafkaSettings, RegistrySettings
+from shared.spark.spark_jobs import PYSPARK
 
 log = logging.getLogger(__name__)
 

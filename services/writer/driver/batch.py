@@ -7,7 +7,6 @@ from typing import Final
 
 from services.writer.driver.context import Parts, check_fenced, mark, phase, undecided
 from services.writer.kafka.producer import is_expected
-from services.writer.model.offsets import Range
 from services.writer.model.routes import Routes
 from services.writer.partitions.plan_log import Totals
 from services.writer.partitions.quarantine import (
@@ -24,6 +23,7 @@ from services.writer.settle import ledger
 from services.writer.settle.work_order import TaskReport, WorkOrder
 from shared import failpoints
 from shared.errors import InfrastructureError
+from shared.kafka_read.offsets import Range
 
 log = logging.getLogger(__name__)
 

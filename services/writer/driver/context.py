@@ -13,7 +13,6 @@ from services.writer.databases.retire import Retire
 from services.writer.driver.partition_tracker import PartitionTracker
 from services.writer.driver.spark import Spark
 from services.writer.kafka.cluster import Cluster
-from services.writer.model.offsets import Range
 from services.writer.model.routes import Routes
 from services.writer.observe.status import Status
 from services.writer.park.diverted_topic import EmptyRanges, RangeMarker, closing_records
@@ -24,6 +23,7 @@ from services.writer.settle.pause_policy import PausePolicy
 from services.writer.settle.work_order import TaskReport, WorkOrder
 from shared import failpoints
 from shared.errors import FENCED, InfrastructureError
+from shared.kafka_read.offsets import Range
 from shared.kafka_security import Brokers
 from shared.steps import Step
 

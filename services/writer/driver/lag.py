@@ -12,9 +12,9 @@ from time import monotonic, time
 from typing import Final
 
 from services.writer.driver.context import Parts
-from services.writer.model.offsets import Partition
 from services.writer.observe.lag import Lag, OpenTransaction
 from shared import wire
+from shared.kafka_read.offsets import Partition
 
 log = logging.getLogger(__name__)
 

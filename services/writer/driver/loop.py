@@ -16,10 +16,10 @@ from services.writer.driver.reconcile import Reconciler
 from services.writer.driver.resolve_halt import resolve
 from services.writer.driver.routes_from_registry import CurrentRoutes, RegistryRefresher, topics_of, unusable
 from services.writer.model.interval_timer import Every
-from services.writer.model.offsets import total
 from services.writer.model.routes import Routes
 from services.writer.postgres.database import Database
 from services.writer.settings import WriterSettings
+from shared.kafka_read.offsets import total
 
 #: Shorter than aiokafka's own retries, so that /readyz shows an outage soon.
 _KAFKA_SECONDS: Final = 8.0

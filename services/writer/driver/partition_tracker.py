@@ -17,17 +17,17 @@ from services.writer.batching.unfinished_ranges import Planned, UnfinishedRanges
 from services.writer.databases.database_states import Databases
 from services.writer.databases.diverted_index import DivertedIndex
 from services.writer.kafka.cluster import Cluster
-from services.writer.kafka.leaders import Tip
 from services.writer.kafka.producer import Record
 from services.writer.model import halt_reasons
 from services.writer.model.next_offsets import Committed, Position
-from services.writer.model.offsets import Generation, Partition, Range
 from services.writer.model.routes import Routes
 from services.writer.partitions.log_cuts import LogCuts
 from services.writer.partitions.partition_decisions import PartitionDecisions
 from services.writer.partitions.partition_halts import Entry, accepted_generation
 from services.writer.partitions.plan_log import PlanLog
 from shared import wire
+from shared.kafka_read.leaders import Tip
+from shared.kafka_read.offsets import Generation, Partition, Range
 
 log = logging.getLogger(__name__)
 

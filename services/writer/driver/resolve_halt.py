@@ -14,11 +14,11 @@ from services.writer.batching.byte_sizes import ByteSizes
 from services.writer.databases import halts
 from services.writer.databases.halts import Gap
 from services.writer.driver.context import Parts, check_fenced, mark_each
-from services.writer.model.offsets import Range
 from services.writer.model.routes import Routes
 from services.writer.postgres.database_threads import in_own_thread
 from services.writer.settle.work_order import TaskReport
 from shared.errors import LEDGER_GAP, InfrastructureError
+from shared.kafka_read.offsets import Range
 
 
 async def resolve(parts: Parts, name: str, how: str, routes: Routes, max_offsets: int) -> None:

@@ -1,57 +1,40 @@
-"""Spark: the context with the settings that a micro-batch needs, and one job per batch.
+"""The writer's job on Spark: the ranges of one batch, divided among tasks.
 
-Owns pyspark.  Spark makes no decisions: the driver's loop gives the ranges, and the ledgers are the
-source of truth.  The settings' reasons and figures are in docs/adr (a loop of batch reads).
+Spark makes no decisions: the driver's loop gives the ranges, and the ledgers are the source of truth.
 """
 
 import functools
 import heapq
-import os
-import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Final
 
-import pyspark
-from py4j.protocol import Py4JError
-from pyspark import RDD, SparkConf, SparkContext
-
-from services import writer
 from services.writer.driver import worker_daemon
 from services.writer.model import connection_budget
-from services.writer.model.offsets import Partition, Range, total
-from services.writer.observe.spark_metrics import JvmUsage
 from services.writer.settings import WriterSettings
 from services.writer.settle.task import settle_share
 from services.writer.settle.work_order import TaskReport, WorkOrder
+from shared.kafka_read.offsets import Partition, Range, total
+from shared.spark.spark_jobs import SparkJobs, SparkSettings
 
-#: Spark's release.
-PYSPARK: Final[str] = pyspark.__version__
-#: Set by spark-submit, whose JVM starts before this process.
-_SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
 #: Minimum number of topics of a task's share if the ranges of each stay together, so that shares stay even.
 _SMALL_TOPICS: Final = 8
-#: The folder in which workers find `services` and `shared`, independent of their working folder.
-_ROOT: Final = Path(writer.__path__[0]).resolve().parents[1]
-
-T = TypeVar("T")
 
 
-class Spark:
-    """The writer's Spark context, and the jobs that it runs."""
+class Spark(SparkJobs):
+    """The writer's Spark context, and the job of a batch."""
 
     def __init__(self, settings: WriterSettings) -> None:
         """Start the context: a JVM, which takes seconds."""
-        self._context = _context(settings)
-        self._context.setLogLevel("ERROR")
-        #: For each number of tasks, an RDD with one task number for each task.
-        self._numbers: dict[int, RDD[int]] = {}
-
-    def warm_up(self) -> None:
-        """Run an empty job, so that the first batch finds running workers and loaded JVM classes."""
-        self._tasks(self.slots).mapPartitions(list).collect()
+        super().__init__(
+            SparkSettings(
+                app_name="onramp-writer",
+                master=settings.master,
+                driver_memory=settings.driver_memory,
+                worker_daemon=worker_daemon.__name__,
+            )
+        )
 
     def run(self, order: WorkOrder) -> list[TaskReport]:
         """Settle `order` in one job and return its tasks' reports.  Blocks; raises Spark's errors."""
@@ -63,59 +46,6 @@ class Spark:
         ranges, bounds = list(order.ranges.values()), [d.max_connections for d in order.landing]
         tasks = connection_budget.tasks(total(ranges), len(ranges), slots, bounds)
         return self.collect(functools.partial(settle_share, order, shares(ranges, tasks)), tasks)
-
-    def collect(self, work: Callable[[Iterable[int]], Iterable[T]], tasks: int) -> list[T]:
-        """Run `work` in `tasks` tasks, each with its number, and return their results.
-
-        A partial of a module's function is sent as a name and its data.  Raises Spark's errors.
-        """
-        return self._tasks(tasks).mapPartitions(work).collect()
-
-    def cancel(self) -> None:
-        """Cancel the running job; its transactions roll back."""
-        self._context.cancelAllJobs()
-
-    @property
-    def slots(self) -> int:
-        """The number of tasks that run at a time; it changes as a cluster's executors join and leave."""
-        return int(self._context.defaultParallelism)
-
-    def is_alive(self) -> bool:
-        """Return whether the JVM still answers."""
-        try:
-            return not self._context._jsc.sc().isStopped()  # noqa: SLF001 - there is no public method
-        except (Py4JError, OSError):
-            return False
-
-    def usage(self) -> JvmUsage | None:
-        """Return the JVM's usage; None when it no longer answers.  Blocks while the JVM hangs."""
-        try:
-            jvm: Any = self._context._jvm  # noqa: SLF001 - as above
-            beans = jvm.java.lang.management.ManagementFactory
-            heap = beans.getMemoryMXBean().getHeapMemoryUsage()
-            return JvmUsage(
-                pid=int(beans.getRuntimeMXBean().getPid()),
-                slots=self.slots,
-                heap_bytes=int(heap.getUsed()),
-                max_heap_bytes=int(heap.getMax()),
-                collections={
-                    str(each.getName()): (int(each.getCollectionCount()), each.getCollectionTime() / 1000)
-                    for each in beans.getGarbageCollectorMXBeans()
-                },
-            )
-        except (Py4JError, OSError):
-            return None
-
-    def stop(self) -> None:
-        """Stop the context and its JVM, if the JVM still runs."""
-        if self.is_alive():
-            self._context.stop()
-
-    def _tasks(self, count: int) -> "RDD[int]":
-        """Return an RDD of `count` tasks, each with its number."""
-        if count not in self._numbers:
-            self._numbers[count] = self._context.parallelize(list(range(count)), count)
-        return self._numbers[count]
 
 
 def shares(ranges: Iterable[Range], tasks: int) -> list[list[Partition]]:
@@ -144,56 +74,3 @@ def _undivided(ranges: Sequence[Range], tasks: int) -> Iterator[list[Range]]:
             yield of_topic
         else:
             yield from ([r] for r in of_topic)
-
-
-def _context(settings: WriterSettings) -> SparkContext:
-    """Return a new context; under spark-submit, the submission decides on master and resources."""
-    submitted = _SUBMITTED in os.environ
-    conf = SparkConf().setAppName("onramp-writer")
-    if not submitted:
-        # Workers import this project by name, with this interpreter.
-        os.environ["PYTHONPATH"] = str(_ROOT)
-        os.environ["PYSPARK_PYTHON"] = sys.executable
-        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-        conf = conf.setMaster(settings.master)
-    given = _CONFIGURATION if submitted else _CONFIGURATION | _local(settings)
-    return SparkContext(conf=conf.setAll(list(given.items())))
-
-
-def _local(settings: WriterSettings) -> dict[str, str]:
-    """Return the settings of a JVM that this process starts itself."""
-    return {
-        "spark.driver.memory": settings.driver_memory,
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.extraJavaOptions": " ".join(_JVM_OPTIONS),
-        "spark.executorEnv.PYTHONPATH": str(_ROOT),
-        "spark.python.daemon.module": worker_daemon.__name__,
-    }
-
-
-#: The JVM only schedules: an optimising compiler and a multi-threaded collector cost more than they save
-#: (docs/adr, tasks read Kafka).
-_JVM_OPTIONS: Final = (
-    "-XX:+UseSerialGC",
-    "-XX:TieredStopAtLevel=1",
-    f"-Dlog4j2.configurationFile={Path(__file__).with_name('spark_log4j2.properties').as_uri()}",
-)
-#: A batch frees its columns by the megabyte.  A sixth of a worker's CPU was kernel time, to unmap their pages
-#: and to clear new ones.  With one allocator, also for Arrow, this much memory is retained instead.
-_WORKER_MEMORY: Final = {
-    "ARROW_DEFAULT_MEMORY_POOL": "system",
-    "MALLOC_TRIM_THRESHOLD_": str(64 << 20),
-    "MALLOC_MMAP_THRESHOLD_": str(16 << 20),
-}
-_CONFIGURATION: Final = {
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
-    "spark.speculation": "false",
-    # Small writes on loopback TCP run into delayed acknowledgements: 40 ms each way.
-    "spark.python.unix.domain.socket.enabled": "true",
-    "spark.python.worker.reuse": "true",
-    # An order is sent with the function; up to this size it needs no broadcast.
-    "spark.broadcast.UDFCompressionThreshold": str(16 << 20),
-    **{f"spark.executorEnv.{name}": value for name, value in _WORKER_MEMORY.items()},
-}

@@ -16,7 +16,6 @@ from services.writer.driver.spark import Spark
 from services.writer.kafka.cluster import Cluster
 from services.writer.kafka.producer import RecordMetadata
 from services.writer.model.next_offsets import Committed
-from services.writer.model.offsets import Partition
 from services.writer.observe.status import Status
 from services.writer.park.diverted_topic import EmptyRanges, RangeMarker, parse_header
 from services.writer.partitions.plan_log import PlanLog
@@ -25,6 +24,7 @@ from services.writer.postgres.database import Database
 from services.writer.settings import WriterSettings
 from services.writer.settle.pause_policy import PausePolicy
 from shared import wire
+from shared.kafka_read.offsets import Partition
 from shared.settings import KafkaSettings
 
 

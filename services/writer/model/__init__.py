@@ -1,1 +1,1 @@
-"""Values that all rooms share: offsets, records, targets, routes. No module here does input or output."""
+"""Values that all rooms share: routes, targets, timings. No module here does input or output."""

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from services.writer.model.next_offsets import Position
-from services.writer.model.offsets import Partition
 from shared import wire
+from shared.kafka_read.offsets import Partition
 
 RECREATED: Final = "the topic was deleted and recreated: its offsets start at 0 again"
 FROM_ITS_START: Final = (

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from services.writer.model.offsets import Generation, Partition
+from shared.kafka_read.offsets import Generation, Partition
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from time import monotonic, time
 from typing import Final, NamedTuple
 
-from services.writer.model.offsets import Partition
 from shared import wire
 from shared.figures import WriterType, bounded
+from shared.kafka_read.offsets import Partition
 
 #: Most producers commit within seconds; by default Kafka ends a transaction after a minute.
 TOO_LONG_SECONDS: Final = 30.0

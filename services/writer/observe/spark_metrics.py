@@ -1,21 +1,8 @@
 """Metrics of Spark: the JVM's heap and garbage collectors, and the time for which slots were busy."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JvmUsage:
-    """The usage that the driver's JVM reports."""
-
-    pid: int
-    slots: int
-    heap_bytes: int
-    max_heap_bytes: int
-    #: Runs and seconds since the JVM started, by garbage collector.
-    collections: Mapping[str, tuple[int, float]]
+from shared.spark.jvm_usage import JvmUsage
 
 
 class SparkMetrics:

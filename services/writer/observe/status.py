@@ -14,7 +14,6 @@ from time import monotonic, time
 from typing import Any, Final
 
 from services.writer.model import commit_delays, connection_budget, timings
-from services.writer.model.offsets import Partition
 from services.writer.observe.database_stats import DatabaseSizes, DatabaseStats
 from services.writer.observe.lag import Lag, OpenTransaction, ages_at, types_of
 from services.writer.observe.metrics import Metrics
@@ -27,6 +26,7 @@ from services.writer.settle.work_order import TaskReport
 from shared import wire
 from shared.errors import NOT_CONFIGURED
 from shared.figures import STATE_NOT_CONFIGURED, Spread, WriterDatabase, WriterFigures, bounded, summed
+from shared.kafka_read.offsets import Partition
 from shared.steps import Step
 
 log = logging.getLogger(__name__)

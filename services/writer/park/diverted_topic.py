@@ -16,9 +16,9 @@ import orjson
 import pyarrow as pa
 
 from services.writer.kafka.producer import Record, publish
-from services.writer.model.offsets import Partition, Range
-from services.writer.model.records import ARRIVALS, USUAL, PartitionSlice
 from shared import wire
+from shared.kafka_read.offsets import Partition, Range
+from shared.kafka_read.records import ARRIVALS, USUAL, PartitionSlice
 from shared.kafka_security import Brokers
 from shared.parse_errors import UNREADABLE
 

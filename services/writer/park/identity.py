@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 import pyarrow as pa
 
-from services.writer.model.records import received_at
+from shared.kafka_read.records import received_at
 
 _Texts = Sequence[str | None]
 

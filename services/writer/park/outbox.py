@@ -13,13 +13,13 @@ from typing import Any, Final, NamedTuple
 from psycopg2.extensions import connection
 from psycopg2.extras import execute_values
 
-from services.writer.model.offsets import Partition
 from services.writer.park import parked_topic
 from services.writer.park.parked_topic import NotPublished, ParkedRecord
 from services.writer.postgres import rows_by_bytes
 from services.writer.postgres.database import Database
 from services.writer.postgres.pool import transaction
 from shared import failpoints
+from shared.kafka_read.offsets import Partition
 from shared.kafka_security import Brokers
 
 log = logging.getLogger(__name__)

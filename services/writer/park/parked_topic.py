@@ -12,10 +12,10 @@ import orjson
 
 from services.writer.kafka import producer
 from services.writer.kafka.producer import Record, TooLargeError
-from services.writer.model.offsets import Partition
 from services.writer.park.identity import UNKNOWN, Identity
 from shared import wire
 from shared.errors import OnrampError
+from shared.kafka_read.offsets import Partition
 from shared.kafka_security import Brokers
 
 HEADER_ERROR: Final = "onramp-error"

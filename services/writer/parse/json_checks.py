@@ -14,8 +14,8 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
-from services.writer.model.arrow_bytes import joined, offsets
 from shared import strict_json
+from shared.kafka_read.arrow_bytes import joined, offsets
 
 _Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 _Mask = np.ndarray[Any, np.dtype[np.bool_]]

@@ -11,12 +11,12 @@ While the epoch stays the same there is no request (docs/adr, a log that goes ba
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from services.writer.kafka.leaders import Tip
 from services.writer.model import halt_reasons
 from services.writer.model.next_offsets import Position
-from services.writer.model.offsets import Partition
 from services.writer.partitions.partition_halts import GenerationKey
 from services.writer.partitions.plan_log import PlanLog
+from shared.kafka_read.leaders import Tip
+from shared.kafka_read.offsets import Partition
 
 
 class Log(Protocol):

@@ -9,10 +9,10 @@ from typing import Final
 
 from services.writer.kafka.cluster import Cluster
 from services.writer.model.interval_timer import Every
-from services.writer.model.offsets import Partition
 from services.writer.partitions.partition_halts import ACCEPT, DECISION, Entry
 from services.writer.partitions.plan_log import PlanLog
 from shared import wire
+from shared.kafka_read.offsets import Partition
 
 #: Seconds between two readings of decisions.
 _POLL_SECONDS: Final = 2.0

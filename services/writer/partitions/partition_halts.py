@@ -15,7 +15,7 @@ from uuid import uuid4
 
 import msgspec
 
-from services.writer.model.offsets import Partition
+from shared.kafka_read.offsets import Partition
 from shared.parse_errors import UNREADABLE
 
 GenerationKey = tuple[str, int]

@@ -18,10 +18,10 @@ import msgspec
 import orjson
 
 from services.writer.model.next_offsets import Position
-from services.writer.model.offsets import Partition, Range
 from services.writer.model.routes import Routes
 from services.writer.partitions.partition_halts import Entry, GenerationKey, PartitionHalts
 from services.writer.partitions.retirements import Retirements
+from shared.kafka_read.offsets import Partition, Range
 from shared.parse_errors import UNREADABLE
 
 

@@ -14,8 +14,8 @@ from typing import Final, NamedTuple
 
 from services.writer.kafka.producer import is_expected, is_too_large
 from services.writer.model import halt_reasons
-from services.writer.model.offsets import Partition, Range
 from shared.errors import OnrampError
+from shared.kafka_read.offsets import Partition, Range
 from shared.tracebacks import FOREIGN, NAMED
 
 log = logging.getLogger(__name__)

@@ -20,9 +20,9 @@ from pgpq.schema import Jsonb
 from psycopg2 import sql
 from psycopg2.extensions import connection
 
-from services.writer.model.arrow_bytes import joined
-from services.writer.model.offsets import Partition
 from services.writer.postgres.sqlstates import Verdict, verdict
+from shared.kafka_read.arrow_bytes import joined
+from shared.kafka_read.offsets import Partition
 
 _BUFFER_BYTES: Final = 1 << 20
 #: Rows encoded for COPY at a time.

@@ -9,12 +9,12 @@ import pyarrow as pa
 from psycopg2 import sql
 from psycopg2.extensions import connection
 
-from services.writer.model.records import received_at
 from services.writer.postgres.answer_cache import AnswerCache
 from services.writer.postgres.database import Database, translate
 from services.writer.postgres.pool import connected
 from shared import landing_table
 from shared.errors import DATABASE_UNAVAILABLE, InfrastructureError, OnrampError
+from shared.kafka_read.records import received_at
 from shared.landing_table import Column, Part
 
 log = logging.getLogger(__name__)

@@ -11,11 +11,11 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from services.writer.model.offsets import Partition
 from services.writer.model.targets import Target
 from services.writer.persist.copy import by_partition
 from services.writer.postgres.database import Database
 from shared.errors import DATA_REJECTED, NO_PERMISSION, UNKNOWN_TABLE, Fault, UserError
+from shared.kafka_read.offsets import Partition
 
 _RECEIPT: Final = ("_topic", "_partition", "_offset")
 #: SQLSTATEs that have an error code of their own; all others are DATA_REJECTED.

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from services.writer.kafka.history import Window
 from services.writer.plan.plan import PlanRequest, WrongFileError, try_change
 from services.writer.plan.priority import give_way
 from services.writer.plan.report import Exit, Report
@@ -17,6 +16,7 @@ from services.writer.plan.time_window import moment
 from services.writer.settings import WriterSettings
 from shared import logs
 from shared.errors import InfrastructureError
+from shared.kafka_read.history import Window
 from shared.read_settings import WrongSettingsError, read_settings
 from shared.settings import KafkaSettings, RegistrySettings
 

@@ -7,7 +7,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from services.writer.model.records import PartitionSlice
 from services.writer.model.targets import Target
 from services.writer.persist.row_results import PersistResult
 from services.writer.persist.table_copies import Variant
@@ -17,6 +16,7 @@ from services.writer.plan.outcome_diff import EventOutcomes
 from services.writer.plan.reasons import Reason, parked, refusal
 from services.writer.plan.rules import Rules, TableName
 from services.writer.sort.sort import Parsed, parse, sort_parsed
+from shared.kafka_read.records import PartitionSlice
 
 #: A function that writes rows into a copy of their table and rolls back; it raises `UntriedError`.
 Persist = Callable[[Variant, pa.Table], PersistResult]

@@ -13,9 +13,7 @@ from typing import NamedTuple, Protocol
 
 from services.writer.driver.routes_from_registry import topics_of, unusable
 from services.writer.driver.spark import Spark
-from services.writer.kafka.history import Window, ranges_in
 from services.writer.model import connection_budget
-from services.writer.model.offsets import Range, total
 from services.writer.observe.job_progress import Progress
 from services.writer.observe.jvm_stderr import without_warnings
 from services.writer.plan import tally
@@ -29,6 +27,8 @@ from shared import wire
 from shared.contracts.json_schema import compile_schema
 from shared.contracts.tables import FieldColumn, columns_of, quoted
 from shared.errors import OWN_TOPIC_MISSING, InfrastructureError
+from shared.kafka_read.history import Window, ranges_in
+from shared.kafka_read.offsets import Range, total
 from shared.registry.change_log import Chain
 from shared.registry.changes import schema_changes
 from shared.registry.difference import too_large

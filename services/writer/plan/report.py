@@ -8,8 +8,6 @@ from datetime import UTC, datetime
 from enum import IntEnum
 from typing import Any, Final
 
-from services.writer.kafka.history import Window, WindowRanges
-from services.writer.model.offsets import total
 from services.writer.plan.reasons import Reason
 from services.writer.plan.survey import Survey
 from services.writer.plan.tally import (
@@ -21,6 +19,8 @@ from services.writer.plan.tally import (
     by_frequency,
 )
 from shared.contracts.pair import Kind
+from shared.kafka_read.history import Window, WindowRanges
+from shared.kafka_read.offsets import total
 from shared.registry.changes import SchemaChange
 
 #: Effects that no plan can try, for any table.

@@ -16,8 +16,6 @@ from typing import Final
 import psycopg2
 import pyarrow as pa
 
-from services.writer.model.offsets import Partition, Range
-from services.writer.model.records import PartitionSlice, wanted_of
 from services.writer.observe.job_progress import write_count
 from services.writer.persist.row_results import PersistResult
 from services.writer.persist.table_copies import Copies, Variant
@@ -30,12 +28,14 @@ from services.writer.plan.survey import LANDS
 from services.writer.plan.tally import SAMPLES, Newly, Outcomes, Sample, TaskTally, count
 from services.writer.postgres.database import Database, translate
 from services.writer.postgres.pool import connected
-from services.writer.read.decompress import CorruptBatchError
-from services.writer.read.fetch import RangeUnreadableError
-from services.writer.read.range_reader import RangeReader
 from services.writer.settle.sort_apart import sort_one_by_one
 from shared import logs
 from shared.errors import InfrastructureError, OnrampError
+from shared.kafka_read.decompress import CorruptBatchError
+from shared.kafka_read.fetch import RangeUnreadableError
+from shared.kafka_read.offsets import Partition, Range
+from shared.kafka_read.range_reader import RangeReader
+from shared.kafka_read.records import PartitionSlice, wanted_of
 from shared.kafka_security import Brokers
 from shared.mask import masked
 

@@ -12,7 +12,6 @@ import orjson
 import pyarrow as pa
 from psycopg2.extensions import connection
 
-from services.writer.model.offsets import Partition
 from services.writer.model.routes import Routes
 from services.writer.model.targets import Target
 from services.writer.park import parked_topic
@@ -27,6 +26,7 @@ from services.writer.settle.pause_policy import PausePolicy
 from services.writer.settle.settlement import Settlement, SettlementContext
 from shared import wire
 from shared.errors import UserError
+from shared.kafka_read.offsets import Partition
 from shared.outcomes import Outcome
 from shared.steps import Step
 

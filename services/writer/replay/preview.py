@@ -11,7 +11,6 @@ from typing import Any, Final, NamedTuple
 import orjson
 import pyarrow as pa
 
-from services.writer.model.records import ARRIVALS, USUAL
 from services.writer.model.targets import Target
 from services.writer.parse.parse import read
 from services.writer.persist import landing
@@ -21,6 +20,7 @@ from services.writer.postgres.database import Database
 from services.writer.postgres.pool import transaction
 from shared.contracts.tables import columns_of
 from shared.errors import OnrampError, UserError
+from shared.kafka_read.records import ARRIVALS, USUAL
 
 log = logging.getLogger(__name__)
 

@@ -14,9 +14,9 @@ from typing import Any, Final, NamedTuple
 import psycopg2
 from psycopg2.extensions import connection
 
-from services.writer.model.offsets import Partition
 from services.writer.postgres import rows_by_bytes
 from shared import wire
+from shared.kafka_read.offsets import Partition
 from shared.postgres import arrays
 
 #: Maximum bytes taken at once; as rows and as an Arrow table they use several times as much memory.

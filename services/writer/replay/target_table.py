@@ -15,8 +15,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from psycopg2.extensions import connection
 
-from services.writer.model.offsets import Partition
-from services.writer.model.records import ARRIVALS, USUAL, PartitionSlice
 from services.writer.model.routes import Routes, is_closed
 from services.writer.model.targets import Target
 from services.writer.parse.parse import read
@@ -27,6 +25,8 @@ from services.writer.sort.route_lookup import RouteLookup, lookup_for
 from services.writer.sort.sort import Sorted, sort
 from shared import wire
 from shared.errors import AMBIGUOUS_TABLE, FORBIDDEN_DESTINATION, NOT_ROUTED, UserError
+from shared.kafka_read.offsets import Partition
+from shared.kafka_read.records import ARRIVALS, USUAL, PartitionSlice
 
 _NOT_ROUTED: Final = "the current routes do not route it to the table that it was parked for"
 _MOVED: Final = "the current routes route it to another database than when this attempt was sorted"

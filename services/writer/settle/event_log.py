@@ -13,12 +13,12 @@ from typing import Any, Final, Protocol
 import numpy as np
 import pyarrow as pa
 
-from services.writer.model.offsets import Partition
 from services.writer.model.targets import Target
 from services.writer.persist.row_results import PersistResult
 from shared import event_lines, wire
 from shared.errors import OnrampError
 from shared.event_lines import EventLines, spread
+from shared.kafka_read.offsets import Partition
 from shared.outcomes import Outcome
 from shared.steps import Step
 

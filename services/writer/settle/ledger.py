@@ -11,8 +11,8 @@ from typing import Final, NamedTuple
 from psycopg2.extensions import connection
 from psycopg2.extras import execute_values
 
-from services.writer.model.offsets import Generation, Partition, Range
 from shared.errors import FENCED, LEDGER_GAP, InfrastructureError
+from shared.kafka_read.offsets import Generation, Partition, Range
 from shared.outcomes import Outcome
 
 _SESSION: Final = "onramp-writer"

@@ -11,8 +11,6 @@ from typing import Any, Final, NamedTuple
 import orjson
 import pyarrow as pa
 
-from services.writer.model.offsets import Partition
-from services.writer.model.records import PartitionSlice
 from services.writer.model.targets import Target
 from services.writer.persist import landing
 from services.writer.settle.settlement import Settlement
@@ -21,6 +19,8 @@ from services.writer.sort.route_lookup import RouteLookup
 from services.writer.sort.sort import Unroutable
 from shared import wire
 from shared.errors import INTERNAL_SORT, UserError
+from shared.kafka_read.offsets import Partition
+from shared.kafka_read.records import PartitionSlice
 
 #: The columns of a landing table that identify a row's record.
 _ORIGIN: Final = {"_topic": "topic", "_partition": "partition", "_offset": "offset"}

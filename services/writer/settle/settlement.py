@@ -20,7 +20,6 @@ from psycopg2.extensions import connection
 
 from services.writer.changes.append import append, notify
 from services.writer.model import commit_delays
-from services.writer.model.offsets import Partition
 from services.writer.model.targets import Target
 from services.writer.model.timings import StepTimings
 from services.writer.park import outbox
@@ -54,6 +53,7 @@ from services.writer.settle.retry_reasons import (
 )
 from shared import change_table, wire
 from shared.errors import NOT_CONFIGURED, PAUSED, InfrastructureError, OnrampError, UserError
+from shared.kafka_read.offsets import Partition
 from shared.outcomes import Outcome
 from shared.steps import Step
 

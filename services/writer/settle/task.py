@@ -19,8 +19,6 @@ import numpy as np
 import pyarrow as pa
 
 from services.writer.model import commit_delays
-from services.writer.model.offsets import Partition
-from services.writer.model.records import PartitionSlice, rows_by_topic, values_of, wanted_of
 from services.writer.model.targets import Target
 from services.writer.model.timings import StepTimings
 from services.writer.park import outbox, parked_topic
@@ -28,7 +26,6 @@ from services.writer.park.diverted_topic import divert
 from services.writer.park.parked_topic import ParkedRecord
 from services.writer.postgres.database import Database
 from services.writer.postgres.pool import transaction
-from services.writer.read.range_reader import RangeReader
 from services.writer.settle import event_log, holds, ledger
 from services.writer.settle.no_longer_routed import NoLongerRouted, find_no_longer_routed, park
 from services.writer.settle.outcome_counts import OutcomeCounts
@@ -50,6 +47,9 @@ from shared.errors import (
     OnrampError,
     UserError,
 )
+from shared.kafka_read.offsets import Partition
+from shared.kafka_read.range_reader import RangeReader
+from shared.kafka_read.records import PartitionSlice, rows_by_topic, values_of, wanted_of
 from shared.kafka_security import Brokers
 from shared.steps import Step
 

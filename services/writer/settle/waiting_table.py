@@ -9,10 +9,10 @@ import pyarrow.compute as pc
 from psycopg2.extensions import connection
 from psycopg2.extras import execute_values
 
-from services.writer.model.offsets import Partition
-from services.writer.model.records import ARRIVALS, USUAL
 from services.writer.postgres import rows_by_bytes
 from services.writer.settle.holds import KIND_TYPE, DeadLetteredHold
+from shared.kafka_read.offsets import Partition
+from shared.kafka_read.records import ARRIVALS, USUAL
 
 #: Maximum bytes that a release takes at once; as rows and as an Arrow table they use several times as much.
 MAX_BYTES: Final = 16 << 20

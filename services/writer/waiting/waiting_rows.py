@@ -6,8 +6,6 @@ import pyarrow as pa
 from psycopg2.extensions import connection
 
 from services.writer.changes.read_changes import read as read_changes
-from services.writer.model.offsets import Partition
-from services.writer.model.records import PartitionSlice
 from services.writer.model.targets import Target
 from services.writer.parse.parse import read
 from services.writer.persist import landing
@@ -17,6 +15,8 @@ from services.writer.settle.pause_policy import PausePolicy
 from services.writer.settle.settlement import SettlementContext
 from services.writer.settle.waiting_table import WaitingEvents
 from shared.errors import UserError
+from shared.kafka_read.offsets import Partition
+from shared.kafka_read.records import PartitionSlice
 
 
 def context(conn: connection, database: Database, taken: Sequence[WaitingEvents]) -> SettlementContext:

@@ -20,8 +20,6 @@ from services.ops.audit import run as audits
 from services.ops.audit.run import Request, audit
 from services.ops.findings import Report
 from services.writer.kafka.producer import Record, publish
-from services.writer.model.offsets import Generation, Partition, Range
-from services.writer.model.records import LARGE, USUAL
 from services.writer.model.routes import Routes
 from services.writer.park import outbox
 from services.writer.park.diverted_topic import RangeMarker
@@ -33,6 +31,8 @@ from services.writer.settle import ledger
 from services.writer.settle.task import settle
 from services.writer.settle.work_order import TaskReport, WorkOrder
 from shared import wire
+from shared.kafka_read.offsets import Generation, Partition, Range
+from shared.kafka_read.records import LARGE, USUAL
 from shared.kafka_security import Brokers
 from stack import services
 from stack.kafka import Kafka

@@ -10,12 +10,12 @@ from typer.testing import CliRunner
 
 from services.cli.app import app
 from services.writer.kafka.producer import Record, publish
-from services.writer.model.offsets import Range
 from services.writer.model.routes import Routes
 from services.writer.park.diverted_topic import HEADER
 from services.writer.partitions.plan_log import Totals
 from services.writer.waiting.release import Release
 from shared import wire
+from shared.kafka_read.offsets import Range
 from shared.kafka_security import Brokers
 from tests.fixtures.writer import envelope, event
 from tests.integration.admin.conftest import BAD, Stage

@@ -11,7 +11,6 @@ from services.ops import totals_sql
 from services.ops.audit import run as audits
 from services.ops.findings import Report
 from services.ops.totals_sql import Snapshot
-from services.writer.model.offsets import Generation, Range
 from services.writer.model.routes import EventRoute, Routes
 from services.writer.partitions.plan_log import Totals
 from services.writer.postgres.database import Database
@@ -19,6 +18,7 @@ from services.writer.postgres.pool import transaction
 from services.writer.settle import ledger
 from services.writer.settle.task import settle
 from services.writer.settle.work_order import WorkOrder
+from shared.kafka_read.offsets import Generation, Range
 from shared.kafka_security import Brokers
 from tests.fixtures.fix_postgres import Templates
 from tests.fixtures.writer import arrivals, database_of, event, read

@@ -13,8 +13,8 @@ from services.ops.findings import Source
 from services.ops.kafka_logs import KafkaLogs, LogRecord
 from services.ops.parked.records import ErrorEvent
 from services.ops.parked.tail import ErrorTail
-from services.writer.model.offsets import Range
 from shared import wire
+from shared.kafka_read.offsets import Range
 from shared.kafka_security import Brokers
 from tests.fixtures.writer import envelope, event, eventually, records
 from tests.integration.admin.admin_service import Admin

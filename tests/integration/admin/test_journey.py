@@ -27,10 +27,10 @@ from services.ops.journey.finder import Finder
 from services.ops.journey.settled_reader import SettledReader
 from services.ops.journey.timeline import Journey, Kind
 from services.ops.kafka_logs import KafkaLogs
-from services.writer.model.offsets import Partition
 from services.writer.model.routes import EventRoute, Routes, SourceRoute
 from services.writer.replay.replay import Replay
 from shared import wire
+from shared.kafka_read.offsets import Partition
 from shared.kafka_security import Brokers
 from shared.registry.memory import MemoryRegistry
 from tests.fixtures.fix_kafka import HasBootstrap

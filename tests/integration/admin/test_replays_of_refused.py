@@ -9,7 +9,6 @@ import pytest
 from services.admin.jobs.job_session import JobSession
 from services.admin.store import jobs_sql, recheck_sql, sets_sql
 from services.admin.store.control_sql import transaction
-from services.writer.model.offsets import Generation
 from services.writer.model.routes import Grant, RoutedDatabase, Routes
 from services.writer.postgres.database import Database, configured
 from services.writer.postgres.pool import transaction as in_writer
@@ -18,6 +17,7 @@ from services.writer.replay.replay import Replay
 from services.writer.settings import WriterSettings
 from services.writer.settle import ledger
 from shared import failpoints
+from shared.kafka_read.offsets import Generation
 from tests.fixtures.fix_postgres import Templates
 from tests.fixtures.writer import event, execute, rows
 from tests.integration.admin.conftest import EPOCH, Stage, database_beside, disconnect

@@ -16,8 +16,8 @@ from services.cdc.merge.history_sql import TableName
 from services.cdc.merge.merge_sql import MAX_CHANGES, Merge
 from services.cdc.merge.public_table import Cleaning, public_table
 from services.cdc.merger.merger import only_feed
-from services.writer.model.offsets import Partition
 from services.writer.model.routes import Routes, SourceRoute
+from shared.kafka_read.offsets import Partition
 from shared.postgres.connect import connect
 from tests.fixtures.changes import Stream
 from tests.fixtures.writer import Bench, arrivals

@@ -19,9 +19,9 @@ from services.ingest.send.byte_budget import ByteBudget
 from services.ingest.send.kafka_sink import KafkaSink
 from services.ingest.sink import Receipt
 from services.writer.kafka.cluster import Cluster
-from services.writer.model.offsets import Partition
 from shared import wire
 from shared.errors import TOPIC_MISSING, OnrampError
+from shared.kafka_read.offsets import Partition
 from shared.settings import KafkaSettings
 from tests.fixtures.closed_connections import leave_taken
 from tests.fixtures.fix_postgres import Database

@@ -8,10 +8,10 @@ import psycopg2
 import pytest
 
 from services.cdc.merger.merger import is_readable
-from services.writer.model.offsets import Partition
 from services.writer.model.routes import Routes, SourceRoute
 from services.writer.settle import task as settle_task
 from shared import change_table, wire
+from shared.kafka_read.offsets import Partition
 from tests.fixtures.changes import Stream
 from tests.fixtures.writer import Bench, Landed, arrivals, database_of, event, eventually
 from tests.integration.writer.waiting_bench import Hall

@@ -17,11 +17,11 @@ from services.writer.model.connection_budget import (
     max_tasks,
     tasks,
 )
-from services.writer.model.offsets import Partition, Range
 from services.writer.postgres import pool
 from services.writer.postgres.pool import connected, transaction
 from services.writer.settle import ledger
 from shared.errors import InfrastructureError
+from shared.kafka_read.offsets import Partition, Range
 from tests.fixtures.tls_postgres import tls_in_front_of
 from tests.fixtures.writer import PARTITION, TOPIC_ID, Bench, arrivals, database_of, event, eventually
 

@@ -7,13 +7,13 @@ import orjson
 import pytest
 
 from services.writer.batching.row_rates import RateLimiter
-from services.writer.model.offsets import Partition
 from services.writer.model.routes import EventRoute, Routes
 from services.writer.postgres.pool import transaction
 from services.writer.settle import holds, waiting_table
 from services.writer.waiting import release
 from services.writer.waiting.release import Release
 from shared import failpoints
+from shared.kafka_read.offsets import Partition
 from tests.fixtures.inline import KilledError
 from tests.fixtures.writer import arrivals, database_of, envelope, event
 from tests.integration.writer.waiting_bench import LIMIT, Hall

@@ -6,9 +6,9 @@ import psycopg2
 import pytest
 from psycopg2.extensions import connection
 
-from services.writer.model.offsets import Generation, Partition, Range
 from services.writer.settle import ledger
 from shared.errors import FENCED, LEDGER_GAP, InfrastructureError
+from shared.kafka_read.offsets import Generation, Partition, Range
 from tests.fixtures.writer import PARTITION, TOPIC_ID, Bench
 
 OTHER = Partition("events.other", 3)

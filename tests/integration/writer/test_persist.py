@@ -3,7 +3,7 @@
 import orjson
 import pytest
 
-from services.writer.model.offsets import Partition
+from shared.kafka_read.offsets import Partition
 from tests.fixtures.writer import Bench, arrivals, envelope, event
 
 OTHER = Partition("events.order_placed", 1)

@@ -6,7 +6,6 @@ import psycopg2
 import pytest
 from pydantic import SecretStr
 
-from services.writer.model.offsets import Generation, Range
 from services.writer.model.routes import Routes
 from services.writer.park import outbox
 from services.writer.postgres.database import Database, configured
@@ -17,6 +16,7 @@ from services.writer.settle import ledger
 from services.writer.settle.task import settle
 from services.writer.settle.work_order import WorkOrder
 from shared import wire
+from shared.kafka_read.offsets import Generation, Range
 from shared.kafka_security import Brokers
 from stack.postgres import Postgres
 from tests.fixtures.fix_kafka import HasBootstrap

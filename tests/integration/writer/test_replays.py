@@ -12,7 +12,6 @@ import psycopg2
 import pytest
 
 from services.writer.batching.row_rates import RateLimiter
-from services.writer.model.offsets import Partition
 from services.writer.model.routes import Contract, EventRoute, Grant, RoutedDatabase, Routes
 from services.writer.park import parked_topic
 from services.writer.replay import replay, staged_attempts
@@ -20,6 +19,7 @@ from services.writer.replay.replay import Replay
 from shared import event_lines
 from shared.errors import UserError
 from shared.event_lines import EventLines
+from shared.kafka_read.offsets import Partition
 from tests.fixtures.writer import PARTITION, TOPIC_ID, database_of, envelope, event
 from tests.integration.writer.waiting_bench import Hall
 

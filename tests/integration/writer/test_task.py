@@ -6,10 +6,10 @@ from contextlib import suppress
 import psycopg2
 import pytest
 
-from services.writer.model.offsets import Partition
 from services.writer.model.routes import Contract, Routes
 from shared import failpoints
 from shared.errors import DATABASE_UNAVAILABLE, InfrastructureError
+from shared.kafka_read.offsets import Partition
 from tests.fixtures.writer import PARTITION, TOPIC_ID, Bench, Landed, arrivals, envelope, event, eventually
 from tests.integration.writer.waiting_bench import Hall
 

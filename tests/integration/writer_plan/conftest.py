@@ -13,11 +13,11 @@ import orjson
 import pytest
 import yaml
 
-from services.writer.kafka.history import Window
 from services.writer.observe.job_progress import Progress, read_counts
 from services.writer.plan.plan import PlanRequest, try_change
 from services.writer.plan.report import Report
 from services.writer.settings import WriterSettings
+from shared.kafka_read.history import Window
 from shared.settings import KafkaSettings
 from stack.registry import OwnRegistry
 from tests.fixtures.fix_kafka import HasBootstrap

@@ -13,13 +13,13 @@ from confluent_kafka.admin import AdminClient
 
 from services.ops.registry.change import Wish as ApplyWish
 from services.ops.registry.change import apply_file, change_to, editing
-from services.writer.kafka.history import Window
 from services.writer.plan import plan as flow
 from services.writer.plan import task
 from services.writer.plan.plan import PlanRequest, WrongFileError
 from services.writer.plan.report import Exit, Report
 from services.writer.plan.rules import rules_of
 from shared import wire
+from shared.kafka_read.history import Window
 from shared.registry.model import Snapshot
 from shared.settings import KafkaSettings, RegistrySettings
 from stack.ports import free_port

@@ -7,12 +7,12 @@ import orjson
 import pyarrow as pa
 import pytest
 
-from services.writer.model.records import PartitionSlice
 from services.writer.model.routes import Routes
 from services.writer.model.targets import Target
 from services.writer.persist.persist import PersistResult, make_constraints_immediate, persist
 from services.writer.postgres.pool import transaction
 from services.writer.sort.sort import sort
+from shared.kafka_read.records import PartitionSlice
 from tests.fixtures.fix_postgres import Database
 from tests.fixtures.writer import PARTITION, Bench, arrivals
 

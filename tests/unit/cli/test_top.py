@@ -18,12 +18,12 @@ from services.cli.exits import Exit
 from services.cli.show.top import Pair, View, tables_of, view_of
 from services.ingest.observe import figures, metrics
 from services.ingest.observe.tallies import HistogramTally
-from services.writer.model.offsets import Partition
 from services.writer.observe.database_stats import DatabaseSizes, DatabaseStats
 from services.writer.observe.lag import Lag
 from services.writer.observe.status import Status
 from services.writer.observe.status_server import StatusServer
 from shared.figures import GatewayFigures, WriterFigures
+from shared.kafka_read.offsets import Partition
 from shared.service_pages import PageError
 
 

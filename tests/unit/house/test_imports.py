@@ -1,9 +1,13 @@
 """Imports point one way, and a driver is known only to the files that own it."""
 
 import ast
+import subprocess
+import sys
 from collections.abc import Iterator
 from fnmatch import fnmatch
 from pathlib import Path
+
+import pytest
 
 from tests.unit.house.tree import imports, package_of, product_files, report, tree_of
 
@@ -48,19 +52,13 @@ OWNERS = {
         "shared/registry/kafka_log.py",  # the gateway, the writer and the command line read one log
         "shared/kafka_topic_ids.py",  # the same of the topics' UUIDs
         "shared/kafka_group_offsets.py",  # the writer and the admin service ask for one group's offsets
-        "services/writer/kafka/any_broker.py",
         "services/writer/driver/app.py",  # its errors alone: the loop decides what waits
-        "services/writer/kafka/history.py",
-        "services/writer/kafka/leaders.py",
-        "services/writer/kafka/list_offsets.py",
         "services/writer/driver/collector.py",  # its errors alone: what cannot be read is shown as it was
         "services/writer/kafka/own_topics.py",
         "services/writer/kafka/cluster.py",
         "services/writer/kafka/producer.py",
         "shared/kafka_schemas.py",
-        "services/writer/read/fetch.py",
-        "services/writer/read/local_log.py",
-        "services/writer/read/log_batches.py",  # its checksum
+        "shared/kafka_read/*.py",
     ],
     # The files that hold SQL, and those that pass its connection on.
     "psycopg2": [
@@ -112,7 +110,7 @@ OWNERS = {
         "shared/postgres/*.py",
         "stack/*.py",
     ],
-    "pyspark": ["services/writer/driver/spark.py", "services/writer/driver/worker_daemon.py"],
+    "pyspark": ["shared/spark/*.py"],
     "confluent_kafka": ["stack/kafka_probe.py"],
 }
 OURS = ("clients", "services", "shared", "stack", "tests", "docs", "loadtest")
@@ -186,3 +184,10 @@ def test_the_owners_of_a_driver_use_it() -> None:
             if files and not any(driver in used[file] for file in files):
                 offenders.append(f"no file of {owner} imports {driver} any more: take it from OWNERS")
     assert offenders == [], report(offenders)
+
+
+@pytest.mark.parametrize("module", ["services.ingest.app", "services.cli.app"])
+def test_a_light_process_does_not_import_heavy_libraries(module: str) -> None:
+    program = f"import sys, {module}; print(*{{'numpy', 'pyarrow', 'pyspark'}} & sys.modules.keys())"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from services.ingest.check.json_schema import ReportedFaults, Schemas
 from shared import wire
+from shared.contracts.type_schemas import ReportedFaults, Schemas
 from shared.registry import Snapshot
 from tests.fixtures.ingest import body, envelope, one
 from tests.unit.ingest.conftest import MakeGateway

@@ -10,14 +10,14 @@ from pydantic import ValidationError
 
 from services.ingest import app
 from services.ingest.app import assemble
-from services.ingest.check import json_schema
-from services.ingest.check.json_schema import Compiler
 from services.ingest.http.connections import Connections
 from services.ingest.observe.metrics import RegistryInfo
 from services.ingest.observe.page import exposition
 from services.ingest.send.byte_budget import ByteBudget
 from services.ingest.settings import IngestSettings
 from services.ingest.sink import MemorySink
+from shared.contracts import type_schemas
+from shared.contracts.type_schemas import Compiler
 from shared.registry import Snapshot
 from shared.registry.log import MemoryLog
 from shared.registry.log_registry import LogRegistry
@@ -172,13 +172,13 @@ def typed(schemas: dict[str, Any]) -> Snapshot:
 def threads_that_compile(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The thread of each compilation, as they happen."""
     compiled: list[int] = []
-    compile_schema = json_schema.compile_schema
+    compile_schema = type_schemas.compile_schema
 
     def count(*given: Any) -> Any:
         compiled.append(threading.get_ident())
         return compile_schema(*given)
 
-    monkeypatch.setattr(json_schema, "compile_schema", count)
+    monkeypatch.setattr(type_schemas, "compile_schema", count)
     return compiled
 
 

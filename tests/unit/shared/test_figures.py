@@ -10,13 +10,13 @@ from services.ingest.observe import figures
 from services.ingest.observe.metrics import EVENTS_TALLY, REGISTRY, REQUEST_SECONDS_TALLY
 from services.ingest.observe.page import exposition
 from services.ingest.observe.tallies import fold
-from services.writer.model.offsets import Partition
 from services.writer.observe.database_stats import DatabaseSizes, DatabaseStats
 from services.writer.observe.lag import Lag, types_of
 from services.writer.observe.status import Status
 from services.writer.observe.status_server import StatusServer
 from shared import wire
 from shared.figures import MAX_TYPES, OTHER, GatewayFigures, Spread, WriterFigures
+from shared.kafka_read.offsets import Partition
 from shared.steps import Step
 
 

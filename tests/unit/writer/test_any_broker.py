@@ -12,8 +12,8 @@ from aiokafka.errors import (
     RequestTimedOutError,
 )
 
-from services.writer.kafka import any_broker
-from services.writer.kafka.any_broker import AnyBroker
+from shared.kafka_read import any_broker
+from shared.kafka_read.any_broker import AnyBroker
 
 _JOBS_PATIENCE = 8.0
 

@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 import pyarrow as pa
 import pytest
 
-from services.writer.model.records import USUAL, PartitionSlice, received_at, wanted_of
 from shared import wire
+from shared.kafka_read.records import USUAL, PartitionSlice, received_at, wanted_of
 from tests.fixtures.writer import PARTITION, arrivals
 
 

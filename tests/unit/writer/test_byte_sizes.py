@@ -1,8 +1,8 @@
 """A batch is bounded by bytes: as large as the last events were, and with caution where none were seen."""
 
 from services.writer.batching.byte_sizes import ByteSizes, range_to_repeat
-from services.writer.model.offsets import Partition, Range
 from services.writer.settle.work_order import TaskReport
+from shared.kafka_read.offsets import Partition, Range
 
 BIG, SMALL = Partition("events.big", 0), Partition("events.small", 0)
 MB = 1_000_000

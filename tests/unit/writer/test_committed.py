@@ -4,13 +4,13 @@ import asyncio
 
 import pytest
 
-from services.writer.model.offsets import Partition
 from services.writer.observe import series
 from services.writer.observe.database_stats import DatabaseStats
 from services.writer.observe.status import Moment, Status
 from services.writer.settle.ledger import Tally
 from services.writer.settle.outcome_counts import OutcomeCounts
 from services.writer.settle.work_order import TaskReport
+from shared.kafka_read.offsets import Partition
 from shared.outcomes import Outcome
 
 TOPIC = Partition("events.a", 0)

@@ -11,10 +11,10 @@ from services.writer.batching.row_rates import RateLimiter
 from services.writer.databases.diverted_index import DivertedIndex
 from services.writer.databases.drain import Drainer
 from services.writer.kafka.producer import RecordMetadata
-from services.writer.model.offsets import Partition, Range
 from services.writer.park.diverted_topic import HEADER, RangeMarker
 from services.writer.postgres.database import Database
 from services.writer.settle.pause_policy import PausePolicy
+from shared.kafka_read.offsets import Partition, Range
 from shared.kafka_security import Brokers
 from tests.fixtures.writer import TOPIC_ID
 

@@ -11,9 +11,9 @@ from aiokafka.errors import GroupCoordinatorNotAvailableError, KafkaError, NodeN
 
 from services.writer.kafka import cluster
 from services.writer.kafka.cluster import Cluster
-from services.writer.model.offsets import Partition
 from shared import wire
 from shared.errors import InfrastructureError
+from shared.kafka_read.offsets import Partition
 from shared.polling import read_to
 from shared.settings import KafkaSettings
 from shared.topics import OWN_TOPICS

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.writer.model.offsets import Partition
 from services.writer.model.targets import Target
 from services.writer.persist.row_results import Parked as ParkedRow
 from services.writer.persist.row_results import PersistResult
@@ -19,6 +18,7 @@ from services.writer.settle.event_log import Parked, Piece, Settled
 from shared import event_lines, wire
 from shared.errors import DATA_REJECTED, UNKNOWN_TABLE, UserError
 from shared.event_lines import EventLines
+from shared.kafka_read.offsets import Partition
 from shared.steps import Step
 
 CANARY = "canary-4711"

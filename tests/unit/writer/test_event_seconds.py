@@ -10,9 +10,9 @@ from services.writer.batching.row_rates import RateLimiter
 from services.writer.databases.diverted_index import DivertedIndex
 from services.writer.driver.partition_tracker import PartitionTracker
 from services.writer.model.next_offsets import Position
-from services.writer.model.offsets import Partition
 from services.writer.partitions.plan_log import PlanLog
 from services.writer.settle.work_order import TaskReport
+from shared.kafka_read.offsets import Partition
 
 SLOW, USUAL = Partition("slow", 0), Partition("usual", 0)
 SPANS = {SLOW: (7, 5_007), USUAL: (0, 5_000)}

@@ -10,12 +10,12 @@ import pytest
 from services.writer.driver import lag as reader
 from services.writer.driver.lag import LagReader
 from services.writer.driver.loop import Loop
-from services.writer.kafka.leaders import Tip
-from services.writer.model.offsets import Partition
 from services.writer.observe import lag
 from services.writer.observe.lag import Lag
 from services.writer.observe.status import Status
 from shared.errors import DATABASE_UNAVAILABLE, InfrastructureError
+from shared.kafka_read.leaders import Tip
+from shared.kafka_read.offsets import Partition
 
 A, B = Partition("events.a", 0), Partition("events.b", 0)
 

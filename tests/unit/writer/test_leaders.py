@@ -12,8 +12,8 @@ import pytest
 from aiokafka import TopicPartition
 from aiokafka.errors import NodeNotReadyError
 
-from services.writer.kafka.leaders import Leaders
-from services.writer.model.offsets import Partition
+from shared.kafka_read.leaders import Leaders
+from shared.kafka_read.offsets import Partition
 from shared.kafka_security import Brokers
 
 NEAR, FAR = Partition("events.near", 0), Partition("events.far", 0)

@@ -10,7 +10,6 @@ from prometheus_client.samples import Sample
 
 from services.writer.model import commit_delays
 from services.writer.model.commit_delays import BOUNDS, CommitDelays
-from services.writer.model.offsets import Partition
 from services.writer.model.targets import Target
 from services.writer.model.timings import StepTimings
 from services.writer.observe.database_stats import DatabaseStats
@@ -18,6 +17,7 @@ from services.writer.observe.lag import Lag, OpenTransaction
 from services.writer.observe.status import Status
 from services.writer.persist import landing
 from services.writer.settle.work_order import TaskReport
+from shared.kafka_read.offsets import Partition
 from shared.steps import Step
 
 #: So many series are no burden to Prometheus.

@@ -6,7 +6,6 @@ from typing import Any
 import httpx2
 import pytest
 
-from services.writer.model.offsets import Partition
 from services.writer.model.timings import StepTimings
 from services.writer.observe import lag, series
 from services.writer.observe import status as module
@@ -17,6 +16,7 @@ from services.writer.observe.series import Series
 from services.writer.observe.status import Status
 from services.writer.observe.status_server import StatusServer
 from services.writer.settle.work_order import TaskReport
+from shared.kafka_read.offsets import Partition
 from shared.steps import Step
 
 

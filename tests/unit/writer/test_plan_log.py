@@ -5,9 +5,9 @@ from collections.abc import Iterator
 import pytest
 
 from services.writer.model.next_offsets import Position
-from services.writer.model.offsets import Partition, Range
 from services.writer.model.routes import Routes
 from services.writer.partitions.plan_log import PlanLog
+from shared.kafka_read.offsets import Partition, Range
 
 P, BESIDE = Partition("events.order_placed", 0), Partition("events.order_placed", 1)
 TOPIC = "a-topic"

@@ -7,7 +7,6 @@ import pytest
 from aiokafka.errors import KafkaError
 
 from services.writer.model.next_offsets import Position
-from services.writer.model.offsets import Partition, Range
 from services.writer.model.routes import Routes
 from services.writer.partitions.plan_log import PlanLog
 from services.writer.partitions.quarantine import (
@@ -17,6 +16,7 @@ from services.writer.partitions.quarantine import (
     in_halves,
     up_to_fault,
 )
+from shared.kafka_read.offsets import Partition, Range
 
 
 def _range(number: int = 0, start: int = 0, end: int = 10) -> Range:

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.writer.model.offsets import Partition, Range, share, total
+from shared.kafka_read.offsets import Partition, Range, share, total
 
 _backlogs = st.dictionaries(
     st.builds(Partition, st.sampled_from(["events.a", "events.b", "events.c"]), st.integers(0, 20)),

@@ -3,8 +3,8 @@
 from services.writer.batching.fair_share import FairShare
 from services.writer.batching.row_rates import RateLimiter
 from services.writer.databases.drain import Events, pieces
-from services.writer.model.offsets import Partition, Range
 from services.writer.settle.work_order import TaskReport
+from shared.kafka_read.offsets import Partition, Range
 from tests.fixtures.writer import TOPIC_ID
 
 SLOW, FREE = Partition("events.slow", 0), Partition("events.free", 0)

@@ -3,8 +3,8 @@
 from services.writer.batching.byte_sizes import ByteSizes
 from services.writer.databases.halts import Gap
 from services.writer.driver.resolve_halt import _pieces
-from services.writer.model.offsets import Partition, Range
 from services.writer.settle.work_order import TaskReport
+from shared.kafka_read.offsets import Partition, Range
 
 PARTITION = Partition("events.e", 0)
 MB = 1_000_000

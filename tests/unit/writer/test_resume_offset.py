@@ -12,12 +12,12 @@ from services.writer.batching.fair_share import FairShare
 from services.writer.batching.row_rates import RateLimiter
 from services.writer.databases.diverted_index import DivertedIndex
 from services.writer.driver.partition_tracker import PartitionTracker
-from services.writer.kafka.leaders import Tip
 from services.writer.model.next_offsets import Position
-from services.writer.model.offsets import Partition, Range
 from services.writer.model.routes import Routes
 from services.writer.partitions.partition_halts import Entry
 from services.writer.partitions.plan_log import PlanLog
+from shared.kafka_read.leaders import Tip
+from shared.kafka_read.offsets import Partition, Range
 
 P = Partition("events.order_placed", 0)
 TOPIC = "a-topic"

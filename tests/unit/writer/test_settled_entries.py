@@ -2,9 +2,9 @@
 
 import msgspec
 
-from services.writer.model.offsets import Partition
 from services.writer.partitions.partition_halts import ACCEPT, AcceptedGeneration, OperatorDecision
 from services.writer.partitions.plan_log import PlanLog
+from shared.kafka_read.offsets import Partition
 
 P = Partition("events.order_placed", 0)
 TOPIC_ID = "a-topic"

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from services.writer.model.records import LARGE, USUAL
 from services.writer.park.parked_topic import ParkedRecord, reason
 from shared.errors import NO_ENVELOPE, RECORD_HEADERS_TOO_LARGE
+from shared.kafka_read.records import LARGE, USUAL
 from tests.fixtures.writer import PARTITION, envelope, event, sorted_values
 
 SECRET = "s3cret-Value"

@@ -11,11 +11,11 @@ from py4j.protocol import Py4JError
 
 from services.writer.driver.spark import Spark
 from services.writer.driver.spark_watch import SparkWatch
-from services.writer.model.offsets import Partition
-from services.writer.observe.spark_metrics import JvmUsage
 from services.writer.observe.status import Status
 from services.writer.settle import task
 from services.writer.settle.work_order import TaskReport
+from shared.kafka_read.offsets import Partition
+from shared.spark.jvm_usage import JvmUsage
 from tests.fixtures.writer import eventually
 from tests.unit.writer.test_metrics import page
 

@@ -2,10 +2,10 @@
 
 import pyarrow as pa
 
-from services.writer.model.offsets import Range
 from services.writer.model.routes import EventRoute, Routes
 from services.writer.settle.task import settle
 from services.writer.settle.work_order import WorkOrder
+from shared.kafka_read.offsets import Range
 from tests.fixtures.writer import PARTITION, TOPIC_ID, arrivals, event, read
 
 ROUTES = Routes("onramp", event_routes=(EventRoute("order_placed", "gone"),))

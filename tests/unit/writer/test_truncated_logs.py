@@ -5,11 +5,11 @@ from collections.abc import Mapping
 
 import pytest
 
-from services.writer.kafka.leaders import Tip
 from services.writer.model.next_offsets import Position
-from services.writer.model.offsets import Partition
 from services.writer.partitions.log_cuts import LogCuts
 from services.writer.partitions.plan_log import PlanLog
+from shared.kafka_read.leaders import Tip
+from shared.kafka_read.offsets import Partition
 
 P = Partition("events.order_placed", 0)
 LIFE = ("a-topic", 0)

@@ -3,7 +3,7 @@
 from collections import Counter
 
 from services.writer.batching.fair_share import FairShare
-from services.writer.model.offsets import Partition
+from shared.kafka_read.offsets import Partition
 
 BACKLOG = {Partition("events.e", n): (10, 1_010) for n in range(7)}
 LIVE = {Partition("events.live", n): (0, 2) for n in range(5)}

@@ -6,9 +6,9 @@ from services.writer.batching import unfinished_ranges
 from services.writer.batching.byte_sizes import ByteSizes
 from services.writer.batching.unfinished_ranges import UnfinishedRanges
 from services.writer.model.next_offsets import Position
-from services.writer.model.offsets import Partition, Range
 from services.writer.model.routes import Routes
 from services.writer.partitions.plan_log import PlanLog
+from shared.kafka_read.offsets import Partition, Range
 
 TOPIC, NOW = "a-topic", Routes("main")
 LETHAL, BESIDE, OTHER = (Partition("events.order_placed", n) for n in range(3))

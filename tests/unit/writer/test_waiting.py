@@ -6,8 +6,8 @@ import pytest
 
 from services.writer.databases.diverted_index import DivertedIndex
 from services.writer.kafka.producer import RecordMetadata
-from services.writer.model.offsets import Generation, Partition, Range
 from services.writer.park.diverted_topic import EmptyRanges, RangeMarker, closing_records, parse_header
+from shared.kafka_read.offsets import Generation, Partition, Range
 
 A, B = Partition("events.a", 0), Partition("events.b", 0)
 OLD, NEW = "00000000-0000-0000-0000-000000000001", "00000000-0000-0000-0000-000000000002"

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.writer.driver.spark import shares
-from services.writer.model.offsets import Partition, Range
+from shared.kafka_read.offsets import Partition, Range
 
 
 def _topics(*events: list[int]) -> list[Range]:

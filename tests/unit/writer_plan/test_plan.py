@@ -8,8 +8,6 @@ import yaml
 from pydantic import SecretStr
 
 from services.cli.exits import Exit as CliExit
-from services.writer.kafka.history import Window, WindowRanges
-from services.writer.model.offsets import Partition, Range
 from services.writer.plan.plan import InForce, WrongFileError, changed
 from services.writer.plan.reasons import Reason
 from services.writer.plan.report import Exit, Report, in_payload, shown
@@ -30,6 +28,8 @@ from services.writer.postgres.database import configured
 from services.writer.settings import WriterSettings
 from shared.contracts.json_schema import compile_schema
 from shared.contracts.pair import Finding, Kind
+from shared.kafka_read.history import Window, WindowRanges
+from shared.kafka_read.offsets import Partition, Range
 from shared.registry.changes import SchemaChange
 from shared.registry.model import EMPTY, Snapshot
 

@@ -6,7 +6,6 @@ from typing import Any, NoReturn
 import orjson
 import pytest
 
-from services.writer.model.records import PartitionSlice
 from services.writer.model.routes import Contract, EventRoute, Grant, RoutedDatabase, Routes
 from services.writer.model.targets import Target
 from services.writer.park.parked_topic import ParkedRecord, reason
@@ -18,6 +17,7 @@ from shared.errors import (
     UNKNOWN_DATABASE,
     UNSUPPORTED_DESTINATION,
 )
+from shared.kafka_read.records import PartitionSlice
 from tests.fixtures.writer import PARTITION, arrivals, envelope, event
 
 PLACES = (RoutedDatabase("onramp"), RoutedDatabase("shop", "shop_db", ("public", "sales")))

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from services.writer.driver.routes_from_registry import CurrentRoutes
-from services.writer.model.records import PartitionSlice
 from services.writer.model.routes import Contract, EventRoute, Grant, RoutedDatabase, Routes
 from services.writer.model.targets import Target
 from services.writer.sort import route_lookup
 from services.writer.sort.route_lookup import RouteLookup, lookup_for
 from services.writer.sort.sort import sort
+from shared.kafka_read.records import PartitionSlice
 from shared.registry.model import Snapshot
 from tests.fixtures.writer import PARTITION, arrivals, database_of, event
 

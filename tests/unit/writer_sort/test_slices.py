@@ -1,9 +1,9 @@
 """Slices are sorted together, and each comes to what it would come to by itself."""
 
-from services.writer.model.offsets import Partition
-from services.writer.model.records import PartitionSlice
 from services.writer.model.routes import EventRoute, Routes
 from services.writer.sort.sort import Sorted, sort
+from shared.kafka_read.offsets import Partition
+from shared.kafka_read.records import PartitionSlice
 from tests.fixtures.writer import arrivals, envelope, event
 
 PACKET = (

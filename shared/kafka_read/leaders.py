@@ -20,14 +20,14 @@ from aiokafka.errors import KafkaError, for_code
 from aiokafka.protocol.api import Request, RequestStruct, Response
 from aiokafka.protocol.types import Int16, Int32, Int64
 
-from services.writer.kafka.list_offsets import (
+from shared.kafka_read.list_offsets import (
     EARLIEST,
     LATEST,
     READ_UNCOMMITTED,
     ListOffsetsRequest,
     Topics,
 )
-from services.writer.model.offsets import Partition
+from shared.kafka_read.offsets import Partition
 from shared.kafka_schemas import by_partition
 from shared.kafka_security import Brokers
 

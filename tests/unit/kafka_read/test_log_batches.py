@@ -6,10 +6,10 @@ import struct
 import cramjam
 import pytest
 
-from services.writer.read import decompress
-from services.writer.read.decompress import CorruptBatchError, decompressed
-from services.writer.read.log_batches import LogBatch, committed
-from tests.unit.writer_read.batches import batch, changed, marker
+from shared.kafka_read import decompress
+from shared.kafka_read.decompress import CorruptBatchError, decompressed
+from shared.kafka_read.log_batches import LogBatch, committed
+from tests.unit.kafka_read.batches import batch, changed, marker
 
 A, B = 1001, 1002
 GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4

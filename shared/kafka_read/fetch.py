@@ -18,14 +18,14 @@ from aiokafka.client import AIOKafkaClient
 from aiokafka.errors import KafkaError, for_code
 from aiokafka.protocol.fetch import FetchRequest
 
-from services.writer.kafka.leaders import ASK_ANOTHER_TIME, leader_of
-from services.writer.model.offsets import Partition, Range
-from services.writer.model.records import ARRIVALS, PartitionSlice
-from services.writer.read.decompress import MAX_BYTES
-from services.writer.read.local_log import local_starts
-from services.writer.read.log_batches import Fetched, committed
-from services.writer.read.record_columns import columns
 from shared.errors import KAFKA_UNAVAILABLE, InfrastructureError
+from shared.kafka_read.decompress import MAX_BYTES
+from shared.kafka_read.leaders import ASK_ANOTHER_TIME, leader_of
+from shared.kafka_read.local_log import local_starts
+from shared.kafka_read.log_batches import Fetched, committed
+from shared.kafka_read.offsets import Partition, Range
+from shared.kafka_read.record_columns import columns
+from shared.kafka_read.records import ARRIVALS, PartitionSlice
 from shared.kafka_security import Brokers
 
 #: Maximum bytes of one response, and of all data that this reader holds at once: some thousand records, whose

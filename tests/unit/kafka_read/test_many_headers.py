@@ -6,17 +6,17 @@ from aiokafka.structs import ConsumerRecord
 
 from services.ops import kafka_logs
 from services.ops.audit.classify import Kind, classify
-from services.writer.model.offsets import Range
-from services.writer.model.records import LARGE, Headers
 from services.writer.model.routes import Routes
-from services.writer.read import fetch
-from services.writer.read.log_batches import committed
-from services.writer.read.record_headers import headers_of
-from services.writer.read.varints import as_varint
 from services.writer.sort.sort import sort
 from shared import wire
+from shared.kafka_read import fetch
+from shared.kafka_read.log_batches import committed
+from shared.kafka_read.offsets import Range
+from shared.kafka_read.record_headers import headers_of
+from shared.kafka_read.records import LARGE, Headers
+from shared.kafka_read.varints import as_varint
 from tests.fixtures.writer import CONTEXT, PARTITION, event
-from tests.unit.writer_read.batches import batch
+from tests.unit.kafka_read.batches import batch
 
 _Headers = list[tuple[str, bytes | None]]
 _US: _Headers = list(CONTEXT)

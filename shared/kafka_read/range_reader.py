@@ -3,10 +3,10 @@
 import asyncio
 from collections.abc import Generator, Iterable
 
-from services.writer.model.offsets import Range
-from services.writer.model.records import PartitionSlice
-from services.writer.read.fetch import Fetcher
 from shared.errors import KAFKA_UNAVAILABLE, InfrastructureError
+from shared.kafka_read.fetch import Fetcher
+from shared.kafka_read.offsets import Range
+from shared.kafka_read.records import PartitionSlice
 from shared.kafka_security import Brokers
 
 

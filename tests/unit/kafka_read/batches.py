@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from aiokafka.record.util import calc_crc32c
 
-from services.writer.read.varints import as_varint, read_varint
+from shared.kafka_read.varints import as_varint, read_varint
 from tests.fixtures.writer import CONTEXT
 
 Headers = Sequence[tuple[str, bytes | None]]

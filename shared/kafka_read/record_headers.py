@@ -4,10 +4,10 @@ from typing import Final
 
 import numpy as np
 
-from services.writer.model.records import LARGE, Headers
-from services.writer.read.decompress import CorruptBatchError
-from services.writer.read.varints import VARINT_BITS, Bytes, Ints, as_varint, read_varint, read_varints
 from shared import wire
+from shared.kafka_read.decompress import CorruptBatchError
+from shared.kafka_read.records import LARGE, Headers
+from shared.kafka_read.varints import VARINT_BITS, Bytes, Ints, as_varint, read_varint, read_varints
 
 _MAX_COUNT: Final = 4
 _MAX_RECEIVED_AT: Final = wire.MAX_HEADER_BYTES - len(wire.CONTEXT_BYTES)

@@ -9,14 +9,14 @@ from aiokafka.record.memory_records import MemoryRecords
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.writer.model.records import FIRST_MS, LAST_MS, Headers
-from services.writer.read.decompress import CorruptBatchError
-from services.writer.read.log_batches import LogBatch, committed
-from services.writer.read.record_columns import columns
-from services.writer.read.record_headers import headers_of
 from shared import wire
+from shared.kafka_read.decompress import CorruptBatchError
+from shared.kafka_read.log_batches import LogBatch, committed
+from shared.kafka_read.record_columns import columns
+from shared.kafka_read.record_headers import headers_of
+from shared.kafka_read.records import FIRST_MS, LAST_MS, Headers
 from tests.fixtures.writer import CONTEXT
-from tests.unit.writer_read.batches import batch, changed, with_deltas
+from tests.unit.kafka_read.batches import batch, changed, with_deltas
 
 EVERYTHING = (0, 1 << 62)
 _names = st.sampled_from(

@@ -11,11 +11,11 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from services.writer.model.records import ARRIVALS, FIRST_MS, LAST_MS, USUAL, Headers
-from services.writer.read.decompress import CorruptBatchError
-from services.writer.read.log_batches import LogBatch
-from services.writer.read.record_headers import GATEWAY_HEADERS, headers_of
-from services.writer.read.varints import (
+from shared.kafka_read.decompress import CorruptBatchError
+from shared.kafka_read.log_batches import LogBatch
+from shared.kafka_read.record_headers import GATEWAY_HEADERS, headers_of
+from shared.kafka_read.records import ARRIVALS, FIRST_MS, LAST_MS, USUAL, Headers
+from shared.kafka_read.varints import (
     MASK_32,
     MASK_64,
     MAX_BYTES,

@@ -10,8 +10,8 @@ from typing import Final
 
 from aiokafka.client import AIOKafkaClient
 
-from services.writer.kafka.list_offsets import EARLIEST_LOCAL, LocalOffsetsRequest
-from services.writer.model.offsets import Partition
+from shared.kafka_read.list_offsets import EARLIEST_LOCAL, LocalOffsetsRequest
+from shared.kafka_read.offsets import Partition
 
 _ANY_EPOCH: Final = -1
 _EVERYWHERE: Final = 0

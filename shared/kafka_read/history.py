@@ -10,10 +10,10 @@ from typing import Final, NamedTuple
 
 from aiokafka.errors import KafkaError
 
-from services.writer.kafka.any_broker import AnyBroker
-from services.writer.kafka.leaders import Leaders
-from services.writer.model.offsets import Partition, Range, share
 from shared.errors import KAFKA_UNAVAILABLE, InfrastructureError
+from shared.kafka_read.any_broker import AnyBroker
+from shared.kafka_read.leaders import Leaders
+from shared.kafka_read.offsets import Partition, Range, share
 from shared.kafka_security import Brokers
 
 #: Maximum wait for the metadata of a new topic, and for elections.

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from aiokafka.record.util import calc_crc32c
 
-from services.writer.read.decompress import MAX_BYTES, CorruptBatchError, decompressed
+from shared.kafka_read.decompress import MAX_BYTES, CorruptBatchError, decompressed
 
 #: Base offset, length, leader epoch, magic, CRC, attributes, last offset delta, first and largest
 #: timestamp, producer's id and epoch, base sequence, count of records.

@@ -9,9 +9,9 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from services.writer.model import arrow_bytes
-from services.writer.model.offsets import Partition
 from shared import wire
+from shared.kafka_read import arrow_bytes
+from shared.kafka_read.offsets import Partition
 
 #: Columns of a task's input: a row for each record of its ranges, in offset order per partition.
 #: `context`: the bytes of the context header, or `USUAL` for the usual bytes, or `LARGE` if the record's

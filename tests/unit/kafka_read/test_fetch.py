@@ -11,15 +11,15 @@ import pytest
 from aiokafka import TopicPartition
 from aiokafka.errors import RequestTimedOutError
 
-from services.writer.kafka.list_offsets import LocalOffsetsRequest
-from services.writer.model.offsets import Partition, Range
-from services.writer.read import fetch
-from services.writer.read.fetch import Fetcher, RangeUnreadableError
-from services.writer.read.range_reader import RangeReader
 from shared.errors import InfrastructureError
+from shared.kafka_read import fetch
+from shared.kafka_read.fetch import Fetcher, RangeUnreadableError
+from shared.kafka_read.list_offsets import LocalOffsetsRequest
+from shared.kafka_read.offsets import Partition, Range
+from shared.kafka_read.range_reader import RangeReader
 from shared.kafka_security import Brokers as Kafka
 from shared.kafka_security import KafkaSecurity
-from tests.unit.writer_read.batches import batch
+from tests.unit.kafka_read.batches import batch
 
 Log = list[bytes]
 P, Q, R = (Partition("events.e", n) for n in range(3))

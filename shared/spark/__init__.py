@@ -1,0 +1,1 @@
+"""Spark for drivers: context and jobs, and the daemon that forks Python workers.  Owns pyspark."""
