@@ -29,7 +29,7 @@ DO $$ DECLARE lacking text; BEGIN
   WHERE n.nspname IN ({{schemas}}) AND c.relkind = 'r' AND c.relpersistence = 'p'
     AND {identity_sql.lacks("c")};
   IF lacking IS NOT NULL THEN
-    RAISE 'UPDATE and DELETE would fail for want of a primary key: %', lacking
+    RAISE 'UPDATE and DELETE would fail without a primary key: %', lacking
       USING HINT = 'Add a key, or ALTER TABLE … REPLICA IDENTITY FULL; then run this again.';
   END IF; END $$;"""  # noqa: S608 - printed for a DBA
 
@@ -48,7 +48,7 @@ def statements(name: str, source: Source, dsn: str = "") -> str:
         "-- 1. Logical decoding. This stops until the server was restarted with it.",
         "ALTER SYSTEM SET wal_level = 'logical';",
         _RESTARTED,
-        "-- 2. This stops if a published table would refuse UPDATE and DELETE for want of an identity.",
+        "-- 2. This stops if a published table without an identity would refuse UPDATE and DELETE.",
         "-- Delete the check if such tables are only appended to.",
         _IDENTIFIED.format(schemas=", ".join(map(literal, source.schemas))),
         "-- 3. A role that may replicate and read.",

@@ -24,6 +24,6 @@ def test_it_stops_at_a_table_that_could_not_be_updated_once_published(database: 
     )
     with pytest.raises(psycopg2.errors.RaiseException) as raised:
         execute(database.dsn, check[0])
-    assert 'for want of a primary key: "it\'s"."Loans"\n' in str(raised.value)
+    assert 'without a primary key: "it\'s"."Loans"\n' in str(raised.value)
     execute(database.dsn, 'ALTER TABLE "it\'s"."Loans" ADD PRIMARY KEY (id)')
     execute(database.dsn, check[0])
