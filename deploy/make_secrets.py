@@ -9,7 +9,7 @@ import secrets
 import sys
 from pathlib import Path
 
-from shared.registry.keys import new_key
+from shared.registry.key_secrets import new_key
 
 #: The user of our images (deploy/*.Dockerfile).
 OURS = 10001

@@ -16,6 +16,7 @@ from aiokafka import AIOKafkaProducer
 
 from loadtest.events import event
 from shared import wire
+from shared.partitioner import partition_of
 
 _HEADERS = [
     (wire.HEADER_CONTEXT, wire.CONTEXT_BYTES),
@@ -43,7 +44,7 @@ async def run(bootstrap: str, topic: str, batch: int, in_flight: int, seconds: f
         while time.perf_counter() < until:
             index = (index + 1) % _EVENTS
             key, value = events[index]
-            partition = wire.partition_of(key, partitions)
+            partition = partition_of(key, partitions)
             await producer.send_and_wait(topic, value, key, partition, headers=_HEADERS)
             sent += 1
 
@@ -56,7 +57,7 @@ async def run(bootstrap: str, topic: str, batch: int, in_flight: int, seconds: f
             for _ in range(batch):
                 index = (index + 1) % _EVENTS
                 key, value = events[index]
-                builder = builders[wire.partition_of(key, partitions)]
+                builder = builders[partition_of(key, partitions)]
                 builder.append(timestamp=None, key=key, value=value, headers=_HEADERS)
             for partition, builder in enumerate(builders):
                 outstanding.append(await producer.send_batch(builder, topic, partition=partition))

@@ -38,7 +38,7 @@ from loadtest.processes import cost
 from loadtest.registries import Watched, gateway_of, gateways_of, many_types, routed_types
 from loadtest.report import machine, versions
 from loadtest.writer_cases import CASES
-from shared.registry.keys import new_key
+from shared.registry.key_secrets import new_key
 from shared.registry.log_registry import LogRegistry
 from stack import services
 from stack.kafka import Kafka

@@ -1,11 +1,10 @@
-"""Names on Kafka: topics and headers, and the partition of a key.
+"""Names on Kafka: topics and headers.
 
 Every external client (an app that writes packets, an operator with a console
 consumer) uses these names, so a change here changes the public contract.
 """
 
 import re
-from binascii import crc32
 from typing import Final
 
 EVENT_TOPIC_PREFIX: Final = "events."
@@ -66,12 +65,3 @@ def is_refused(destination: str) -> bool:
 def is_reserved(event_name: str) -> bool:
     """Return whether the event name is reserved (the probe's own name is allowed)."""
     return event_name.startswith(RESERVED_PREFIX) and event_name != PROBE_EVENT
-
-
-def partition_of(key: bytes, partitions: int) -> int:
-    """Return the partition of a key: CRC32 modulo partitions.
-
-    It equals librdkafka's ``consistent`` partitioner, so that a C, Go or Node producer
-    preserves a key's order. Python's ``hash()`` differs per process.
-    """
-    return crc32(key) % partitions

@@ -6,7 +6,7 @@ that `onramp up` starts; the production profile, and an admin service beyond thi
 
 from pathlib import Path
 
-from shared.registry.keys import new_key
+from shared.registry.key_secrets import new_key
 from stack.private_files import secret
 
 FILE_NAME = "dev.key"

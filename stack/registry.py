@@ -5,9 +5,9 @@ from typing import Any
 
 from shared.registry.difference import difference
 from shared.registry.editor import Editor
+from shared.registry.entries import Snapshot
 from shared.registry.factory import open_log
 from shared.registry.kafka_log import KafkaLog
-from shared.registry.model import Snapshot
 from shared.settings import KafkaSettings, RegistrySettings
 
 

@@ -12,8 +12,8 @@ from typing import Final, TextIO
 
 from shared.registry.difference import difference
 from shared.registry.editor import Editor
+from shared.registry.entries import Snapshot
 from shared.registry.factory import open_log
-from shared.registry.model import Snapshot
 from shared.registry.sources import ENV_PREFIX, require_no_clash
 from shared.settings import KafkaSettings, RegistrySettings
 from stack.errors import StackError, UnavailableError

@@ -42,7 +42,7 @@ class Where:
 
     def open_schemas(self, database: str) -> tuple[str, ...]:
         """Return the schemas of a database to which the writer may write."""
-        from shared.landing_table import OPEN_SCHEMAS
+        from shared.landing_columns import OPEN_SCHEMAS
 
         return self.schemas.get(database, OPEN_SCHEMAS)
 

@@ -144,7 +144,7 @@ def _give_secret(
     as_json: bool,
 ) -> None:
     """Bring the keys that `change` returns for the key's name and a new hash into force; print the secret."""
-    from shared.registry.keys import new_key
+    from shared.registry.key_secrets import new_key
 
     secret, sha256 = new_key(name)
     changes = _change(lambda keys: change(keys, name, sha256), reason, kafka, data_dir, dry_run=dry_run)

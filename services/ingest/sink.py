@@ -9,8 +9,8 @@ from typing import Protocol
 
 import msgspec
 
-from shared import wire
 from shared.errors import KAFKA_UNREACHABLE, InfrastructureError, OnrampError
+from shared.partitioner import partition_of
 
 Headers = list[tuple[str, bytes]]
 
@@ -88,6 +88,6 @@ class MemorySink:
         if self.down:
             return InfrastructureError(KAFKA_UNREACHABLE, "the memory sink simulates an outage")
         topic = self.topics.setdefault(record.topic, [[] for _ in range(self.partitions)])
-        partition = wire.partition_of(record.key, self.partitions)
+        partition = partition_of(record.key, self.partitions)
         topic[partition].append(record)
         return Receipt(record.topic, partition, len(topic[partition]) - 1)

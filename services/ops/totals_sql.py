@@ -18,9 +18,9 @@ from psycopg2.extensions import connection, cursor
 from services.ops.findings import Generation, Replayed, Source, Table
 from services.ops.offset_ranges import Span
 from services.ops.times import as_time
-from shared import landing_table, wire
+from shared import landing_columns, wire
 from shared.errors import DATABASE_UNAVAILABLE, InfrastructureError
-from shared.landing_table import Column, Part
+from shared.landing_columns import Column, Part
 from shared.postgres.connect import connect
 from shared.postgres.failures import failure
 
@@ -33,10 +33,10 @@ _OPTIONS: Final = "-c search_path=pg_catalog,pg_temp -c timezone=UTC"
 _AT_ONCE: Final = 2000
 
 #: The columns of every landing table, of any release.
-_FIRST: Final = [c for c in landing_table.COLUMNS if not c.is_later and c.part is not Part.ORIGIN]
+_FIRST: Final = [c for c in landing_columns.COLUMNS if not c.is_later and c.part is not Part.ORIGIN]
 #: Columns that tables of an event type's schema have too.
-_SHARED: Final = [c for c in _FIRST if c.name != landing_table.PAYLOAD]
-_RECEIPT: Final = ", ".join(landing_table.named(Part.RECEIPT))
+_SHARED: Final = [c for c in _FIRST if c.name != landing_columns.PAYLOAD]
+_RECEIPT: Final = ", ".join(landing_columns.named(Part.RECEIPT))
 #: Times as text: Python's have only the years 1 to 9999.
 _EVENT: Final = ", ".join(
     f"{c.name}::text" if c.type == "timestamptz" else c.name
@@ -47,7 +47,7 @@ _EVENT: Final = ", ".join(
 #: the whole payload.  The others have `_id` as their only key (an event that another key refuses has no row
 #: with its id), and each column that can be compared with its field is listed with its type.
 _IS_LANDING: Final = (
-    f"(each.landing = {len(_FIRST)} AND (n.nspname = '{landing_table.SCHEMA}' OR each.others = 0))"
+    f"(each.landing = {len(_FIRST)} AND (n.nspname = '{landing_columns.SCHEMA}' OR each.others = 0))"
 )
 _TABLES: Final = f"""
     SELECT n.nspname::text, c.relname::text,
@@ -74,8 +74,8 @@ _TABLES: Final = f"""
     ORDER BY 1, 2
 """  # noqa: S608 - the definition's own names
 _OWN: Final = {
-    "own": [c.name for c in landing_table.COLUMNS],
-    "filled": [c.name for c in landing_table.COLUMNS if c.name != landing_table.PAYLOAD],
+    "own": [c.name for c in landing_columns.COLUMNS],
+    "filled": [c.name for c in landing_columns.COLUMNS if c.name != landing_columns.PAYLOAD],
     "types": ["int8", "numeric", "text", "bool", "timestamptz", "date", "uuid", "jsonb"],
 }
 _LEDGER: Final = "SELECT topic_id::text, topic, partition, next_offset FROM onramp.ledger"

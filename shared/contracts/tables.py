@@ -8,13 +8,13 @@ come first: `_id` is the key, which identifies a repeat, and the receipt is the 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from shared import landing_table
+from shared import landing_columns
 from shared.postgres.quoting import identifier
 
 _MAX_BYTES: Final = 63
 _TYPES: Final = {"integer": "bigint", "number": "numeric", "string": "text", "boolean": "boolean"}
 _FORMATS: Final = {"date-time": "timestamptz", "date": "date", "uuid": "uuid"}
-_OWN: Final = tuple(c for c in landing_table.COLUMNS if c.name != landing_table.PAYLOAD)
+_OWN: Final = tuple(c for c in landing_columns.COLUMNS if c.name != landing_columns.PAYLOAD)
 OWN_NAMES: Final = frozenset(c.name for c in _OWN)
 
 

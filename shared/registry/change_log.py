@@ -15,8 +15,8 @@ from typing import Annotated, Any, Final, Literal, NamedTuple
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from shared.errors import UserError
+from shared.registry.entries import Snapshot
 from shared.registry.memory import reasons
-from shared.registry.model import Snapshot
 from shared.registry.sources import require_no_clash
 from shared.strict_json import loads
 

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 from shared.contracts.compatibility import findings
 from shared.contracts.pair import Finding
-from shared.registry.model import EventType, Snapshot
+from shared.registry.entries import EventType, Snapshot
 
 
 class SchemaChange(NamedTuple):

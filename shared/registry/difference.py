@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from shared.registry.change_log import NAMED, Chain, written
-from shared.registry.model import Snapshot
+from shared.registry.entries import Snapshot
 
 #: Maximum types and bytes of routes for which the writer's look-ups and its log are measured.
 MAX_TYPES: Final = 5_000

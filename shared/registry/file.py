@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from pydantic import BaseModel, ValidationError
 
-from shared.registry import model, strict_yaml
-from shared.registry.model import Snapshot
+from shared.registry import entries, strict_yaml
+from shared.registry.entries import Snapshot
 
 #: Identifies a version of a file: times, size and inode.
 Stamp = tuple[int, int, int]
@@ -21,7 +21,7 @@ _END: Final = "..."
 _FIELDS: Final = sorted(
     {
         field.alias or name
-        for each in vars(model).values()
+        for each in vars(entries).values()
         if isinstance(each, type) and issubclass(each, BaseModel)
         for name, field in each.model_fields.items()
     }

@@ -7,7 +7,7 @@ affected events.
 from collections.abc import Collection, Iterable, Mapping
 from fnmatch import fnmatchcase
 
-from shared.registry.model import Destination, Snapshot
+from shared.registry.entries import Destination, Snapshot
 
 
 def unknown_places(

@@ -10,9 +10,9 @@ from typing import Final
 
 from shared.errors import REGISTRY_UNREAD, InfrastructureError
 from shared.registry.change_log import NOTHING, Chain, Ruling, digest_of
+from shared.registry.entries import EMPTY, Snapshot
 from shared.registry.log import RegistryLog, Span
 from shared.registry.memory import reasons
-from shared.registry.model import EMPTY, Snapshot
 from shared.registry.port import Check, no_check
 
 logger = logging.getLogger(__name__)

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from shared.registry.model import EMPTY, Snapshot
+from shared.registry.entries import EMPTY, Snapshot
 from shared.registry.port import Check, no_check
 
 logger = logging.getLogger(__name__)

@@ -8,7 +8,7 @@ revoked does not return with the next apply of an old file.
 from typing import Any, NamedTuple
 
 from shared.registry.change_log import NAMED, Chain, written
-from shared.registry.model import Snapshot
+from shared.registry.entries import Snapshot
 
 
 class MergeResult(NamedTuple):

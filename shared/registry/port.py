@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Protocol
 
-from shared.registry.model import Snapshot
+from shared.registry.entries import Snapshot
 
 #: A service's additional check, e.g. that JSON Schemas compile; raises `ValueError`.
 Check = Callable[[Snapshot], None]

@@ -15,6 +15,7 @@ from services.ingest.send.partition_queue import InFlightBatch, RequestSlice
 from services.ingest.sink import MemorySink, Receipt, Record, Sink
 from shared import wire
 from shared.errors import KAFKA_UNREACHABLE, SHUTTING_DOWN, OnrampError
+from shared.partitioner import partition_of
 from shared.settings import KafkaSettings
 from tests.fixtures.fix_kafka import HasBootstrap
 from tests.fixtures.ingest import record, until
@@ -94,7 +95,7 @@ async def test_every_record_has_its_receipt_in_order(rig: Rig) -> None:
     for sent, receipt in zip(records, receipts, strict=True):
         assert isinstance(receipt, Receipt)
         assert receipt.topic == topic
-        assert receipt.partition == wire.partition_of(sent.key, 2)
+        assert receipt.partition == partition_of(sent.key, 2)
         assert receipt.offset is not None
         assert stored[receipt.partition][receipt.offset] == sent
     assert sum(map(len, stored)) == len(records)
@@ -106,7 +107,7 @@ async def test_equal_keys_keep_the_order_they_were_sent_in(rig: Rig) -> None:
         await rig.sink.send([record(topic, "same", b"%d" % (n + i)) for i in range(3)])
 
     stored = await rig.read(topic)
-    assert [int(r.value) for r in stored[wire.partition_of(b"same", 2)]] == list(range(60))
+    assert [int(r.value) for r in stored[partition_of(b"same", 2)]] == list(range(60))
 
 
 async def test_many_requests_at_once_each_get_their_own_receipts(rig: Rig) -> None:
@@ -136,7 +137,7 @@ async def test_large_and_small_records_land_together(rig: Rig) -> None:
 
     assert [r.offset for r in receipts if isinstance(r, Receipt)] == list(range(6))
     stored = await rig.read(topic)
-    assert stored[wire.partition_of(b"same", 2)] == records
+    assert stored[partition_of(b"same", 2)] == records
 
 
 async def test_nothing_is_held_after_the_answer(rig: Rig) -> None:

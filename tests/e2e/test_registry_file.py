@@ -13,7 +13,7 @@ from urllib.parse import urlsplit, urlunsplit
 import yaml
 
 from services.ops.registry.change import Wish, apply_file, editing
-from shared.registry.keys import new_key
+from shared.registry.key_secrets import new_key
 from shared.settings import KafkaSettings
 from tests.fixtures.fix_postgres import Database
 from tests.fixtures.up import ROOT, StartUp, Up, post

@@ -19,7 +19,7 @@ from clients.python.onramp_client import Onramp
 from services.ops.audit.run import Request, audit
 from shared import wire
 from shared.kafka_security import Brokers, KafkaSecurity
-from shared.registry.keys import new_key
+from shared.registry.key_secrets import new_key
 from shared.settings import KafkaSettings
 from stack import services
 from stack.kafka import Kafka

@@ -30,6 +30,7 @@ from shared import wire
 from shared.kafka_read.offsets import Generation, Partition, Range
 from shared.kafka_read.records import PartitionSlice
 from shared.kafka_security import Brokers
+from shared.partitioner import partition_of
 from shared.settings import KafkaSettings
 from tests.faults.conftest import Ground
 from tests.fixtures.fix_postgres import Database
@@ -96,7 +97,7 @@ class Stage:
 
     @property
     def number(self) -> int:
-        return wire.partition_of(key_of(self.database.name, self.partition), 2)
+        return partition_of(key_of(self.database.name, self.partition), 2)
 
     async def drain(self, positions: Cluster, index: DivertedIndex) -> int:
         drainer = Drainer(

@@ -42,7 +42,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "re-snapshot: what comes while a table without a key is read",
-        "services/cdc/merge/merge_sql.py",
+        "services/cdc/merge/table_merge.py",
         "        if not self.table.key:\n            visibility =",
         "        if False:\n            visibility =",
         "tests/integration/capture/test_resnapshots.py",

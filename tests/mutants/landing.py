@@ -299,7 +299,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "events wait for a column, nobody is parked for it",
-        "services/writer/persist/landing.py",
+        "services/writer/persist/landing_tables.py",
         "        raise _logged(database, statement, e) from None\n",
         "        raise\n",
         "tests/integration/writer_tables/test_later_columns.py",

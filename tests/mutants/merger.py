@@ -7,14 +7,14 @@ from tests.mutants.machine import Mutant
 MUTANTS: Final = (
     Mutant(
         "order by the topic's offset, not by LSN",
-        "services/cdc/merge/keyed_sql.py",
+        "services/cdc/merge/merge_keyed_sql.py",
         "b JOIN (\n        SELECT max(at) AS at FROM pg_temp.onramp_batch",
         "b JOIN (\n        SELECT (array_agg(at ORDER BY lsn DESC))[1] AS at FROM pg_temp.onramp_batch",
         "tests/integration/cdc/test_merge.py::test_order_is_the_topics_and_not_the_lsns",
     ),
     Mutant(
         "the fold over a key's changes",
-        "services/cdc/merge/keyed_sql.py",
+        "services/cdc/merge/merge_keyed_sql.py",
         "ORDER BY span.key, c.key, c.value = ANY ({all}), span.at DESC",
         "ORDER BY span.key, c.key, span.at DESC",
         (
@@ -24,7 +24,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "what the old row has",
-        "services/cdc/merge/keyed_sql.py",
+        "services/cdc/merge/merge_keyed_sql.py",
         "CASE WHEN f.row -> {} = ANY ({}) THEN p.{} ELSE {} END",
         "CASE WHEN f.row -> {} = ANY ({}) THEN NULL ELSE {3} END",
         (
@@ -48,7 +48,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "the position in the merge's own transaction",
-        "services/cdc/merge/merge_sql.py",
+        "services/cdc/merge/table_merge.py",
         (
             "                    state_sql.advance(conn, self.source.name, to)\n"
             '                    failpoints.reach("merger.before_commit")\n'
@@ -62,7 +62,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "the deleted row until the next change",
-        "services/cdc/merge/merge_sql.py",
+        "services/cdc/merge/table_merge.py",
         "        if carried:\n",
         "        if False:\n",
         (
@@ -72,7 +72,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "TRUNCATE",
-        "services/cdc/merge/merge_sql.py",
+        "services/cdc/merge/table_merge.py",
         "(batch.begins_at, stage_sql.last_truncate(conn))",
         "(batch.begins_at,)",
         "tests/integration/cdc/test_merge.py::test_truncate_empties_the_table_and_what_follows_counts",
@@ -114,7 +114,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "that one delete takes one of equal rows",
-        "services/cdc/merge/keyless_sql.py",
+        "services/cdc/merge/merge_keyless_sql.py",
         " AND p.nth <= leaving.n",
         "",
         "tests/integration/cdc/test_merge.py::test_without_a_key_one_delete_takes_one_of_equal_rows",
@@ -148,7 +148,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "NULL for an array that was left alone: the row is held",
-        "services/cdc/merge/merge_sql.py",
+        "services/cdc/merge/table_merge.py",
         "        placeholders.require_known_values(conn, self.table)\n        last =",
         "        last =",
         (
@@ -165,14 +165,14 @@ MUTANTS: Final = (
     ),
     Mutant(
         "what a snapshot has seen: it is passed over",
-        "services/cdc/merge/merge_sql.py",
+        "services/cdc/merge/table_merge.py",
         "        if not self.table.key:\n            visibility =",
         "        if False:\n            visibility =",
         "tests/integration/cdc/test_snapshot_visibility.py::test_what_the_snapshot_has_seen_is_not_there_twice",
     ),
     Mutant(
         "what a snapshot has seen: also in the merges that follow",
-        "services/cdc/merge/merge_sql.py",
+        "services/cdc/merge/table_merge.py",
         "            visibility=visibility,\n",
         "",
         "tests/integration/cdc/test_snapshot_visibility.py::test_what_the_snapshot_has_seen_is_not_there_twice",
@@ -193,7 +193,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "what a snapshot has seen: what is sent again is known by its identity",
-        "services/cdc/merge/merge_sql.py",
+        "services/cdc/merge/table_merge.py",
         "mark = state_sql.mark(conn, position, stop)",
         "mark = None",
         "tests/integration/cdc/test_snapshot_visibility.py::test_what_is_sent_again_is_not_there_twice_either",

@@ -14,7 +14,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "what an entry is known by",
-        "shared/registry/model.py",
+        "shared/registry/entries.py",
         'object.__setattr__(self, "_fingerprint", known)',
         "pass",
         "tests/unit/shared/test_registry_change_log.py::test_what_did_not_change_is_not_written_down_again",

@@ -13,7 +13,7 @@ from services.admin.attempts import database_of
 from services.admin.store.sets_sql import ParkedFor
 from shared import wire
 from shared.errors import BAD_QUERY, NOT_ALLOWED, UserError
-from shared.landing_table import SCHEMA
+from shared.landing_columns import SCHEMA
 from shared.registry import Destination, Role, Snapshot
 
 #: Database, schema and table.

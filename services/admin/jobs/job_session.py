@@ -25,7 +25,7 @@ from services.ops.fixes import exact
 from services.ops.fixes.payloads import fixed
 from services.ops.fixes.steps import Fix
 from shared import failpoints
-from shared.registry.model import EMPTY, Snapshot
+from shared.registry.entries import EMPTY, Snapshot
 
 log = logging.getLogger(__name__)
 

@@ -31,7 +31,7 @@ from services.ops.registry.sender_keys import (
     without,
 )
 from shared.registry import ApiKey, Snapshot
-from shared.registry.keys import new_key
+from shared.registry.key_secrets import new_key
 
 
 def add_keys(app: FastAPI, dsn: str, desk: RegistryReader) -> None:

@@ -1,1 +1,1 @@
-"""Merges one table: its changes are staged, folded and applied; `merge_sql.py` is the flow."""
+"""Merges one table: its changes are staged, folded and applied; `table_merge.py` is the flow."""

@@ -19,11 +19,11 @@ from psycopg2.extensions import connection
 
 from services.cdc.merge import history_sql, state_sql
 from services.cdc.merge.history_sql import SourceTable, TableName
-from services.cdc.merge.merge_sql import Merge
 from services.cdc.merge.public_table import public_table
 from services.cdc.merge.replacement_sql import EndSearch
 from services.cdc.merge.state_sql import Feed, TableSettings
 from services.cdc.merge.suspended import SuspendedError
+from services.cdc.merge.table_merge import Merge
 from services.cdc.merger import trim_sql
 from services.cdc.merger.published import Published
 from services.cdc.merger.settings import MergerSettings

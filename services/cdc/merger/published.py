@@ -8,7 +8,7 @@ from typing import Final
 from services.cdc.merge.history_sql import TableName
 from services.cdc.merge.public_table import Cleaning
 from services.cdc.merge.suspended import SuspendedError
-from shared.registry.model import Snapshot
+from shared.registry.entries import Snapshot
 from shared.registry.sources import Model, Source
 
 #: Quoted SQL may have any text; outside of quotes these characters end the condition or hide its end.

@@ -56,7 +56,7 @@ def new(name: NameArgument, *, operator: OperatorOption = None, as_json: JsonOpt
 
     onramp keys new ann --operator admin
     """
-    from shared.registry.keys import new_key
+    from shared.registry.key_secrets import new_key
 
     _require_key_name(name)
     key, sha256 = new_key(name)
@@ -72,7 +72,7 @@ def new(name: NameArgument, *, operator: OperatorOption = None, as_json: JsonOpt
 def _require_key_name(name: str) -> None:
     from pydantic import TypeAdapter, ValidationError
 
-    from shared.registry.model import KeyId
+    from shared.registry.entries import KeyId
 
     try:
         TypeAdapter(KeyId).validate_python(name)

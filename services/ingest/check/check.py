@@ -21,7 +21,7 @@ from shared.errors import (
     UserError,
 )
 from shared.registry import ApiKey, EventType, Snapshot
-from shared.registry.model import EMPTY
+from shared.registry.entries import EMPTY
 from shared.steps import Step
 
 _CONTEXT: Final = "/pipeline_context"

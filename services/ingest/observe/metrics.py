@@ -12,7 +12,7 @@ from services.ingest.request import BatchItem, RequestContext
 from shared.errors import OnrampError
 from shared.process_metrics import ProcessMetrics
 from shared.registry import Registry
-from shared.registry.model import AlertLimits, EventType
+from shared.registry.entries import AlertLimits, EventType
 
 REGISTRY: Final = CollectorRegistry()
 PROCESS: Final = ProcessMetrics(REGISTRY)

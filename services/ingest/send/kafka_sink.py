@@ -29,7 +29,6 @@ from services.ingest.send.partition_queue import (
 from services.ingest.send.second_producer import SecondProducer, pause_metadata_requests
 from services.ingest.send.send_timer import SendTimer
 from services.ingest.sink import Health, Receipt, Record, SendResult
-from shared import wire
 from shared.errors import (
     EVENT_TOO_LARGE,
     INTERNAL,
@@ -39,6 +38,7 @@ from shared.errors import (
     OnrampError,
     UserError,
 )
+from shared.partitioner import partition_of
 from shared.settings import KafkaSettings
 from shared.topics import event_topic
 
@@ -223,7 +223,7 @@ class KafkaSink:
             if len(record.value) + len(key) > room:
                 outcomes[index] = UserError(EVENT_TOO_LARGE, f"the topic takes at most {limit} bytes")
             else:
-                groups.setdefault(wire.partition_of(key, partitions), []).append(index)
+                groups.setdefault(partition_of(key, partitions), []).append(index)
         return groups
 
     def _max_message_bytes(self, topic: str) -> int:

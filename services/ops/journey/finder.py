@@ -40,7 +40,8 @@ from shared import wire
 from shared.errors import BAD_QUERY, InfrastructureError, UserError
 from shared.kafka_security import Brokers
 from shared.kafka_topic_ids import NamedTopic
-from shared.landing_table import SCHEMA
+from shared.landing_columns import SCHEMA
+from shared.partitioner import partition_of
 from shared.registry import Snapshot
 
 #: Maximum tables, and topics, that are searched for an id without an event type.
@@ -440,7 +441,7 @@ def _with_key(topic: NamedTopic, id_: str) -> NamedTopic:
     """Return the topic with the partition of a key alone."""
     if not topic.leaders:
         return topic
-    number = wire.partition_of(id_.encode(), len(topic.leaders))
+    number = partition_of(id_.encode(), len(topic.leaders))
     return topic._replace(leaders={n: leader for n, leader in topic.leaders.items() if n == number})
 
 

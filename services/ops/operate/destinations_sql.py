@@ -10,9 +10,9 @@ from typing import Any, Final, NamedTuple
 
 from psycopg2.extensions import connection, cursor
 
-from shared import landing_table
+from shared import landing_columns
 from shared.contracts.tables import OWN_NAMES, FieldColumn, add_column, create_table, quoted
-from shared.landing_table import Part, changes_silently, named
+from shared.landing_columns import Part, changes_silently, named
 
 _ROLE: Final = "SELECT current_user::text"
 _SCHEMA: Final = "SELECT has_schema_privilege(oid, 'USAGE') FROM pg_namespace WHERE nspname = %s"
@@ -146,7 +146,7 @@ def own_column_facts(conn: connection, wanted: Wanted) -> list[Fact]:
 
 
 def _of_own_columns(asking: cursor, oid: int, wanted: Wanted) -> Iterator[Fact]:
-    own = {column.name: column for column in landing_table.COLUMNS if column.name in OWN_NAMES}
+    own = {column.name: column for column in landing_columns.COLUMNS if column.name in OWN_NAMES}
     asking.execute(_OWN_TYPES, (oid, list(own)))
     for name, base, modifier, declared in sorted(asking.fetchall()):
         column = own[name]

@@ -16,11 +16,11 @@ from shared.errors import UserError
 from shared.registry.changes import SchemaChange, schema_changes
 from shared.registry.difference import Difference, difference, too_large
 from shared.registry.editor import Editor
+from shared.registry.entries import Snapshot
 from shared.registry.factory import open_log
 from shared.registry.file import RegistryFileError, line_in, load, placed
 from shared.registry.known_databases import unknown_places
 from shared.registry.merge import merge_file
-from shared.registry.model import Snapshot
 from shared.registry.sources import require_no_clash
 from shared.settings import KafkaSettings, RegistrySettings
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from shared.landing_table import OPEN_SCHEMAS
+from shared.landing_columns import OPEN_SCHEMAS
 
 
 class Places(Protocol):

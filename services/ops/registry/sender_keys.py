@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from shared.registry import ApiKey, KeyHash
-from shared.registry.keys import rotated
+from shared.registry.key_secrets import rotated
 
 Keys = Mapping[str, ApiKey]
 

@@ -10,7 +10,7 @@ from psycopg2 import sql
 from psycopg2.extensions import connection
 
 from services.writer.model.targets import Target
-from services.writer.persist import landing
+from services.writer.persist import landing_tables
 from services.writer.persist.copy import copy_into
 from services.writer.persist.copy_new_rows import copy_first
 from services.writer.persist.insert import insert
@@ -20,7 +20,7 @@ from services.writer.postgres.answer_cache import AnswerCache, StaleAnswerError
 from services.writer.postgres.database import Database
 from shared import change_table
 from shared.errors import UserError
-from shared.landing_table import PAYLOAD
+from shared.landing_columns import PAYLOAD
 
 _FIELDS: Final = (
     Field("_partition", ("pg_catalog", "int4"), "integer"),
@@ -41,7 +41,7 @@ _known: Final[AnswerCache[tuple[str, str], bool]] = AnswerCache()
 
 
 def append(conn: connection, database: Database, target: Target, rows: pa.Table) -> PersistResult:
-    """Append `rows` (columns as `landing.COLUMNS`); raises as `persist` does."""
+    """Append `rows` (columns as `landing_tables.COLUMNS`); raises as `persist` does."""
     try:
         _ensure_table(conn, database, target)
     except UserError as e:  # no permission to create it, which holds for every row
@@ -87,7 +87,7 @@ def _ensure_table(conn: connection, database: Database, target: Target) -> bool:
         cursor.execute(_EXISTS, (table.as_string(conn),))
         (exists,) = cursor.fetchone() or (False,)
     if not exists:
-        landing.change(database, _creation(target))
+        landing_tables.change(database, _creation(target))
     _known.put((database.dsn, target.table), True)
     return not exists
 

@@ -10,7 +10,7 @@ from services.writer.changes.read_changes import SourceTable, read
 from services.writer.model.routes import SourceRoute
 from services.writer.model.targets import Target
 from services.writer.parse.events import Events, RowIndices
-from services.writer.persist import landing
+from services.writer.persist import landing_tables
 from shared import change_table
 from shared.kafka_read.records import PartitionSlice
 
@@ -20,7 +20,7 @@ def read_changes(
 ) -> tuple[Events, pa.RecordBatch, dict[Target, RowIndices]]:
     """Return the parsed changes of `part`, their rows, and the row indices of each table."""
     events, tables = read(part.rows.column("value").to_pylist())
-    return events, landing.rows(part.rows, events.columns), _by_target(tables, source)
+    return events, landing_tables.rows(part.rows, events.columns), _by_target(tables, source)
 
 
 def _by_target(tables: Sequence[SourceTable | None], source: SourceRoute) -> dict[Target, RowIndices]:

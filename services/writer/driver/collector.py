@@ -13,7 +13,7 @@ from typing import Final
 from aiokafka.errors import KafkaError
 
 from services.writer.driver.context import Parts, undecided
-from services.writer.driver.lag import LagReader
+from services.writer.driver.lag_reader import LagReader
 from services.writer.kafka.cluster import Cluster
 from services.writer.model.interval_timer import Every
 from services.writer.observe import database_stats

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from services.writer.model.routes import Contract, EventRoute, Grant, RoutedDatabase, Routes, SourceRoute
 from services.writer.postgres.database import Database
 from shared import wire
-from shared.registry import Registry, model
+from shared.registry import Registry, entries
+from shared.registry.entries import Destination, EventType, Snapshot
 from shared.registry.known_databases import unknown_places
-from shared.registry.model import Destination, EventType, Snapshot
 
 log = logging.getLogger(__name__)
 
@@ -95,7 +95,7 @@ def _topic(name: str, snapshot: Snapshot) -> str:
     return (known and known.topic) or wire.topic_of(name)
 
 
-def _grant(grant: model.Grant, snapshot: Snapshot) -> Grant:
+def _grant(grant: entries.Grant, snapshot: Snapshot) -> Grant:
     topic = grant.topic or _topic(grant.event_type or "", snapshot)
     return Grant(topic, grant.database, grant.db_schema, grant.table)
 

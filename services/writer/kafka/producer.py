@@ -14,7 +14,7 @@ from aiokafka.errors import KafkaError, MessageSizeTooLargeError, RecordListTooL
 
 from shared.errors import KAFKA_UNAVAILABLE, RECORD_TOO_LARGE, InfrastructureError, OnrampError
 from shared.kafka_security import Brokers
-from shared.wire import partition_of
+from shared.partitioner import partition_of
 
 #: Well above the limits of Onramp's own topics, so that these limits apply.  A broker closes the connection
 #: on requests of 100 MiB (`socket.request.max.bytes`), which would look like an outage.

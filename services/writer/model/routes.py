@@ -14,8 +14,8 @@ from typing import Final, Literal, Self
 import msgspec
 import orjson
 
-from shared import landing_table, wire
-from shared.landing_table import is_closed
+from shared import landing_columns, wire
+from shared.landing_columns import is_closed
 
 __all__ = [
     "OPEN_SCHEMAS",
@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 #: The schemas of a database that messages may address unless its operator configures others.
-OPEN_SCHEMAS: Final = landing_table.OPEN_SCHEMAS
+OPEN_SCHEMAS: Final = landing_columns.OPEN_SCHEMAS
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from services.writer.observe.database_stats import DatabaseSizes, DatabaseStats
 from services.writer.observe.lag import Lag, OpenTransaction, ages_at, types_of
 from services.writer.observe.metrics import Metrics
 from services.writer.observe.series import Labels
-from services.writer.persist import landing
+from services.writer.persist import landing_tables
 from services.writer.postgres.database import Database
 from services.writer.settle import outcome_counts
 from services.writer.settle.holds import Hold, described
@@ -449,8 +449,8 @@ def _labels_of(partition: Partition) -> Labels:
 
 def _event_type_of(topic: str, table: str) -> str:
     """Return the event type that a landing table or a topic is named after; empty when neither is."""
-    if table.startswith(f"{landing.SCHEMA}."):
-        return table.removeprefix(f"{landing.SCHEMA}.")
+    if table.startswith(f"{landing_tables.SCHEMA}."):
+        return table.removeprefix(f"{landing_tables.SCHEMA}.")
     prefix = wire.topic_of("")
     return topic.removeprefix(prefix) if topic.startswith(prefix) else ""
 

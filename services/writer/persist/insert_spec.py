@@ -9,7 +9,7 @@ from psycopg2 import sql
 from services.writer.model.targets import Target
 from services.writer.persist import stage
 from shared.errors import UserError
-from shared.landing_table import Part, named
+from shared.landing_columns import Part, named
 
 #: Columns in which a repeat differs from its event.
 ARRIVAL: Final = frozenset(named(Part.ORIGIN, Part.RECEIPT))

@@ -16,7 +16,7 @@ from psycopg2.extensions import connection
 from services.writer.columns import no_unique_key
 from services.writer.model.bisect_failures import Failed, Odds, halve
 from services.writer.model.targets import Target
-from services.writer.persist import landing, typed_table
+from services.writer.persist import landing_tables, typed_table
 from services.writer.persist.copy import copy_into, savepoint
 from services.writer.persist.copy_new_rows import copy_first
 from services.writer.persist.insert import insert
@@ -25,7 +25,7 @@ from services.writer.persist.repeats import park_others
 from services.writer.persist.row_results import Parked, PersistResult, all_parked, assemble, concatenated
 from services.writer.postgres.answer_cache import StaleAnswerError
 from services.writer.postgres.database import Database
-from shared import failpoints, landing_table
+from shared import failpoints, landing_columns
 from shared.errors import INTERNAL_PERSIST, NOT_CONFIGURED, InfrastructureError, OnrampError, UserError
 
 __all__ = ["Parked", "PersistResult", "all_parked", "make_constraints_immediate", "persist", "persist_apart"]
@@ -37,9 +37,9 @@ _odds = Odds()
 #: The catalog's names of types, which a cast needs.
 _CAST_TO: Final = {"integer": "int4", "bigint": "int8"}
 #: The columns of a landing table that hold JSON.
-JSONB: Final = frozenset(c.name for c in landing_table.COLUMNS if c.type == "jsonb")
+JSONB: Final = frozenset(c.name for c in landing_columns.COLUMNS if c.type == "jsonb")
 _FIELDS: Final = tuple(
-    Field(c.name, ("pg_catalog", _CAST_TO.get(c.type, c.type)), c.type) for c in landing_table.COLUMNS
+    Field(c.name, ("pg_catalog", _CAST_TO.get(c.type, c.type)), c.type) for c in landing_columns.COLUMNS
 )
 
 
@@ -52,7 +52,7 @@ def make_constraints_immediate(conn: connection) -> None:
 def persist(
     conn: connection, database: Database, target: Target, rows: pa.Table, write: Write | None = None
 ) -> PersistResult:
-    """Write `rows` (columns as `landing.COLUMNS`) to `target`, within the caller's transaction.
+    """Write `rows` (columns as `landing_tables.COLUMNS`) to `target`, within the caller's transaction.
 
     `write`: the function that writes to a table that is not a table of events.  Costs one COPY if all rows
     are new.  Raise psycopg2's error, or `OnrampError`, if the rows are not at fault; the transaction is
@@ -113,13 +113,13 @@ def _persist(
 
 def _land(conn: connection, database: Database, target: Target, rows: pa.Table) -> PersistResult:
     try:
-        landing.ensure_table(conn, database, target.table)
+        landing_tables.ensure_table(conn, database, target.table)
     except UserError as e:  # no permission to create it, which holds for every row
         return all_parked(rows, e)
-    spec = landing_spec(target, has_key=landing.has_key(database, target.table))
+    spec = landing_spec(target, has_key=landing_tables.has_key(database, target.table))
     inserted = land_by(conn, database, spec, rows, lambda part: _insert(conn, database, spec, part))
     result = assemble(rows, inserted.landed, inserted.errors)
-    if not landing.has_key(database, target.table):
+    if not landing_tables.has_key(database, target.table):
         no_unique_key.warn_once(database, target)
         result.unkeyed = result.landed.total()
     return result
@@ -127,7 +127,7 @@ def _land(conn: connection, database: Database, target: Target, rows: pa.Table) 
 
 def landing_spec(target: Target, *, has_key: bool) -> InsertSpec:
     """Return the INSERT specification for a table with the columns of a landing table."""
-    return InsertSpec(target, _FIELDS, (landing.KEY,) if has_key else ())
+    return InsertSpec(target, _FIELDS, (landing_tables.KEY,) if has_key else ())
 
 
 def land_by(
@@ -156,10 +156,10 @@ def _insert(conn: connection, database: Database, spec: InsertSpec, rows: pa.Tab
     """
 
     def described() -> InsertSpec:
-        return landing_spec(spec.target, has_key=landing.has_key(database, spec.target.table))
+        return landing_spec(spec.target, has_key=landing_tables.has_key(database, spec.target.table))
 
     def confirm() -> None:
-        landing.confirm_table(conn, database, spec.target.table)
+        landing_tables.confirm_table(conn, database, spec.target.table)
         if described() != spec:
             raise StaleAnswerError
 

@@ -18,12 +18,12 @@ from psycopg2.extensions import connection
 from services.writer.model.recent_keys import RecentKeys
 from services.writer.model.targets import Target
 from services.writer.model.timings import StepTimings
-from services.writer.persist import copy_new_rows, landing
+from services.writer.persist import copy_new_rows, landing_tables
 from services.writer.persist.copy import copy_into, savepoint
 from services.writer.persist.persist import JSONB
 from services.writer.postgres.database import Database
 from services.writer.postgres.sqlstates import UNIQUE_VIOLATION
-from shared import landing_table
+from shared import landing_columns
 from shared.steps import Step
 
 #: Maximum rows of a small table.  A row costs microseconds in the stage, a separate table a millisecond.
@@ -32,8 +32,8 @@ _MAX_ROWS: Final = 100
 _MAX_BYTES: Final = 64 << 10
 _MIN_TABLES: Final = 3
 _NUMBER: Final = "n"
-_COLUMNS: Final = ", ".join(c.name for c in landing_table.COLUMNS)
-_TYPES: Final = ", ".join(f"{c.name} {c.type}" for c in landing_table.COLUMNS)
+_COLUMNS: Final = ", ".join(c.name for c in landing_columns.COLUMNS)
+_TYPES: Final = ", ".join(f"{c.name} {c.type}" for c in landing_columns.COLUMNS)
 _STAGE: Final = sql.Identifier("pg_temp", "onramp_small")
 _MAKE_STAGE: Final = (
     f"CREATE TEMPORARY TABLE IF NOT EXISTS onramp_small ({_NUMBER} int4, {_TYPES}) ON COMMIT DELETE ROWS"
@@ -68,7 +68,9 @@ def land(
     Missing tables are created, small or not.  A table without a key, with rules, or with recent repeats or
     bad rows is written separately.  Raise psycopg2's error if the connection is lost.
     """
-    landing.ensure_tables(conn, database, [t.table for t in tables if not (t.typed or t.holds_changes)])
+    landing_tables.ensure_tables(
+        conn, database, [t.table for t in tables if not (t.typed or t.holds_changes)]
+    )
     if _refusals.contains(database.dsn):
         _refusals.update(database.dsn, occurred=False)
         return frozenset()
@@ -104,7 +106,7 @@ def _is_small(pieces: Sequence[pa.RecordBatch]) -> bool:
 def _is_plain(database: Database, target: Target) -> bool:
     """Return whether the target is a landing table whose rows are probably new and good."""
     plain = not (target.typed or target.holds_changes) and target.table.isascii()
-    plain = plain and landing.takes_inserts(database, target.table)
+    plain = plain and landing_tables.takes_inserts(database, target.table)
     return plain and not copy_new_rows.is_suspect((database.dsn, target))
 
 

@@ -19,7 +19,7 @@ from psycopg2.extensions import connection
 
 from services.writer.columns import catalog
 from services.writer.model.targets import Target
-from services.writer.persist import landing, typed_table
+from services.writer.persist import landing_tables, typed_table
 from services.writer.persist.insert_spec import InsertResult
 from services.writer.persist.persist import (
     insert_landing,
@@ -31,7 +31,7 @@ from services.writer.persist.row_results import PersistResult, assemble
 from services.writer.persist.table_rights import require_rights
 from services.writer.postgres.database import Database
 from services.writer.postgres.pool import discard
-from shared import landing_table
+from shared import landing_columns
 from shared.contracts.tables import FieldColumn, add_column, create_table
 
 _SECONDS: Final = 1.0
@@ -135,7 +135,7 @@ class Copies:
         if target.typed:
             return typed_table.persist(self._conn, self._database, copy, rows)
         described = catalog.known(self._database, copy)
-        has_key = described is not None and any(k.columns == (landing.KEY,) for k in described.keys)
+        has_key = described is not None and any(k.columns == (landing_tables.KEY,) for k in described.keys)
         spec = landing_spec(copy, has_key=has_key)
 
         def insert(part: pa.Table) -> InsertResult:
@@ -171,7 +171,7 @@ class Copies:
         if there is None and target.typed:
             return [sql.SQL(create_table(_SCHEMA, name, list(variant.adds)))]
         if there is None:
-            definitions = sql.SQL(", ").join(sql.SQL(c.definition) for c in landing_table.COLUMNS)
+            definitions = sql.SQL(", ").join(sql.SQL(c.definition) for c in landing_columns.COLUMNS)
             return [sql.SQL(_NEW_LANDING).format(copy=copy, definitions=definitions)]
         statements: list[sql.Composable] = [
             sql.SQL(_COPY).format(copy=copy, table=sql.Identifier(target.schema, target.table))
@@ -180,7 +180,7 @@ class Copies:
             sql.SQL(add_column(_SCHEMA, name, each)) for each in variant.adds if each.name not in there
         ]
         if not target.typed:
-            later = [c for c in landing_table.COLUMNS if c.is_later]
+            later = [c for c in landing_columns.COLUMNS if c.is_later]
             statements += [sql.SQL(_LATER).format(copy=copy, column=sql.SQL(c.definition)) for c in later]
         return statements
 

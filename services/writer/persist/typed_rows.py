@@ -24,7 +24,7 @@ from services.writer.model.targets import DISCARD, Target
 from services.writer.persist.insert_spec import ARRIVAL, Field, InsertSpec
 from services.writer.persist.typed_fields import RowIndices, SameFields, parts_of
 from shared.errors import DATA_REJECTED, UNKNOWN_FIELD, UNSUITABLE_TABLE, Fault
-from shared.landing_table import COLUMNS, PAYLOAD, Part, changes_silently, named
+from shared.landing_columns import COLUMNS, PAYLOAD, Part, changes_silently, named
 
 #: Maximum fields of an event: Postgres allows 1,600 columns per table and 1,664 targets per statement.
 MAX_FIELDS: Final = 1_600

@@ -32,11 +32,11 @@ from shared.kafka_read.offsets import Range, total
 from shared.registry.change_log import Chain
 from shared.registry.changes import schema_changes
 from shared.registry.difference import too_large
+from shared.registry.entries import EMPTY, Destination, Snapshot
 from shared.registry.factory import open_log
 from shared.registry.file import load, placed
 from shared.registry.log_registry import LogRegistry
 from shared.registry.merge import merge_file
-from shared.registry.model import EMPTY, Destination, Snapshot
 from shared.registry.sources import require_no_clash
 from shared.settings import KafkaSettings, RegistrySettings
 

@@ -10,7 +10,7 @@ from services.writer.driver.routes_from_registry import routes_of
 from services.writer.model.routes import Routes
 from services.writer.postgres.database import Database
 from shared.contracts.tables import FieldColumn
-from shared.registry.model import Snapshot
+from shared.registry.entries import Snapshot
 
 
 class TableName(NamedTuple):

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from services.writer.model.targets import Target
 from services.writer.parse.parse import read
-from services.writer.persist import landing
+from services.writer.persist import landing_tables
 from services.writer.persist.table_copies import Copies, Variant
 from services.writer.persist.table_rights import UntriedError
 from services.writer.postgres.database import Database
@@ -90,7 +90,7 @@ def _answer(database: Database, request: _Request) -> dict[str, Any]:
 def _outcomes(copies: Copies, variant: Variant, samples: list[str]) -> list[dict[str, Any]]:
     records = _records(samples)
     events = read(records.column("value"))
-    rows = pa.Table.from_batches([landing.rows(records, events.columns)])
+    rows = pa.Table.from_batches([landing_tables.rows(records, events.columns)])
     outcomes = []
     for i in range(len(samples)):
         if error := events.errors.get(i):

@@ -18,7 +18,7 @@ from psycopg2.extensions import connection
 from services.writer.model.routes import Routes, is_closed
 from services.writer.model.targets import Target
 from services.writer.parse.parse import read
-from services.writer.persist import encodings, landing
+from services.writer.persist import encodings, landing_tables
 from services.writer.replay.staged_attempts import ParkedEvent
 from services.writer.sort.packets import destinations
 from services.writer.sort.route_lookup import RouteLookup, lookup_for
@@ -149,7 +149,7 @@ class _Placing:
     def _add_redirected(self, destination: str, to: str, part: PartitionSlice) -> None:
         """Add rows for the table `to`, which the topic's grants or the event's own routes must allow."""
         events = read(part.rows.column("value"))
-        rows = landing.rows(part.rows, events.columns)
+        rows = landing_tables.rows(part.rows, events.columns)
         offsets = part.rows.column("offset").to_pylist()
         ids = rows.column("_id").to_pylist()
         for i, error in events.errors.items():
@@ -168,7 +168,7 @@ class _Placing:
     def _target(self, to: str, event_name: str | None) -> Target:
         """Return the table `to`; for envelopes the tables of the landing schema are landing tables."""
         schema, _, table = to.partition(".")
-        if schema == landing.SCHEMA and event_name is not None:
+        if schema == landing_tables.SCHEMA and event_name is not None:
             return Target(self._database, schema, table)
         return self._routing.typed(self._database, schema, table)
 

@@ -12,7 +12,7 @@ import orjson
 import pyarrow as pa
 
 from services.writer.model.targets import Target
-from services.writer.persist import landing
+from services.writer.persist import landing_tables
 from services.writer.settle.settlement import Settlement
 from services.writer.sort.packets import destinations
 from services.writer.sort.route_lookup import RouteLookup
@@ -75,7 +75,7 @@ def origins_of(arrivals: pa.RecordBatch) -> pa.RecordBatch:
 def _tables(value: bytes | None, topic: str, database: str, routing: RouteLookup) -> list[Target]:
     """Return the tables of `database` that the event names if it can be parsed, else its topic's table."""
     targets = [t for t in _named(_document(value), topic, routing) if t.database == database]
-    return targets or [Target(database, landing.SCHEMA, topic.removeprefix(wire.EVENT_TOPIC_PREFIX))]
+    return targets or [Target(database, landing_tables.SCHEMA, topic.removeprefix(wire.EVENT_TOPIC_PREFIX))]
 
 
 def _document(value: bytes | None) -> Mapping[str, Any]:

@@ -23,7 +23,7 @@ from services.writer.model.routes import (
     SourceRoute,
 )
 from services.writer.model.targets import FREEZE, Target
-from services.writer.persist import landing
+from services.writer.persist import landing_tables
 from shared import wire
 
 _Matches = Callable[[str], object]
@@ -64,7 +64,7 @@ class RouteLookup:
     def tables_of(self, event_name: str) -> tuple[Target, ...]:
         """Return the tables that events of this name go to, each once; by default the landing table."""
         if event_name not in self._routes:
-            return (Target(self._default, landing.SCHEMA, event_name),)
+            return (Target(self._default, landing_tables.SCHEMA, event_name),)
         if event_name not in self._tables:
             targets = [self._target(r) for r in self._routes[event_name]]
             self._tables[event_name] = tuple(dict.fromkeys(targets))
@@ -73,7 +73,7 @@ class RouteLookup:
     def _target(self, route: EventRoute) -> Target:
         if route.table:
             return self.typed(route.database, route.schema, route.table)
-        return Target(route.database, landing.SCHEMA, route.event_name)
+        return Target(route.database, landing_tables.SCHEMA, route.event_name)
 
     def typed(self, database: str, schema: str, table: str) -> Target:
         """Return the target for an existing table; the first contract that covers it applies."""

@@ -20,7 +20,7 @@ from services.writer.model.targets import Target
 from services.writer.park.identity import UNKNOWN, Identity, identities
 from services.writer.parse.events import Events, RowIndices
 from services.writer.parse.parse import read
-from services.writer.persist import landing
+from services.writer.persist import landing_tables
 from services.writer.sort.packets import destinations
 from services.writer.sort.route_lookup import RouteLookup, lookup_for
 from shared import wire
@@ -160,7 +160,7 @@ def sort(slices: Sequence[PartitionSlice], routes: Routes) -> Iterator[Sorted]:
 def parse(slices: Sequence[PartitionSlice]) -> Parsed:
     """Parse the records of `slices` together, because each of a hundred partitions may have few records."""
     events = _read(slices)
-    return Parsed(slices, events, landing.rows(_records(slices), events.columns))
+    return Parsed(slices, events, landing_tables.rows(_records(slices), events.columns))
 
 
 def sort_parsed(parsed: Parsed, routes: Routes) -> Iterator[Sorted]:

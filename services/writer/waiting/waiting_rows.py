@@ -8,7 +8,7 @@ from psycopg2.extensions import connection
 from services.writer.changes.read_changes import read as read_changes
 from services.writer.model.targets import Target
 from services.writer.parse.parse import read
-from services.writer.persist import landing
+from services.writer.persist import landing_tables
 from services.writer.postgres.database import Database
 from services.writer.settle.no_longer_routed import origins_of
 from services.writer.settle.pause_policy import PausePolicy
@@ -42,7 +42,7 @@ def rows(target: Target, taken: Sequence[WaitingEvents]) -> tuple[pa.Table, list
         events = read_changes(values.to_pylist())[0] if target.holds_changes else read(values)
         for at, error in events.errors.items():
             rejected.append((pa.Table.from_batches([origins_of(t.records.slice(at, 1))]), error))
-        batches.append(_without(events.errors, landing.rows(t.records, events.columns)))
+        batches.append(_without(events.errors, landing_tables.rows(t.records, events.columns)))
     return pa.Table.from_batches(batches), rejected
 
 

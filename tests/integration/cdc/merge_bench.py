@@ -13,8 +13,8 @@ from services.cdc.agent.source_state_sql import StateStore
 from services.cdc.change_detection.topic_generation_sql import End
 from services.cdc.merge import history_sql, state_sql
 from services.cdc.merge.history_sql import TableName
-from services.cdc.merge.merge_sql import MAX_CHANGES, Merge
 from services.cdc.merge.public_table import Cleaning, public_table
+from services.cdc.merge.table_merge import MAX_CHANGES, Merge
 from services.cdc.merger.merger import only_feed
 from services.writer.model.routes import Routes, SourceRoute
 from shared.kafka_read.offsets import Partition

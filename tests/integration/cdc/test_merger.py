@@ -9,7 +9,7 @@ import psycopg2
 import pytest
 from typer.testing import CliRunner
 
-from services.cdc.merge.merge_sql import Merge
+from services.cdc.merge.table_merge import Merge
 from services.cdc.merger.merger import Merger
 from services.cdc.merger.published import Published, is_one_condition
 from services.cdc.merger.settings import MergerSettings

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from services.cli.app import app
 from services.ops.registry.change import Wish, apply_file, editing
-from shared.registry.keys import new_key
+from shared.registry.key_secrets import new_key
 from shared.settings import KafkaSettings
 from stack.registry import OwnRegistry
 from stack.services import Service

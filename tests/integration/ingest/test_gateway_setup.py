@@ -14,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from services.ingest import app
 from services.ops.kafka_logs import KafkaLogs
 from shared.kafka_security import Brokers
-from shared.registry.keys import new_key
+from shared.registry.key_secrets import new_key
 from stack.registry import OwnRegistry
 from stack.services import Service
 from tests.fixtures.fix_kafka import HasBootstrap

@@ -12,7 +12,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from shared.registry.keys import new_key
+from shared.registry.key_secrets import new_key
 from stack import services
 from stack.ports import LOOPBACK
 from stack.registry import OwnRegistry

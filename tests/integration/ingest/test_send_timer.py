@@ -16,6 +16,7 @@ from services.ingest.send.kafka_sink import KafkaSink
 from services.ingest.send.partition_queue import BatchOptions
 from services.ingest.sink import Receipt, SendResult
 from shared import wire
+from shared.partitioner import partition_of
 from shared.settings import KafkaSettings
 from tests.fixtures.fix_kafka import HasBootstrap
 from tests.fixtures.ingest import record
@@ -125,7 +126,7 @@ async def test_compressed_batches_are_read_as_they_were_sent(
 
     assert all(isinstance(outcome, Receipt) for outcome in outcomes)
     assert sum(sending.sizes) < sum(map(len, values)) / 4
-    assert await _values(kafka.bootstrap, topic, wire.partition_of(b"same", 2)) == values
+    assert await _values(kafka.bootstrap, topic, partition_of(b"same", 2)) == values
 
 
 async def _values(bootstrap: str, topic: str, partition: int) -> list[bytes]:

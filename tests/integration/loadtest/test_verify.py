@@ -15,7 +15,7 @@ from loadtest.client_claims import Claims
 from loadtest.history import OK, REFUSED, UNKNOWN, Recorder, Reporter
 from loadtest.shapes import BATCH, KAFKA, SYSLOG
 from loadtest.verify import Verdict
-from services.writer.persist.landing import ensure_table
+from services.writer.persist.landing_tables import ensure_table
 from services.writer.postgres.database import Database as WriterDatabase
 from services.writer.postgres.migrations import migrate
 from services.writer.postgres.pool import connected

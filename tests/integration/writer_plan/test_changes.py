@@ -20,7 +20,7 @@ from services.writer.plan.report import Exit, Report
 from services.writer.plan.rules import rules_of
 from shared import wire
 from shared.kafka_read.history import Window
-from shared.registry.model import Snapshot
+from shared.registry.entries import Snapshot
 from shared.settings import KafkaSettings, RegistrySettings
 from stack.ports import free_port
 from tests.fixtures.inline import Reader

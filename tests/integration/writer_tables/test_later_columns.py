@@ -18,12 +18,12 @@ from tests.unit.house.tree import ROOT
 
 NEWER = """
 import logging, sys
-from shared import landing_table
-from shared.landing_table import Column, Part
-landing_table.COLUMNS += (Column("_shift", "integer", "", Part.ORIGIN, is_later=True, default="7"),)
+from shared import landing_columns
+from shared.landing_columns import Column, Part
+landing_columns.COLUMNS += (Column("_shift", "integer", "", Part.ORIGIN, is_later=True, default="7"),)
 import pyarrow as pa
-from services.writer.persist import landing
-landing.SOURCES["_shift"] = lambda arrivals, _: pa.repeat(pa.scalar(8, pa.int32()), len(arrivals))
+from services.writer.persist import landing_tables
+landing_tables.SOURCES["_shift"] = lambda arrivals, _: pa.repeat(pa.scalar(8, pa.int32()), len(arrivals))
 logging.basicConfig(stream=sys.stderr, format="%(message)s %(sql)s", level=logging.ERROR)
 from services.writer.waiting.release import Release
 from services.writer.model.routes import Routes

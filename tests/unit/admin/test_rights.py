@@ -30,7 +30,7 @@ from services.ops.registry.database_addresses import KnownPlaces
 from services.ops.registry.registry_reader import RegistryReader
 from shared.errors import UserError
 from shared.postgres.source_dsns import SourceDsns
-from shared.registry.keys import new_key
+from shared.registry.key_secrets import new_key
 from shared.registry.log import MemoryLog
 from shared.registry.log_registry import LogRegistry
 from shared.registry.memory import MemoryRegistry

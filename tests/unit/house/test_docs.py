@@ -11,10 +11,10 @@ from pydantic import BaseModel
 
 from docs import generate
 from services.cli.app import app
-from services.writer.persist import landing
-from shared import envelope, landing_table, strict_json
+from services.writer.persist import landing_tables
+from shared import envelope, landing_columns, strict_json
 from shared.errors import TABLE, UserError
-from shared.landing_table import Part
+from shared.landing_columns import Part
 from shared.registry import ApiKey, EventType
 from shared.registry.file import load
 from tests.unit.house.tree import ROOT, line_at, pages, product_files, report, text_of
@@ -150,9 +150,9 @@ def test_the_landing_tables_columns_are_the_documented_ones() -> None:
     table = page[page.index("| column | type | from |") :].split("\n\n")[0]
     assert table.splitlines()[2:] == [
         f"| `{c.name}` | `{c.type}`{', primary key' if c.part is Part.KEY else ''} | {c.comes_from} |"
-        for c in landing_table.COLUMNS
+        for c in landing_columns.COLUMNS
     ]
-    assert landing.SOURCES.keys() == {c.name for c in landing_table.COLUMNS}
+    assert landing_tables.SOURCES.keys() == {c.name for c in landing_columns.COLUMNS}
 
 
 def unknown_variables(files: Iterable[Path]) -> Iterator[str]:

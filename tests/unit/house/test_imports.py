@@ -80,7 +80,7 @@ OWNERS = {
         "services/writer/persist/insert_spec.py",
         "services/writer/persist/insert.py",
         "services/writer/persist/isolate_rows.py",
-        "services/writer/persist/landing.py",
+        "services/writer/persist/landing_tables.py",
         "services/writer/persist/repeats.py",
         "services/writer/settle/ledger.py",
         "services/writer/park/outbox.py",

@@ -11,6 +11,7 @@ from services.ingest.request import RequestContext
 from services.ingest.sink import MemorySink, Record, SendResult
 from shared import wire
 from shared.errors import TABLE
+from shared.partitioner import partition_of
 from tests.fixtures.ingest import body, envelope, one
 from tests.unit.ingest.conftest import LocalGateway, MakeGateway
 
@@ -23,7 +24,7 @@ async def test_one_envelope_is_answered_with_its_receipt(gateway: LocalGateway) 
     assert answer.status_code == 202
     assert answer.json()["accepted"] is True
     assert answer.json()["id"] == "order-1"
-    partition = wire.partition_of(b"order-1", 2)
+    partition = partition_of(b"order-1", 2)
     assert answer.json()["receipt"] == {"topic": "events.order_placed", "partition": partition, "offset": 0}
 
 

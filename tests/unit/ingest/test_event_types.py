@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from shared import wire
 from shared.contracts.type_schemas import ReportedFaults, Schemas
+from shared.partitioner import partition_of
 from shared.registry import Snapshot
 from tests.fixtures.ingest import body, envelope, one
 from tests.unit.ingest.conftest import MakeGateway
@@ -146,7 +146,7 @@ async def test_topic_and_key_come_from_the_event_type(make_gateway: MakeGateway)
 
     (record,) = gateway.sink.records("shop.orders")
     assert record.key == b"c-7"
-    assert answer.json()["receipt"]["partition"] == wire.partition_of(b"c-7", 2)
+    assert answer.json()["receipt"]["partition"] == partition_of(b"c-7", 2)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from pydantic import SecretStr
 
 from services.ingest.auth.quotas import Bucket
 from services.ingest.settings import IngestSettings
-from shared.registry.keys import new_key
+from shared.registry.key_secrets import new_key
 from tests.fixtures.ingest import body, envelope, one
 from tests.unit.ingest.conftest import LocalGateway, MakeGateway
 

@@ -10,7 +10,7 @@ import pytest
 from services.ingest import accept
 from services.ingest.request import RequestContext
 from services.ingest.turns import Turns
-from shared.registry.keys import new_key
+from shared.registry.key_secrets import new_key
 from tests.fixtures.ingest import one, until
 from tests.unit.ingest.conftest import LocalGateway, MakeGateway
 

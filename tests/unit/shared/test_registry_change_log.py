@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from shared.errors import KAFKA_UNAVAILABLE, REGISTRY_UNREAD, InfrastructureError
-from shared.registry import Snapshot, model
+from shared.registry import Snapshot, entries
 from shared.registry.change_log import FORMAT, NOTHING, Chain, ChangeSet, Ruling
 from shared.registry.log import MemoryLog, Record, Span
 from shared.registry.log_registry import LogRegistry
@@ -84,8 +84,8 @@ def test_sections_without_names_are_replaced_and_what_was_said_is_kept_as_it_was
 def test_what_did_not_change_is_not_written_down_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of thousands of types that would take tens of milliseconds in which nothing else runs."""
     chain, _ = of(record(-1, {"event_types": {f"type_{n}": {"owner": "a"} for n in range(50)}}))
-    first, pieces, write = chain.snapshot(), list[Any](), model._sha256
-    monkeypatch.setattr(model, "_sha256", lambda written: pieces.append(written) or write(written))
+    first, pieces, write = chain.snapshot(), list[Any](), entries._sha256
+    monkeypatch.setattr(entries, "_sha256", lambda written: pieces.append(written) or write(written))
     chain.take(1, record(0, {"event_types": {"type_7": {"owner": "b"}}}))
     changed = chain.snapshot()
     assert [piece["owner"] for piece in pieces if "owner" in piece] == ["b"]

@@ -8,9 +8,9 @@ import pytest
 
 from services.ops.registry.change import Result, State, Wish, apply_file
 from shared.registry.editor import Editor
+from shared.registry.entries import ApiKey, KeyHash, Snapshot
 from shared.registry.file import RegistryFileError, load
 from shared.registry.log import MemoryLog
-from shared.registry.model import ApiKey, KeyHash, Snapshot
 
 HASH = "ab" * 32
 KEY = f'  shop: {{hashes: [{{sha256: "{HASH}"}}]}}\n'

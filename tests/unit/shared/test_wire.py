@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared import wire
+from shared.partitioner import partition_of
 
 
 def _librdkafka_consistent() -> Callable[[bytes, int], int]:
@@ -40,7 +41,7 @@ def librdkafka() -> Callable[[bytes, int], int]:
 def test_the_partition_is_librdkafkas(
     librdkafka: Callable[[bytes, int], int], key: bytes, partitions: int
 ) -> None:
-    assert wire.partition_of(key, partitions) == librdkafka(key, partitions)
+    assert partition_of(key, partitions) == librdkafka(key, partitions)
 
 
 @pytest.mark.parametrize(
@@ -49,7 +50,7 @@ def test_the_partition_is_librdkafkas(
     [(b"123456789", 0xCBF43926), (b"order-1001", 0x0DC31A39), (b"", 0)],
 )
 def test_known_values(key: bytes, crc: int) -> None:
-    assert wire.partition_of(key, 1 << 32) == crc
+    assert partition_of(key, 1 << 32) == crc
 
 
 def test_the_default_topic_of_an_event() -> None:

@@ -8,12 +8,12 @@ from services.writer.model import commit_delays
 from services.writer.model.commit_delays import BOUNDS, CommitDelays
 from services.writer.model.targets import Target
 from services.writer.observe.status import Status
-from services.writer.persist import landing
+from services.writer.persist import landing_tables
 from services.writer.settle.work_order import TaskReport
 
 COMMITTED = 1_700_000_000.0
-RECEIVED = landing.COLUMNS.field("_received_at").type
-TABLE = Target("db", landing.SCHEMA, "a")
+RECEIVED = landing_tables.COLUMNS.field("_received_at").type
+TABLE = Target("db", landing_tables.SCHEMA, "a")
 
 
 def received(*seconds_before: float, topic: str = "events.a") -> pa.Table:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from services.writer.driver import lag as reader
-from services.writer.driver.lag import LagReader
+from services.writer.driver import lag_reader as reader
+from services.writer.driver.lag_reader import LagReader
 from services.writer.driver.loop import Loop
 from services.writer.observe import lag
 from services.writer.observe.lag import Lag
@@ -109,7 +109,7 @@ def test_a_transaction_is_long_when_the_stable_offset_stands_still(
 ) -> None:
     now = 100.0
     monkeypatch.setattr(lag, "monotonic", lambda: now)
-    monkeypatch.setattr("services.writer.driver.lag.monotonic", lambda: now)
+    monkeypatch.setattr("services.writer.driver.lag_reader.monotonic", lambda: now)
     ground = _Ground()
     for ground.stable[B] in (5, 6, 6):  # it moved once: that was a short one
         ground.read()

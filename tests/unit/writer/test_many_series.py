@@ -15,7 +15,7 @@ from services.writer.model.timings import StepTimings
 from services.writer.observe.database_stats import DatabaseStats
 from services.writer.observe.lag import Lag, OpenTransaction
 from services.writer.observe.status import Status
-from services.writer.persist import landing
+from services.writer.persist import landing_tables
 from services.writer.settle.work_order import TaskReport
 from shared.kafka_read.offsets import Partition
 from shared.steps import Step
@@ -101,7 +101,7 @@ def test_a_name_with_quotes_and_lines_is_one_label() -> None:
 
 def test_records_of_1970_and_of_2100_are_late_by_what_can_be_and_by_nothing() -> None:
     moments = pa.array([0, 4_102_444_800_000_000], pa.int64()).cast(
-        landing.COLUMNS.field("_received_at").type
+        landing_tables.COLUMNS.field("_received_at").type
     )
     times = pa.table({"_topic": ["events.a", "events.a"], "_received_at": moments})
     landed = commit_delays.times_of(times, np.array([True, True]))

@@ -14,8 +14,8 @@ from services.writer.model.targets import Target
 from services.writer.postgres.database import configured
 from services.writer.settings import WriterSettings
 from services.writer.sort.route_lookup import lookup_for
+from shared.registry.entries import Snapshot
 from shared.registry.memory import MemoryRegistry
-from shared.registry.model import Snapshot
 
 DATABASES = {
     "warehouse": {"dsn": "postgresql://w@db/warehouse_7", "schemas": ["shop", "events"]},

@@ -17,7 +17,7 @@ from services.writer.columns.column_types import Column, Type
 from services.writer.columns.json_to_text import MisfitError, as_texts
 from services.writer.columns.values_to_text import texts_of
 from services.writer.model.targets import Target
-from services.writer.persist import landing, typed_fields, typed_rows
+from services.writer.persist import landing_tables, typed_fields, typed_rows
 from tests.fixtures.examples import examples
 
 _HEADER = 4
@@ -181,8 +181,8 @@ def _rows(bodies: Sequence[str], enveloped: Sequence[bool]) -> pa.Table:
         "_id": pa.array([f"e-{i}" if e else None for i, e in enumerate(enveloped)], pa.string()),
         "payload": pa.array(list(bodies), pa.string()),
     }
-    arrays = [given_columns.get(f.name, pa.nulls(n, f.type)) for f in landing.COLUMNS]
-    return pa.table(arrays, schema=landing.COLUMNS)
+    arrays = [given_columns.get(f.name, pa.nulls(n, f.type)) for f in landing_tables.COLUMNS]
+    return pa.table(arrays, schema=landing_tables.COLUMNS)
 
 
 def _told(prepared: typed_rows.Prepared) -> Any:

@@ -31,7 +31,7 @@ from shared.contracts.pair import Finding, Kind
 from shared.kafka_read.history import Window, WindowRanges
 from shared.kafka_read.offsets import Partition, Range
 from shared.registry.changes import SchemaChange
-from shared.registry.model import EMPTY, Snapshot
+from shared.registry.entries import EMPTY, Snapshot
 
 NOW = 1_800_000_000.0
 WHY = Reason("schema_mismatch", "/payload/n", "expected type integer")

@@ -14,7 +14,7 @@ from services.writer.sort import route_lookup
 from services.writer.sort.route_lookup import RouteLookup, lookup_for
 from services.writer.sort.sort import sort
 from shared.kafka_read.records import PartitionSlice
-from shared.registry.model import Snapshot
+from shared.registry.entries import Snapshot
 from tests.fixtures.writer import PARTITION, arrivals, database_of, event
 
 

@@ -21,7 +21,7 @@ from services.admin.ui.routes import Ui
 from services.admin.ui.view import PageView, View
 from services.ops.fixes import exact
 from shared.errors import UserError
-from shared.landing_table import OPEN_SCHEMAS
+from shared.landing_columns import OPEN_SCHEMAS
 
 _STEPS: Final = ("Samples", "Columns", "Table", "Preview", "Create")
 _OPERATION: Final = "PUT /v1/types/{name}"

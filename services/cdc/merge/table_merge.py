@@ -13,8 +13,8 @@ from psycopg2 import sql
 from psycopg2.extensions import connection
 
 from services.cdc.merge import (
-    keyed_sql,
-    keyless_sql,
+    merge_keyed_sql,
+    merge_keyless_sql,
     misfit_sql,
     placeholders,
     public_table_drift_sql,
@@ -220,7 +220,7 @@ class Merge:
         stage_sql.fill_from_before(conn)
         if not self.table.key:
             placeholders.require_known_values(conn, self.table)
-            keyless_sql.merge(conn, self.table)
+            merge_keyless_sql.merge(conn, self.table)
             return None
         if carried:
             start = min(start, self._put_back(conn, carried, start))
@@ -230,11 +230,11 @@ class Merge:
             return carried
         op, lsn, commit, ord_, key, _, at = last
         if op != "d":
-            keyed_sql.merge(conn, self.table, start, stop)
+            merge_keyed_sql.merge(conn, self.table, start, stop)
             return None
-        keyed_sql.merge(conn, self.table, start, at)
+        merge_keyed_sql.merge(conn, self.table, start, at)
         row = self._row(conn, key)
-        keyed_sql.merge(conn, self.table, at, stop)
+        merge_keyed_sql.merge(conn, self.table, at, stop)
         return None if row is None else {"lsn": lsn, "commit": commit, "ord": ord_, "key": key, "row": row}
 
     def _put_back(self, conn: connection, carried: Mapping[str, Any], start: int) -> int:

@@ -12,15 +12,15 @@ from psycopg2.extensions import connection
 from services.writer.postgres.answer_cache import AnswerCache
 from services.writer.postgres.database import Database, translate
 from services.writer.postgres.pool import connected
-from shared import landing_table
+from shared import landing_columns
 from shared.errors import DATABASE_UNAVAILABLE, InfrastructureError, OnrampError
 from shared.kafka_read.records import received_at
-from shared.landing_table import Column, Part
+from shared.landing_columns import Column, Part
 
 log = logging.getLogger(__name__)
 
-SCHEMA: Final = landing_table.SCHEMA
-(KEY,) = landing_table.named(Part.KEY)
+SCHEMA: Final = landing_columns.SCHEMA
+(KEY,) = landing_columns.named(Part.KEY)
 _TYPES: Final = {
     "text": pa.string(),
     "timestamptz": pa.timestamp("us", "UTC"),
@@ -29,10 +29,10 @@ _TYPES: Final = {
     "jsonb": pa.string(),
 }
 #: The columns of a landing table, in order.
-COLUMNS: Final = pa.schema([(c.name, _TYPES[c.type]) for c in landing_table.COLUMNS])
-_DEFINITIONS: Final = sql.SQL(", ").join(sql.SQL(c.definition) for c in landing_table.COLUMNS)
+COLUMNS: Final = pa.schema([(c.name, _TYPES[c.type]) for c in landing_columns.COLUMNS])
+_DEFINITIONS: Final = sql.SQL(", ").join(sql.SQL(c.definition) for c in landing_columns.COLUMNS)
 _CREATE: Final = "CREATE TABLE IF NOT EXISTS {table} ({definitions})"
-_LATER: Final = tuple(c for c in landing_table.COLUMNS if c.is_later)
+_LATER: Final = tuple(c for c in landing_columns.COLUMNS if c.is_later)
 #: Describes existing tables: whether each has the unique key that identifies repeats (its owner may have
 #: dropped the key), whether it has rules, and its columns.
 _DESCRIBE: Final = """

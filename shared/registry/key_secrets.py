@@ -1,10 +1,10 @@
-"""Creates and rotates API keys, for the command line."""
+"""Creates and rotates the secrets of API keys, for the command line and the API."""
 
 import hashlib
 import secrets
 from datetime import datetime
 
-from shared.registry.model import ApiKey, KeyHash
+from shared.registry.entries import ApiKey, KeyHash
 
 
 def new_key(identifier: str) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""The registry's data model: immutable, and valid as a whole.
+"""The entries of the registry (event types, keys, operators, grants): immutable, and valid as a whole.
 
 People write it in ``onramp.yaml``, so an unknown field is rejected by name rather than
 ignored: a misspelt `expires` must not result in a key that never expires.
@@ -19,7 +19,7 @@ from shared import wire
 from shared.contracts.compatibility import Mode
 from shared.contracts.created_tables import with_limits
 from shared.contracts.json_values import fault_of
-from shared.landing_table import is_closed
+from shared.landing_columns import is_closed
 from shared.registry.sources import Model, ModelName, Source, SourceName
 from shared.registry.texts import Retention, matching
 
