@@ -137,7 +137,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "that a header of another client is not repeated as it is",
-        "services/writer/park/identity.py",
+        "shared/kafka_read/identity.py",
         "    received = _as_texts(received_at(records))\n",
         '    received = [h and h.decode() for h in records.column("received_at").to_pylist()]\n',
         "tests/integration/admin/test_reasons.py",

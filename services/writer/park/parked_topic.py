@@ -6,19 +6,15 @@ identifies the event and its destination, so that a repeated record is recognise
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Final
-
-import orjson
 
 from services.writer.kafka import producer
 from services.writer.kafka.producer import Record, TooLargeError
-from services.writer.park.identity import UNKNOWN, Identity
 from shared import wire
-from shared.errors import OnrampError
 from shared.kafka_read.offsets import Partition
 from shared.kafka_security import Brokers
+from shared.parked_record import HEADER_ERROR, parked_key, reason
 
-HEADER_ERROR: Final = "onramp-error"
+__all__ = ["HEADER_ERROR", "NotPublished", "ParkedRecord", "publish", "reason"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,56 +31,11 @@ class ParkedRecord:
     @property
     def key(self) -> bytes:
         """Return the record's key, which is the same each time this event is parked."""
-        return f"{self.partition}/{self.offset}/{self.destination}".encode()
+        return parked_key(self.partition, self.offset, self.destination)
 
     def as_record(self) -> Record:
         """Return the record for the topic."""
         return Record(wire.USER_ERRORS, self.key, self.value, ((HEADER_ERROR, self.error),))
-
-
-def reason(
-    error: OnrampError,
-    partition: Partition,
-    offset: int,
-    destination: str,
-    *,
-    topic_id: str | None = None,
-    typed: bool | None = None,
-    identity: Identity = UNKNOWN,
-) -> bytes:
-    """Return the header's JSON, with which an operator finds and fixes the event; never its values.
-
-    docs/path-of-an-event.md documents the header for readers of the topic.
-    """
-    fault = error.fault
-    return _storable(
-        {
-            "code": fault.code,
-            "kind": fault.kind,
-            "step": fault.step,
-            "detail": error.detail,
-            "pointer": error.pointer,
-            "sqlstate": error.sqlstate,
-            "column": error.column,
-            "column_type": error.column_type,
-            "constraint": error.constraint,
-            "fix": fault.fix,
-            "destination": destination,
-            "typed": typed,
-            "topic_id": topic_id,
-            "topic": partition.topic,
-            "partition": partition.number,
-            "offset": offset,
-            **identity._asdict(),
-        }
-    )
-
-
-def _storable(reason: dict[str, object]) -> bytes:
-    """Return JSON that `jsonb` accepts: without NUL characters, which a sender's names may contain."""
-    return orjson.dumps(
-        {name: each.replace("\0", "\\0") if isinstance(each, str) else each for name, each in reason.items()}
-    )
 
 
 @dataclass(frozen=True, slots=True)

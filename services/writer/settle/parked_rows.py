@@ -7,10 +7,11 @@ from typing import Final
 import pyarrow as pa
 
 from services.writer.model.targets import Target
-from services.writer.park.identity import Identity, identities
 from services.writer.park.parked_topic import ParkedRecord, reason
 from services.writer.persist.persist import Parked, PersistResult
+from shared.kafka_read.identity import identities
 from shared.kafka_read.offsets import Partition
+from shared.parked_record import Identity
 
 #: Columns of a landing table, which rows with only an origin do not have.
 _METADATA: Final = ("_id", "_event_name", "_version")

@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from services.writer.model.bisect_failures import Failed, Odds, halve
-from services.writer.park.identity import identities
 from services.writer.sort.sort import Sorted, Unroutable
 from shared.errors import INTERNAL_SORT, OnrampError, UserError
+from shared.kafka_read.identity import identities
 from shared.kafka_read.records import PartitionSlice, cut, rows_by_topic
 
 #: Exceptions that are never an event's fault.

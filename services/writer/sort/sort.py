@@ -17,7 +17,6 @@ import pyarrow.compute as pc
 from services.writer.changes.sort_changes import read_changes
 from services.writer.model.routes import Routes, SourceRoute
 from services.writer.model.targets import Target
-from services.writer.park.identity import UNKNOWN, Identity, identities
 from services.writer.parse.events import Events, RowIndices
 from services.writer.parse.parse import read
 from services.writer.persist import landing_tables
@@ -25,7 +24,9 @@ from services.writer.sort.packets import destinations
 from services.writer.sort.route_lookup import RouteLookup, lookup_for
 from shared import wire
 from shared.errors import RECORD_HEADERS_TOO_LARGE, UserError
+from shared.kafka_read.identity import identities
 from shared.kafka_read.records import LARGE, PartitionSlice
+from shared.parked_record import UNKNOWN, Identity
 
 #: The columns of a record, in addition to the value, that its row needs.
 _JOINED: Final = ["topic", "partition", "offset", "received_at", "timestamp"]

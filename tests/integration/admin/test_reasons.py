@@ -8,8 +8,8 @@ import pytest
 from services.ops.findings import Source
 from services.ops.kafka_logs import LogRecord
 from services.ops.parked.records import parked
-from services.writer.park.identity import identities
 from shared import wire
+from shared.kafka_read.identity import identities
 from tests.fixtures.writer import Kept, arrivals, envelope, event, records
 from tests.integration.admin.conftest import Stage
 

@@ -4,26 +4,13 @@ It contains nothing of the payload.  The texts are ASCII, because the outbox's d
 """
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
 
 import pyarrow as pa
 
 from shared.kafka_read.records import received_at
+from shared.parked_record import Identity
 
 _Texts = Sequence[str | None]
-
-
-class Identity(NamedTuple):
-    """An event's own metadata (a packet has none) and its record's times, as RFC 3339."""
-
-    id: str | None = None
-    event_name: str | None = None
-    version: str | None = None
-    received_at: str | None = None
-    timestamp: str | None = None
-
-
-UNKNOWN: Final = Identity()
 
 
 def identities(records: pa.RecordBatch, ids: _Texts, names: _Texts, versions: _Texts) -> list[Identity]:
