@@ -18,6 +18,7 @@ from shared.errors import UserError
 from shared.registry.entries import Snapshot
 from shared.registry.memory import reasons
 from shared.registry.sources import require_no_clash
+from shared.registry.transforms import require_fit
 from shared.strict_json import loads
 
 #: The rules of a format never change, or readers of two releases would decide differently: a new field,
@@ -154,22 +155,24 @@ class Chain:
         return self._clash(change)
 
     def _clash(self, change: ChangeSet) -> str:
-        """Return why sources and models would conflict; a rule of all readers, not of one service."""
-        if not any(change.delete.get(n) or n in change.put.model_fields_set for n in ("sources", "models")):
-            return ""
-        sources, models = (
-            {
-                name: entry
-                for name, entry in (self._sections.get(section, {}) | getattr(change.put, section)).items()
-                if name in getattr(change.put, section) or name not in change.delete.get(section, ())
-            }
-            for section in ("sources", "models")
-        )
+        """Return why entries would conflict; a rule of all readers, not of one service."""
         try:
-            require_no_clash(sources, models)
+            if _touches(change, "sources", "models"):
+                require_no_clash(self._after(change, "sources"), self._after(change, "models"))
+            if _touches(change, "transforms", "lookups", "event_types") and (
+                transforms := self._after(change, "transforms")
+            ):
+                require_fit(transforms, self._after(change, "lookups"), self._after(change, "event_types"))
         except ValueError as e:
             return str(e)[:_MAX_REASON]
         return ""
+
+    def _after(self, change: ChangeSet, section: str) -> dict[str, Any]:
+        """Return the entries of a section after the change set."""
+        put = getattr(change.put, section)
+        removed = set(change.delete.get(section, ())) - put.keys()
+        entries = {**self._sections.get(section, {}), **put}
+        return {name: entry for name, entry in entries.items() if name not in removed}
 
     def _absent(self, change: ChangeSet) -> str:
         """Return the first place that the change set deletes although it is missing."""
@@ -197,6 +200,10 @@ class Chain:
                     self._of_files.setdefault(section, {}).update(value)
             else:
                 self._sections[section] = value
+
+
+def _touches(change: ChangeSet, *sections: str) -> bool:
+    return any(change.delete.get(name) or name in change.put.model_fields_set for name in sections)
 
 
 def _document_of(value: bytes) -> object:

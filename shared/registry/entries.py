@@ -22,6 +22,7 @@ from shared.contracts.json_values import fault_of
 from shared.landing_columns import is_closed
 from shared.registry.sources import Model, ModelName, Source, SourceName
 from shared.registry.texts import Retention, matching
+from shared.registry.transforms import Lookup, LookupName, Transform, TransformName
 
 Topic = Annotated[str, matching(r"[A-Za-z0-9._-]{1,249}", "a topic has 1 to 249 of A-Z a-z 0-9 . _ -")]
 Pointer = Annotated[str, matching(r"(?:/(?:[^~/]|~[01])*)+", "a JSON Pointer starts with / (RFC 6901)")]
@@ -33,6 +34,8 @@ EventPattern = Annotated[
 ]
 #: Each includes the rights of those before it: view, act, read values and the audit log.
 Role = Literal["viewer", "operator", "admin"]
+#: Sections whose entries have names.
+_NAMED_SECTIONS: Final = ("event_types", "keys", "operators", "sources", "models", "transforms", "lookups")
 #: Maximum integer: the JSON writers used here support no larger ones.
 _MAX: Final = 2**63 - 1
 Sha256 = Annotated[str, matching(r"[0-9a-f]{64}", "a SHA-256 is 64 hexadecimal digits")]
@@ -247,6 +250,8 @@ class Snapshot(_Frozen):
     contracts: tuple[Contract, ...] = ()
     sources: Mapping[SourceName, Source] = Field(default_factory=dict)
     models: Mapping[ModelName, Model] = Field(default_factory=dict)
+    transforms: Mapping[TransformName, Transform] = Field(default_factory=dict)
+    lookups: Mapping[LookupName, Lookup] = Field(default_factory=dict)
     unknown_names: Literal["accept", "refuse"] = "accept"
     _digest: str = PrivateAttr("")
 
@@ -270,7 +275,7 @@ class Snapshot(_Frozen):
             if wire.is_reserved(name):
                 raise ValueError(f"the event name {name} is Onramp's own")
         self._digest = self._content().hex()
-        for section in ("event_types", "keys", "operators", "sources", "models"):
+        for section in _NAMED_SECTIONS:
             object.__setattr__(self, section, MappingProxyType(dict(getattr(self, section))))
         return self
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from pydantic import BaseModel, ValidationError
 
-from shared.registry import entries, strict_yaml
+from shared.registry import entries, strict_yaml, transforms
 from shared.registry.entries import Snapshot
 
 #: Identifies a version of a file: times, size and inode.
@@ -21,7 +21,7 @@ _END: Final = "..."
 _FIELDS: Final = sorted(
     {
         field.alias or name
-        for each in vars(entries).values()
+        for each in (*vars(entries).values(), *vars(transforms).values())
         if isinstance(each, type) and issubclass(each, BaseModel)
         for name, field in each.model_fields.items()
     }

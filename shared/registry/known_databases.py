@@ -31,6 +31,9 @@ def unknown_places(
     for name, source in snapshot.sources.items():
         if source.database and source.database not in schemas:
             found[f"sources.{name}"] = _no_such_database(source.database, schemas)
+    for name, lookup in snapshot.lookups.items():
+        if lookup.database not in schemas:
+            found[f"lookups.{name}"] = _no_such_database(lookup.database, schemas)
     return found
 
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from shared.registry.change_log import NAMED, Chain, written
 from shared.registry.entries import Snapshot
+from shared.registry.transforms import DEPLOYED_FIELDS
 
 
 class MergeResult(NamedTuple):
@@ -24,6 +25,7 @@ class MergeResult(NamedTuple):
 def merge_file(chain: Chain, file: Snapshot) -> MergeResult:
     """Return the merge of `file` into the registry in effect."""
     there, previous = chain.snapshot(), chain.file_versions()
+    file = with_deployed(file, there)
     sections = {name: getattr(file, name) for name in file.model_fields_set}
     result = MergeResult(file, [], [])
     for section in sorted(sections.keys() & set(NAMED)):
@@ -32,13 +34,40 @@ def merge_file(chain: Chain, file: Snapshot) -> MergeResult:
     return result._replace(desired=Snapshot(**sections))
 
 
+def with_deployed(wanted: Snapshot, there: Snapshot) -> Snapshot:
+    """Return the wanted sections, with the deployed source of each transform that names none.
+
+    People write a transform's types and limits, and a deploy writes its source.
+    """
+    if "transforms" not in wanted.model_fields_set:
+        return wanted
+    transforms = {
+        name: entry.model_copy(
+            update={field: getattr(there.transforms[name], field) for field in DEPLOYED_FIELDS}
+        )
+        if name in there.transforms and entry.source is None and there.transforms[name].source is not None
+        else entry
+        for name, entry in wanted.transforms.items()
+    }
+    return Snapshot(
+        **{name: getattr(wanted, name) for name in wanted.model_fields_set} | {"transforms": transforms}
+    )
+
+
+def _compared(section: str, entry: Any) -> Any:
+    """Return the part of an entry that people write."""
+    if section != "transforms" or entry is None:
+        return written(entry)
+    return {name: value for name, value in written(entry).items() if name not in DEPLOYED_FIELDS}
+
+
 def _entries(
     section: str, file: Any, before: dict[str, Any], there: Any, result: MergeResult
 ) -> dict[str, Any]:
     """Return the desired entries of a section; record in `result` the entries of others."""
     entries = dict(file)
     for name in sorted(file.keys() | there.keys()):
-        mine, old, now = (written(each.get(name)) for each in (file, before, there))
+        mine, old, now = (_compared(section, each.get(name)) for each in (file, before, there))
         if old is None:
             if mine is None:
                 entries[name] = there[name]

@@ -24,6 +24,7 @@ from services.admin.registry_api.schemas import (
 from services.ops.registry.registry_reader import Change, RegistryReader
 from shared.registry import Snapshot
 from shared.registry.change_log import NAMED
+from shared.registry.merge import with_deployed
 
 #: Sections whose entries have secrets: their hashes are never shown, and remain unless they are sent.
 _WITH_HASHES: Final = ("keys", "operators")
@@ -50,13 +51,13 @@ def add_whole(app: FastAPI, dsn: str, desk: RegistryReader) -> None:
         """Replace the sections that are sent, all or none; with `dry_run` only show the differences.
 
         `If-Match` is the ETag of the state that was read.  A key or operator that is sent without its hashes
-        retains them.
+        retains them, and a transform without its source retains the deployed one.
         """
         state.require_given()
         document = document_of(given)
 
         def wanted(before: Snapshot) -> Snapshot:
-            return valid(Snapshot, _with_hashes(document, before))
+            return with_deployed(valid(Snapshot, _with_hashes(document, before)), before)
 
         result, tag = changes.make(asking, Act("change registry", "registry"), said, state, wanted)
         return answered(result, tag)

@@ -20,8 +20,9 @@ from shared.registry.entries import Snapshot
 from shared.registry.factory import open_log
 from shared.registry.file import RegistryFileError, line_in, load, placed
 from shared.registry.known_databases import unknown_places
-from shared.registry.merge import merge_file
+from shared.registry.merge import merge_file, with_deployed
 from shared.registry.sources import require_no_clash
+from shared.registry.transforms import require_fit
 from shared.settings import KafkaSettings, RegistrySettings
 
 
@@ -98,7 +99,9 @@ def apply_file(editor: Editor, file: Path, wish: Wish, where: Places | None = No
     except RegistryFileError as error:
         return Result(State.REFUSED, str(error))
     kept: list[str] = []
-    if not wish.overwrite:
+    if wish.overwrite:
+        wanted = with_deployed(wanted, editor.chain.snapshot())
+    else:
         wanted, kept, clashes = merge_file(editor.chain, wanted)
         if clashes:
             return Result(State.REFUSED, _both_changed(clashes), unchanged=kept)
@@ -175,6 +178,7 @@ def _wrong(after: Snapshot, differs: Difference) -> str:
             return f"event_types.{name}.schema: {error}"
     try:
         require_no_clash(after.sources, after.models)
+        require_fit(after.transforms, after.lookups, after.event_types)
     except ValueError as error:
         return str(error)
     return too_large(after)
@@ -186,6 +190,7 @@ def _not_configured(after: Snapshot, differs: Difference, where: Places) -> str:
     changed = Snapshot(
         event_types={name: after.event_types[name] for name in put.get("event_types", {})},
         sources={name: after.sources[name] for name in put.get("sources", {})},
+        lookups={name: after.lookups[name] for name in put.get("lookups", {})},
         grants=after.grants if "grants" in put else (),
         contracts=after.contracts if "contracts" in put else (),
     )
@@ -204,7 +209,7 @@ def _is_default(after: Snapshot, place: str) -> bool:
     if section == "event_types":
         destination = after.event_types[rest[0]].destinations[int(rest[2])]
         return not (destination.vanity or destination.database)
-    if section == "sources":
+    if section in ("sources", "lookups"):
         return False
     pattern = (after.grants if section == "grants" else after.contracts)[int(rest[0])].database
     return fnmatchcase("", pattern)

@@ -38,6 +38,7 @@ from shared.registry.file import load, placed
 from shared.registry.log_registry import LogRegistry
 from shared.registry.merge import merge_file
 from shared.registry.sources import require_no_clash
+from shared.registry.transforms import require_fit
 from shared.settings import KafkaSettings, RegistrySettings
 
 
@@ -197,6 +198,7 @@ def changed(old: InForce, file: Path, databases: Sequence[Database]) -> Changed:
         )
         _require_schemas(new)
         require_no_clash(new.sources, new.models)
+        require_fit(new.transforms, new.lookups, new.event_types)
         _require_usable(new, databases)
     except ValueError as e:  # a RegistryFileError is one
         raise WrongFileError(placed(file, str(e))) from None
