@@ -76,6 +76,9 @@ class StatementQuery(BaseModel):
             raise ValueError("day is a period by itself: leave since and until out")
         if self.since and self.until and self.since >= self.until:
             raise ValueError("since is before until")
+        today = datetime.now(UTC).date()
+        if self.day is not None and self.day > today:
+            raise ValueError(f"day {self.day} has not begun: the last one is today, {today} in UTC")
         return self
 
     @property

@@ -15,12 +15,15 @@ from services.cli.show.statement import lines_of
 _DAY: Final = re.compile(r"\d{4}-\d\d-\d\d")
 
 DayOption = Annotated[
-    str | None, typer.Option(help="One day in UTC, as 2030-01-31.", show_default=False, metavar="DATE")
+    str | None,
+    typer.Option(
+        help="One day in UTC, as 2026-01-31; at the latest today.", show_default=False, metavar="DATE"
+    ),
 ]
 SinceOption = Annotated[
     str | None,
     typer.Option(
-        help="Start of the period, as 2030-01-31T08:00:00Z; without it the first event.", show_default=False
+        help="Start of the period, as 2026-01-31T08:00:00Z; without it the first event.", show_default=False
     ),
 ]
 UntilOption = Annotated[
@@ -49,12 +52,12 @@ def statement(
 
     onramp statement
 
-    onramp statement --day 2030-01-31
+    onramp statement --day 2026-01-31
 
     onramp statement --type order_placed --json
     """
     if day is not None and not _DAY.fullmatch(day):
-        raise typer.BadParameter("not a day, as 2030-01-31", param_hint="--day")
+        raise typer.BadParameter("not a day, as 2026-01-31", param_hint="--day")
     KEY_FILE.set(key_file)
     api = AdminApi.at(admin)
     found = api.get("/v1/statement", day=day, since=since, until=until, type=event_type)

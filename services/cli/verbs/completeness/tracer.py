@@ -17,8 +17,10 @@ from services.cli.show.tracers import lines_of
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 _SECONDS: Final = 10.0
-#: Results that end `status` with 1.
-_BAD: Final = frozenset({"lost", "duplicate", "refused"})
+#: Results of any tracer of the last day that end `status` with 1. A refused tracer is no loss: its entrance
+#: answered, as while a gateway starts, so only the last one counts.
+_BAD: Final = frozenset({"lost", "duplicate"})
+_REFUSED: Final = "refused"
 
 TracerOption = Annotated[
     str | None,
@@ -58,14 +60,14 @@ def status(
 ) -> None:
     """Print the last result of each entrance in each destination, and the counts of a day.
 
-    Exits with 0 when all have landed or wait for their database, 1 when a tracer was lost, duplicated or
-    refused, 3 when the tracer does not answer. For example:
+    Exits with 1 when a tracer of the last day was lost or duplicated, or when an entrance refused its last
+    tracer; with 3 when the tracer does not answer, else with 0. For example:
 
     onramp tracer status
     """
     found = _status(tracer, data_dir)
     print(json.dumps(found) if as_json else "\n".join(lines_of(found)))
-    is_bad = any(each["result"] in _BAD for each in found["tracers"])
+    is_bad = any(each["result"] == _REFUSED or _BAD & each["day"].keys() for each in found["tracers"])
     raise typer.Exit(Exit.FAILED if is_bad else Exit.OK)
 
 
