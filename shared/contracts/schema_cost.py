@@ -10,7 +10,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from itertools import takewhile
 from typing import Any, Final
-from urllib.parse import unquote
+
+from shared.contracts.schema_references import Node, References, TooCostlyError
 
 #: Maximum evaluations of one value of an event, over all subschemas that apply to it.
 MAX_PER_VALUE: Final = 10_000
@@ -44,13 +45,8 @@ _MEMBERS: Final = (
 )  # fmt: skip
 _EVERY_MEMBER: Final = ""
 
-Node = Mapping[str, Any]
 #: The subschemas that apply to one value, by identity, with the number of evaluations of each.
 Places = dict[str, Counter[int]]
-
-
-class TooCostlyError(ValueError):
-    """A value of an event could need more evaluations than allowed."""
 
 
 class SchemaCost:
@@ -64,8 +60,7 @@ class SchemaCost:
         """
         self._root = schema
         self._nodes: dict[int, Node] = {}
-        self._named: dict[str, list[Node]] = {}
-        self._index(schema)
+        self._references = References(schema, self._nodes)
         self._closures: dict[int, tuple[int, Places]] = {}
         self._known: dict[tuple[int, int], int] = {}
         by_level = (self._at(id(schema), level) for level in range(_LEVELS))
@@ -143,43 +138,7 @@ class SchemaCost:
             yield from (each for each in _map(schema.get(key)).values() if isinstance(each, Mapping))
         for key in _REFERENCES:
             if isinstance(schema.get(key), str):
-                yield from self._targets(schema[key])
-
-    def _targets(self, reference: str) -> Iterator[Node | None]:
-        document, _, fragment = reference.partition("#")
-        starts = [self._root] if not document else self._named.get(document.rpartition("/")[2], [])
-        if fragment and not fragment.startswith("/"):
-            starts = self._named.get(f"#{fragment}", [])
-        for start in starts:
-            found: Any = start
-            for part in unquote(fragment).split("/")[1:] if fragment.startswith("/") else ():
-                name = part.replace("~1", "/").replace("~0", "~")
-                found = found.get(name) if isinstance(found, Mapping) else _entry(found, name)
-            if isinstance(found, Mapping):
-                if id(found) not in self._nodes:
-                    self._index(found)
-                yield found
-        if not starts:
-            yield None
-
-    def _index(self, schema: Any) -> None:
-        """Index every object of a document, and those with a name for references."""
-        left = [schema]
-        while left:
-            each = left.pop()
-            if isinstance(each, Mapping):
-                if id(each) in self._nodes:
-                    continue
-                self._nodes[id(each)] = each
-                for key in ("$anchor", "$dynamicAnchor"):
-                    if isinstance(each.get(key), str):
-                        self._named.setdefault(f"#{each[key]}", []).append(each)
-                if isinstance(each.get("$id"), str):
-                    name = each["$id"].partition("#")[0].rpartition("/")[2]
-                    self._named.setdefault(name, []).append(each)
-                left += each.values()
-            elif isinstance(each, list):
-                left += each
+                yield from self._references.targets(schema, schema[key])
 
     def _patterns(self) -> Iterator[str]:
         for each in self._nodes.values():
@@ -245,12 +204,6 @@ def _states(pattern: str) -> tuple[int, bool]:
             last = 1
         groups[-1] += last
     return sum(groups), unbounded
-
-
-def _entry(found: Any, name: str) -> Any:
-    return (
-        found[int(name)] if isinstance(found, list) and name.isdecimal() and int(name) < len(found) else None
-    )
 
 
 def _list(value: Any) -> list[Any]:

@@ -32,7 +32,54 @@ def nested(depth: int) -> dict[str, Any]:
     return inner
 
 
+def links(reference: str) -> dict[str, Any]:
+    """A chain of pairs as definitions; `reference` has a place for the number of the next one."""
+    pairs = {f"a{n}": {"allOf": [{"$ref": reference.format(n + 1)}] * 2} for n in range(34)}
+    return {**pairs, "a34": STRING}
+
+
+CHAIN = links("#/$defs/a{}")
+START = {"$ref": "#/$defs/a0"}
+#: It starts at a definition of the same name in another part.
+DECOY = {"$ref": "#/$defs/a0", "$defs": {"a0": {}}}
+DRAFT_7 = {"$schema": "http://json-schema.org/draft-07/schema#"}
+DRAFT_4 = {"$schema": "http://json-schema.org/draft-04/schema#"}
+
+
+def by_ids(key: str) -> dict[str, Any]:
+    """A chain of pairs that refer to each other by names in `$id` or `id`."""
+    return {name: {key: f"#{name}", **each} for name, each in links("#a{}").items()}
+
+
+#: The validator follows each to the chain; references are relative to the `$id` of a part, or seem to be.
+COSTLY_BASES = {
+    "within a part": {"$ref": "part", "$defs": {"p": {"$id": "part", **START, "$defs": CHAIN}}},
+    "within a part behind a decoy": {
+        "$ref": "part",
+        "$defs": {"a0": {}, "p": {"$id": "part", **START, "$defs": CHAIN}},
+    },
+    "within a field": {"properties": {"x": {"$id": "https://a.example/part", **START, "$defs": CHAIN}}},
+    "within a URN": {"$ref": "urn:a:b#/$defs/a0", "$defs": {"p": {"$id": "urn:a:b", "$defs": CHAIN}}},
+    "another form of the URI": {"$ref": "%70art", "$defs": {"p": {"$id": "part", **START, "$defs": CHAIN}}},
+    "a longer form of the URI": {
+        "$ref": "q/../part/z/..",
+        "$defs": {"p": {"$id": "part/", **START, "$defs": CHAIN}},
+    },
+    "the URI of the whole": {**START, "$defs": {"a0": {}, "p": {"$id": "", "$defs": CHAIN}}},
+    "names of draft 7": {**DRAFT_7, "$ref": "#a0", "definitions": by_ids("$id")},
+    "names of draft 4": {**DRAFT_4, "$ref": "#a0", "definitions": by_ids("id")},
+    "a part of draft 4": {
+        **DRAFT_4,
+        "$ref": "part#/definitions/a0",
+        "definitions": {"p": {"id": "part", "definitions": links("#/definitions/a{}")}},
+    },
+    "no base in draft 7": {**DRAFT_7, "properties": {"x": {"$id": "part", **DECOY}}, "$defs": CHAIN},
+    "no base since draft 6": {"properties": {"x": {"id": "part", **DECOY}}, "$defs": CHAIN},
+    "no base outside of keywords": {"$ref": "#/x-a", "x-a": {"$id": "part", **DECOY}, "$defs": CHAIN},
+}
+
 COSTLY = {
+    **COSTLY_BASES,
     "a chain of pairs": chain(34, {"allOf": ["$next", "$next"]}),
     "a chain of alternatives": chain(34, {"anyOf": ["$next", "$next"]}),
     "a chain by conditions": chain(34, {"if": "$next", "then": "$next"}),
@@ -68,6 +115,25 @@ USUAL = {
             "id": {"pattern": "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"},
             "sku": {"pattern": r"^[A-Z]{3}-\d+$"},
         }
+    },
+    "parts with URIs": {
+        "$id": "https://a.example/order",
+        "properties": {"from": {"$ref": "address"}, "to": {"$ref": "address"}, "first": {"$ref": "/node"}},
+        "$defs": {
+            "address": {
+                "$id": "address",
+                "properties": {"zip": {"$ref": "#/$defs/zip"}},
+                "$defs": {"zip": STRING},
+            },
+            "node": {
+                "$id": "https://a.example/node",
+                "properties": {"next": {"$ref": "#"}, "order": {"$ref": "order"}},
+            },
+        },
+    },
+    "a tree within a part": {
+        "$ref": "tree",
+        "$defs": {"t": {"$id": "tree", "properties": {"children": {"items": {"$ref": "#"}}}}},
     },
     "JSON Schema itself": {
         "properties": {"schema": {"$ref": "https://json-schema.org/draft/2020-12/schema"}}
