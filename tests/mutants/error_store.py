@@ -308,7 +308,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "that a rehearsal leaves nothing where it asked",
-        "services/admin/store/rehearse_sql.py",
+        "services/admin/jobs/rehearse.py",
         "        _forget(job, databases, databases)\n",
         "",
         "tests/integration/admin/test_rehearsal_jobs.py::test_a_rehearsal_that_is_cancelled_leaves_nothing",

@@ -12,7 +12,8 @@ from services.admin.api.operators import Caller
 from services.admin.api.problems import not_stored
 from services.admin.api.queries import Actor, Id, JobQuery, JobRequest
 from services.admin.api.rights import Asking, require_own_tables
-from services.admin.store import jobs_sql, rehearse_sql, results_sql, sets_sql
+from services.admin.jobs import job_sets
+from services.admin.store import jobs_sql, results_sql, sets_sql
 from services.admin.store.control_sql import transaction
 from services.admin.store.jobs_sql import Job, Plan
 from services.admin.store.read_sql import record_act
@@ -58,8 +59,8 @@ def add_jobs(app: FastAPI, dsn: str, databases: Mapping[str, str], registry: Cal
             if given and (job := jobs_sql.started_by(conn, actor, *given)):
                 return _shown(dsn, job, asking)
             is_edited = asked.filters.edits is not None and asked.kind in {"rehearse", "replay"}
-            own = rehearse_sql.Wish(filters, asked.upto, Plan(fix, is_edited, asked.to, asked.with_triggers))
-            events, plan = rehearse_sql.set_and_plan(conn, own, asked.rehearsed, databases)
+            own = job_sets.Wish(filters, asked.upto, Plan(fix, is_edited, asked.to, asked.with_triggers))
+            events, plan = job_sets.set_and_plan(conn, own, asked.rehearsed, databases)
             if only is not None and (plan.to is not None or plan.edits_payloads):
                 parked_for = sets_sql.parked_for(conn, events)
                 require_own_tables(asking, plan.to, parked_for, databases, registry())

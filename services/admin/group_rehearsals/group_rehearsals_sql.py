@@ -23,7 +23,7 @@ from services.admin.store import rehearsals_sql, results_sql
 from services.admin.store.bytes_sql import load
 from services.admin.store.control_sql import connect, prepare, translated
 from services.admin.store.rehearsals_sql import Question
-from services.admin.store.rehearse_sql import result_of
+from services.admin.store.results_sql import result_of
 from services.admin.store.sets_sql import condition, rows
 from services.admin.store.staging_sql import COLUMNS, attempt_of
 from shared import failpoints

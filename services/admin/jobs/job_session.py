@@ -14,9 +14,10 @@ from typing import Final, Self
 
 from psycopg2.extensions import connection
 
+from services.admin.jobs.rehearse import rehearse_step
 from services.admin.jobs.replay import Retired, replay_step
 from services.admin.segments.folder import Segments
-from services.admin.store import edits_sql, job_progress_sql, rehearse_sql
+from services.admin.store import edits_sql, job_progress_sql
 from services.admin.store.bytes_sql import Loaded, load
 from services.admin.store.control_sql import connect, prepare, translated
 from services.admin.store.jobs_sql import Job
@@ -143,7 +144,7 @@ class JobSession:
             if next_after is not None:
                 self._replay_after[job.id] = next_after
         elif job.kind == "rehearse":
-            rehearse_sql.work(self.conn, job, self.databases, self._loader(job), self.snapshot)
+            rehearse_step(self.conn, job, self.databases, self._loader(job), self.snapshot)
         else:
             job_progress_sql.store_progress(self.conn, job, job_progress_sql.change_batch(self.conn, job, ()))
 

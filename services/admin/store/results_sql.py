@@ -4,8 +4,12 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Final
 
+import orjson
 from psycopg2.extensions import connection
 from psycopg2.extras import execute_values
+
+from services.admin.attempts import AttemptState
+from services.ops.parked.outcome_sentence import sentence_of
 
 LANDED: Final = "landed"
 DUPLICATE: Final = "duplicate"
@@ -26,6 +30,14 @@ _READ: Final = """
 """
 #: Counts of events by outcome and reason; landed events have no reason.
 Results = Mapping[tuple[str, str], int]
+
+
+def result_of(rehearsed: AttemptState) -> tuple[str, str]:
+    """Return the outcome of a rehearsed event, and the reason if it would not land."""
+    if rehearsed.outcome in {LANDED, DUPLICATE}:
+        return str(rehearsed.outcome), ""
+    outcome = FAILED if rehearsed.outcome == "parked" else str(rehearsed.outcome)
+    return outcome, sentence_of(orjson.loads(rehearsed.reason or "{}"))
 
 
 def add(conn: connection, job: int, found: Results) -> None:

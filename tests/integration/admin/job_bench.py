@@ -8,9 +8,10 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from services.admin.audits.runner import AuditRunner
+from services.admin.jobs import job_sets
 from services.admin.jobs.job_session import JobSession
 from services.admin.jobs.runner import JobRunner
-from services.admin.store import jobs_sql, rehearse_sql, results_sql, sets_sql
+from services.admin.store import jobs_sql, results_sql, sets_sql
 from services.admin.store.control_sql import transaction
 from services.admin.store.ingester_sql import IngesterSession
 from services.admin.store.jobs_sql import Job, Plan
@@ -69,7 +70,7 @@ class Desk:
     def start_rehearsed(self, number: int) -> int:
         """Start the replay of a rehearsal."""
         with transaction(self.dsn) as conn:
-            events, plan = rehearse_sql.rehearsed_set(conn, number, self.session.databases)
+            events, plan = job_sets.rehearsed_set(conn, number, self.session.databases)
             return jobs_sql.add(conn, "replay", events, ("ann", "ok"), rate=None, counted=5, plan=plan)
 
     def work(self, steps: int = 3) -> None:

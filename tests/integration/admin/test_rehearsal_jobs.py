@@ -3,8 +3,8 @@
 import orjson
 import pytest
 
+from services.admin.jobs import rehearse
 from services.admin.jobs.job_session import JobSession
-from services.admin.store import rehearse_sql
 from services.admin.store.jobs_sql import Plan
 from services.ops.fixes.payloads import fixed
 from services.ops.fixes.steps import Fix
@@ -71,7 +71,7 @@ def test_a_rehearsal_asks_about_another_table_and_its_replay_has_the_same(desk: 
 def test_a_rehearsal_goes_page_by_page_and_asks_again_what_was_dropped(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rehearse_sql, "MAX_EVENTS", 2)
+    monkeypatch.setattr(rehearse, "MAX_EVENTS", 2)
     job = desk.start("rehearse")
     desk.work(2)
     desk.stage.execute('DELETE FROM onramp.rehearsals WHERE "offset" = 1')

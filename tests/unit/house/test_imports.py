@@ -64,6 +64,8 @@ OWNERS = {
     "psycopg2": [
         "services/admin/*_sql.py",
         "services/admin/jobs/job_session.py",  # hands its connection on
+        "services/admin/jobs/job_sets.py",  # as above
+        "services/admin/jobs/rehearse.py",  # as above
         "services/admin/jobs/replay.py",  # as above
         "services/ops/*_sql.py",
         "services/cdc/merge/*.py",  # all of it is SQL
