@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from services.cli.app import app
-from services.cli.show.audit_report import lines_of
+from services.cli.show.audit_report import parts_of
 from services.ops.operate import kafka_retire
 from services.writer.partitions.plan_log import PlanLog
 from shared import failpoints, wire
@@ -124,7 +124,7 @@ def test_the_totals_of_a_retired_database_are_closed_and_no_gap(inline: Scene, o
     given = inline.audited(other)
     assert given.closed[other.name] == {"landed": 6, "parked": 1}
     line = f"closed: {other.name} is retired, so nothing is compared with its totals (6 landed, 1 parked)"
-    assert line in [*lines_of(given)]
+    assert line in [*parts_of(given)]
     assert again.unknown.get(other.name) is None
 
 

@@ -1,22 +1,34 @@
-"""The audit's report in lines for people: the result first, then violations and what was not checked."""
+"""The audit's report for people: the result first, then partitions, violations and unchecked parts."""
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final, Union
+
+from services.cli.show.tables import table_of
 
 if TYPE_CHECKING:
-    from services.ops.findings import Finding, Line, Report
+    from rich.table import Table
+
+    from services.ops.findings import Line, Report
 
 _MAX_FINDINGS: Final = 100
 
 
-def lines_of(report: "Report", *, verbose: bool = False) -> Iterator[str]:
-    """Yield the report's lines, the result first; partitions if `verbose`, or if a total differs."""
+def parts_of(report: "Report", *, verbose: bool = False) -> Iterator[Union[str, "Table"]]:
+    """Yield lines and tables, the result first; partitions if `verbose`, or if a total differs."""
     how = f"{report.receipts:,} receipts read" if report.deep else "by totals alone"
     yield f"{_result(report)} ({how})."
-    if verbose or not report.balanced:
-        yield from map(_partition, report.lines)
-    for finding in report.findings[:_MAX_FINDINGS]:
-        yield f"{finding.code.value.upper()}  {finding.receipt}  {finding.detail}{_fix(finding)}"
+    if report.lines and (verbose or not report.balanced):
+        yield _partitions(report.lines)
+    if report.findings:
+        rows = [
+            (
+                finding.code.value.upper(),
+                finding.receipt,
+                "; ".join(filter(None, (finding.detail, finding.fix))),
+            )
+            for finding in report.findings[:_MAX_FINDINGS]
+        ]
+        yield table_of(("FINDING", "RECEIPT", "DETAIL"), rows)
     if len(report.findings) > _MAX_FINDINGS:
         yield f"… and {len(report.findings) - _MAX_FINDINGS:,} more; --json has them all"
     for name, counts in report.closed.items():
@@ -34,17 +46,16 @@ def lines_of(report: "Report", *, verbose: bool = False) -> Iterator[str]:
         yield f"excluded: {report.foreign:,} foreign records on Onramp's topics"
 
 
-def _fix(finding: "Finding") -> str:
-    return f"; {finding.fix}" if finding.fix else ""
-
-
-def _partition(line: "Line") -> str:
-    outcomes = ", ".join(f"{n:,} {outcome}" for outcome, n in line.outcomes.items())
-    return (
-        f"{line.topic}/{line.partition}: {line.read:,} read; {line.filtered:,} filtered, "
-        f"{line.unroutable:,} unroutable, {line.refused:,} refused, {outcomes or '0 landed'}, "
-        f"{line.waiting:,} waiting"
-    )
+def _partitions(lines: "Sequence[Line]") -> "Table":
+    """Return a row for each partition, with a column for each outcome of any of them."""
+    outcomes = list(dict.fromkeys(["landed", *(outcome for line in lines for outcome in line.outcomes)]))
+    numbers = ["READ", "FILTERED", "UNROUTABLE", "REFUSED", *map(str.upper, outcomes), "WAITING"]
+    rows = []
+    for line in lines:
+        landed = [line.outcomes.get(outcome, 0) for outcome in outcomes]
+        counts = (line.read, line.filtered, line.unroutable, line.refused, *landed, line.waiting)
+        rows.append((f"{line.topic}/{line.partition}", *(f"{count:,}" for count in counts)))
+    return table_of(("PARTITION", *numbers), rows, numbers)
 
 
 def _result(report: "Report") -> str:

@@ -41,9 +41,11 @@ def table_of(
 
 
 def show(*parts: Any) -> None:
-    """Print texts and tables of rich on standard output."""
+    """Print texts and tables of rich on standard output. A string is literal text."""
     from rich.console import Console
+    from rich.text import Text
 
+    parts = tuple(Text(printable(part)) if isinstance(part, str) else part for part in parts)
     if sys.stdout.isatty():
         Console(highlight=False).print(*parts, sep="\n")
         return

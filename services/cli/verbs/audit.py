@@ -11,7 +11,8 @@ import typer
 from services.cli.connection_options import Where, with_where_options
 from services.cli.exits import Exit, exits_when_unavailable
 from services.cli.options import JsonOption
-from services.cli.show.audit_report import lines_of
+from services.cli.show.audit_report import parts_of
+from services.cli.show.tables import show
 
 if TYPE_CHECKING:
     from services.ops.findings import Report
@@ -87,7 +88,10 @@ def audit(
         report = asyncio.run(run_audit(Request(where.brokers, where.databases, topics, deep, kept_in)))
     if metrics:
         _write(report, metrics)
-    print(json.dumps(report.as_dict()) if as_json else "\n".join(lines_of(report, verbose=verbose)))
+    if as_json:
+        print(json.dumps(report.as_dict()))
+    else:
+        show(*parts_of(report, verbose=verbose))
     raise typer.Exit(_exit_code(report))
 
 

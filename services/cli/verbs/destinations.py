@@ -33,12 +33,12 @@ def destinations() -> None:
 @app.command()
 @with_database_options
 def check(where: Where, *, file: FileOption = Path("onramp.yaml"), as_json: JsonOption = False) -> None:
-    """Print a line for each fact that must hold, and the SQL that mends what does not; nothing is changed.
+    """Print the conditions of each table, and SQL that corrects those that fail; nothing is changed.
 
-    Ask with the writer's own DSN: its rights are what counts. Facts are the open schema, USAGE, the
+    Use the writer's own DSN, whose rights are checked. Conditions are the open schema, USAGE, the
     table, its columns and their types, INSERT, a usable key, and SELECT on the columns that events fill.
-    Landing tables are created by the writer and not checked. A database that does not answer is
-    waited for 2 seconds. Exits with 1 when a fact does not hold, 3 if a database cannot be reached. Example:
+    Landing tables are created by the writer and not checked. The check waits 2 seconds for a database.
+    Exits with 1 when a condition does not hold, 3 if a database is unreachable. Example:
 
     onramp destinations check --file onramp.yaml
     """
@@ -94,13 +94,10 @@ def _registry(file: Path) -> "Snapshot":
 
 
 def _print(found: "list[tuple[Place, Fact]]", *, is_partial: bool) -> None:
-    last = None
+    rows = [(place, "ok" if fact.holds else "WRONG", fact.text) for place, fact in found]
+    print_table(("DESTINATION", "RESULT", "CONDITION"), rows)
     for place, fact in found:
-        if place != last:
-            print(place)
-        print(f"  {'ok   ' if fact.holds else 'WRONG'}  {fact.text}")
         if fact.sql and not fact.holds:
-            print("".join(f"         {line}\n" for line in fact.sql.splitlines()), end="")
-        last = place
+            print(f"\n-- {place}: {fact.text}\n{fact.sql}")
     if not found and not is_partial:
         print("No event type names a table of its own: each lands where the writer makes a table for it.")

@@ -9,6 +9,7 @@ import typer
 
 from services.cli.exits import Exit
 from services.cli.options import ROOT, JsonOption
+from services.cli.show.tables import print_table
 
 _MIN_DISK_GB = 3
 _MIN_MEMORY_GB = 3
@@ -37,10 +38,14 @@ def doctor(*, as_json: JsonOption = False) -> None:
     if as_json:
         print(json.dumps({"healthy": healthy, "findings": [asdict(check) for check in checks]}))
     else:
-        for check in checks:
-            mark = "ok  " if check.good else ("FAIL" if check.needed else "note")
-            print(f"{mark}  {check.what}: {check.says}")
+        print_table(("RESULT", "CHECK", "DETAIL"), [(_result(each), each.what, each.says) for each in checks])
     raise typer.Exit(Exit.OK if healthy else Exit.UNAVAILABLE)
+
+
+def _result(check: Check) -> str:
+    if check.good:
+        return "ok"
+    return "FAIL" if check.needed else "note"
 
 
 def _checked(check: Callable[[], Check]) -> Check:

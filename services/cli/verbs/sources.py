@@ -9,6 +9,7 @@ import typer
 from services.cli.connection_options import Where, with_database_options, with_where_options
 from services.cli.exits import Exit, finish
 from services.cli.options import DATA_DIR, DataDirOption, JsonOption, KafkaOption
+from services.cli.show.tables import print_table
 from services.cli.source_entry import Entry, changed, finish_change, says_why
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
@@ -137,7 +138,7 @@ def check(
     if as_json:
         print(json.dumps([fact._asdict() for fact in found]))
     else:
-        print("".join(f"{f.level:<6} {f.what}\n" + f"       {f.fix}\n" * bool(f.fix) for f in found), end="")
+        print_table(("RESULT", "FINDING", "FIX"), [(fact.level, fact.what, fact.fix) for fact in found])
     raise typer.Exit(Exit.FAILED if any(fact.level == "wrong" for fact in found) else Exit.OK)
 
 

@@ -232,8 +232,16 @@ def test_for_people_it_prints_the_sql_below_the_fact_and_a_database_that_is_out_
     place.wrong()
     done = CliRunner().invoke(app, place._command())
     assert done.exit_code == 1
-    assert done.stdout.startswith("order_placed → onramp.shop.orders\n  ok     the writer opens")
-    assert '  WRONG  the schema shop exists\n         CREATE SCHEMA "shop";\n' in done.stdout
+    first, *lines = done.stdout.splitlines()
+    assert first.split() == ["DESTINATION", "RESULT", "CONDITION"]
+    assert [line.split()[:4] for line in lines[:2]] == [
+        ["order_placed", "→", "onramp.shop.orders", "ok"],
+        ["order_placed", "→", "onramp.shop.orders", "WRONG"],
+    ]
+    assert (
+        '\n-- order_placed → onramp.shop.orders: the schema shop exists\nCREATE SCHEMA "shop";\n'
+        in done.stdout
+    )
     out = replace(place, dsn="postgresql://x@127.0.0.1:1/x")
     assert CliRunner().invoke(app, out._command()).exit_code == 3
 

@@ -76,7 +76,9 @@ def test_doctor_fails_without_java(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     result = run.invoke(app, ["doctor"])
     assert result.exit_code == 3
-    assert "FAIL  Java: No Java was found" in result.output
+    lines = [line.split(maxsplit=2) for line in result.output.splitlines()]
+    assert lines[0] == ["RESULT", "CHECK", "DETAIL"]
+    assert any(line[:2] == ["FAIL", "Java"] and line[2].startswith("No Java was found") for line in lines)
 
 
 @pytest.mark.parametrize(
