@@ -132,6 +132,23 @@ async def test_an_event_whose_check_could_take_seconds_is_refused_by_its_size(
     assert (await gateway.post(one(text="a" * 1001 + "c"))).status_code == 202
 
 
+async def test_an_event_with_many_numbers_of_hundreds_of_digits_is_refused_where_they_are_divided(
+    make_gateway: MakeGateway,
+) -> None:
+    # 1e308 and a fraction: 0.1 ms each, in which no other request is answered.
+    schema = {"properties": {"prices": {"items": {"multipleOf": 0.01}}}}
+    gateway = make_gateway(registry(schema=schema))
+    long, small = [1e308] * 5_001, [1e-308, -1e308] * 2_501
+    for prices in (long, small, [{"a": long}]):
+        answer = await gateway.post(one(prices=prices))
+        assert (answer.status_code, answer.json()["type"]) == (413, "/errors/event_too_large")
+        assert "more than 5000 numbers are beyond 1e50" in answer.json()["detail"]
+    for prices in ([1e308] * 4_999, [0.0, 12.34] * 5_001):
+        assert (await gateway.post(one(prices=prices))).status_code == 202
+    free = make_gateway(registry(schema={"properties": {"prices": {"items": {"multipleOf": 2}}}}))
+    assert (await free.post(one(prices=long))).status_code == 202
+
+
 def test_local_references_work() -> None:
     schema = {"$defs": {"n": {"type": "integer"}}, "properties": {"a": {"$ref": "#/$defs/n"}}}
     schemas = Schemas(Snapshot.model_validate(registry(schema=schema)))
