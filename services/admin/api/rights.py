@@ -4,6 +4,7 @@ A route without an entry here requires an admin who sees all events.
 """
 
 from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
 from typing import Annotated, Final, NamedTuple
 
 from fastapi import Depends, Request
@@ -11,10 +12,12 @@ from fastapi import Depends, Request
 from services.admin.api.operators import Caller
 from services.admin.attempts import database_of
 from services.admin.store.sets_sql import ParkedFor
+from services.ops.registry.topic_owners import events_of
 from shared import wire
 from shared.errors import BAD_QUERY, NOT_ALLOWED, UserError
-from shared.landing_columns import SCHEMA
+from shared.landing_columns import OPEN_SCHEMAS, SCHEMA
 from shared.registry import Destination, Role, Snapshot
+from shared.registry.entries import Grant
 
 #: Database, schema and table.
 _Table = tuple[str, str, str]
@@ -191,25 +194,39 @@ def _tables_of(parked: ParkedFor, databases: Mapping[str, str], registry: Snapsh
     granted = [
         (grant.database, grant.db_schema, grant.table)
         for grant in registry.grants
-        if parked.topic == (grant.topic or _topic(registry, grant.event_type or ""))
+        if fnmatchcase(parked.topic, _topic_of(registry, grant))
     ]
+    if parked.destination and not granted:  # a packet's
+        granted = [(_default(databases), schema, "*") for schema in OPEN_SCHEMAS]
     return routed + granted
 
 
-def _topic(registry: Snapshot, event_name: str) -> str:
+def _topic_of(registry: Snapshot, grant: Grant) -> str:
+    """Return the topic of a grant, or its pattern."""
+    event_name = grant.event_type or ""
     event_type = registry.event_types.get(event_name)
-    return (event_type and event_type.topic) or wire.topic_of(event_name)
+    return grant.topic or (event_type and event_type.topic) or wire.topic_of(event_name)
 
 
 def landing_in(registry: Snapshot, database: str, schema: str, table: str, default: str) -> list[str]:
-    """Return the event types whose events land in a table, a landing table's own among them."""
+    """Return the event types whose events land in a table, a landing table's own among them.
+
+    A grant that names the table counts with the event types of its topic; without any, with an empty name,
+    which no caller for some events sees.  A grant by patterns opens a table to packets and names none.
+    """
     own = {table} if schema == SCHEMA else set()
+    granted = {
+        name
+        for grant in registry.grants
+        if (grant.db_schema, grant.table) == (schema, table) and fnmatchcase(database, grant.database)
+        for name in events_of(registry, _topic_of(registry, grant)) or [""]
+    }
     named = {
         name
         for name, event_type in registry.event_types.items()
         if any(_is(each, database, schema, table, default) for each in event_type.destinations)
     }
-    return sorted(own | named)
+    return sorted(own | named | granted) if own | named else []
 
 
 def _is(destination: Destination, database: str, schema: str, table: str, default: str) -> bool:

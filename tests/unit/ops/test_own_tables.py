@@ -22,9 +22,22 @@ REGISTRY = Snapshot.model_validate(
             },
             "order_b": {"destinations": [{"vanity": "shop", "schema": "public", "table": "b"}, {}]},
             "order_c": {"topic": "mixed"},
+            "order_d": {
+                "destinations": [
+                    {"vanity": "shop", "schema": "public", "table": "bills"},
+                    {"schema": "public", "table": "packed"},
+                ]
+            },
             "pay_a": {"destinations": [{"vanity": "main", "schema": "public", "table": "shared"}]},
         },
-        "grants": [{"topic": "packets", "schema": "public"}, {"event_type": "order_c", "table": "orders"}],
+        "grants": [
+            {"topic": "packets", "schema": "public"},
+            {"event_type": "order_c", "table": "orders"},
+            {"topic": "bulk.*", "schema": "public", "table": "p_*"},
+            {"event_type": "order_c", "schema": "public", "table": "b"},
+            {"event_type": "pay_b", "database": "s*", "schema": "public", "table": "bills"},
+            {"topic": "packets", "schema": "public", "table": "packed"},
+        ],
     }
 )
 OLGA = Caller("olga", "operator", ("order_*",))
@@ -44,6 +57,9 @@ OLGA = Caller("olga", "operator", ("order_*",))
         ("public.b", ["main.events.order_b"], False),
         ("public.shared", ["main.public.x"], False),
         ("public.secrets", ["main.public.x"], False),
+        # A grant names the table for packets of other topics.
+        ("public.bills", ["shop.events.order_d"], False),
+        ("public.packed", ["main.events.order_d"], False),
         ("events.order_unknown", ["main.events.order_a"], True),
         ("events.pay_a", ["main.events.order_a"], False),
         ("events.secrets", ["main.events.order_a"], False),
@@ -70,6 +86,9 @@ def test_a_table_is_allowed_where_all_that_lands_in_it_is_seen(
         (ParkedFor("", "packets", "order_b"), False),
         (ParkedFor("", "mixed", "order_c"), False),
         (ParkedFor("/pipeline_context/destinations/0", "packets", "order_b"), False),
+        (ParkedFor("/pipeline_context/destinations/0", "bulk.orders", "order_b"), False),
+        # Without a grant a packet may name each table of two schemas.
+        (ParkedFor("/pipeline_context/destinations/0", "events.order_b", "order_b"), False),
     ],
 )
 def test_payloads_are_edited_only_of_events_whose_tables_take_no_others(
