@@ -24,11 +24,11 @@ from services.admin.figures.settings import FiguresSettings
 from services.admin.figures.watch import FiguresWatch
 from services.admin.group_rehearsals.scheduler import RehearsalScheduler
 from services.admin.jobs.runner import JobRunner
-from services.admin.journey_watch import JourneyWatch
 from services.admin.registry_api.routes import add_registry
 from services.admin.registry_watch import RegistryWatch
 from services.admin.samples_api.routes import add_samples
 from services.admin.segments.folder import Segments
+from services.admin.settled_watch import SettledWatch
 from services.admin.statements.hourly import HourlyReadings
 from services.admin.statements.period import Statements
 from services.admin.ui.app import add_ui
@@ -36,6 +36,7 @@ from services.admin.waiting_api.routes import add_waiting
 from services.ops.journey.finder import Finder, topics_of
 from services.ops.operate.kafka_retire import RetiredDatabases
 from services.ops.registry.registry_reader import RegistryReader
+from services.ops.settled.reader import SettledReader
 from shared.kafka_security import Brokers
 from shared.postgres.source_dsns import SourceDsns
 from shared.registry import Registry
@@ -68,15 +69,20 @@ def create(
     jobs = JobRunner(dsn, databases, registry, segments, RetiredDatabases(brokers))
     audits = AuditRunner(dsn, databases, brokers.bootstrap)
     rehearsals = RehearsalScheduler(dsn, databases, registry, segments, per_hour=rehearsals_per_hour)
-    readings = HourlyReadings(brokers, dsn, databases, days=statement_days)
+    settled = SettledReader()
+    readings = HourlyReadings(brokers, dsn, databases, days=statement_days, settled=settled)
     operators = Operators(registry, keyless=keyless, dev_key=dev_key)
     watch = RegistryWatch(registry, operators.see)
-    figures_watch = FiguresWatch(figures, brokers, dsn, databases)
+    figures_watch = FiguresWatch(figures, brokers, dsn, databases, settled)
 
     finder = Finder(
-        brokers, databases, dsn, topics_of(registry.snapshot), lambda: registry.snapshot().event_types
+        brokers,
+        databases,
+        dsn,
+        topics_of(registry.snapshot),
+        lambda: registry.snapshot().event_types,
+        settled=settled,
     )
-    following = JourneyWatch(finder)
 
     metrics = AdminMetrics()
 
@@ -88,7 +94,7 @@ def create(
         audits,
         rehearsals,
         readings,
-        following,
+        SettledWatch(brokers, settled),
         figures_watch,
     )
 
@@ -115,9 +121,9 @@ def create(
     )
     add_registry(app, dsn, desk)
     add_samples(app, dsn, desk)
-    add_waiting(app, dsn, desk, source_dsns, writers=figures.writers())
+    add_waiting(app, dsn, desk, source_dsns, writers=figures.writers(), settled=settled)
     add_journey(app, finder)
     app.state.figures, app.state.registry = figures_watch, operators.registry
     add_ui(app, dsn, operators)
-    add_statement(app, Statements(brokers, dsn, databases), registry)
+    add_statement(app, Statements(brokers, dsn, databases, settled), registry)
     return app

@@ -17,6 +17,7 @@ import orjson
 import pytest
 
 from services.ops.audit.run import Request, audit
+from services.ops.settled.reader import SettledReader
 from services.ops.statement.balance import Period, statement
 from services.ops.statement.collect import collect
 from services.writer.park.diverted_topic import HEADER
@@ -250,7 +251,7 @@ def _see_statement(proof: Proof) -> None:
     """The statement adds up, and each of its counts is the test's own."""
     databases = {proof.scene.database: proof.scene.dsn}
     databases |= {database.name: database.dsn for database in (proof.other, proof.hung)}
-    found = asyncio.run(collect(Brokers(proof.scene.bootstrap), databases, 60))
+    found = asyncio.run(collect(Brokers(proof.scene.bootstrap), databases, 60, SettledReader()))
     periods = {name: Period(None, reading) for name, reading in found.databases.items()}
     said = statement(periods, shows=lambda topic: topic in proof.topics, missing=found.missing)
     assert (said.differences, said.unevaluated) == ([], {})

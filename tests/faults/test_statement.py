@@ -4,6 +4,7 @@ import asyncio
 
 from confluent_kafka import Producer
 
+from services.ops.settled.reader import SettledReader
 from services.ops.statement.balance import Period, Statement, statement
 from services.ops.statement.collect import collect
 from shared.kafka_security import Brokers
@@ -12,7 +13,7 @@ from tests.fixtures.writer import CONTEXT, event, eventually, ledger_of
 
 
 def stated(scene: Scene) -> Statement:
-    found = asyncio.run(collect(Brokers(scene.bootstrap), {scene.database: scene.dsn}, 30))
+    found = asyncio.run(collect(Brokers(scene.bootstrap), {scene.database: scene.dsn}, 30, SettledReader()))
     periods = {name: Period(None, reading) for name, reading in found.databases.items()}
     return statement(periods, shows=lambda topic: topic == scene.topic, missing=found.missing)
 

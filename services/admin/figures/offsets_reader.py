@@ -1,6 +1,6 @@
 """The event topics of Kafka, read every 15 seconds in the background: a page opens no client.
 
-The totals need the offsets more often, and the settled log, of which only new entries are read.
+The totals need the offsets more often, and the new entries of the settled log.
 """
 
 import time
@@ -8,10 +8,10 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from services.ops.audit.settled_log import SettledLog
 from services.ops.findings import Source
 from services.ops.kafka_logs import KafkaLogs
 from services.ops.operate.topics import TopicFacts, is_own
+from services.ops.settled.reader import SettledReader
 from shared import wire
 from shared.kafka_security import Brokers
 
@@ -29,11 +29,10 @@ class KafkaReader:
     Every method raises `InfrastructureError` when Kafka cannot be reached.
     """
 
-    def __init__(self, brokers: Brokers) -> None:
+    def __init__(self, brokers: Brokers, settled: SettledReader) -> None:
         self._brokers = brokers
+        self._settled = settled
         self._logs: KafkaLogs | None = None
-        self.settled = SettledLog()
-        self._settled_to: dict[Source, int] = {}
         self._leaders: Mapping[str, Mapping[int, int]] = {}
         self._replicas: Mapping[str, Mapping[int, int]] = {}
         self._leaders_at = -TOPICS_SECONDS
@@ -74,20 +73,8 @@ class KafkaReader:
         if spans.keys() != led.keys():  # they moved: their leaders are read before the next reading
             self._leaders_at = -TOPICS_SECONDS
         self._remember({source: end for source, (_, end) in spans.items()})
-        await self._follow_settled(logs, {s: span for s, span in spans.items() if s.topic == wire.SETTLED})
+        await self._settled.follow(logs, {s: span for s, span in spans.items() if s.topic == wire.SETTLED})
         return spans, frozenset(leaders.keys() - spans.keys())
-
-    async def _follow_settled(self, logs: KafkaLogs, spans: Mapping[Source, tuple[int, int]]) -> None:
-        """Read the new entries of onramp.settled; all of them if the topic was created again."""
-        if any(end < self._settled_to.get(source, 0) for source, (_, end) in spans.items()):
-            self.settled, self._settled_to = SettledLog(), {}
-        new = {
-            source: (max(first, self._settled_to.get(source, 0)), end)
-            for source, (first, end) in spans.items()
-        }
-        async for record in logs.read(new):
-            self.settled.apply(record.key, record.value)
-        self._settled_to = {source: end for source, (_, end) in spans.items()}
 
     async def facts(
         self, spans: Mapping[Source, tuple[int, int]], group: Mapping[Source, int]

@@ -27,6 +27,7 @@ from services.admin.figures.parts import PartStates
 from services.admin.figures.stored_sql import StoredReader
 from services.ops.current_totals_sql import DatabaseTotals, TotalsReader
 from services.ops.operate.topics import TopicFacts
+from services.ops.settled.reader import SettledReader
 from shared.errors import InfrastructureError
 from shared.kafka_security import Brokers
 
@@ -55,13 +56,16 @@ class TotalsWatch(UntilStopped):
         databases: Mapping[str, str],
         read_waiting: ReadWaiting,
         parts: PartStates,
+        *,
+        settled: SettledReader,
     ) -> None:
         super().__init__()
         self.locations: Locations = NO_LOCATIONS
         #: The event topics and the time of their reading.
         self.topics: tuple[TopicFacts, ...] = ()
         self.topics_at: datetime | None = None
-        self._kafka = KafkaReader(brokers)
+        self._settled = settled
+        self._kafka = KafkaReader(brokers, settled)
         self._readers = {name: TotalsReader(name, address) for name, address in databases.items()}
         self._control = StoredReader(dsn)
         self._read_waiting = read_waiting
@@ -116,7 +120,7 @@ class TotalsWatch(UntilStopped):
             self._topics_due = time.monotonic() + TOPICS_SECONDS
             self.topics = await self._kafka.facts(spans, group)
             self.topics_at = datetime.now(UTC)
-        settled = self._kafka.settled
+        settled = self._settled.log
         collected = Collected(
             databases={name: each for name, each in self._totals.items() if name not in settled.retired},
             unread=tuple(name for name in self._readers if name not in self._totals),

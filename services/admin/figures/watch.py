@@ -28,6 +28,7 @@ from services.admin.figures.reading import DatabaseFigures, Reading, TypeFigures
 from services.admin.figures.settings import FiguresSettings
 from services.admin.figures.totals_watch import TotalsWatch
 from services.ops.operate.holds_sql import Hold
+from services.ops.settled.reader import SettledReader
 from shared.figures import GatewayFigures, Spread, WriterFigures, landing_writer
 from shared.kafka_security import Brokers
 
@@ -42,13 +43,18 @@ class FiguresWatch(UntilStopped):
     """Reads until stopped; `reading` is the last one, which nothing changes afterwards."""
 
     def __init__(
-        self, settings: FiguresSettings, brokers: Brokers, dsn: str, databases: Mapping[str, str]
+        self,
+        settings: FiguresSettings,
+        brokers: Brokers,
+        dsn: str,
+        databases: Mapping[str, str],
+        settled: SettledReader,
     ) -> None:
         super().__init__()
         self._gateways = Addresses(settings.gateways())
         self._writers = Addresses(settings.writers())
         self._parts = PartStates()
-        self.totals = TotalsWatch(brokers, dsn, databases, self._waiting_kafka, self._parts)
+        self.totals = TotalsWatch(brokers, dsn, databases, self._waiting_kafka, self._parts, settled=settled)
         self._hour = Hour()
         self._of_gateways, self._of_writers = GatewayGrowth(), WriterGrowth()
         self._writer: WriterFigures | None = None

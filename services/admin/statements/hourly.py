@@ -13,6 +13,7 @@ from typing import Final
 from services.admin.background_tasks import UntilStopped
 from services.admin.store import readings_sql
 from services.admin.store.control_sql import transaction
+from services.ops.settled.reader import SettledReader
 from services.ops.statement.collect import collect
 from services.ops.statement.reading import DatabaseReading
 from shared.errors import InfrastructureError
@@ -28,8 +29,17 @@ _SECONDS: Final = 30.0
 class HourlyReadings(UntilStopped):
     """Reads the `databases` (DSN by name) hourly, into the control database at `dsn`."""
 
-    def __init__(self, brokers: Brokers, dsn: str, databases: Mapping[str, str], *, days: int) -> None:
+    def __init__(
+        self,
+        brokers: Brokers,
+        dsn: str,
+        databases: Mapping[str, str],
+        *,
+        days: int,
+        settled: SettledReader | None = None,
+    ) -> None:
         super().__init__()
+        self._settled = settled or SettledReader()
         self._brokers = brokers
         self._dsn = dsn
         self._databases = databases
@@ -50,7 +60,7 @@ class HourlyReadings(UntilStopped):
         due = {name: dsn for name, dsn in self._databases.items() if name not in known}
         if not due:
             return
-        found = await collect(self._brokers, due, _SECONDS)
+        found = await collect(self._brokers, due, _SECONDS, self._settled)
         for part, reason in found.missing.items():
             log.warning("a part of the hourly reading is missing", extra={"part": part, "reason": reason})
         if "Kafka" not in found.missing:

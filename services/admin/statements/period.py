@@ -2,12 +2,13 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
 
 from services.admin.store import readings_sql
 from services.admin.store.control_sql import transaction
+from services.ops.settled.reader import SettledReader
 from services.ops.statement.balance import Period, Statement, statement
 from services.ops.statement.collect import Collected, collect
 from services.ops.statement.reading import DatabaseReading
@@ -25,6 +26,8 @@ class Statements:
     brokers: Brokers
     dsn: str
     databases: Mapping[str, str]
+    #: The reader of the writer's log that the service's parts share.
+    settled: SettledReader = field(default_factory=SettledReader)
 
     async def of(
         self,
@@ -38,7 +41,9 @@ class Statements:
         Raises `InfrastructureError` if the control database does not answer.
         """
         is_live = until is None or until >= (now or datetime.now(UTC))
-        live = await collect(self.brokers, self.databases, _SECONDS) if is_live else Collected()
+        live = Collected()
+        if is_live:
+            live = await collect(self.brokers, self.databases, _SECONDS, self.settled)
         stored = await asyncio.to_thread(self._stored, since, None if is_live else until)
         missing = dict(live.missing)
         periods = {}

@@ -15,7 +15,9 @@ from services.admin.store.control_sql import transaction
 from services.admin.store.read_sql import last_act, record_act
 from services.admin.waiting_api.each_database import Unreachable, each_database
 from services.admin.waiting_api.schemas import DatabasePath, HaltDecision, PartitionDecision, tag_of
+from services.ops.kafka_logs import KafkaLogs
 from services.ops.operate import halts_sql, kafka_halts
+from services.ops.settled.reader import SettledReader
 from shared.errors import NOT_WAITING, WAITING_CHANGED, UserError
 from shared.kafka_security import Brokers
 
@@ -50,11 +52,14 @@ _PARTITION_WAYS: Final = (
 class Halts:
     """Halted databases and partitions, and the decisions about them; for routes and pages."""
 
-    def __init__(self, dsn: str, databases: Mapping[str, str], brokers: Brokers) -> None:
+    def __init__(
+        self, dsn: str, databases: Mapping[str, str], brokers: Brokers, settled: SettledReader
+    ) -> None:
         """`dsn`: the control database, which has the audit log."""
         self._dsn = dsn
         self._databases = databases
         self._brokers = brokers
+        self._settled = settled
 
     def databases(self, asking: Caller) -> list[dict[str, Any]]:
         """Return the state of each database; reasons, which name topics, only for a reader of all events."""
@@ -65,7 +70,7 @@ class Halts:
         """Return the halted partitions.  Raises `InfrastructureError`."""
         return [
             halt._asdict() | {"etag": tag_of(*halt), "ways": list(_PARTITION_WAYS)}
-            for halt in asyncio.run(kafka_halts.halts(self._brokers))
+            for halt in asyncio.run(self._halt_log()).halts()
         ]
 
     def resolve_database(self, name: str, said: HaltDecision, state: State, asking: Caller) -> dict[str, Any]:
@@ -91,16 +96,28 @@ class Halts:
     def resolve_partition(self, said: PartitionDecision, state: State, asking: Caller) -> dict[str, Any]:
         """Tell the writer how a halted partition goes on; raises as `resolve_database` does."""
         state.require_given()
-        found = {halt.partition: halt for halt in asyncio.run(kafka_halts.halts(self._brokers))}
+        found = {halt.partition: halt for halt in asyncio.run(self._halt_log()).halts()}
         halt = found.get(said.partition)
         if halt is None:
             raise UserError(NOT_WAITING, "the partition is not halted")
 
+        async def answer(actor: str) -> bool:
+            log = await self._halt_log()
+            return await kafka_halts.answer(
+                self._brokers, said.partition, said.how, by=actor, of=halt, log=log
+            )
+
         def end(actor: str) -> bool:
-            return asyncio.run(kafka_halts.answer(self._brokers, said.partition, said.how, by=actor, of=halt))
+            return asyncio.run(answer(actor))
 
         self._decide(f"partition {said.partition}", tag_of(*halt), said, state, asking, end)
         return {"partition": said.partition, "resolution": said.how, "dry_run": said.dry_run}
+
+    async def _halt_log(self) -> kafka_halts.HaltLog:
+        """Return the halts as of now, of which only new entries are read.  Raises `InfrastructureError`."""
+        async with KafkaLogs(self._brokers) as logs:
+            await self._settled.refresh(logs)
+        return self._settled.halt_log()
 
     def _decide(  # noqa: PLR0917 - each is one part of the decision
         self,

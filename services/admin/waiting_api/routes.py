@@ -9,16 +9,26 @@ from services.admin.waiting_api.holds import Holds, add_holds
 from services.admin.waiting_api.report import WaitingEvents, add_report
 from services.admin.waiting_api.sources import add_sources
 from services.ops.registry.registry_reader import RegistryReader
+from services.ops.settled.reader import SettledReader
 from shared.postgres.source_dsns import SourceDsns
 
 
 def add_waiting(
-    app: FastAPI, dsn: str, desk: RegistryReader, source_dsns: SourceDsns, *, writers: Sequence[str]
+    app: FastAPI,
+    dsn: str,
+    desk: RegistryReader,
+    source_dsns: SourceDsns,
+    *,
+    writers: Sequence[str],
+    settled: SettledReader | None = None,
 ) -> None:
-    """Add the routes; decisions are logged in the control database at `dsn`."""
+    """Add the routes; decisions are logged in the control database at `dsn`.
+
+    `settled`: the reader of the writer's log that the service's parts share.
+    """
     databases = desk.places.databases
     holds = Holds(dsn, databases, lambda: desk.read().snapshot)
     add_report(app, WaitingEvents(desk, holds, writers))
     add_holds(app, holds)
-    add_halts(app, Halts(dsn, databases, desk.kafka.brokers))
+    add_halts(app, Halts(dsn, databases, desk.kafka.brokers, settled or SettledReader()))
     add_sources(app, databases, desk, source_dsns)

@@ -9,11 +9,11 @@ from services.ops.findings import Table
 from services.ops.journey.database_facts_sql import DatabaseFacts
 from services.ops.journey.kafka_side import OnKafka
 from services.ops.journey.parked_facts_sql import JobFacts, ParkedFacts, StoredParked
-from services.ops.journey.settled_reader import SettledReader
 from services.ops.journey.subject import Receipt
 from services.ops.journey.table_rows_sql import EventRow, TableAnswers
 from services.ops.parked.parked_events import NO_TOPIC_ID
 from services.ops.parked.records import ErrorEvent
+from services.ops.settled.reader import SettledReader
 from shared import change_table, wire
 
 #: Kinds of records whose `metadata` has the event's id.

@@ -29,13 +29,13 @@ from services.ops.journey.kafka_side import (
     search_since,
 )
 from services.ops.journey.parked_facts_sql import CONTROL, ParkedFacts
-from services.ops.journey.settled_reader import SettledReader
 from services.ops.journey.steps import passage_of
 from services.ops.journey.subject import Receipt, subject_of
 from services.ops.journey.table_rows_sql import EventRow, TableAnswers
 from services.ops.journey.timeline import Journey, Kind, Passage, Step
 from services.ops.kafka_logs import KafkaLogs, LogRecord
 from services.ops.parked.records import Empty, ErrorEvent, Marker, diverted, parked
+from services.ops.settled.reader import SettledReader
 from shared import wire
 from shared.errors import BAD_QUERY, InfrastructureError, UserError
 from shared.kafka_security import Brokers
@@ -110,11 +110,6 @@ class Finder:
         if sees is None:
             return journey
         return replace(journey, passages=tuple(p for p in journey.passages if sees(p.event_name)))
-
-    async def refresh(self) -> None:
-        """Read what the writer has noted since the last time, so that the next journey reads little."""
-        async with KafkaLogs(self.brokers) as logs:
-            await self.settled.refresh(logs)
 
 
 class _Search:

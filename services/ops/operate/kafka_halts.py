@@ -63,6 +63,12 @@ class HaltLog:
         except UNREADABLE:
             return
 
+    def copy(self) -> "HaltLog":
+        """Return a copy, to which later entries are not applied."""
+        other = HaltLog()
+        other._halts, other._answers = dict(self._halts), dict(self._answers)
+        return other
+
     def open_halt(self, partition: str) -> _Halt | None:
         """Return the open halt of `partition`, or None without one."""
         halt = self._halts.get(partition)
@@ -86,13 +92,21 @@ async def halts(brokers: Brokers) -> list[Halt]:
     return (await _read(brokers)).halts()
 
 
-async def answer(brokers: Brokers, partition: str, how: str, *, by: str = "", of: Halt | None = None) -> bool:
+async def answer(
+    brokers: Brokers,
+    partition: str,
+    how: str,
+    *,
+    by: str = "",
+    of: Halt | None = None,
+    log: HaltLog | None = None,
+) -> bool:
     """Send the writer the answer to the halt of `partition`; return False without a halt.
 
     With `of`, also return False if another halt is there now.  `by`: the operator, by default the user of
-    this process.  Raises `InfrastructureError`.
+    this process.  `log`: the halts as of now; without it they are read.  Raises `InfrastructureError`.
     """
-    halt = (await _read(brokers)).open_halt(partition)
+    halt = (log or await _read(brokers)).open_halt(partition)
     if halt is None or (of is not None and (halt.reason, halt.since) != (of.reason, of.since)):
         return False
     decision = _Answer(halt.id, how, by or getpass.getuser())

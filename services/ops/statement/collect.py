@@ -11,10 +11,9 @@ from typing import Final
 
 from services.ops.findings import Source
 from services.ops.kafka_logs import KafkaLogs
+from services.ops.settled.reader import SettledReader
 from services.ops.statement import reading_sql
-from services.ops.statement.reading import DatabaseReading
-from services.ops.statement.uncounted import UncountedLog
-from shared import wire
+from services.ops.statement.reading import DatabaseReading, TopicReading, Uncounted
 from shared.errors import InfrastructureError
 from shared.kafka_security import Brokers
 
@@ -34,13 +33,18 @@ class Collected:
     retired: frozenset[str] = frozenset()
 
 
-async def collect(brokers: Brokers, databases: Mapping[str, str], seconds: float) -> Collected:
-    """Read `databases` (DSN by name) and Kafka; takes about `seconds` at most."""
+async def collect(
+    brokers: Brokers, databases: Mapping[str, str], seconds: float, settled: SettledReader
+) -> Collected:
+    """Read `databases` (DSN by name) and Kafka; takes about `seconds` at most.
+
+    `settled`: the writer's log, of which new entries are read.
+    """
     collected = Collected()
     reading = asyncio.create_task(_read_databases(databases, seconds * _SHARE_OF_DATABASES, collected))
     try:
         async with asyncio.timeout(seconds):
-            await _read_kafka(brokers, seconds, collected, reading)
+            await _read_kafka(brokers, seconds, collected, reading, settled)
     except TimeoutError:
         collected.missing["Kafka"] = f"Kafka at {brokers} did not answer in {seconds:g} s"
     except InfrastructureError as e:
@@ -68,40 +72,33 @@ async def _read_databases(databases: Mapping[str, str], seconds: float, collecte
 
 
 async def _read_kafka(
-    brokers: Brokers, seconds: float, collected: Collected, reading: "asyncio.Task[None]"
+    brokers: Brokers,
+    seconds: float,
+    collected: Collected,
+    reading: "asyncio.Task[None]",
+    settled: SettledReader,
 ) -> None:
-    log, settled = UncountedLog(), Source(wire.SETTLED, 0)
     patience_ends = asyncio.get_running_loop().time() + seconds * _SHARE_OF_DATABASES
     async with KafkaLogs(brokers) as logs:
-        read_to = 0
-
-        async def follow() -> None:
-            nonlocal read_to
-            topics = await logs.named_topics(wire.SETTLED)
-            first, end = (await logs.spans_of(topics)).get(settled, (0, 0))
-            async for record in logs.read({settled: (max(read_to, first), end)}):
-                log.apply(record.key, record.value)
-            read_to = max(read_to, end)
-
-        await follow()
+        await settled.refresh(logs)
         topic_ids = await logs.topic_ids()
         await asyncio.shield(reading)
         needed = _ledgers(collected, topic_ids)
         while True:
             group = await logs.group_offsets()
-            await follow()
+            await settled.refresh(logs)
             ahead = {source for source, ledger in needed.items() if group.get(source, 0) < ledger}
             if not ahead or asyncio.get_running_loop().time() > patience_ends:
                 break
             await asyncio.sleep(_PAUSE_SECONDS)
         spans = await logs.spans({source.topic for source in needed})
-    collected.retired = frozenset(log.settled.retired)
+    collected.retired = settled.retired()
     for source, (first, end) in spans.items():
         behind = max(end - max(group.get(source, first), first), 0)
         collected.in_flight[source.topic] = collected.in_flight.get(source.topic, 0) + behind
     for name, database in collected.databases.items():
         for topic_id, topic in database.topics.items():
-            log.complete(name, topic_id, topic)
+            _complete(settled, name, topic_id, topic)
             if topic_ids.get(topic.topic) == topic_id:
                 if any(Source(topic.topic, partition) in ahead for partition in topic.next_offsets):
                     topic.uncounted = None  # the writer is in the middle of a batch
@@ -109,6 +106,21 @@ async def _read_kafka(
                     max(group.get(Source(topic.topic, partition), 0) - next_offset, 0)
                     for partition, next_offset in topic.next_offsets.items()
                 )
+
+
+def _complete(settled: SettledReader, database: str, topic_id: str, reading: TopicReading) -> None:
+    """Add the first offsets of `database` to a reading, and the uncounted offsets at its ledger."""
+    total: Uncounted | None = Uncounted()
+    for partition, next_offset in reading.next_offsets.items():
+        first = settled.first_offsets(topic_id, partition).get(database)
+        if first is not None:
+            reading.first_offsets[partition] = first
+        counts = settled.totals_at(topic_id, partition, next_offset)
+        if total is None or counts is None:
+            total = None
+        else:
+            total = total + Uncounted(counts.filtered, counts.unroutable, counts.holes)
+    reading.uncounted = total
 
 
 def _ledgers(collected: Collected, topic_ids: Mapping[str, str]) -> dict[Source, int]:

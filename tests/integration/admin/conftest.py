@@ -19,6 +19,7 @@ from services.admin.jobs.job_session import JobSession
 from services.ops.audit import run as audits
 from services.ops.audit.run import Request, audit
 from services.ops.findings import Report
+from services.ops.kafka_logs import KafkaLogs
 from services.writer.kafka.producer import Record, publish
 from services.writer.model.routes import Routes
 from services.writer.park import outbox
@@ -61,6 +62,15 @@ EPOCH = 1
 ROUTES = Routes("onramp")
 BAD = b'{"a":"\\u0000"}'
 REAL = b'{"b":1.50,"a":[1e2,12345678901234567890.5,"\xc3\xa9"],"c":null}'
+
+
+def topic_id_of(bootstrap: str, topic: str) -> str:
+    async def ask() -> str | None:
+        async with KafkaLogs(Brokers(bootstrap)) as logs:
+            known = (await logs.named_topics(topic)).get(topic)
+            return known and known.topic_id
+
+    return eventually(lambda: asyncio.run(ask()))
 
 
 @dataclass

@@ -11,6 +11,7 @@ from services.admin.dead_letters.ingester import DeadLetterIngester
 from services.admin.figures.locations import Locations
 from services.admin.figures.settings import FiguresSettings
 from services.admin.figures.watch import FiguresWatch
+from services.ops.settled.reader import SettledReader
 from services.writer.observe.status_server import StatusServer
 from shared import wire
 from shared.kafka_security import Brokers
@@ -65,7 +66,7 @@ def pipeline(own_kafka: Kafka, postgres: HasDsn, start_gateway: StartGateway) ->
         server = StatusServer(writer.job._status, "127.0.0.1", 0).start()
         urls = FiguresSettings(gateway_urls=gateway.url, writer_urls=f"http://127.0.0.1:{server.port}")
         with following(DeadLetterIngester(brokers, control.dsn)):
-            watch = FiguresWatch(urls, brokers, control.dsn, {"figures": database.dsn})
+            watch = FiguresWatch(urls, brokers, control.dsn, {"figures": database.dsn}, SettledReader())
             yield Pipeline(own_kafka, gateway, database, watch)
         server.stop()
     finally:

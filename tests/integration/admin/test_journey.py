@@ -24,9 +24,9 @@ from services.admin.store.jobs_sql import Plan
 from services.cli.app import app
 from services.ops.journey import finder as finders
 from services.ops.journey.finder import Finder
-from services.ops.journey.settled_reader import SettledReader
 from services.ops.journey.timeline import Journey, Kind
 from services.ops.kafka_logs import KafkaLogs
+from services.ops.settled.reader import SettledReader
 from services.writer.model.routes import EventRoute, Routes, SourceRoute
 from services.writer.replay.replay import Replay
 from shared import wire
@@ -42,12 +42,11 @@ from tests.fixtures.writer import (
     delete_topic,
     envelope,
     event,
-    eventually,
     make_topics,
     rows,
 )
 from tests.integration.admin.admin_service import refused
-from tests.integration.admin.conftest import BAD, ROUTES, Stage, database_beside, disconnect
+from tests.integration.admin.conftest import BAD, ROUTES, Stage, database_beside, disconnect, topic_id_of
 from tests.integration.admin.job_bench import Desk, desk_of
 from tests.integration.admin.operator_service import key_of, registry
 
@@ -81,15 +80,6 @@ class Scenes:
     @property
     def landing(self) -> str:
         return f"onramp.{self.stage.table}"
-
-
-def topic_id_of(bootstrap: str, topic: str) -> str:
-    async def ask() -> str | None:
-        async with KafkaLogs(Brokers(bootstrap)) as logs:
-            known = (await logs.named_topics(topic)).get(topic)
-            return known and known.topic_id
-
-    return eventually(lambda: asyncio.run(ask()))
 
 
 def fill(stage: Stage, control: str) -> Desk:

@@ -9,7 +9,6 @@ import pytest
 from services.admin.statements.hourly import HourlyReadings
 from services.admin.statements.period import Statements
 from services.admin.store.ingester_sql import IngesterSession
-from services.ops.kafka_logs import KafkaLogs
 from services.ops.statement.balance import Statement
 from services.writer.model.routes import EventRoute, Routes
 from shared import wire
@@ -18,21 +17,16 @@ from tests.fixtures.fix_kafka import HasBootstrap
 from tests.fixtures.fix_postgres import Database, Templates
 from tests.fixtures.silent_servers import black_holes
 from tests.fixtures.writer import envelope, event, execute
-from tests.integration.admin.conftest import BAD, Stage, database_beside
+from tests.integration.admin.conftest import BAD, Stage, database_beside, topic_id_of
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
-
-
-async def _topic_ids(bootstrap: str) -> dict[str, str]:
-    async with KafkaLogs(Brokers(bootstrap)) as logs:
-        return await logs.topic_ids()
 
 
 @pytest.fixture
 def stage(own_topics: HasBootstrap, event_names: Iterator[str], migrated: Database) -> Stage:
     """A stage whose topic has the id that Kafka gave it."""
     name = next(event_names)
-    topic_id = asyncio.run(_topic_ids(own_topics.bootstrap))[wire.topic_of(name)]
+    topic_id = topic_id_of(own_topics.bootstrap, wire.topic_of(name))
     return Stage(own_topics.bootstrap, migrated.dsn, name, topic_id, has_topic=True).prepare()
 
 

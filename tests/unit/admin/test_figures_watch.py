@@ -14,6 +14,7 @@ from services.admin.figures.http_get import Address, NoAnswerError, get
 from services.admin.figures.parts import PartStates
 from services.admin.figures.settings import FiguresSettings
 from services.admin.figures.watch import FiguresWatch
+from services.ops.settled.reader import SettledReader
 from services.writer.observe.database_stats import DatabaseStats
 from services.writer.observe.status import Status
 from services.writer.observe.status_server import StatusServer
@@ -37,7 +38,9 @@ def landed(status: Status, events: int, state: str = "landing") -> None:
 
 
 def watch_of(gateways: str, writers: str) -> FiguresWatch:
-    return FiguresWatch(FiguresSettings(gateway_urls=gateways, writer_urls=writers), NOWHERE, "", {})
+    return FiguresWatch(
+        FiguresSettings(gateway_urls=gateways, writer_urls=writers), NOWHERE, "", {}, SettledReader()
+    )
 
 
 def test_a_reading_has_what_both_services_said_and_names_the_one_that_is_down(

@@ -10,9 +10,9 @@ from services.ops.findings import Source
 from services.ops.journey.answers import ask_all
 from services.ops.journey.evidence import Evidence
 from services.ops.journey.kafka_side import Extent, extents_as_text
-from services.ops.journey.settled_reader import SettledReader
 from services.ops.journey.subject import Receipt, subject_of
 from services.ops.journey.timeline import Journey, Kind, Passage, Step
+from services.ops.settled.reader import SettledReader
 from shared.errors import DATABASE_UNAVAILABLE, InfrastructureError, UserError
 
 RECEIPT = Receipt(Source("events.order_placed", 3), 17)

@@ -12,12 +12,12 @@ from services.ops.findings import Source, Table
 from services.ops.journey.database_facts_sql import DatabaseFacts, InWaiting, LedgerRow
 from services.ops.journey.evidence import Evidence
 from services.ops.journey.kafka_side import OnKafka
-from services.ops.journey.settled_reader import SettledReader
 from services.ops.journey.steps import passage_of
 from services.ops.journey.subject import Receipt
 from services.ops.journey.table_rows_sql import EventRow, Layout, TableAnswers
 from services.ops.journey.timeline import Kind, Step
 from services.ops.kafka_logs import LogRecord
+from services.ops.settled.reader import SettledReader
 from shared import wire
 from tests.fixtures.writer import event
 
