@@ -17,12 +17,45 @@ from shared.postgres.answering import answering
 from shared.postgres.connect import connect
 from shared.postgres.failures import failure
 
+#: Maximum waiting events of a hold that a reading counts row by row.
+MAX_COUNTED: Final = 10_000
+#: Above the maximum the count is that of `onramp.totals`, for the topics and tables in which events of the
+#: type wait; these are found by skipping through the index.  The oldest event is then that of the index's
+#: first entries.
 _READ: Final = """
     SELECT h.kind, h.name, h.state, h.sqlstate, h.since, w.events, w.oldest
     FROM onramp.holds h, LATERAL (
-        SELECT count(*) AS events, min(added_at) AS oldest FROM onramp.waiting
-        WHERE CASE h.kind WHEN 'table' THEN destination = h.name ELSE event_type = h.name END) w
-    WHERE h.state <> 'watched' ORDER BY h.kind, h.name
+        SELECT CASE WHEN count(*) <= %(max)s THEN count(*) ELSE coalesce((
+            SELECT sum(t.events)::int8 FROM onramp.totals t
+            WHERE t.outcome = 'waiting' AND t.destination = h.name), 0) END, min(added_at)
+        FROM (SELECT added_at FROM onramp.waiting WHERE destination = h.name
+              ORDER BY destination, db_schema, typed, topic_id, partition, "offset" LIMIT %(max)s + 1) first
+    ) w (events, oldest)
+    WHERE h.kind = 'table' AND h.state <> 'watched'
+    UNION ALL
+    SELECT h.kind, h.name, h.state, h.sqlstate, h.since, w.events, w.oldest
+    FROM onramp.holds h, LATERAL (
+        SELECT CASE WHEN count(*) <= %(max)s THEN count(*) ELSE (
+            WITH RECURSIVE places AS (
+                (SELECT destination, db_schema, typed, topic_id FROM onramp.waiting WHERE event_type = h.name
+                 ORDER BY destination, db_schema, typed, topic_id LIMIT 1)
+                UNION ALL
+                SELECT n.* FROM places p, LATERAL (
+                    SELECT destination, db_schema, typed, topic_id FROM onramp.waiting w
+                    WHERE event_type = h.name AND (w.destination, w.db_schema, w.typed, w.topic_id)
+                        > (p.destination, p.db_schema, p.typed, p.topic_id)
+                    ORDER BY destination, db_schema, typed, topic_id LIMIT 1) n
+            )
+            SELECT coalesce(sum(t.events), 0)::int8 FROM onramp.totals t
+            WHERE t.outcome = 'waiting'
+                AND (t.destination, t.topic_id) IN (SELECT destination, topic_id FROM places)
+        ) END, min(added_at)
+        FROM (SELECT added_at FROM onramp.waiting WHERE event_type = h.name
+              ORDER BY event_type, destination, db_schema, typed, topic_id, partition, "offset"
+              LIMIT %(max)s + 1) first
+    ) w (events, oldest)
+    WHERE h.kind = 'type' AND h.state <> 'watched'
+    ORDER BY 1, 2
 """
 #: Resets the counts of parked events, because an operator has resumed the type.
 _RESUME: Final = """
@@ -48,7 +81,11 @@ _OPTIONS: Final = "-c lock_timeout=2000"
 
 
 class Hold(NamedTuple):
-    """A hold, the number of events that wait behind it, and the time of the oldest."""
+    """A hold, the number of events that wait behind it, and the time of the oldest.
+
+    Above `MAX_COUNTED` events the number includes other types of the same topic and table, and the time is
+    that of one of the oldest.
+    """
 
     database: str
     kind: str
@@ -74,7 +111,7 @@ def holds(database: str, dsn: str) -> list[Hold]:
 def holds_in(conn: connection, database: str) -> list[Hold]:
     """Return the same in the transaction of a connection.  Raises `psycopg2.Error`."""
     with conn.cursor() as cursor:
-        cursor.execute(_READ)
+        cursor.execute(_READ, {"max": MAX_COUNTED})
         return [Hold(database, *row) for row in cursor.fetchall()]
 
 
