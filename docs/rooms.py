@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parent.parent
-SERVICES: Final = ("ingest", "writer", "cdc", "ops", "admin", "tracer", "cli")
+SERVICES: Final = ("ingest", "writer", "cdc", "ops", "admin", "tracer", "transform", "cli")
 #: What is in no service, or imports several: it has no floors.
 BESIDE: Final = (
     "shared",

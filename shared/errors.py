@@ -608,6 +608,56 @@ FENCED: Final = _waiting(
     "None: this writer ends by itself.",
 )
 
+# --- transforms -----------------------------------------------------------------------------
+_MEND: Final = (
+    "The header onramp-traceback has the message and the traceback. Correct the function, try it with "
+    "`onramp transforms rehearse`, deploy it, then replay the event."
+)
+TRANSFORM_FAILED: Final = _parked(
+    "transform_failed",
+    Step.TRANSFORM,
+    "The transform's function raised an exception.",
+    _MEND,
+)
+TRANSFORM_BAD_OUTPUT: Final = _parked(
+    "transform_bad_output",
+    Step.TRANSFORM,
+    "An output of the transform is not a valid event of its type.",
+    "Correct the function or the output's event type; `detail` names the output and the fault. Then deploy, "
+    "and replay the event.",
+)
+TRANSFORM_TOO_MANY_OUTPUTS: Final = _parked(
+    "transform_too_many_outputs",
+    Step.TRANSFORM,
+    "The transform's function returned more outputs than its limit.",
+    "Correct the function, or raise `limits.outputs` of the transform; then replay the event.",
+)
+TRANSFORM_TIMEOUT: Final = _parked(
+    "transform_timeout",
+    Step.TRANSFORM,
+    "The transform's function exceeded its time.",
+    "Correct the function, or raise `limits.cpu_ms` of the transform; then replay the event.",
+)
+TRANSFORM_CRASHED: Final = _parked(
+    "transform_crashed",
+    Step.TRANSFORM,
+    "The process of the transform's function ended.",
+    _MEND,
+)
+TRANSFORM_MEMORY: Final = _parked(
+    "transform_memory",
+    Step.TRANSFORM,
+    "The transform's function exceeded its memory.",
+    "Correct the function, or raise `limits.memory_mb` of the transform; then replay the event.",
+)
+TRANSFORM_POSITION_LOST: Final = _waiting(
+    "transform_position_lost",
+    Step.READ,
+    "The position of a transform is outside of its source topic's log.",
+    "Events between the position and the log may be lost: see docs/operating.md, A transform is paused. "
+    "`onramp transforms resume NAME --accept` continues at the nearest end of the log.",
+)
+
 # --- the admin service ----------------------------------------------------------------------
 NOT_LOCAL: Final = _rejected(
     "not_local",

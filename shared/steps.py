@@ -17,6 +17,8 @@ class Step(StrEnum):
     FILTER = "filter"
     SORT = "sort"
     PERSIST = "persist"
+    # transforms
+    TRANSFORM = "transform"
     # parked store
     PARK = "park"
     REPLAY = "replay"

@@ -33,6 +33,14 @@ OWN_TOPICS: Final = (
     TopicSpec(wire.WRITERS, 1, _COMPACTED),
 )
 
+#: The transform service creates them at its start, in addition to those that it shares with the writer.
+TRANSFORM_TOPICS: Final = (
+    TopicSpec(wire.USER_ERRORS, 2, _RETAINED),
+    TopicSpec(wire.TRANSFORMERS, 2, _COMPACTED),
+    TopicSpec(wire.TRANSFORMED, 1, _COMPACTED),
+    TopicSpec(wire.TRANSFORM_REPLAYS, 1, _RETAINED),
+)
+
 
 def registry_topic(name: str) -> TopicSpec:
     """Return the specification of the registry's topic, created by its first reader or writer."""

@@ -15,11 +15,24 @@ SETTLED: Final = "onramp.settled"
 WRITERS: Final = "onramp.writers"
 REGISTRY: Final = "onramp.registry"
 WRITER_GROUP: Final = "onramp-writer"
+#: Transforms: partition 0 has the epochs of their drivers, partition 1 their states by key `state:<name>`.
+TRANSFORMERS: Final = "onramp.transformers"
+#: The totals of each transform, source partition and topic generation, by that key.
+TRANSFORMED: Final = "onramp.transformed"
+#: Events that an operator gives to a transform again; the key and the header `context` name the transform.
+TRANSFORM_REPLAYS: Final = "onramp.transform_replays"
+#: Prefix of a transform's consumer group, and of the transactional ids of its lanes.
+TRANSFORM_GROUP: Final = "onramp-transform-"
+#: Prefix of the destination of an event that a transform parked.
+TRANSFORM_DESTINATION: Final = "transform:"
 
 HEADER_CONTEXT: Final = "context"
 HEADER_RECEIVED_AT: Final = "onramp-received-at"
 HEADER_PRODUCER: Final = "onramp-producer"
 HEADER_TRACEPARENT: Final = "traceparent"
+#: The receipt of the event that a transform's output was made of, and the transform's name and version.
+HEADER_SOURCE: Final = "onramp-source"
+HEADER_TRANSFORM: Final = "onramp-transform"
 
 #: The usual context header of a record for the writer's filter. Other spacings and key orders of the
 #: same JSON mean the same (docs/path-of-an-event.md, FILTER); these take the fast path.
@@ -45,6 +58,11 @@ EVENT_NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,62}")
 def topic_of(event_name: str) -> str:
     """Return the default topic of an event type."""
     return EVENT_TOPIC_PREFIX + event_name
+
+
+def replay_context(transform: str) -> bytes:
+    """Return the context header of an event on `TRANSFORM_REPLAYS` for a transform."""
+    return b'{"consumer":{"type":"transform","name":"%s"}}' % transform.encode()
 
 
 def is_change_topic(topic: str, source: str) -> bool:

@@ -38,12 +38,33 @@ _WAIT_MS: Final = 500
 _REQUEST_MS: Final = 8_000
 _AGAIN_SECONDS: Final = 0.05
 _OFFSET_OUT_OF_RANGE: Final = 1
+#: Maximum wait of each leader for new records, if several are asked: one without news delays the others.
+_WAIT_AMONG_LEADERS_MS: Final = 25
+#: Above each offset.
+_NO_END: Final = 1 << 62
 #: Number of fields after the committed end in version 4 of the response: aborted transactions and records.
 _FIELDS_OF_4: Final = 2
 
 
 class RangeUnreadableError(Exception):
     """Kafka permanently refuses to return the records of a partition."""
+
+
+class OutOfRangeError(RangeUnreadableError):
+    """Kafka has no record at an offset: the log begins behind it, or ends before it."""
+
+    def __init__(self, partition: Partition, offset: int) -> None:
+        super().__init__(f"{partition}: Kafka has no offset {offset}: events may have been lost")
+        self.partition = partition
+        self.offset = offset
+
+
+class NewRecords(NamedTuple):
+    """The result of one long poll."""
+
+    slices: list[PartitionSlice]
+    #: Start of the next poll, of each partition; it passes markers and aborted records.
+    positions: dict[Partition, int]
 
 
 class _Part(NamedTuple):
@@ -100,6 +121,7 @@ class Fetcher:
         self._client = AIOKafkaClient(**brokers.aiokafka(), request_timeout_ms=_REQUEST_MS)
         self._patience_s = patience_s
         self._topics: set[str] = set()
+        self._polls = 0
 
     async def start(self) -> Self:
         """Connect.  Raise `InfrastructureError`."""
@@ -113,6 +135,44 @@ class Fetcher:
         """Disconnect."""
         await self._client.close()
 
+    @property
+    def client(self) -> AIOKafkaClient:
+        """Return the client, for other requests between two reads."""
+        return self._client
+
+    async def poll(self, positions: Mapping[Partition, int]) -> NewRecords:
+        """Return committed records from `positions` on, at most 4 MB; wait up to 0.5 s for the first.
+
+        Raise `OutOfRangeError` and `RangeUnreadableError`; and `InfrastructureError` for each other error
+        of a leader, at once: it may mean that the topic was recreated.
+        """
+        await self.know({p.topic for p in positions})
+        turn = self._polls = (self._polls + 1) % len(positions)
+        partitions = [*positions]
+        readings = [_Reading(Range("", p, positions[p], _NO_END), positions[p]) for p in partitions]
+        by_node = self._by_leader(readings[turn:] + readings[:turn])  # no partition is always the first
+        wait_ms = _WAIT_MS if len(by_node) == 1 else _WAIT_AMONG_LEADERS_MS
+        sent = [
+            self._client.send(node, _request(each, len(by_node), wait_ms)) for node, each in by_node.items()
+        ]
+        try:
+            answers = await asyncio.gather(*sent)
+        except KafkaError as e:
+            raise InfrastructureError(KAFKA_UNAVAILABLE, f"{type(e).__name__} on reading") from e
+        parts = {
+            Partition(topic, part[0]): _part(part, nothing_came=False)
+            for answer in answers
+            for topic, numbers in answer.topics
+            for part in numbers
+        }
+        for p in partitions:
+            if p not in parts or parts[p].error in ASK_ANOTHER_TIME:
+                self._client.force_metadata_update()
+                raise InfrastructureError(KAFKA_UNAVAILABLE, f"{p} cannot be read for now")
+        fetched = list(self._fetched(readings, parts))
+        next_offsets = {r.range.partition: each.next_offset for r, each in fetched}
+        return NewRecords(_slices([(r.range, each) for r, each in fetched]), {**positions, **next_offsets})
+
     async def read(self, ranges: Iterable[Range]) -> AsyncGenerator[list[PartitionSlice]]:
         """Yield all committed records of `ranges`, each partition's in order, some thousand at a time.
 
@@ -120,7 +180,7 @@ class Fetcher:
         if a leader refuses a partition's records, and `CorruptBatchError`.
         """
         left = [_Reading(r, r.start) for r in ranges if len(r)]
-        await self._know({each.range.partition.topic for each in left})
+        await self.know({each.range.partition.topic for each in left})
         progress_at = time.monotonic()
         while left:
             slices, left, progressed = await self._round(left)
@@ -133,7 +193,7 @@ class Fetcher:
             else:
                 await asyncio.sleep(_AGAIN_SECONDS)
 
-    async def _know(self, topics: set[str]) -> None:
+    async def know(self, topics: set[str]) -> None:
         """Fetch the leaders of the partitions of `topics`, in addition to earlier topics."""
         if topics <= self._topics:
             return
@@ -167,11 +227,7 @@ class Fetcher:
 
     async def _ask(self, node: int, readings: Sequence[_Reading], nodes: int) -> dict[Partition, _Part]:
         """Return the response of `node` by partition, which may be empty for now."""
-        topics: dict[str, list[tuple[int, int, int]]] = defaultdict(list)
-        for each in readings:
-            p = each.range.partition
-            topics[p.topic].append((p.number, each.next_offset, each.max_bytes))
-        request = FetchRequest(_WAIT_MS, 1, _FETCH_BYTES // nodes, _READ_COMMITTED, list(topics.items()))
+        request = _request(readings, nodes, _WAIT_MS)
         offsets = {each.range.partition: each.next_offset for each in readings}
         try:
             answer = await self._client.send(node, request)
@@ -206,12 +262,19 @@ class Fetcher:
             self._client.force_metadata_update()
             return None
         if part.error == _OFFSET_OUT_OF_RANGE:
-            raise RangeUnreadableError(
-                f"{reading.range}: Kafka has no offset {reading.next_offset}: events may have been lost"
-            )
+            raise OutOfRangeError(reading.range.partition, reading.next_offset)
         if part.error:
             raise RangeUnreadableError(f"{reading.range} cannot be read: {for_code(part.error).__name__}")
         return committed(part.data, reading.next_offset, part.aborted, room)
+
+
+def _request(readings: Sequence[_Reading], nodes: int, wait_ms: int) -> FetchRequest:
+    """Return the request to one of `nodes` leaders."""
+    topics: dict[str, list[tuple[int, int, int]]] = defaultdict(list)
+    for each in readings:
+        p = each.range.partition
+        topics[p.topic].append((p.number, each.next_offset, each.max_bytes))
+    return FetchRequest(wait_ms, 1, _FETCH_BYTES // nodes, _READ_COMMITTED, list(topics.items()))
 
 
 def _part(part: Sequence[Any], *, nothing_came: bool) -> _Part:

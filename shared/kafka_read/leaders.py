@@ -86,8 +86,9 @@ class _EpochsRequest(Request[_EpochsRequestV3]):  # type: ignore[misc]  # aiokaf
 class Leaders:
     """A client that sends one request to each broker, for the partitions that the broker leads."""
 
-    def __init__(self, brokers: Brokers) -> None:
-        self._client = AIOKafkaClient(**brokers.aiokafka(), request_timeout_ms=_BROKER_MS)
+    def __init__(self, brokers: Brokers, client: AIOKafkaClient | None = None) -> None:
+        """`client`: a started client that already follows the topics."""
+        self._client = client or AIOKafkaClient(**brokers.aiokafka(), request_timeout_ms=_BROKER_MS)
         #: The last error code of each partition; an error is logged once until it ends.
         self._logged: dict[Partition, int] = {}
 

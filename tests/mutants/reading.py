@@ -221,7 +221,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "refusing own topics that lose what they keep",
-        "services/writer/kafka/own_topics.py",
+        "shared/kafka_own_topics.py",
         "        if wrong := await self.wrong():\n",
         "        if wrong := []:\n",
         (

@@ -20,12 +20,12 @@ from aiokafka.admin.records_to_delete import RecordsToDelete
 from aiokafka.errors import KafkaError
 
 from services.writer.kafka.foreign_records import ForeignRecords
-from services.writer.kafka.own_topics import OwnTopics
 from services.writer.kafka.producer import MAX_REQUEST_BYTES, Record, RecordMetadata, send_all
 from services.writer.model import halt_reasons
 from services.writer.model.next_offsets import Committed
 from shared import wire
 from shared.errors import KAFKA_UNAVAILABLE, InfrastructureError
+from shared.kafka_own_topics import OwnTopics
 from shared.kafka_read.any_broker import AnyBroker
 from shared.kafka_read.leaders import Leaders, Tip
 from shared.kafka_read.offsets import Partition

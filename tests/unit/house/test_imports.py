@@ -25,6 +25,7 @@ MAY_IMPORT = {
     "services/ops": ["services.ops", "shared"],
     "services/cdc": ["services.cdc", "shared"],
     "services/tracer": ["services.tracer", "shared"],
+    "services/transform": ["services.transform", "shared"],
     # The command line starts the stack on this machine, and its verbs for operators are the
     # admin service's, or prepare sources; the gateway and the writer are programs to it.
     "services/cli": [
@@ -54,10 +55,11 @@ OWNERS = {
         "shared/kafka_group_offsets.py",  # the writer and the admin service ask for one group's offsets
         "services/writer/driver/app.py",  # its errors alone: the loop decides what waits
         "services/writer/driver/collector.py",  # its errors alone: what cannot be read is shown as it was
-        "services/writer/kafka/own_topics.py",
         "services/writer/kafka/cluster.py",
         "services/writer/kafka/producer.py",
+        "shared/kafka_own_topics.py",
         "shared/kafka_schemas.py",
+        "services/transform/*kafka_*.py",
         "shared/kafka_read/*.py",
     ],
     # The files that hold SQL, and those that pass its connection on.

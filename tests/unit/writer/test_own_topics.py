@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from aiokafka.errors import KafkaConnectionError, NodeNotReadyError
 
-from services.writer.kafka.own_topics import OwnTopics, differences
+from shared.kafka_own_topics import OwnTopics, differences
 from shared.settings import KafkaSettings
 
 WANTED = {"retention.ms": "-1", "min.insync.replicas": "2", "max.message.bytes": "100"}

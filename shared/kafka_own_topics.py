@@ -7,7 +7,7 @@ would be noticed late, so an existing topic is not assumed to be correct.
 
 import asyncio
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
@@ -39,9 +39,13 @@ _OF_THE_TOPIC: Final = 1
 class OwnTopics:
     """Onramp's own topics."""
 
-    def __init__(self, admin: AIOKafkaAdminClient, settings: KafkaSettings) -> None:
+    def __init__(
+        self, admin: AIOKafkaAdminClient, settings: KafkaSettings, specs: Sequence[TopicSpec] = OWN_TOPICS
+    ) -> None:
+        """`specs`: the topics that the service needs."""
         self._admin = admin
         self._settings = settings
+        self._specs = specs
 
     async def ensure(self) -> None:
         """Create missing topics, unless `create_topics` is off, and set unset settings.
@@ -53,7 +57,7 @@ class OwnTopics:
             InfrastructureError: OWN_TOPIC_MISSING, or OWN_TOPIC_UNSAFE with the commands that fix it.
         """
         if self._settings.create_topics:
-            for spec in OWN_TOPICS:
+            for spec in self._specs:
                 await self._create(spec)
             await self._set_unset()
         elif missing := await self._missing():
@@ -67,10 +71,10 @@ class OwnTopics:
         Takes at most 8 s.  Raise aiokafka's errors and `TimeoutError`.
         """
         async with asyncio.timeout(_SECONDS):
-            actual = await self._settings_of([spec.name for spec in OWN_TOPICS])
+            actual = await self._settings_of([spec.name for spec in self._specs])
         return [
             self._setting_advice(spec.name, name, is_, must)
-            for spec in OWN_TOPICS
+            for spec in self._specs
             for name, is_, must in differences(self._wanted(spec), actual[spec.name])
         ]
 
@@ -85,9 +89,9 @@ class OwnTopics:
 
     async def _set_unset(self) -> None:
         async with asyncio.timeout(_SECONDS):
-            own = await self._settings_of([spec.name for spec in OWN_TOPICS], own=True)
-            actual = await self._settings_of([spec.name for spec in OWN_TOPICS])
-        for spec in OWN_TOPICS:
+            own = await self._settings_of([spec.name for spec in self._specs], own=True)
+            actual = await self._settings_of([spec.name for spec in self._specs])
+        for spec in self._specs:
             lacking = {
                 name: must
                 for name, _, must in differences(self._wanted(spec), actual[spec.name])
@@ -107,7 +111,7 @@ class OwnTopics:
         """Return the topics that do not exist or are invisible to this user; the request creates none."""
         async with asyncio.timeout(_SECONDS):
             existing = {each["topic"] for each in await self._admin.describe_topics()}
-        return [spec for spec in OWN_TOPICS if spec.name not in existing]
+        return [spec for spec in self._specs if spec.name not in existing]
 
     async def _create(self, spec: TopicSpec) -> None:
         partitions = spec.partitions or self._settings.partitions

@@ -1,0 +1,1 @@
+"""The author's function: its process, its limits and its lookups."""
