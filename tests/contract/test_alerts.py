@@ -20,7 +20,7 @@ from tests.unit.house.tree import ROOT, report
 
 Rule = dict[str, Any]
 #: A number of a query that is in no text, no window and no name.
-NUMBER = re.compile(r'"[^"]*"|\[[^\]]*\]|[A-Za-z_:][\w:]*|(?P<number>\d+(?:\.\d+)?)')
+NUMBER = re.compile(r'"[^"]*"|\[[^\]]*\]|offset \w+|[A-Za-z_:][\w:]*|(?P<number>\d+(?:\.\d+)?)')
 #: Changes that no alert can tell: it fires always, or its value alone is another one.
 SAME = {("OnrampWatchdog", "number-0-more"), ("OnrampWatchdog", "number-0-less")} | {
     ("OnrampInflowOutOfBounds", "number-1-less")

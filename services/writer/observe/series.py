@@ -57,6 +57,13 @@ class Series:
         """Add `n` to a counter."""
         metric.labels(*self._bounded(metric, labels)).inc(n)
 
+    def count_from_0(self, metric: Counter, labels: Labels, n: float) -> None:
+        """Add `n` to a counter that alerts need from its first value; its labels have few values."""
+        key = (metric._name, labels)  # noqa: SLF001 - its name is not public
+        is_new = key not in self._totals
+        self._totals[key] = self._totals.get(key, 0.0) + n
+        self._add(metric, labels, n, is_new=is_new)
+
     def count_to(self, metric: Counter, totals: Mapping[Labels, float], source: str) -> None:
         """Raise counters to the totals of a `source`; a lower total has no effect.
 

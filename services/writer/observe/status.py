@@ -262,7 +262,7 @@ class Status:
 
     def update_trouble(self, code: str, detail: str) -> None:
         """Show the error that stopped the loop, until the next `update`."""
-        self.metrics.failures.labels(code).inc()
+        self.metrics.series.count_from_0(self.metrics.failures, (code,), 1)
         self._turned = time()
         self._consuming, self._reason = False, f"{code}: {detail}"
 

@@ -144,6 +144,18 @@ def test_the_first_filtered_event_of_a_topic_is_an_increase(clock: list[float]) 
     assert page(status)[filtered] == 3
 
 
+def test_the_first_failed_batches_of_a_code_are_an_increase(clock: list[float]) -> None:
+    status = Status(new_counter_seconds=60.0)
+    failed = 'onramp_writer_failed_batches_total{code="kafka_unavailable"}'
+    for _ in range(6):
+        status.update_trouble("kafka_unavailable", "no broker answers")
+    assert [page(status)[failed] for _ in range(2)] == [0, 0]
+    clock[0] += 60.0
+    assert page(status)[failed] == 6
+    status.update_trouble("kafka_unavailable", "no broker answers")
+    assert page(status)[failed] == 7
+
+
 def test_a_partition_that_is_let_go_shows_no_lag_and_leaves_its_place() -> None:
     metrics = Metrics(max_series=2)
     metrics.series.show(metrics.lag_seconds, {("a", "0"): 1.0, ("b", "0"): 2.0, ("c", "0"): 3.0}, max)
