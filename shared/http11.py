@@ -3,7 +3,8 @@
 A client may offer an upgrade in any request (Java's HttpClient and `curl --http2` offer `h2c`), and a
 server that declines answers the request as HTTP/1.1 (RFC 9110, section 7.8). llhttp stops after the
 headers of such a request: uvicorn 0.54 drops the body bytes read so far, and parses the rest as the next
-request, which behind a proxy is request smuggling.
+request, which behind a proxy is request smuggling.  uvicorn also adds the trailers of a chunked body to the
+headers, if they arrive in time: a client could add headers that a proxy has removed.
 """
 
 import asyncio
@@ -37,6 +38,14 @@ class Http11Protocol(HttpToolsProtocol):
             on_message_complete=self._on_message_complete,
         )
         self.parser = _parser(callbacks)
+        #: The headers of the last request whose headers are complete.
+        self._head: list[tuple[bytes, bytes]] = []
+
+    def on_headers_complete(self) -> None:
+        """Begin the request with its headers; trailers behind its body are no headers (RFC 9110, 6.5.1)."""
+        super().on_headers_complete()
+        # The parser passes trailers to `on_header` too, which appends to this list.
+        self._head, self.headers = self.headers, []
 
     def data_received(self, data: bytes) -> None:
         """Feed the parser; after the headers of an upgrade request, feed one that reads the body."""
@@ -64,7 +73,7 @@ class Http11Protocol(HttpToolsProtocol):
     def _decline(self) -> None:
         """Replace the parser by one that has read this request's headers without the upgrade."""
         line = b"%b / HTTP/%b\r\n" % (self.parser.get_method(), self.parser.get_http_version().encode())
-        headers = b"".join(b"%b: %b\r\n" % each for each in self.headers if each[0] != b"upgrade")
+        headers = b"".join(b"%b: %b\r\n" % each for each in self._head if each[0] != b"upgrade")
         callbacks = _BehindHeaders(self)
         self.parser = _parser(callbacks)
         self.parser.feed_data(b"%b%b\r\n" % (line, headers))

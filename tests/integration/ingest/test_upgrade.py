@@ -86,3 +86,14 @@ async def test_a_tunnel_is_refused_and_what_follows_is_not_read(served: Served) 
     )
     assert statuses(answers) == [400], answers
     assert ids(served) == []
+
+
+@pytest.mark.parametrize(
+    "trailer", ["Content-Encoding: gzip", "Content-Type: text/plain", "Connection: Upgrade\r\nUpgrade: h2c"]
+)
+async def test_trailers_are_no_headers(served: Served, trailer: str) -> None:
+    body = chunked(one("a"), size=1 << 20).replace(CLOSE, b"", 1)
+    assert body.endswith(b"\r\n0\r\n\r\n")
+    answers = await served.raw(body[:-2] + trailer.encode() + b"\r\n\r\n" + request(one("b")))
+    assert statuses(answers) == [202] * 2, answers
+    assert sorted(ids(served)) == ["a", "b"]
