@@ -107,7 +107,7 @@ Fields of an object in `ONRAMP_WRITER_DATABASES`:
 `{"onramp": {"max_connections": 12}, "warehouse": {"dsn": "postgresql://…", "schemas": ["shop"]}}`.
 """
 
-#: What no settings class knows: variables of the command line, the compose file and tests.
+#: Names that no settings class has: variables of the command line, the compose file and tests.
 OTHER_VARIABLES: Final[Mapping[str, str]] = {
     "ONRAMP_DATA_DIR": "Where `onramp up` keeps data and logs, as `--data-dir`.",
     "ONRAMP_API_KEY": "The key of `onramp send`, of a load run with a `--url`, and of the Lambda.",

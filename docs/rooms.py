@@ -9,7 +9,7 @@ from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 SERVICES: Final = ("ingest", "writer", "cdc", "ops", "admin", "tracer", "transform", "cli")
-#: What is in no service, or imports several: it has no floors.
+#: Folders in no service, or that import several: they have no floors.
 BESIDE: Final = (
     "shared",
     "shared/contracts",

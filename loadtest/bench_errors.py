@@ -43,7 +43,7 @@ _CODE: Final = "data_rejected"
 _POLL_SECONDS: Final = 0.2
 _FIRST_OFFSET: Final = 10_000_000
 _WARM_SECONDS: Final = 20.0
-#: What a person does when a sender has renamed a field.
+#: The fix by an operator when a sender has renamed a field.
 _FIX: Final = {"rename": "/n", "to": "/number"}
 
 

@@ -34,7 +34,7 @@ from stack.postgres import Postgres
 from stack.registry import OwnRegistry
 from stack.services import Service, writer
 
-#: Nobody listens there.
+#: No server listens there.
 _NOWHERE: Final = "postgresql://nobody@127.0.0.1:9/nowhere"
 _HEADERS: Final = [(wire.HEADER_CONTEXT, wire.CONTEXT_BYTES)]
 _PATIENCE_SECONDS: Final = 300.0

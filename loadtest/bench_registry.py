@@ -53,7 +53,7 @@ _WATCH_SECONDS: Final = 0.5
 _STRIDE_SECONDS: Final = 0.137
 _WARM_SECONDS: Final = 2.0
 _RATE: Final = 200
-#: Of a line of the open loop: due, answered, name, topic, partition, offset.
+#: Fields of a line of the open loop: due, answered, name, topic, partition, offset.
 _WITH_RECEIPT: Final = 6
 _UNAUTHENTICATED: Final = 401
 #: Seconds between two changes, so that each needs a poll of its own.

@@ -18,9 +18,9 @@ as public when a connection of its own, asking every 10 ms, sees the counter tha
 table. Two figures are the lowest and the highest. How busy and how fast the machine was stands beneath
 each part: the load average, and the CPU seconds of 20 million additions in a loop of Python.
 """
-#: What says how a part was run, and not what it found.
+#: Fields that describe how a part was run, not its result.
 _ABOUT: Final = {"at", "load_average_before", "additions_s", "machine", "versions", "command"}
-#: What each part is to reach, in the order of the page.
+#: The goal of each part, in the order of the page.
 _AIMS: Final = {
     "latency-1": "One table: a commit's row is public within 500 ms (p99).",
     "latency-20": "Twenty tables: within a second (p99).",

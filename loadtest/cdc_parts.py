@@ -21,7 +21,7 @@ from shared.registry.sources import Source
 
 #: As the agent does by default.
 _POLL_SECONDS: Final = 1.0
-#: Of a transaction of the backlog.
+#: Changes of a transaction of the backlog.
 _AT_ONCE: Final = 1_000
 _LANDED: Final = """
     SELECT coalesce(sum(l.next_offset), 0)::int8 FROM onramp.ledger l WHERE l.topic = ANY (%s)

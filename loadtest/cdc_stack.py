@@ -121,7 +121,7 @@ class CdcStack:
         """Make several."""
         made = [f"{table}_{secrets.token_hex(2)}" for table in tables]
         self.execute(self.source(source), *(_TABLE.format(table) for table in made))
-        # One that the agent sees first when it has rows would be read again, and the stream waits meanwhile.
+        # A table that has rows at the agent's first poll would be re-snapshotted, and the stream would wait.
         self.until(partial(self._are_known, source, made), "the agent knows the new tables")
         self.execute(self.source(source), *(_FIRST.format(table) for table in made))
         for table in made:

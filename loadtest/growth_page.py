@@ -16,7 +16,7 @@ Memory is PSS of the writer, its JVM and its workers together; bytes are keys, h
 The load average says how busy the machine was with other work: read the seconds with it, not the
 counts.
 """
-#: What says how a run was made, and not what it found.
+#: Fields that describe how a run was made, not its result.
 _ABOUT: Final = {"case", "at", "load_average_before", "load_average_after", "machine", "versions", "command"}
 
 

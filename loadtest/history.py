@@ -100,7 +100,7 @@ class Recorder:
                 dirty = dirty or bool(lines)
                 self._write(connection, lines)
             except TimeoutError:
-                pass  # Nobody spoke: a moment to sync.
+                pass  # No request came: a moment to sync.
             if dirty and time.monotonic() - synced >= _SYNC_SECONDS:
                 os.fsync(self._descriptor)
                 synced, dirty = time.monotonic(), False

@@ -124,7 +124,7 @@ def costs(watch: Watch, packets: int) -> dict[str, dict[str, float]]:
     spent: dict[str, float] = {}
     for before, after in pairwise(samples):
         for name, seconds in after["cpu"].items():
-            # What was born in between has spent what it says.
+            # A process that started in between has used all that it reports.
             grown = seconds - before["cpu"].get(name, 0.0)
             spent[name] = spent.get(name, 0.0) + max(grown, 0.0)
     span = samples[-1]["at"] - samples[0]["at"]

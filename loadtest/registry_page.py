@@ -15,9 +15,9 @@ Made by `make bench-registry` from the files next to it; do not edit it. Two fig
 the highest of the rounds. The load average says how busy the machine was with other work, and when it
 ran is next to each.
 """
-#: What says how a run was made, and not what it found.
+#: Fields that describe how a run was made, not its result.
 _ABOUT: Final = {"case", "at", "load_average_before", "load_average_after", "machine", "versions", "command"}
-#: What each case is to reach, in the order of the page.
+#: The goal of each case, in the order of the page.
 _AIMS: Final = {
     "in-force": "A change is in force in the gateway and in the writer within a second (p99).",
     "read": "10,000 change sets are read within 3 s.",

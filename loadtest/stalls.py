@@ -33,7 +33,7 @@ def _longest(waited_from: Floats, visible: Floats) -> tuple[float, float]:
     moments, at = np.unique(visible, return_inverse=True)
     first_waited = np.full(len(moments), np.inf)
     np.minimum.at(first_waited, at, waited_from)
-    # What lands at a moment or later is what was waited for until then.
+    # Events that land at a moment or later were waited for until then.
     first_waited = np.minimum.accumulate(first_waited[::-1])[::-1]
     began = np.maximum(first_waited, np.concatenate([[-np.inf], moments[:-1]]))
     longest = int(np.argmax(moments - began))

@@ -106,7 +106,7 @@ class Watch:
     def _guarded(self, task: Callable[[], None]) -> None:
         try:
             task()
-        except Exception as error:  # noqa: BLE001 - a thread has nobody to raise to; __exit__ does
+        except Exception as error:  # noqa: BLE001 - a thread has no caller to raise to; __exit__ has
             self.failure = error
 
     def _follow_ledger(self) -> None:

@@ -45,10 +45,10 @@ class Case:
     form: str = LANDING
     size: int = 250
     topics: int = 1
-    #: Of a hundred records so many repeat an earlier event, or cannot land.
+    #: Percentage of records that repeat an earlier event, or cannot land.
     repeats: float = 0.0
     bad: float = 0.0
-    #: Of a hundred records so many are in the first partition.
+    #: Percentage of records in the first partition.
     hot: int = 0
 
     @property

@@ -151,7 +151,7 @@ class Demo:
             while answers.waiting:
                 self._note(books, answers.waiting.popleft())
         finally:
-            onramp.close(0)  # Ctrl-C, or a gateway that is gone: nobody goes on trying.
+            onramp.close(0)  # Ctrl-C, or a gateway that is gone: no sender retries.
 
     def _send(self, onramp: Onramp, batch: list[tuple[str, bytes]]) -> None:
         while True:

@@ -70,7 +70,7 @@ class LogRegistry:
         except InfrastructureError as e:
             self._report_unreachable(e.detail)
             return False
-        except Exception as e:  # noqa: BLE001 - the log must be reread after any error
+        except Exception as e:  # noqa: BLE001 - the log is read from its start after any error
             self._report_unreachable(type(e).__name__)
             return False
         return self._is_pending and self._take_over()

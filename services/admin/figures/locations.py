@@ -25,7 +25,7 @@ class Stored:
 
     #: Events by state: open, replaying, replayed, replayed_duplicate, discarded.
     states: Mapping[str, int] = field(default_factory=dict)
-    #: Of these the events that came from topics of sources, which the gateway did not accept.
+    #: Those of these events that came from topics of sources, which the gateway did not accept.
     of_changes: Mapping[str, int] = field(default_factory=dict)
     #: Events that need a person (open or replaying) by event name; an empty name for events without one.
     open_by_name: Mapping[str, int] = field(default_factory=dict)

@@ -115,7 +115,7 @@ class IngesterSession:
     _of_names: Counter[str | None] = field(default_factory=Counter)
     #: Facets of recent groups, as stored; only the ingester updates them.
     _facets: dict[int, Facets] = field(default_factory=dict)
-    #: Whether the last slice had stored events: a log is being read again.
+    #: Whether the last slice had stored events: a log is then read from its start once more.
     _repeats: bool = False
 
     @classmethod

@@ -138,7 +138,7 @@ class KafkaSink:
         await self._send(range(len(records)), records, outcomes, deadline)
         too_large = [n for n, outcome in enumerate(outcomes) if isinstance(outcome, BatchTooLargeError)]
         if too_large and not self._closed:
-            # Too large as a batch only: the topic's lowered limit is reread and decides about each event.
+            # Too large as a batch only: the topic's lowered limit is refreshed and decides about each event.
             await self._send(too_large, records, outcomes, deadline)
         return _complete(outcomes)
 

@@ -250,7 +250,7 @@ class PartitionQueue:
             batch.resolve(unknown_outcome("the gateway stopped before Kafka answered"))
             raise
         except _TOO_LARGE as e:
-            # The topic's limit was lowered: reread it. Other topics are not affected.
+            # The topic's limit was lowered: refresh it. Other topics are not affected.
             self._on_stale_metadata()
             instance.take_back(self.topic, self.partition, batch.count)
             batch.resolve(result := _too_large(e, batch.count))

@@ -288,7 +288,7 @@ class Reading:
             elif row.source == self._generation.source and row.offset > max(
                 event.offset, self._readable.shared - 1
             ):
-                # Of equal ids the first lands; a later receipt is another event's.
+                # The first of equal ids lands; a later receipt is another event's.
                 self._report(
                     Code.LOST, event.offset, f"its id is in {table} with the later receipt {row.offset}"
                 )

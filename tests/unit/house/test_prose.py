@@ -45,6 +45,8 @@ FOLDERS = ("services", "shared", "stack", "clients", "loadtest", "docs", "deploy
 GENERATED = {*generate.PAGES, "docs/capacity.md"}
 WRITTEN = [p for p in pages() if str(p) not in GENERATED and p.parent != Path("loadtest/results")]
 CODE = [p.relative_to(ROOT) for top in FOLDERS for p in sorted((ROOT / top).rglob("*.py"))]
+#: Whole lines of comment, or the end of a line of code. A line that begins with "# " may be a heading.
+COMMENT = re.compile(r"(?:^(?:[ \t]+#|#:)[^\n]*\n?)+|(?<=  )#[^\n]*", re.MULTILINE)
 HEADING = re.compile(r"^#+ .*$", re.MULTILINE)
 
 
@@ -65,6 +67,13 @@ def texts(tree: ast.Module) -> Iterator[tuple[int, str]]:
             yield node.lineno, node.value
 
 
+def comments(text: str) -> Iterator[tuple[int, str]]:
+    """Yield line and text of each comment; consecutive lines of comment are one."""
+    for match in COMMENT.finditer(text):
+        lines = (line.strip().lstrip("#:").strip() for line in match[0].splitlines())
+        yield line_at(text, match.start()), " ".join(lines)
+
+
 def test_pages_read_like_a_reference() -> None:
     offenders = [
         f"{page}:{line_at(text, position)}: {advice}"
@@ -83,6 +92,21 @@ def test_docstrings_and_messages_read_like_a_reference() -> None:
         for position, advice in faults(text)
     ]
     assert offenders == [], report(offenders)
+
+
+def test_comments_read_like_a_reference() -> None:
+    offenders = [
+        f"{file}:{line}: {advice}"
+        for file in CODE
+        for line, text in comments(text_of(file))
+        for _, advice in faults(text)
+    ]
+    assert offenders == [], report(offenders)
+
+
+def test_a_comment_is_read_over_its_lines() -> None:
+    text = "a = 1  # Nobody knows.\n    #: A table is read\n    #: again.\n"
+    assert list(comments(text)) == [(1, "Nobody knows."), (2, "A table is read again.")]
 
 
 @pytest.mark.parametrize(
