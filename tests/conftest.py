@@ -33,4 +33,5 @@ pytest_plugins = (
     "tests.fixtures.fix_stack",
     "tests.fixtures.fix_tls",
     "tests.fixtures.folder_schedule",
+    "tests.fixtures.memory_folder",
 )
