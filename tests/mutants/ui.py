@@ -6,6 +6,7 @@ from tests.mutants.machine import Mutant
 
 _PARKED: Final = "tests/integration/ui/test_parked.py::"
 _SESSION: Final = "tests/integration/ui/test_session.py::"
+_TIMES: Final = "tests/unit/admin/test_sessions.py::"
 
 MUTANTS: Final = (
     Mutant(
@@ -77,5 +78,40 @@ MUTANTS: Final = (
         "return start(view, request, fix, once=sha256(seed).hexdigest()[:32])",
         "return start(view, request, fix)",
         _PARKED + "test_a_double_click_starts_one_job",
+    ),
+    Mutant(
+        "that a logout ends copies of the cookie",
+        "services/admin/ui/login.py",
+        '        sessions.end(view.request.cookies.get(cookie_name(view.request), ""))\n',
+        "",
+        _SESSION + "test_a_logout_ends_the_session_and_copies_of_its_cookie",
+    ),
+    Mutant(
+        "that a cookie ends after eight hours",
+        "services/admin/ui/sessions.py",
+        "return found if 0 <= self._clock() - found.since < SECONDS else None",
+        "return found if 0 <= self._clock() - found.since else None",
+        _TIMES + "test_a_cookie_is_refused_after_eight_hours",
+    ),
+    Mutant(
+        "that a login link is valid once",
+        "services/admin/ui/sessions.py",
+        "found = self._links.pop(token, None)",
+        "found = self._links.get(token)",
+        _TIMES + "test_a_login_link_is_refused_at_its_second_use",
+    ),
+    Mutant(
+        "that a login link ends after ten minutes",
+        "services/admin/ui/sessions.py",
+        "session = found and self._clock() - found[0] < LINK_SECONDS and self._live(found[1], found[2])",
+        "session = found and self._live(found[1], found[2])",
+        _TIMES + "test_a_login_link_is_refused_after_ten_minutes",
+    ),
+    Mutant(
+        "that the cookie is sent over TLS alone",
+        "services/admin/ui/login.py",
+        '        secure=view.request.url.scheme == "https",\n',
+        "",
+        _SESSION + "test_under_tls_the_cookie_is_of_this_host_alone",
     ),
 )

@@ -1,6 +1,5 @@
 """Builds the application of the pages and mounts it under /ui."""
 
-from collections.abc import Callable
 from importlib import import_module
 from pkgutil import iter_modules
 from typing import Final
@@ -14,7 +13,6 @@ from services.admin.api.app import record_refusal
 from services.admin.api.entry import UI_PATH
 from services.admin.api.operators import Operators
 from services.admin.api.rights import require_once
-from services.admin.store.control_sql import cursor_key, transaction
 from services.admin.ui import pages
 from services.admin.ui.calls import Calls
 from services.admin.ui.errors import add_errors
@@ -23,6 +21,7 @@ from services.admin.ui.login import add_login
 from services.admin.ui.routes import Ui
 from services.admin.ui.sessions import Sessions
 from services.admin.ui.static_files import StaticFiles
+from services.admin.ui.stored_sessions import StoredSessions
 from services.admin.ui.templates import environment
 from services.admin.ui.view import Shell
 
@@ -31,9 +30,9 @@ _MIN_PACKED_BYTES: Final = 1_000
 
 def add_ui(app: FastAPI, dsn: str, operators: Operators) -> None:
     """Mount the pages on the application of /v1, whose functions they call."""
-    secret = _secret_of(dsn)
+    stored = StoredSessions(dsn)
     static = StaticFiles()
-    sessions = Sessions(operators, secret)
+    sessions = Sessions(operators, stored)
     own = FastAPI(
         openapi_url=None,
         docs_url=None,
@@ -43,7 +42,7 @@ def add_ui(app: FastAPI, dsn: str, operators: Operators) -> None:
     shell = Shell(environment(static), Calls(app), sessions, lambda: _paths(own))
     own.state.shell = shell
     ui = Ui(own, shell)
-    own.add_middleware(Guard, sessions=sessions, turns=app.state.turns, load_secret=secret)
+    own.add_middleware(Guard, sessions=sessions, turns=app.state.turns, refresh=stored.refresh)
     own.add_middleware(GZipMiddleware, minimum_size=_MIN_PACKED_BYTES, compresslevel=5)
     add_errors(own, lambda request: record_refusal(dsn, request))
     add_login(ui)
@@ -67,16 +66,3 @@ def _paths(app: FastAPI) -> frozenset[str]:
     return frozenset(
         route.path for route in app.routes if isinstance(route, APIRoute) and "GET" in (route.methods or ())
     )
-
-
-def _secret_of(dsn: str) -> Callable[[], bytes]:
-    """Return a function that reads the secret of all replicas once.  It raises `InfrastructureError`."""
-    stored: list[bytes] = []
-
-    def secret() -> bytes:
-        if not stored:
-            with transaction(dsn) as conn:
-                stored.append(cursor_key(conn))
-        return stored[0]
-
-    return secret

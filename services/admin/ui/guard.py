@@ -39,13 +39,13 @@ class Guard:
     """ASGI middleware of all pages."""
 
     def __init__(
-        self, app: ASGIApp, *, sessions: Sessions, turns: Turns, load_secret: Callable[[], bytes]
+        self, app: ASGIApp, *, sessions: Sessions, turns: Turns, refresh: Callable[[], None]
     ) -> None:
         self._app = app
         self._sessions = sessions
         self._turns = turns
         self._polls = Turns(limit=_MAX_POLLS)
-        self._load_secret = load_secret
+        self._refresh = refresh
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -76,7 +76,7 @@ class Guard:
         """Return the application that answers, once the caller is known and the form is ours."""
         if request.method not in _SAFE:
             require_own_origin(request)
-        await run_in_threadpool(self._load_secret)
+        await run_in_threadpool(self._refresh)
         session = request.scope["state"]["session"] = self._session_of(request)
         if session is None and request.url.path not in OPEN:
             return self._signed_out(request)
@@ -146,7 +146,7 @@ async def require_form_token(request: Request) -> None:
         return
     request.state.form = await fields_of(request)
     session: Session | None = request.state.session
-    if session is None:  # only the login is open, and its origin was checked
+    if session is None or request.url.path in OPEN:  # a login; its origin was checked
         return
     sessions: Sessions = request.app.state.shell.sessions
     given = dict(request.state.form).get("token", "")

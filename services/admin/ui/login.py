@@ -47,6 +47,7 @@ def add_login(ui: Ui) -> None:
 
     @ui.post("/logout")
     def log_out(view: View) -> Response:
+        sessions.end(view.request.cookies.get(cookie_name(view.request), ""))
         answer = RedirectResponse("/ui/login", _SEE_OTHER)
         is_secure = view.request.url.scheme == "https"
         answer.delete_cookie(

@@ -1,7 +1,7 @@
 """Sessions: a signed cookie that names an operator's key, and login links that are valid once.
 
 The cookie holds no key: it holds the name and a digest of the key's digest, and each request looks both up
-in the registry.  A session therefore ends with its key, survives a restart, and needs no table.
+in the registry.  A session therefore ends with its key, and survives a restart.  Stored are logouts alone.
 """
 
 import hmac
@@ -12,7 +12,7 @@ from binascii import Error as NotBase64Error
 from collections import deque
 from collections.abc import Callable
 from hashlib import sha256
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 import orjson
 from starlette.datastructures import Headers
@@ -35,6 +35,28 @@ class Session(NamedTuple):
     name: str
     fingerprint: bytes
     caller: Caller
+
+
+class _Cookie(NamedTuple):
+    """The signed content of a cookie; `id`: a logout ends this one session of the key."""
+
+    name: str
+    fingerprint: str
+    since: int
+    id: str
+
+
+class Stored(Protocol):
+    """The stored part of sessions, which all replicas of the service share."""
+
+    def secret(self) -> bytes:
+        """Return the secret that signs cookies."""
+
+    def end(self, session: str, seconds: float) -> None:
+        """Store the end of a session."""
+
+    def has_ended(self, session: str) -> bool:
+        """Return whether a session was logged out."""
 
 
 class TooManyWrongKeysError(InfrastructureError):
@@ -69,12 +91,9 @@ class WrongKeys:
 class Sessions:
     """Makes and reads cookies, form tokens and login links."""
 
-    def __init__(
-        self, operators: Operators, secret: Callable[[], bytes], clock: Callable[[], float] = time.time
-    ) -> None:
-        """Take the operators, and a function for the secret that all replicas of the service share."""
+    def __init__(self, operators: Operators, stored: Stored, clock: Callable[[], float] = time.time) -> None:
         self._operators = operators
-        self._secret = secret
+        self._stored = stored
         self._clock = clock
         self._links: dict[str, tuple[float, str, bytes]] = {}
         self.wrong_keys = WrongKeys()
@@ -94,19 +113,34 @@ class Sessions:
             raise
 
     def session_of(self, cookie: str) -> Session | None:
-        """Return the session of a cookie if its key is still valid, and the cookie is younger than 8 h."""
+        """Return the session of a cookie, or None after 8 h, a logout, or the end of its key."""
+        found = self._signed(cookie)
+        if found is None or self._stored.has_ended(found.id):
+            return None
+        return self._live(found.name, _decoded(found.fingerprint))
+
+    def end(self, cookie: str) -> None:
+        """Log out: no copy of this cookie is a session any more."""
+        if found := self._signed(cookie):
+            self._stored.end(found.id, SECONDS)
+
+    def _signed(self, cookie: str) -> _Cookie | None:
+        """Return what a cookie of ours says, or None if it is not ours or too old."""
         body, _, signature = cookie.partition(".")
         if not hmac.compare_digest(signature.encode(), self._sign(b"cookie", body.encode()).encode()):
             return None
-        name, fingerprint, since = orjson.loads(_decoded(body))
-        if not 0 <= self._clock() - since < SECONDS:
+        said = orjson.loads(_decoded(body))
+        if len(said) != len(_Cookie._fields):  # of an earlier version
             return None
-        return self._live(name, _decoded(fingerprint))
+        found = _Cookie(*said)
+        return found if 0 <= self._clock() - found.since < SECONDS else None
 
     def cookie(self, session: Session) -> str:
         """Return the value of a new cookie."""
-        said = [session.name, _encoded(session.fingerprint), int(self._clock())]
-        body = _encoded(orjson.dumps(said))
+        said = _Cookie(
+            session.name, _encoded(session.fingerprint), int(self._clock()), secrets.token_urlsafe(12)
+        )
+        body = _encoded(orjson.dumps(list(said)))
         return f"{body}.{self._sign(b'cookie', body.encode())}"
 
     def form_token(self, session: Session) -> str:
@@ -150,7 +184,7 @@ class Sessions:
         return None if caller is None else Session("this machine", b"", caller)
 
     def _sign(self, purpose: bytes, body: bytes) -> str:
-        key = hmac.digest(self._secret(), b"onramp ui " + purpose, sha256)
+        key = hmac.digest(self._stored.secret(), b"onramp ui " + purpose, sha256)
         return _encoded(hmac.digest(key, body, sha256))
 
 

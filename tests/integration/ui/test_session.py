@@ -2,6 +2,7 @@
 
 import httpx2
 import pytest
+from fastapi.testclient import TestClient
 
 from services.admin.ui.headers import CSP
 from stack.login_link import login_link
@@ -9,6 +10,8 @@ from tests.fixtures.fix_postgres import Templates
 from tests.fixtures.ui import DEV_KEY, OPERATORS, Browser, UiService, key_of, registry_of, serving
 from tests.fixtures.writer import execute, rows
 from tests.integration.admin.conftest import database_beside
+from tests.integration.admin.inside import SAME_ORIGIN, inside
+from tests.integration.admin.operator_service import key_of as operator_key_of
 
 JOB = """
     INSERT INTO onramp_admin.jobs (kind, filters, upto, actor, reason, counted)
@@ -106,6 +109,49 @@ def test_onramp_up_gets_a_link_that_logs_in(service: UiService) -> None:
     assert link.startswith(f"{service.url}/ui/login/link?token=")
     assert login_link(service.url, "wrong", seconds=0) is None
     assert login_link("http://127.0.0.1:1", DEV_KEY, seconds=0) is None
+
+
+def test_a_logout_ends_the_session_and_copies_of_its_cookie(templates: Templates) -> None:
+    with database_beside(templates.server, templates.control) as dsn, serving(dsn) as service:
+        browser, other = service.browser().log_in("otto"), service.browser().log_in("otto")
+        copy = dict(browser.http.cookies)
+        assert browser.write("/logout").headers["location"] == "/ui/login"
+        assert not browser.http.cookies
+        assert browser.get("/jobs").status_code == 303
+        assert httpx2.get(f"{service.url}/ui/jobs", cookies=copy).status_code == 303
+        assert other.get("/jobs").status_code == 200, "another session of the key goes on"
+        with serving(dsn) as restarted:
+            moved = {f"onramp-{restarted.url.rpartition(':')[2]}": value for value in copy.values()}
+            assert httpx2.get(f"{restarted.url}/ui/jobs", cookies=moved).status_code == 303
+
+
+def test_a_session_survives_a_restart(templates: Templates) -> None:
+    with database_beside(templates.server, templates.control) as dsn, serving(dsn) as service:
+        [cookie] = service.browser().log_in("otto").http.cookies.values()
+        with serving(dsn) as restarted:
+            moved = {f"onramp-{restarted.url.rpartition(':')[2]}": cookie}
+            assert httpx2.get(f"{restarted.url}/ui/jobs", cookies=moved).status_code == 200
+
+
+def test_under_tls_the_cookie_is_of_this_host_alone(templates: Templates) -> None:
+    with database_beside(templates.server, templates.control) as dsn, inside(dsn, {}) as service:
+        browser = TestClient(service.client.app, base_url="https://onramp.example", follow_redirects=False)
+        answer = browser.post("/ui/login", data={"key": operator_key_of("ada")}, headers=SAME_ORIGIN)
+        cookie = answer.headers["set-cookie"]
+        assert cookie.startswith("__Host-onramp=")
+        assert {"Secure", "HttpOnly", "Path=/", "SameSite=strict"} <= set(cookie.split("; "))
+        assert "Domain" not in cookie
+        assert browser.get("/ui/jobs").status_code == 200
+
+
+def test_a_login_replaces_the_session(service: UiService) -> None:
+    browser = service.browser().log_in("vera").log_in("otto")
+    assert "<strong>otto</strong>" in browser.get("/jobs").text
+    link = login_link(service.url, key_of("ada"))
+    assert link
+    token = link.partition("token=")[2]
+    assert browser.post("/login/link", link=token).status_code == 303
+    assert "<strong>ada</strong>" in browser.get("/jobs").text
 
 
 def test_a_link_needs_a_key(service: UiService) -> None:
