@@ -140,8 +140,8 @@ def _verified(run: dict[str, Any]) -> str:
     how = f"{audit.get('receipts', 0):,} receipts checked" if audit.get("deep") else "by the totals alone"
     return (
         f"{verdict['ok']:,} ok, {verdict['unknown']:,} unknown, {verdict['refused']:,} refused, "
-        f"{verdict['found']:,} "
-        f"found; {verdict['lost']:,} lost, {verdict['duplicate']:,} twice, {verdict['phantom']:,} phantoms, "
+        f"{verdict['landed']:,} landed; {verdict['lost']:,} lost, {verdict['duplicate']:,} twice, "
+        f"{verdict['phantom']:,} phantoms, "
         f"{verdict['unsettled']:,} unsettled; the audit {balanced} ({how})."
     )
 

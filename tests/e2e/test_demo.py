@@ -123,7 +123,8 @@ def test_a_given_database_and_given_brokers_are_used(
     assert run.wait() == 0, run.text
     assert "landed          700" in run.text
     assert "Starting Kafka" not in run.text
-    assert re.findall(r"Stopping (.+): done", run.text) == ["the admin service", "the gateway", "the writer"]
+    stopped = re.findall(r"Stopping (.+): done", run.text)
+    assert stopped == ["the admin service", "the tracer", "the gateway", "the writer"]
     with closing(psycopg2.connect(database.dsn)) as connection, connection.cursor() as cursor:
         cursor.execute("SELECT count(DISTINCT _id), count(*) FROM events.flight_departed")
         assert cursor.fetchone() == (700, 700)

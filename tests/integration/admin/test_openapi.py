@@ -119,15 +119,11 @@ OPERATIONS = sorted({*NEEDS, *OPEN})
 
 
 def shows_its_fault(case: schemathesis.Case) -> bool:
-    """Return whether the request can show its fault: it has a key, and its query loses what is empty."""
+    """Return whether the request can show its fault: it has a key, and in a query all is a string."""
     assert case.meta is not None
     wrong = {place for place, part in case.meta.components.items() if part.mode is GenerationMode.NEGATIVE}
-    loses = any(map(is_empty, (case.query or {}).values()))
-    return not loses or not wrong <= {ParameterLocation.QUERY, ParameterLocation.HEADER}
-
-
-def is_empty(value: Any) -> bool:
-    return value is None or value == {} or (isinstance(value, list) and all(map(is_empty, value)))
+    is_exact = all(isinstance(value, str) for value in (case.query or {}).values())
+    return is_exact or not wrong <= {ParameterLocation.QUERY, ParameterLocation.HEADER}
 
 
 def run(document: BaseSchema, operation: str, examples: int) -> None:

@@ -82,7 +82,7 @@ def test_spark_submit_runs_a_trial_too(ground: Ground) -> None:
     ground.send(*(event(f"a{i}", ground.name, n=i) for i in range(6_000)), event("b", ground.name, n="x"))
     in_force, file = ground.registries({}, {"schema": {"properties": {"n": {"type": "integer"}}}})
     submit = Path(sys.executable).with_name("spark-submit")
-    main = ROOT / "services" / "writer" / "trial" / "__main__.py"
+    main = ROOT / "services" / "writer" / "plan" / "__main__.py"
     command = [str(submit), "--master", "local[2]", str(main), "--since", "1h", "--json", str(file)]
     environment = ground.environment(in_force) | {
         "JAVA_HOME": str(find_java().home),

@@ -39,7 +39,7 @@ RUN: dict[str, Any] = {
         "ok": 10,
         "unknown": 0,
         "refused": 0,
-        "found": 10,
+        "landed": 10,
         "lost": 0,
         "duplicate": 0,
         "phantom": 0,
