@@ -17,7 +17,7 @@ class ServiceUrls(BaseSettings):
 
     @model_validator(mode="after")
     def _valid_urls(self) -> Self:
-        for url in (*self.gateways(), *self.writers()):
+        for url in self.all_urls():
             parts = urlsplit(url)
             if parts.scheme not in {"http", "https"} or not parts.hostname or parts.query or parts.username:
                 raise ValueError(
@@ -25,14 +25,19 @@ class ServiceUrls(BaseSettings):
                 )
         return self
 
+    def all_urls(self) -> tuple[str, ...]:
+        """Return all URLs, which are checked at the start."""
+        return (*self.gateways(), *self.writers())
+
     def gateways(self) -> tuple[str, ...]:
         """Return the URLs of the gateways."""
-        return _split(self.gateway_urls)
+        return split_urls(self.gateway_urls)
 
     def writers(self) -> tuple[str, ...]:
         """Return the URLs of the writers."""
-        return _split(self.writer_urls)
+        return split_urls(self.writer_urls)
 
 
-def _split(urls: str) -> tuple[str, ...]:
+def split_urls(urls: str) -> tuple[str, ...]:
+    """Return the URLs of a list that is separated by commas, without repetitions."""
     return tuple(dict.fromkeys(url.strip().rstrip("/") for url in urls.split(",") if url.strip()))

@@ -265,6 +265,7 @@ class Stack:
                 "ONRAMP_ADMIN_DSN_FOLDER": str(source_secrets.folder_of(plan.data_dir)),
                 "ONRAMP_GATEWAY_URLS": self.gateway,
                 "ONRAMP_WRITER_URLS": self.writer,
+                "ONRAMP_TRACER_URLS": self.tracer,
                 **self._shared_env,
                 **plan.writer_env,
             },

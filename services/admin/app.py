@@ -21,6 +21,7 @@ from services.admin.background_tasks import UntilStopped
 from services.admin.dead_letters.ingester import DeadLetterIngester
 from services.admin.dead_letters.segment_packer import Packer
 from services.admin.figures.settings import FiguresSettings
+from services.admin.figures.tracers_watch import TracersWatch
 from services.admin.figures.watch import FiguresWatch
 from services.admin.group_rehearsals.scheduler import RehearsalScheduler
 from services.admin.jobs.runner import JobRunner
@@ -29,6 +30,7 @@ from services.admin.registry_watch import RegistryWatch
 from services.admin.samples_api.routes import add_samples
 from services.admin.segments.folder import Segments
 from services.admin.settled_watch import SettledWatch
+from services.admin.statements.days import DayStatements
 from services.admin.statements.hourly import HourlyReadings
 from services.admin.statements.period import Statements
 from services.admin.ui.app import add_ui
@@ -74,6 +76,9 @@ def create(
     operators = Operators(registry, keyless=keyless, dev_key=dev_key)
     watch = RegistryWatch(registry, operators.see)
     figures_watch = FiguresWatch(figures, brokers, dsn, databases, settled)
+    tracers_watch = TracersWatch(figures.tracers())
+    statements = Statements(brokers, dsn, databases, settled)
+    day_statements = DayStatements(statements)
 
     finder = Finder(
         brokers,
@@ -96,6 +101,8 @@ def create(
         readings,
         SettledWatch(brokers, settled),
         figures_watch,
+        tracers_watch,
+        day_statements,
     )
 
     @asynccontextmanager
@@ -124,6 +131,7 @@ def create(
     add_waiting(app, dsn, desk, source_dsns, writers=figures.writers(), settled=settled)
     add_journey(app, finder)
     app.state.figures, app.state.registry = figures_watch, operators.registry
+    app.state.tracers, app.state.day_statements = tracers_watch, day_statements
     add_ui(app, dsn, operators)
-    add_statement(app, Statements(brokers, dsn, databases, settled), registry)
+    add_statement(app, statements, registry)
     return app

@@ -2,6 +2,7 @@
 
 from http import HTTPStatus
 
+import msgspec
 import orjson
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
@@ -25,7 +26,7 @@ class TracerServer(PageServer):
 
 
 def _status(rounds: Rounds) -> bytes:
-    return orjson.dumps({"tracers": status(rounds.tracers(), rounds.refusals)})
+    return msgspec.json.encode(status(rounds.tracers(), rounds.refusals))
 
 
 def _readyz(rounds: Rounds) -> Answer:

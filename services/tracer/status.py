@@ -1,40 +1,78 @@
-"""The tracer's state: the last result of each entrance in each destination, and the day's counts."""
+"""The tracer's state: the last result of each entrance in each destination, and a day's counts by hour."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import Final
 
-from services.tracer.results import Destination, Result, Tracer
+from services.tracer.results import Destination, Result, Tracer, Watch
+from shared.tracer_status import TracerCell, TracerHour, TracerStatus
+
+_HOUR: Final = 3600
 
 
-def status(tracers: Iterable[Tracer], refusals: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Return one entry for each entrance and destination, of tracers in the order sent."""
-    cells: dict[tuple[str, Destination], list[Tracer]] = {}
+def status(tracers: Iterable[Tracer], refusals: Mapping[str, str]) -> TracerStatus:
+    """Return one cell for each entrance and destination, of tracers in the order sent.
+
+    A day of six entrances has 50,000 tracers: this costs about 40 ms.
+    """
+    cells: dict[tuple[str, Destination], _Cell] = {}
     for tracer in tracers:
-        for destination in tracer.watches:
-            cells.setdefault((tracer.entrance, destination), []).append(tracer)
-    return [
-        _cell(entrance, destination, each, refusals.get(entrance))
-        for (entrance, destination), each in sorted(cells.items())
-    ]
+        hour = int(tracer.sent_at // _HOUR)
+        for destination, watch in tracer.watches.items():
+            key = tracer.entrance, destination
+            cell = cells.get(key)
+            if cell is None:
+                cell = cells[key] = _Cell(tracer, watch)
+            cell.add(tracer, watch, hour)
+    return TracerStatus(
+        tuple(cell.document(*key, refusals.get(key[0])) for key, cell in sorted(cells.items()))
+    )
 
 
-def _cell(
-    entrance: str, destination: Destination, tracers: list[Tracer], refusal: str | None
-) -> dict[str, Any]:
-    """Return an entry; a tracer that is still in flight is no result yet, if an earlier one has one."""
-    counts = Counter(t.watches[destination].result.value for t in tracers)
-    done = [t for t in tracers if t.watches[destination].result is not Result.IN_FLIGHT]
-    last = (done or tracers)[-1]
-    watch = last.watches[destination]
-    seconds = None if watch.landed_at is None else round(watch.landed_at - last.sent_at, 3)
-    return {
-        "entrance": entrance,
-        "destination": str(destination),
-        "result": watch.result.value,
-        "sent_at": datetime.fromtimestamp(last.sent_at, UTC).isoformat(),
-        "seconds": seconds,
-        "refusal": refusal,
-        "day": dict(sorted(counts.items())),
-    }
+class _Cell:
+    """The tracers of one entrance in one destination."""
+
+    __slots__ = ("_counts", "_last", "_slowest", "_watch")
+
+    def __init__(self, tracer: Tracer, watch: Watch) -> None:
+        self._counts: dict[int, Counter[Result]] = {}
+        self._slowest: dict[int, float] = {}
+        self._last, self._watch = tracer, watch
+
+    def add(self, tracer: Tracer, watch: Watch, hour: int) -> None:
+        """Count a tracer; one that is still in flight is no result yet, if an earlier one has one."""
+        counts = self._counts.get(hour)
+        if counts is None:
+            counts = self._counts[hour] = Counter()
+        counts[watch.result] += 1
+        if watch.landed_at is not None:
+            self._slowest[hour] = max(self._slowest.get(hour, 0.0), watch.landed_at - tracer.sent_at)
+        if watch.result is not Result.IN_FLIGHT or self._watch.result is Result.IN_FLIGHT:
+            self._last, self._watch = tracer, watch
+
+    def document(self, entrance: str, destination: Destination, refusal: str | None) -> TracerCell:
+        """Return the cell as it is served."""
+        landed_at, sent_at = self._watch.landed_at, self._last.sent_at
+        return TracerCell(
+            entrance=entrance,
+            destination=str(destination),
+            result=self._watch.result.value,
+            sent_at=datetime.fromtimestamp(sent_at, UTC),
+            seconds=None if landed_at is None else round(landed_at - sent_at, 3),
+            refusal=refusal,
+            day=_named(sum(self._counts.values(), Counter())),
+            hours=tuple(self._hour(hour) for hour in sorted(self._counts)),
+        )
+
+    def _hour(self, hour: int) -> TracerHour:
+        slowest = self._slowest.get(hour)
+        return TracerHour(
+            datetime.fromtimestamp(hour * _HOUR, UTC),
+            _named(self._counts[hour]),
+            None if slowest is None else round(slowest, 3),
+        )
+
+
+def _named(counts: Mapping[Result, int]) -> dict[str, int]:
+    return {result.value: n for result, n in sorted(counts.items())}

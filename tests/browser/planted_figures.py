@@ -1,16 +1,21 @@
 """Figures, holds and a registry as those of a running installation, for tests and pictures of the pages."""
 
 import math
-from datetime import UTC, datetime, timedelta
+from collections import Counter
+from datetime import UTC, date, datetime, time, timedelta
 from typing import Any, Final
 from uuid import UUID
 
 from services.admin.figures.locations import Locations
 from services.admin.figures.parts import Part
 from services.admin.figures.reading import DatabaseFigures, Line, Reading, TypeFigures
+from services.admin.figures.tracers_watch import TracersReading
+from services.admin.statements.days import DayStatement
 from services.ops.operate.holds_sql import Hold
 from services.ops.operate.topics import TopicFacts
+from services.ops.statement.balance import DestinationLine, Statement, TopicLine
 from shared.figures import WriterDatabase
+from shared.tracer_status import TracerCell, TracerHour
 from tests.browser.seeds import keep, order
 from tests.fixtures.ui import UiService
 from tests.fixtures.writer import execute
@@ -25,6 +30,8 @@ KNOWN: Final = {
     "event_types": {"order_placed": _ORDERS, "page_viewed": {"owner": "web"}, "flight_departed": {}},
     "sources": {"shop": {"dsn_env": "ONRAMP_SOURCE_SHOP", "schemas": ["app"], "publish": "shop"}},
 }
+LANDING: Final = "onramp.events.onramp_probe"
+PACKETS: Final = "onramp.public.onramp_probe"
 #: The receipt of a parked event whose journey is known without Kafka.
 RECEIPT: Final = "t/0/4000"
 _HOLDS: Final = """
@@ -52,6 +59,57 @@ def plant_figures(service: UiService, *, is_writer_down: bool = False) -> None:
     service.figures.reading = _reading(now, (down,) if is_writer_down else ())
     service.figures.totals.topics = tuple(_topic(name, rate) for name, rate, *_ in sorted(_RATES))
     service.figures.totals.topics_at = now
+    plant_completeness(service)
+
+
+def plant_completeness(service: UiService) -> None:
+    """Set the results of tracers, one of which was lost three hours ago, and the statements of two days."""
+    now = datetime.now(UTC)
+    hour = now.replace(minute=0, second=0, microsecond=0)
+    hours = [
+        TracerHour(hour - timedelta(hours=n), {"landed": 360}, 1.0 + n % 5 / 4) for n in range(23, -1, -1)
+    ]
+    cells = [_cell(f"{form}@gateway:8080", LANDING, hours, now) for form in ("batch", "ndjson", "single")]
+    lost = TracerHour(hours[20].hour, {"landed": 359, "lost": 1}, 2.2)
+    cells.append(_cell("kafka", PACKETS, [*hours[:20], lost, *hours[21:]], now))
+    part = Part("tracer", "tracer", is_up=True, since=now)
+    service.tracers.reading = TracersReading(is_configured=True, at=now, cells=tuple(cells), parts=(part,))
+    service.days.today = _day(now.date(), 412_551, now)
+    service.days.yesterday = _day(now.date() - timedelta(days=1), 1_204_331, now)
+
+
+def _cell(entrance: str, destination: str, hours: list[TracerHour], now: datetime) -> TracerCell:
+    day: Counter[str] = Counter()
+    for each in hours:
+        day.update(each.results)
+    return TracerCell(
+        entrance=entrance,
+        destination=destination,
+        result="landed",
+        sent_at=now,
+        seconds=1.2,
+        day=dict(day),
+        hours=tuple(hours),
+    )
+
+
+def _day(day: date, events: int, now: datetime) -> DayStatement:
+    start = datetime.combine(day, time(), UTC)
+    lines = [
+        TopicLine(
+            f"events.{name}",
+            "onramp",
+            events // share,
+            0,
+            0,
+            0,
+            0,
+            [DestinationLine(f"onramp.events.{name}", events // share, {"landed": events // share})],
+        )
+        for name, share in (("flight_departed", 3), ("order_placed", 6), ("page_viewed", 2))
+    ]
+    end = min(start + timedelta(days=1), now)
+    return DayStatement(day, Statement(lines=lines, times={"onramp": (start, end)}), now)
 
 
 def plant_holds(writer_dsn: str, control_dsn: str) -> None:

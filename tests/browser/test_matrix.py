@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.planted_figures import RECEIPT, plant_figures
+from tests.browser.planted_figures import PACKETS, RECEIPT, plant_figures
 from tests.browser.seeds import group_of, rehearsed
 from tests.browser.tab import Tab
 from tests.fixtures.ui import UiService
@@ -42,6 +42,7 @@ def paths(tab: Tab, service: UiService) -> list[str]:
     return [
         *(each.removeprefix("/ui") for each in entries),
         "/hour",
+        f"/tracers/day?entrance=kafka&destination={PACKETS}",
         f"/groups/{group}",
         f"/groups/{group}/decide/assign",
         f"/groups/{group}/discard",

@@ -1,8 +1,8 @@
-"""Where the admin service reads figures: the URLs of the gateways and of the writers."""
+"""Where the admin service reads figures: the URLs of the gateways, of the writers and of the tracers."""
 
 from pydantic import Field
 
-from shared.service_urls import ServiceUrls
+from shared.service_urls import ServiceUrls, split_urls
 
 
 class FiguresSettings(ServiceUrls):
@@ -19,3 +19,16 @@ class FiguresSettings(ServiceUrls):
         description="The same for the writers, one of which lands events while the others are on standby. "
         "The waiting report reads their figures too.",
     )
+    tracer_urls: str = Field(
+        "",
+        description="The same for the tracers, whose results the web UI shows: their port with `/status`. "
+        "Empty: no tracer is read.",
+    )
+
+    def tracers(self) -> tuple[str, ...]:
+        """Return the URLs of the tracers."""
+        return split_urls(self.tracer_urls)
+
+    def all_urls(self) -> tuple[str, ...]:
+        """Return all URLs, which are checked at the start."""
+        return (*super().all_urls(), *self.tracers())

@@ -1,6 +1,6 @@
 """The first line of the Overview: in words, whether all is well, and what is not."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
@@ -38,13 +38,19 @@ class Status:
         object.__setattr__(self, "kind", worst)
 
 
-def status_of(reading: Reading, now: datetime) -> Status:
-    """Return the status at `now`."""
-    if reading.locations.at is None and not reading.down():
+def status_of(reading: Reading, now: datetime, further: Sequence[Clause] = ()) -> Status:
+    """Return the status at `now`; `further` sentences follow, and then not all is well."""
+    if reading.locations.at is None and not reading.down() and not further:
         return Status(
             (Clause("info", "The figures are being read.", "This takes a few seconds after a start."),)
         )
-    result = (*_unreachable(reading), *_holds(reading), *_differing(reading, now), *_parked(reading))
+    result = (
+        *_unreachable(reading),
+        *_holds(reading),
+        *_differing(reading, now),
+        *further,
+        *_parked(reading),
+    )
     return Status(result or (Clause("ok", "All is well.", _flow(reading)),))
 
 

@@ -44,14 +44,18 @@ class Calls:
         need = need_of(operation)
         return caller.may(need.role) and not (need.all_events and caller.only is not None)
 
+    def require(self, caller: Caller, operation: str) -> None:
+        """Raise `UserError` NOT_ALLOWED unless the caller has the rights for an operation."""
+        if not self.may(caller, operation):
+            role = need_of(operation).role
+            raise UserError(NOT_ALLOWED, f"{operation} needs the role {role}, and this key has {caller.role}")
+
     def call(self, caller: Caller, operation: str, **arguments: Any) -> Answer:
         """Call the function in this thread; its parameter `asking` is the caller.
 
         Raises `UserError` NOT_ALLOWED without the right, and what the function raises.
         """
-        if not self.may(caller, operation):
-            role = need_of(operation).role
-            raise UserError(NOT_ALLOWED, f"{operation} needs the role {role}, and this key has {caller.role}")
+        self.require(caller, operation)
         function = self._routes[operation].endpoint
         if "asking" in signature(function).parameters:
             arguments["asking"] = caller

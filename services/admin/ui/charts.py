@@ -92,6 +92,21 @@ def columns(values: Sequence[int], colour: str, title: str, *, width: int = 240,
     ).format(_colour(colour), width, height, title, Markup("").join(drawn))
 
 
+def strip(colours: Sequence[str], title: str, *, width: int = 240, height: int = 10) -> Markup:
+    """Return a cell of equal width per colour, such as the worst result of each hour."""
+    step = width / max(len(colours), 1)
+    drawn = [
+        Markup('<rect class="c-{}" x="{}" y="0" width="{}" height="{}"/>').format(
+            _colour(colour), round(i * step, 1), round(step - 1, 1), height
+        )
+        for i, colour in enumerate(colours)
+    ]
+    return Markup(
+        '<svg class="bar strip" viewBox="0 0 {} {}" preserveAspectRatio="none" role="img">'
+        "<title>{}</title>{}</svg>"
+    ).format(width, height, harmless(title), Markup("").join(drawn))
+
+
 def _colour(name: str) -> Markup:
     if name not in COLOURS:
         raise ValueError(f"{name} is no colour of a chart")

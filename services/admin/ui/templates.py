@@ -35,6 +35,7 @@ def environment(static: StaticFiles) -> Environment:
         "bar": charts.bar,
         "bar_part": charts.Part,
         "columns": charts.columns,
+        "strip": charts.strip,
         "ago": formats.ago,
     }
     env.filters |= {

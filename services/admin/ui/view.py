@@ -123,6 +123,10 @@ class PageView:
         """Return whether the caller has the right for an operation of /v1."""
         return self.session is not None and self.shell.calls.may(self.session.caller, operation)
 
+    def require(self, operation: str) -> None:
+        """Raise `UserError` NOT_ALLOWED unless the caller has the right for an operation of /v1."""
+        self.shell.calls.require(self.caller, operation)
+
     def call(self, operation: str, **arguments: Any) -> Answer:
         """Call the function behind a route of /v1.  Raises what it raises."""
         return self.shell.calls.call(self.caller, operation, **arguments)

@@ -115,7 +115,7 @@ def test_a_tracer_of_each_form_lands(tracing: Tracing, gateway: Worst) -> None:
     tracing.land()
     assert tracing.poll(2) == {Result.LANDED}
     assert tracing.counted(Result.LANDED) == len(FORMS)
-    assert [each["seconds"] for each in status(tracing.tracers, {})] == [2.0] * len(FORMS)
+    assert [each.seconds for each in status(tracing.tracers, {}).tracers] == [2.0] * len(FORMS)
 
 
 def test_a_tracer_is_on_disk_before_it_is_sent(tracing: Tracing, gateway: Worst, tmp_path: Path) -> None:
