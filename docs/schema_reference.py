@@ -158,7 +158,8 @@ _SHARED: Final[Mapping[str, str]] = {
     "would_land": "Number of events that would land.",
     "assignee": "Operator who works on the group.",
 }
-_TABLE: Final = re.compile(r"CREATE (TABLE|VIEW) ([\w.]+)")
+_TABLE: Final = re.compile(r"(CREATE TABLE|CREATE VIEW|ALTER TABLE(?= [\w.]+$)) ([\w.]+)")
+_ADDED: Final = "ADD COLUMN "
 _COLUMN: Final = re.compile(
     r"^    \"?(\w+)\"?\s+([a-z][\w\[\]]*(?: precision)?)\b(?!\s*\()(.*?)(?:--\s*(.*))?$"
 )
@@ -178,9 +179,14 @@ def schema_page() -> str:
     parts = [_HEAD]
     for folder, (owner, where) in _OWNERS.items():
         parts += [f"## {owner}", f"{where} Migrations: [{folder}](../{folder})."]
+        tables: dict[str, _Table] = {}
         for file in sorted((ROOT / folder).glob("*.sql")):
             for table in _tables(file.read_text("utf-8")):
-                parts += _section(table)
+                tables.setdefault(
+                    table.name, _Table(table.name, table.meaning, table.key)
+                ).columns += table.columns
+        for table in tables.values():
+            parts += _section(table)
     return "\n\n".join(part.strip() for part in parts) + "\n"
 
 
@@ -204,7 +210,7 @@ def _tables(text: str) -> Iterator[_Table]:
         elif found := _TABLE.match(line):
             table = _Table(found[2], " ".join(comment))
             comment = []
-            if found[1] == "VIEW":
+            if found[1] == "CREATE VIEW":
                 yield table
                 table = None
         elif table is None:
@@ -213,8 +219,11 @@ def _tables(text: str) -> Iterator[_Table]:
             yield table
             table, comment = None, []
         else:
-            _add(table, line, " ".join(comment))
+            _add(table, line.replace(_ADDED, "", 1), " ".join(comment))
             comment = []
+            if _ADDED in line and line.endswith(";"):
+                yield table
+                table = None
 
 
 def _add(table: _Table, line: str, comment: str) -> None:

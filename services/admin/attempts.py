@@ -44,6 +44,7 @@ class AttemptState(NamedTuple):
     """A database's state of an attempt: its outcome and reason, or whether it is staged.
 
     `known`: another job's attempt that the database knows, if it is not below this one or has landed.
+    `row`: the row of a rehearsed event as Postgres' JSON, if it was requested and would land.
     """
 
     id: int
@@ -51,6 +52,7 @@ class AttemptState(NamedTuple):
     reason: str | None
     staged: bool
     known: int | None = None
+    row: str | None = None
 
 
 class PendingAttempts:

@@ -99,7 +99,14 @@ def rehearsed(dsn: str, group: int, *, landed: int, failed: int) -> int:
     """Store a rehearsal that is done; return its number."""
     fix = orjson.dumps([{"cast": "/amount", "to": "number", "decimal": ","}]).decode()
     samples = [
-        {"event": n, "outcome": outcome, "row": {"payload": {"amount": shape}}}
+        {
+            "event": n,
+            "outcome": outcome,
+            "edited": {"payload": {"amount": shape}},
+            "row": {"_id": f"a-{'9' * 6}", "amount": shape, "currency": "AAA"}
+            if outcome == "landed"
+            else None,
+        }
         for n, outcome, shape in [(1, "failed", "a/a"), (2, "landed", "9.99"), (3, "landed", "99.99")]
     ]
     shown = orjson.dumps(samples).decode()

@@ -17,7 +17,7 @@ from services.admin.store.jobs_sql import Job
 from services.admin.store.rehearsals_sql import Question
 from services.admin.store.staging_sql import Load
 from shared.errors import InfrastructureError
-from shared.mask import masked
+from shared.mask import masked, masked_row
 from shared.registry import Snapshot
 
 #: Events of one page.
@@ -46,7 +46,8 @@ def rehearse_step(
     # Each database stages the requests that it does not know, and returns the answers that it has.
     limit = min(MAX_EVENTS, job.rate or MAX_EVENTS)
     page = rehearse_sql.page(conn, job, databases, limit)
-    question = Question(job.uuid, job.to, job.with_triggers)
+    shown = {each.id for each in page[:SAMPLES]} if job.samples is None else set()
+    question = Question(job.uuid, job.to, job.with_triggers, shown)
     pending = PendingAttempts(databases, page)
     states: list[AttemptState] = []
     reached: set[str] = set()
@@ -87,7 +88,7 @@ def _forget(job: Job, databases: Mapping[str, str], names: Iterable[str]) -> Non
 
 
 def _samples(conn: connection, load: Load, states: Sequence[AttemptState], known: Snapshot) -> str:
-    """Return some masked events with their outcomes."""
+    """Return some events with their outcomes: as they were rehearsed, and as rows; both are masked."""
     some = sorted(states)[:SAMPLES]
     ids = [state.id for state in some]
     values = load(ids).values
@@ -96,7 +97,8 @@ def _samples(conn: connection, load: Load, states: Sequence[AttemptState], known
         {
             "event": state.id,
             "outcome": results_sql.result_of(state)[0],
-            "row": masked(values.get(state.id), known.personal_of(names[state.id])),
+            "edited": masked(values.get(state.id), known.personal_of(names[state.id])),
+            "row": state.row and masked_row(state.row, known.personal_of(names[state.id])),
         }
         for state in some
     ]

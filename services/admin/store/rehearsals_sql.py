@@ -1,6 +1,6 @@
 """Rehearsals in a destination database: staged requests, and the writer's answers."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final, NamedTuple
 
 from psycopg2 import Binary
@@ -16,25 +16,26 @@ from shared.errors import OnrampError
 _AT_ONCE: Final = 500
 _STATES: Final = f"""
     WITH k AS MATERIALIZED ({KEYS})
-    SELECT k.id, r.outcome, r.reason::text, r.job IS NOT NULL
+    SELECT k.id, r.outcome, r.reason::text, r.job IS NOT NULL, NULL, r.row_text
     FROM k LEFT JOIN onramp.rehearsals r ON r.job = %s
         AND (r.topic_id, r.partition, r."offset", r.destination)
         = (k.topic_id, k.partition, k."offset", k.destination)
 """  # noqa: S608 - our own words
 _ASK: Final = """
     INSERT INTO onramp.rehearsals (job, topic_id, topic, partition, "offset", destination, "to", value,
-                                   received_at, timestamp, with_triggers)
+                                   received_at, timestamp, with_triggers, shows_row)
     VALUES %s ON CONFLICT DO NOTHING
 """
 _FORGET: Final = "DELETE FROM onramp.rehearsals WHERE job = %s"
 
 
 class Question(NamedTuple):
-    """A rehearsal's options: its job (UUID), its table, and whether triggers may run."""
+    """Its job (UUID), its table, whether triggers may run, and the events to show as rows."""
 
     job: str
     to: str | None
     with_triggers: bool
+    shown: Collection[int] = ()
 
 
 def ask(where: Destination, asked: Question, attempts: Sequence[Attempt], load: Load) -> list[AttemptState]:
@@ -69,4 +70,5 @@ def _row(asked: Question, a: Attempt, loaded: Loaded) -> tuple[object, ...]:
     of_event = (a.topic_id, a.topic, a.partition, a.offset, a.destination)
     value = loaded.values.get(a.id)
     given = None if value is None else Binary(value)
-    return asked.job, *of_event, asked.to, given, *loaded.times[a.id], asked.with_triggers
+    times = loaded.times[a.id]
+    return asked.job, *of_event, asked.to, given, *times, asked.with_triggers, a.id in asked.shown

@@ -220,7 +220,8 @@ def _outcome_row(result: Entry) -> tuple[str, ...]:
 
 
 def _sample_row(sample: Entry) -> tuple[str, ...]:
-    return str(sample["event"]), sample["outcome"], json.dumps(sample["row"], ensure_ascii=False)
+    shown = sample["row"] or sample.get("edited")
+    return str(sample["event"]), sample["outcome"], json.dumps(shown, ensure_ascii=False)
 
 
 def _done(job: Entry) -> str:

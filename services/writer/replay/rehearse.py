@@ -6,7 +6,7 @@ triggers may have effects outside the transaction.  A missing landing table is n
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import Final
@@ -21,8 +21,9 @@ from services.writer.model.targets import Target
 from services.writer.postgres import rows_by_bytes
 from services.writer.postgres.database import Database
 from services.writer.postgres.pool import transaction
-from services.writer.replay.land import land
+from services.writer.replay.land import LANDED, land
 from services.writer.replay.preview import answer_previews
+from services.writer.replay.rehearsed_rows import rows_of
 from services.writer.replay.staged_attempts import (
     EVENT,
     KEY,
@@ -49,15 +50,15 @@ _DROP_OLD: Final = "DELETE FROM onramp.rehearsals WHERE staged_at < now() - inte
 #: Takes rows of one job at a time, because two jobs may rehearse the same event.
 _TAKE: Final = rows_by_bytes.bytes_of(
     f"""
-    SELECT {EVENT}, job, with_triggers FROM onramp.rehearsals
+    SELECT {EVENT}, job, with_triggers, shows_row FROM onramp.rehearsals
     WHERE outcome IS NULL AND (job, with_triggers) =
         (SELECT job, with_triggers FROM onramp.rehearsals WHERE outcome IS NULL LIMIT 1)
     ORDER BY {KEY} LIMIT %s""",  # noqa: S608 - our own words
     KEY,
 )
 _ANSWER: Final = """
-    UPDATE onramp.rehearsals r SET outcome = a.outcome, reason = a.reason::jsonb
-    FROM (VALUES %%s) AS a (topic_id, partition, "offset", destination, outcome, reason)
+    UPDATE onramp.rehearsals r SET outcome = a.outcome, reason = a.reason::jsonb, row_text = a.row_text
+    FROM (VALUES %%s) AS a (topic_id, partition, "offset", destination, outcome, reason, row_text)
     WHERE r.job = %s AND (r.topic_id, r.partition, r."offset", r.destination)
         = (a.topic_id::uuid, a.partition, a."offset", a.destination)
 """
@@ -79,6 +80,8 @@ class _Page:
     job: str
     with_triggers: bool
     events: Sequence[ParkedEvent]
+    #: Events whose rows are requested.
+    shown: Sequence[ParkedEvent]
 
 
 class Rehearsal:
@@ -105,16 +108,20 @@ class Rehearsal:
             if not self._may_land() or (page := self._take()) is None:
                 break
             outcomes = self._rehearse(page, routes)
+            landing = [each for each in page.shown if outcomes[each.key].kind == LANDED]
+            rows = rows_of(self._database, landing, routes)
             try:
-                self._answer(page, outcomes)
+                self._answer(page, outcomes, rows)
             except UnstorableError as e:
                 self._answer(page, {key: _unknown(f"its outcome cannot be stored: {e}") for key in outcomes})
             answered += len(outcomes)
         return answered
 
-    def _answer(self, page: _Page, outcomes: dict[Key, AttemptOutcome]) -> None:
+    def _answer(
+        self, page: _Page, outcomes: dict[Key, AttemptOutcome], rows: Mapping[Key, str] | None = None
+    ) -> None:
         with transaction(self._database, "driver") as conn:
-            _answer(conn, page.job, outcomes)
+            _answer(conn, page.job, outcomes, rows or {})
 
     def _take(self) -> _Page | None:
         with transaction(self._database, "driver") as conn, conn.cursor() as cursor:
@@ -123,8 +130,10 @@ class Rehearsal:
             rows = cursor.fetchall()
         if not rows:
             return None
-        *_, job, with_triggers, _ = rows[0]
-        return _Page(job, with_triggers, [ParkedEvent.of(row[:9]) for row in rows])
+        *_, job, with_triggers, _, _ = rows[0]
+        events = [(ParkedEvent.of(row[:9]), row[11]) for row in rows]
+        shown = [event for event, shows_row in events if shows_row]
+        return _Page(job, with_triggers, [event for event, _ in events], shown)
 
     def _rehearse(self, page: _Page, routes: Routes) -> dict[Key, AttemptOutcome]:
         """Return an outcome for each event; a table that takes no rows now is tried once."""
@@ -185,9 +194,11 @@ def _unknown(detail: str, sqlstate: str | None = None) -> AttemptOutcome:
     return AttemptOutcome(UNKNOWN, orjson.dumps({"detail": detail, "sqlstate": sqlstate}))
 
 
-def _answer(conn: connection, job: str, outcomes: dict[Key, AttemptOutcome]) -> None:
+def _answer(
+    conn: connection, job: str, outcomes: dict[Key, AttemptOutcome], shown: Mapping[Key, str]
+) -> None:
     rows = [
-        (*key, outcome.kind, None if outcome.reason is None else outcome.reason.decode())
+        (*key, outcome.kind, None if outcome.reason is None else outcome.reason.decode(), shown.get(key))
         for key, outcome in outcomes.items()
     ]
     with storing(), conn.cursor() as cursor:

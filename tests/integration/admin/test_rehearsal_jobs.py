@@ -39,7 +39,20 @@ def test_events_are_asked_about_and_their_answers_are_counted_by_cause(desk: Des
     assert (desk.asked(), desk.states()) == ([], OPEN)
     shown = orjson.loads(desk.job(job).samples or "")
     assert [sample["outcome"] for sample in shown] == ["landed", "landed", "failed", "triggers", "duplicate"]
-    assert shown[0]["row"]["metadata"]["id"] == "a-9"
+    assert shown[0]["edited"]["metadata"]["id"] == "a-9"
+    assert [sample["row"] for sample in shown] == [None] * 5
+
+
+def test_samples_have_the_rows_that_the_writer_returned_and_their_values_are_masked(desk: Desk) -> None:
+    job = desk.start("rehearse")
+    desk.work(1)
+    assert desk.stage.rows("SELECT count(*) FROM onramp.rehearsals WHERE shows_row") == [(5,)]
+    desk.answer("landed", *EVERY)
+    row = '{"amount": 12345678901234567890.12, "at": "2026-01-31", "note": null}'
+    desk.stage.execute(f"""UPDATE onramp.rehearsals SET row_text = '{row}' WHERE "offset" = 0""")  # noqa: S608
+    desk.work(1)
+    shown = [sample["row"] for sample in orjson.loads(desk.job(job).samples or "")]
+    assert shown == [{"amount": f"{'9' * 20}.99", "at": "9999-99-99", "note": None}, None, None, None, None]
 
 
 def test_a_rehearsal_asks_about_what_a_fix_has_edited_and_its_replay_has_the_same_fix(desk: Desk) -> None:
@@ -50,7 +63,7 @@ def test_a_rehearsal_asks_about_what_a_fix_has_edited_and_its_replay_has_the_sam
     assert fixed(envelope("e-0", desk.stage.name, b'{"a":"\\u0000"}'), fix).value in asked
     desk.answer("landed", *EVERY)
     desk.work(1)
-    assert "b" in orjson.loads(desk.job(job).samples or "")[0]["row"]["payload"]
+    assert "b" in orjson.loads(desk.job(job).samples or "")[0]["edited"]["payload"]
     replay = desk.start_rehearsed(job)
     desk.work(2)
     assert {bytes(value) for (value,) in desk.stage.rows("SELECT value FROM onramp.replays")} == asked

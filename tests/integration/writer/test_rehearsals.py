@@ -1,5 +1,6 @@
 """Rehearsals: what a replay would do is said, by the code that would do it, and nothing of it remains."""
 
+import json
 from contextlib import closing
 from typing import Any
 
@@ -36,13 +37,14 @@ class Asking:
         triggers: bool = False,
         job: str = JOB,
         age: str = "0 s",
+        shows_row: bool = False,
     ) -> None:
         with closing(psycopg2.connect(self.bench.dsn)) as conn, conn, conn.cursor() as cursor:
             cursor.execute(
                 'INSERT INTO onramp.rehearsals (job, topic_id, topic, partition, "offset", destination, '
-                "value, timestamp, with_triggers, staged_at) "
-                "VALUES (%s, %s, %s, %s, %s, %s, %s, now(), %s, now() - %s::interval)",
-                (job, TOPIC_ID, *PARTITION, offset, destination, value, triggers, age),
+                "value, timestamp, with_triggers, staged_at, shows_row) "
+                "VALUES (%s, %s, %s, %s, %s, %s, %s, now(), %s, now() - %s::interval, %s)",
+                (job, TOPIC_ID, *PARTITION, offset, destination, value, triggers, age, shows_row),
             )
 
     def run(self, routes: Routes | None = None) -> int:
@@ -54,6 +56,11 @@ class Asking:
             "SELECT \"offset\", outcome, reason ->> 'code' FROM onramp.rehearsals WHERE job = %s ORDER BY 1",
             job,
         )
+
+    def shown(self) -> dict[int, Any]:
+        """The rows that were answered, by offset."""
+        found = self.bench.rows('SELECT "offset", row_text FROM onramp.rehearsals WHERE row_text IS NOT NULL')
+        return {offset: json.loads(text) for offset, text in found}
 
 
 @pytest.fixture
@@ -83,6 +90,45 @@ def test_what_would_land_is_said_and_nothing_lands(asking: Asking) -> None:
     assert asking.answers(OTHER) == [(1, "landed", None)]
     assert (asking.hall.landed(), asking.hall.totals()) == before
     assert asking.bench.rows("TABLE onramp.replayed") == []
+
+
+def test_rows_are_as_postgres_returns_them_and_nothing_of_them_remains(asking: Asking) -> None:
+    asking.bench.execute(
+        "CREATE TABLE public.orders (id serial, amount numeric(10,2), total numeric GENERATED ALWAYS AS "
+        "(amount * 2) STORED, currency text DEFAULT 'EUR', at date, UNIQUE (amount));"
+        "INSERT INTO public.orders (amount) VALUES (7)"
+    )
+    routes = Routes("onramp", event_routes=(EventRoute("order_placed", "onramp", "public", "orders"),))
+    payloads = (b'{"amount":12.5,"at":"2026-01-31"}', b'{"amount":1}', b'{"amount":"n/a"}', b'{"amount":7}')
+    for offset, payload in enumerate(payloads):
+        value = envelope(f"e-{offset}", "order_placed", payload)
+        asking.ask(offset, value, destination="onramp.public.orders", shows_row=offset != 1)
+    assert asking.run(routes) == 4
+    row = {"id": 1, "amount": 12.5, "total": 25.0, "currency": "EUR", "at": "2026-01-31"}
+    assert asking.shown() == {0: row}, "neither that of an event that fails, nor one not asked for"
+    assert asking.bench.one("SELECT count(*), max(id) FROM public.orders") == (1, 1)
+    assert asking.bench.one("SELECT last_value FROM public.orders_id_seq") in (1, 5)
+
+
+def test_a_row_of_a_landing_table_has_its_own_receipt(asking: Asking) -> None:
+    asking.hall.settle(event("a"))
+    asking.ask(8, event("b"), shows_row=True)
+    asking.ask(9, event("c"), shows_row=True)
+    assert asking.run() == 2
+    assert {offset: (row["_offset"], row["_id"]) for offset, row in asking.shown().items()} == {
+        8: (8, "b"),
+        9: (9, "c"),
+    }
+
+
+def test_a_table_without_a_copy_shows_no_rows_and_is_rehearsed(asking: Asking) -> None:
+    asking.bench.execute("CREATE TABLE public.base (n int); CREATE VIEW public.seen AS TABLE public.base")
+    routes = Routes("onramp", event_routes=(EventRoute("order_placed", "onramp", "public", "seen"),))
+    value = envelope("a", "order_placed", b'{"n":1}')
+    asking.ask(0, value, destination="onramp.public.seen", shows_row=True)
+    assert asking.run(routes) == 1
+    assert len(asking.answers()) == 1
+    assert asking.shown() == {}
 
 
 def test_a_table_with_triggers_asks_for_a_flag(asking: Asking) -> None:

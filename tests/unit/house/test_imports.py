@@ -99,6 +99,7 @@ OWNERS = {
         "services/writer/replay/land.py",  # as above
         "services/writer/replay/target_table.py",
         "services/writer/replay/rehearse.py",
+        "services/writer/replay/rehearsed_rows.py",
         "services/writer/replay/replay.py",
         "services/writer/replay/staged_attempts.py",
         "services/writer/settle/settlement.py",

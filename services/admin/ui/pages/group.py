@@ -145,8 +145,12 @@ def _key_of(view: PageView, number: int) -> Key:
 
 
 def _samples(job: Mapping[str, Any] | None, cause: Mapping[str, Any]) -> list[dict[str, Any]]:
-    if job is None:
-        return []
-    return [
-        {**each, "value": value_at(each["row"], cause["column"], cause["place"])} for each in job["samples"]
-    ]
+    """Return the samples of a rehearsal, each with the value of the field at fault and its row as lines."""
+    found = []
+    for each in job["samples"] if job else []:
+        # Rehearsals of earlier releases have the edited event in the place of the row.
+        row = each["row"] if "edited" in each else None
+        value = value_at(row or each.get("edited", each["row"]), cause["column"], cause["place"])
+        lines = lines_of(row, cause["column"], None) if row else []
+        found.append({**each, "value": value, "lines": lines})
+    return found
