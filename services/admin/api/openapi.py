@@ -97,6 +97,7 @@ _SHAPES: Final[Mapping[str, str]] = {
     "GET /v1/registry/history": "history:array next:string?",
     "GET /v1/types": "types:array next:string?",
     "GET /v1/types/{name}": "",
+    "GET /v1/types/{name}/versions": "versions:array",
     "GET /v1/keys": "keys:array",
     "GET /v1/destinations": "destinations:array",
     "GET /v1/destinations/check": "holds:boolean facts:array",

@@ -57,6 +57,7 @@ NEEDS: Final[Mapping[str, Need]] = {
     "GET /v1/registry/history": Need("viewer", all_events=True),
     "GET /v1/types": Need("viewer"),
     "GET /v1/types/{name}": Need("viewer"),
+    "GET /v1/types/{name}/versions": Need("viewer", all_events=True),
     # A type names topics and tables, which may hold other types' events.
     "PUT /v1/types/{name}": Need("admin", all_events=True),
     "DELETE /v1/types/{name}": Need("admin", all_events=True),

@@ -1,7 +1,8 @@
 """The routes of event types, one by one: each change of one is a change of the whole registry."""
 
+import threading
 from bisect import bisect_right
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from fastapi import Depends, FastAPI, Query
 from fastapi.responses import JSONResponse, Response
@@ -24,13 +25,17 @@ from services.admin.registry_api.schemas import (
 )
 from services.admin.store import sets_sql
 from services.admin.store.control_sql import transaction
-from services.ops.registry.registry_reader import RegistryReader
+from services.ops.registry.registry_reader import Change, RegistryReader
+from services.ops.registry.type_versions import Version, versions_of
 from shared import wire
 from shared.errors import TYPE_HAS_PARKED, UserError
 from shared.registry import EventType, Snapshot
 from shared.registry.change_log import written
 
 _BODY = "The event type, as under its name in `onramp.yaml`."
+
+#: Changes of the registry that are searched for those of one type.
+_MAX_CHANGES: Final = 1_000
 
 
 def add_types(app: FastAPI, dsn: str, desk: RegistryReader) -> None:
@@ -56,6 +61,16 @@ def add_types(app: FastAPI, dsn: str, desk: RegistryReader) -> None:
         seen = desk.read()
         require_there(asking.sees(name) and name in seen.snapshot.event_types, "event type")
         return tagged(seen, written(seen.snapshot.event_types[name]), known)
+
+    versions = TypeVersions(desk)
+
+    @app.get("/v1/types/{name}/versions")
+    def show_versions(name: TypeName) -> dict[str, Any]:
+        """The versions of an event type among the last 1,000 changes, the newest first, with differences.
+
+        `differences` of the oldest one is null if the version before it is not among these changes.
+        """
+        return {"versions": [each.as_dict() for each in versions.of(name)]}
 
     @app.put("/v1/types/{name}", openapi_extra=described(EventType, _BODY), max_body_size=2 * MAX_TYPE)
     def put_type(
@@ -97,6 +112,32 @@ def add_types(app: FastAPI, dsn: str, desk: RegistryReader) -> None:
 
         result, tag = changes.make(asking, Act("delete type", f"event type {name}"), said, state, wanted)
         return answered(result, tag)
+
+
+class TypeVersions:
+    """The versions of types, which are read from the registry's log once for each of its states."""
+
+    def __init__(self, desk: RegistryReader) -> None:
+        self._desk = desk
+        self._lock = threading.Lock()
+        self._tag = ""
+        self._changes: list[Change] = []
+        self._is_whole = True
+        self._versions: dict[str, list[Version]] = {}
+
+    def of(self, name: str) -> list[Version]:
+        """Return the versions of a type.  Raises `InfrastructureError`."""
+        seen = self._desk.read()
+        with self._lock:
+            if self._tag != seen.tag:
+                self._changes = self._desk.changes(seen.counted[-_MAX_CHANGES:])
+                self._is_whole = len(seen.counted) <= _MAX_CHANGES
+                self._versions, self._tag = {}, seen.tag
+            found = self._versions.get(name)
+            if found is None:
+                found = self._versions[name] = versions_of(name, self._changes, is_whole=self._is_whole)
+            require_there(bool(found) or name in seen.snapshot.event_types, "event type")
+            return found
 
 
 def _require_none_parked(name: str, events: int) -> None:

@@ -1,5 +1,6 @@
 """Event types: each with its owner, schema, tables, and whether it is paused; one with its history."""
 
+import json
 from typing import Annotated, Any, Final
 
 import orjson
@@ -8,12 +9,13 @@ from fastapi import Query
 from fastapi.responses import Response
 
 from services.admin.api.queries import Known
-from services.admin.registry_api.schemas import CheckQuery, HistoryQuery, TypeQuery
+from services.admin.registry_api.schemas import CheckQuery, TypeQuery
 from services.admin.ui.routes import Ui
 from services.admin.ui.view import PageView, View
 
-#: Changes of the registry that are searched for those of one type.
-_CHANGES: Final = 200
+_VERSIONS: Final = "GET /v1/types/{name}/versions"
+_MAX_VERSIONS: Final = 50
+_MAX_VALUE: Final = 200
 
 
 def add(ui: Ui) -> None:
@@ -50,7 +52,8 @@ def add(ui: Ui) -> None:
             schema=_pretty(found.document.get("schema")),
             checked=checked or {"holds": True, "facts": []},
             paused=_paused(view).get(name),
-            history=_history(view, name),
+            versions=_versions(view, name),
+            shown=_shown,
         )
 
 
@@ -64,16 +67,17 @@ def _checked(view: PageView, name: str) -> dict[str, Any]:
     return dict(view.call("GET /v1/destinations/check", query=CheckQuery(event_type=name)).document)
 
 
-def _history(view: PageView, name: str) -> list[dict[str, Any]]:
-    """Return the last changes of a type, the newest first, if the caller may see changes."""
-    if not view.may("GET /v1/registry/history"):
+def _versions(view: PageView, name: str) -> list[dict[str, Any]]:
+    """Return the versions of a type, the newest first, if the caller may see changes."""
+    if not view.may(_VERSIONS):
         return []
-    changes = view.call("GET /v1/registry/history", query=HistoryQuery(limit=_CHANGES)).document["history"]
-    return [
-        change
-        for change in changes
-        if name in change["put"].get("event_types", ()) or name in change["delete"].get("event_types", ())
-    ]
+    return list(view.call(_VERSIONS, name=name).document["versions"][:_MAX_VERSIONS])
+
+
+def _shown(value: Any) -> str:
+    """Return a value as JSON, cut; a dash for none."""
+    text = "–" if value is None else json.dumps(value, ensure_ascii=False)  # noqa: RUF001 - as `harmless` writes it
+    return text if len(text) <= _MAX_VALUE else f"{text[:_MAX_VALUE]}…"
 
 
 def _pretty(schema: Any) -> str:
