@@ -64,6 +64,18 @@ class AdminClient:
             raise SystemExit(f"{path} answered {answer.status}: {found}")
         return found
 
+    def change(self, path: str, document: dict[str, Any]) -> None:
+        """PUT a document over the state that is in force."""
+        self._conn.request("GET", path)
+        answer = self._conn.getresponse()
+        answer.read()
+        headers = {"Content-Type": "application/json", "If-Match": answer.headers["ETag"]}
+        self._conn.request("PUT", path, json.dumps(document), headers)
+        answer = self._conn.getresponse()
+        said = answer.read()
+        if answer.status >= http.client.BAD_REQUEST:
+            raise SystemExit(f"{path} answered {answer.status}: {said[:400]!r}")
+
     def job(self, kind: str, fix: dict[str, Any] | None = None, **filters: Any) -> dict[str, Any]:
         """Have a set discarded, restored or replayed; return the job and its events a second."""
         asked = {"kind": kind, "filters": filters, "actor": "bench", "reason": "bench"}
@@ -105,7 +117,8 @@ def park(target: Target, events: int, groups: int, size: int) -> None:
     producer = Producer({"bootstrap.servers": target.bootstrap, "linger.ms": 20})
     for n in range(events):
         name = _name(n)
-        value, reason = _parked(n, name, generations[name], groups, size)
+        column = f"c{n // _NAMES % (groups // _NAMES)}"
+        value, reason = parked_record(n, name, generations[name], column, size)
         headers = [("onramp-error", json.dumps(reason).encode())]
         while True:
             try:
@@ -117,7 +130,8 @@ def park(target: Target, events: int, groups: int, size: int) -> None:
     producer.flush()
 
 
-def _parked(n: int, name: str, topic_id: str, groups: int, size: int) -> tuple[bytes, dict[str, Any]]:
+def parked_record(n: int, name: str, topic_id: str, column: str, size: int) -> tuple[bytes, dict[str, Any]]:
+    """Return a parked event, and its reason as the writer gives it: one of the group of `column`."""
     metadata = {"id": f"{name}-{n}", "timestamp": "2026-11-21T08:00:00Z", "version": "1"}
     event = {"metadata": metadata, "event_name": name, "payload": {"n": n, "note": ""}}
     event["payload"]["note"] = random.randbytes(max(size - 120, 2) // 2).hex()  # noqa: S311 - no secret
@@ -131,7 +145,7 @@ def _parked(n: int, name: str, topic_id: str, groups: int, size: int) -> tuple[b
         "step": "persist",
         "detail": "column too small",
         "sqlstate": "22001",
-        "column": f"c{n // _NAMES % (groups // _NAMES)}",
+        "column": column,
         "destination": f"onramp.events.{name}",
         "id": f"{name}-{n}",
         "event_name": name,

@@ -63,14 +63,25 @@ class Target:
 
 
 @contextmanager
-def embedded(brokers: int, *, gateways: int = 1, slots: int = 2, keep: bool = False) -> Iterator[Target]:
+def embedded(
+    brokers: int,
+    *,
+    gateways: int = 1,
+    slots: int = 2,
+    keep: bool = False,
+    gateway_env: Mapping[str, str] | None = None,
+) -> Iterator[Target]:
     """An empty stack, stopped and (unless to `keep`) removed at the end; it runs as `onramp up` does."""
     _remove(_DATA)
     port = free_port()
     plan = Plan(
         data_dir=_DATA,
         brokers=brokers,
-        gateway_env={"ONRAMP_INGEST_SYSLOG_TCP_PORT": str(port), "ONRAMP_INGEST_WORKERS": str(gateways)},
+        gateway_env={
+            "ONRAMP_INGEST_SYSLOG_TCP_PORT": str(port),
+            "ONRAMP_INGEST_WORKERS": str(gateways),
+            **(gateway_env or {}),
+        },
         writer_env={"ONRAMP_WRITER_MASTER": f"local[{slots}]"},
     )
     interrupts = Interrupts()
