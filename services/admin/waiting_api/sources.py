@@ -31,8 +31,12 @@ _UNREPORTED: Final = {
 }
 
 
+#: Maximum seconds in which one request reads rows: the rest is for `onramp sources check --rows`.
+ROW_SECONDS: Final = 10.0
+
+
 class CheckRows(BaseModel):
-    """Whether every row is read, to find values that changes cannot represent."""
+    """Whether rows are read, for 10 seconds, to find values that changes cannot represent."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -69,7 +73,10 @@ def add_sources(app: FastAPI, databases: Mapping[str, str], desk: RegistryReader
 
     @app.get("/v1/sources/{name}/check")
     def check_source(name: SourceName, query: Annotated[CheckRows, Query()]) -> dict[str, Any]:
-        """Whether a source can be captured, table by table, with a fix for each problem."""
+        """Whether a source can be captured, table by table, with a fix for each problem.
+
+        With `rows` all rows are read, for at most 10 seconds; a fact names the tables that were not read.
+        """
         source = named(name)
         found = _facts(name, source, dsns.find(source.dsn_env), rows=query.rows)
         return {
@@ -93,7 +100,7 @@ def _facts(name: str, source: Source, dsn: str, *, rows: bool) -> list[Fact]:
                 f"give {source.dsn_env} to the admin service, or run onramp sources check {name} where it is",
             )
         ]
-    return facts_or_refusal(name, source, dsn, rows=rows)
+    return facts_or_refusal(name, source, dsn, rows=rows, row_seconds=ROW_SECONDS)
 
 
 def _view(name: str, source: Source | None, report: dict[str, Any] | None) -> dict[str, Any]:

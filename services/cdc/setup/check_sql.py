@@ -1,12 +1,13 @@
 """Checks whether a source can be captured: facts of its catalogue and, on request, of its rows."""
 
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from typing import Any, Final, NamedTuple
 
 import orjson
 import psycopg2
-from psycopg2 import sql
+from psycopg2 import errors, sql
 from psycopg2.extensions import connection, parse_dsn
 
 from services.cdc.agent.source_sql import SourceDatabase, SourceError, translated
@@ -20,6 +21,8 @@ from shared.postgres.quoting import identifier
 from shared.registry.sources import Source, pattern_of
 
 _STATEMENT_MS: Final = 600_000
+#: Maximum tables that one fact names.
+_SHOWN: Final = 5
 #: For each table: whether the role may read it, and which relations, it or its partitions, lack an identity.
 _IDENTITY: Final = f"""
     SELECT c.oid::int8, c.relreplident, has_table_privilege(c.oid, 'SELECT'), (
@@ -50,10 +53,51 @@ class Fact(NamedTuple):
     fix: str = ""
 
 
-def facts(name: str, source: Source, dsn: str, *, rows: bool) -> Iterator[Fact]:
+class _RowReads:
+    """Reads of rows, for `seconds` altogether; None: without a limit."""
+
+    def __init__(self, seconds: float | None) -> None:
+        self._ends = None if seconds is None else time.monotonic() + seconds
+        self._seconds = seconds
+        self._unread: list[str] = []
+
+    def has(self, cursor: Any, table: Table, query: sql.Composed) -> bool:
+        """Return whether the query selects a row; False, and the table is unread, at the end of the time."""
+        left_ms = _STATEMENT_MS if self._ends is None else int((self._ends - time.monotonic()) * 1000)
+        if left_ms > 0:
+            cursor.execute("SAVEPOINT rows")
+            cursor.execute("SELECT set_config('statement_timeout', %s, true)", (str(left_ms),))
+            try:
+                cursor.execute(query)
+                return bool(cursor.fetchone()[0])
+            except errors.QueryCanceled:
+                if self._ends is None:
+                    raise
+            finally:
+                cursor.execute("ROLLBACK TO SAVEPOINT rows")  # with its timeout
+        self._unread.append(table.full_name)
+        return False
+
+    def unread(self) -> Iterator[Fact]:
+        """Yield a fact if tables were not read whole."""
+        if names := list(dict.fromkeys(self._unread)):
+            listed = ", ".join(names[:_SHOWN]) + (
+                f" and {len(names) - _SHOWN:,} more" * (len(names) > _SHOWN)
+            )
+            yield Fact(
+                "warn",
+                f"rows were read for {self._seconds:g} s only: {listed} may have further values that would "
+                "come out wrong",
+                "onramp sources check … --rows, which has no limit",
+            )
+
+
+def facts(
+    name: str, source: Source, dsn: str, *, rows: bool, row_seconds: float | None = None
+) -> Iterator[Fact]:
     """Yield the facts of a source; `rows` also reads every table for values that would change.
 
-    Raises `SourceError`.
+    `row_seconds`: the time for that; tables that were not read within it are a fact.  Raises `SourceError`.
     """
     database = SourceDatabase(name, source, dsn)
     try:
@@ -78,14 +122,17 @@ def facts(name: str, source: Source, dsn: str, *, rows: bool) -> Iterator[Fact]:
         closing(connect(dsn, name="onramp-check", options=options)) as conn,
         conn,
     ):
-        yield from _of_tables(conn, source, source_state, rows=rows)
+        reads = _RowReads(row_seconds) if rows else None
+        yield from _of_tables(conn, source, source_state, reads)
 
 
-def facts_or_refusal(name: str, source: Source, dsn: str, *, rows: bool) -> list[Fact]:
+def facts_or_refusal(
+    name: str, source: Source, dsn: str, *, rows: bool, row_seconds: float | None = None
+) -> list[Fact]:
     """Return the facts of a source; a source that cannot be read is a fact too, because a page shows it."""
     try:
         require_login(source.dsn_env, dsn)
-        return list(facts(name, source, dsn, rows=rows))
+        return list(facts(name, source, dsn, rows=rows, row_seconds=row_seconds))
     except SourceError as error:
         return [Fact("wrong", str(error), f"onramp sources sql {name}")]
 
@@ -120,7 +167,9 @@ def of_types(table: Table) -> Iterator[Fact]:
             )
 
 
-def _of_tables(conn: connection, source: Source, source_state: SourceState, *, rows: bool) -> Iterator[Fact]:
+def _of_tables(
+    conn: connection, source: Source, source_state: SourceState, reads: _RowReads | None
+) -> Iterator[Fact]:
     tables = [table for _, table in sorted(source_state.captured.items())]
     with conn.cursor() as cursor:
         cursor.execute(_IDENTITY, ([table.oid for table in tables],))
@@ -133,8 +182,10 @@ def _of_tables(conn: connection, source: Source, source_state: SourceState, *, r
             if conn.server_version >= _REFUSES_GENERATED:
                 yield from _of_generated(table, identity)
             yield from of_types(table)
-            if rows and may_read:
-                yield from _of_rows(cursor, table)
+            if reads is not None and may_read:
+                yield from _of_rows(cursor, table, reads)
+        if reads is not None:
+            yield from reads.unread()
         yield from _of_database(cursor)
         cursor.execute(_UNLOGGED, (list(source.schemas),))
         for (name,) in cursor.fetchall():
@@ -190,7 +241,7 @@ def _of_generated(table: Table, identity: str) -> Iterator[Fact]:
         )
 
 
-def _of_rows(cursor: Any, table: Table) -> Iterator[Fact]:
+def _of_rows(cursor: Any, table: Table, reads: _RowReads) -> Iterator[Fact]:
     """Yield a fact for each column with values that would change."""
     for column in table.columns:
         for condition, what in _doubtful(column.type):
@@ -198,8 +249,7 @@ def _of_rows(cursor: Any, table: Table) -> Iterator[Fact]:
                 sql.Identifier(table.schema, table.name),
                 sql.SQL(condition).format(column=sql.Identifier(column.name)),
             )
-            cursor.execute(query)
-            if cursor.fetchone()[0]:
+            if reads.has(cursor, table, query):
                 yield Fact(
                     "wrong",
                     f"{table.full_name}.{column.name} has {what}: they would come out wrong",

@@ -1,5 +1,7 @@
 """What is committed at a source is on Kafka, as the writer needs it, and its tables' history beside it."""
 
+from contextlib import closing
+
 import psycopg2
 import pytest
 
@@ -197,6 +199,26 @@ def test_what_sql_prints_is_all_that_a_role_needs(shop: Captured) -> None:
     finally:
         shop.dsn = superuser
         shop.execute(f"DROP OWNED BY {role}", f"DROP ROLE {role}")
+
+
+def test_check_reads_rows_for_a_limited_time_and_names_what_it_has_not_read(shop: Captured) -> None:
+    shop.execute(
+        "CREATE TABLE app.dated (id int PRIMARY KEY, at date)",
+        "INSERT INTO app.dated VALUES (1, '0044-03-15 BC')",
+    )
+    wrong = "app.dated.at has dates before Christ: they would come out wrong"
+
+    def found(seconds: float) -> set[str]:
+        return {f.what for f in facts(shop.name, shop.source, shop.dsn, rows=True, row_seconds=seconds)}
+
+    assert wrong in found(60)
+    none = found(0)
+    assert wrong not in none
+    assert [what for what in none if what.startswith("rows were read for 0 s only: app.dated")]
+    with closing(psycopg2.connect(shop.dsn)) as locking, locking.cursor() as cursor:
+        cursor.execute("LOCK TABLE app.dated IN ACCESS EXCLUSIVE MODE")
+        [unread_one] = [what for what in found(0.2) if "rows were read for 0.2 s only" in what]
+    assert "app.dated may have further values" in unread_one
 
 
 def test_check_tells_what_fails_the_application_and_what_comes_out_wrong(shop: Captured) -> None:
