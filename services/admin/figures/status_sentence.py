@@ -11,6 +11,8 @@ from services.admin.figures.totals_watch import LASTS_SECONDS
 #: Kinds of banners, the worst last.
 _KINDS: Final = ("ok", "info", "wait", "err")
 _MAX_NAMES: Final = 3
+#: States of a database in which the writer lands nothing.
+_AWAY: Final = frozenset({"out", "halted"})
 #: The page about whatever waits.
 _WAITING: Final = "/waiting"
 
@@ -63,9 +65,11 @@ def _flow(reading: Reading) -> str:
 
 
 def _unreachable(reading: Reading) -> Iterator[Clause]:
+    unread = _unread(reading)
     for part in reading.down():
         waiting = "Its events wait" if part.kind == "database" else "Its figures are older"
-        yield Clause("wait", f"{_capital(part.name)} does not answer.", f"{waiting} until it does.", _WAITING)
+        rest = unread if unread and part.kind == "database" else f"{waiting} until it does."
+        yield Clause("wait", f"{_capital(part.name)} does not answer.", rest, _WAITING)
     for database in reading.databases:
         state, waits = database.writer.state, database.writer.waiting_kafka + database.writer.waiting_database
         if state == "halted":
@@ -75,10 +79,20 @@ def _unreachable(reading: Reading) -> Iterator[Clause]:
             )
         elif state == "out":
             rest = f"{waits:,} events wait for it; the writer tries again by itself."
+            rest = f"{unread} {rest}" if unread else rest
             yield Clause("wait", f"The writer does not reach database {database.name}.", rest, _WAITING)
     if halted := len(reading.halted_partitions):
         rest = "Their events wait until an operator resolves them."
         yield Clause("err", f"{_count(halted, 'partition is', 'partitions are')} halted.", rest, _WAITING)
+
+
+def _unread(reading: Reading) -> str:
+    """Return why events are in flight and do not wait, while the writer reaches no database; else nothing."""
+    states = {database.writer.state for database in reading.databases}
+    if not states or states - _AWAY or not reading.locations.in_flight:
+        return ""
+    events = _count(reading.locations.in_flight, "event is", "events are")
+    return f"{events} in flight: the writer reads no further on Kafka until a database answers."
 
 
 def _holds(reading: Reading) -> Iterator[Clause]:
