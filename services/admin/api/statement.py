@@ -21,12 +21,12 @@ def add_statement(app: FastAPI, statements: Statements, registry: Registry) -> N
         by their state when the statement is made.
         """
         since, until = query.period
-        topic = _topic(registry, query.type)
+        topic = topic_of_type(registry, query.type)
         found = await statements.of(since, until, lambda name: topic in (None, name))
         return found.as_dict()
 
 
-def _topic(registry: Registry, name: str | None) -> str | None:
+def topic_of_type(registry: Registry, name: str | None) -> str | None:
     """Return the topic of an event type, or None without a type."""
     if name is None:
         return None

@@ -1,11 +1,16 @@
 """The statement against a count of the test's own: what was sent, and what the databases hold of it."""
 
 import asyncio
+import re
+import socket
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from services.admin.api.statement import topic_of_type
+from services.admin.statements import period
 from services.admin.statements.hourly import HourlyReadings
 from services.admin.statements.period import Statements
 from services.admin.store.ingester_sql import IngesterSession
@@ -13,10 +18,11 @@ from services.ops.statement.balance import Statement
 from services.writer.model.routes import EventRoute, Routes
 from shared import wire
 from shared.kafka_security import Brokers
+from shared.registry.memory import MemoryRegistry
 from tests.fixtures.fix_kafka import HasBootstrap
 from tests.fixtures.fix_postgres import Database, Templates
 from tests.fixtures.silent_servers import black_holes
-from tests.fixtures.writer import envelope, event, execute
+from tests.fixtures.writer import delete_topic, envelope, event, execute, make_topics
 from tests.integration.admin.conftest import BAD, Stage, database_beside, topic_id_of
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -146,13 +152,79 @@ def test_a_database_that_went_back_is_named(stage: Stage, control: str) -> None:
     assert "restored" in found.unevaluated[f"{stage.partition.topic} in onramp"]
 
 
-def test_a_silent_database_is_named_and_the_others_are_evaluated(stage: Stage, control: str) -> None:
+def test_a_reading_after_the_clock_went_back_is_named(stage: Stage, control: str) -> None:
+    stage.settle(event("e-1", stage.name))
+    read_at(stage, control, NOON + timedelta(hours=1))
+    stage.settle(event("e-2", stage.name))
+    read_at(stage, control, NOON)
+    found = stated(stage, control, NOON, NOON + timedelta(hours=1))
+    assert [*found.unevaluated] == [f"{stage.partition.topic} in onramp"]
+    assert "the clock went back" in found.unevaluated[f"{stage.partition.topic} in onramp"]
+    assert (found.lines, found.differences) == ([], [])
+
+
+def test_a_silent_database_is_named_within_two_seconds_and_the_others_are_evaluated(
+    stage: Stage, control: str
+) -> None:
     stage.settle(event("e-1", stage.name))
     with black_holes(1) as [hole]:
         found = stated(stage, control, billing=hole)
     assert counts(found) == {f"onramp.{stage.table}": (1, 1, 0, 0, 0)}
-    assert "no sign of life" in found.unevaluated.pop("billing")
+    given_up = re.search(r"no sign of life from its server in ([\d.]+) s", found.unevaluated.pop("billing"))
+    assert given_up
+    assert float(given_up[1]) < period._SECONDS < 2
     assert found.unevaluated == {}
+
+
+def test_a_silent_kafka_is_named_and_the_databases_are_evaluated(stage: Stage, control: str) -> None:
+    stage.settle(event("e-1", stage.name))
+    with socket.create_server(("127.0.0.1", 0)) as hole:
+        brokers = Brokers(f"127.0.0.1:{hole.getsockname()[1]}")
+        silent = Statements(brokers, control, {"onramp": stage.dsn})
+        found = asyncio.run(silent.of(None, None, lambda name: name == stage.partition.topic))
+    assert counts(found) == {f"onramp.{stage.table}": (1, 1, 0, 0, 0)}
+    assert f"Kafka at {brokers} did not answer in 1.6 s" in found.unevaluated["Kafka"]
+
+
+def test_the_events_of_a_deleted_topic_are_stated_with_those_of_its_successor(
+    stage: Stage, control: str
+) -> None:
+    topic = stage.partition.topic
+    stage.settle(event("e-1", stage.name), event("e-2", stage.name))
+    stage.settle(event("f", stage.name), wanted=False)
+    delete_topic(stage.bootstrap, topic)
+    found = stated(stage, control)
+    assert counts(found) == {f"onramp.{stage.table}": (2, 2, 0, 0, 0)}
+    assert [(line.records, line.filtered) for line in found.lines] == [(3, 1)]
+    assert (found.differences, found.unevaluated) == ([], {})
+    make_topics(stage.bootstrap, topic)
+    again = replace(stage, at=0, topic_id=topic_id_of(stage.bootstrap, topic)).prepare()
+    again.settle(event("e-3", stage.name), event("e-1", stage.name), envelope("bad", stage.name, BAD))
+    found = stated(stage, control)
+    assert counts(found) == {f"onramp.{stage.table}": (5, 3, 1, 1, 0)}
+    assert [(line.records, line.filtered) for line in found.lines] == [(6, 1)]
+    assert (found.differences, found.unevaluated) == ([], {})
+
+
+def test_two_types_on_one_topic_have_one_line_and_a_destination_each(stage: Stage, control: str) -> None:
+    routes = Routes("onramp", event_routes=(EventRoute(stage.name, "onramp"), EventRoute("second", "onramp")))
+    stage.settle(
+        *(event(f"a-{n}", stage.name) for n in range(3)),
+        *(event(f"b-{n}", "second") for n in range(2)),
+        routes=routes,
+    )
+    found = stated(stage, control)
+    assert [line.records for line in found.lines] == [5]
+    assert counts(found) == {
+        f"onramp.{stage.table}": (3, 3, 0, 0, 0),
+        "onramp.events.second": (2, 2, 0, 0, 0),
+    }
+    assert (found.differences, found.unevaluated) == ([], {})
+
+
+def test_a_type_without_a_registry_entry_is_stated_by_its_topic() -> None:
+    registry = MemoryRegistry()
+    assert topic_of_type(registry, "deleted") == wire.topic_of("deleted")
 
 
 def test_diverted_events_wait_on_kafka(stage: Stage, control: str) -> None:
