@@ -104,7 +104,7 @@ _SHAPES: Final[Mapping[str, str]] = {
     "GET /v1/access": "may:boolean lines:array",
     "GET /v1/journey/{id}": "subject:string is_known:boolean sentence:string steps:array unknown:array",
     "GET /v1/topics": "topics:array next:string?",
-    "GET /v1/topics/{name}/sample": "topic:string records:array",
+    "GET /v1/topics/{name}/sample": "topic:string records:array complete:boolean",
     "POST /v1/topics": "topic:string created:boolean partitions:integer replication:integer config:object",
     "PATCH /v1/topics/{name}": "topic:string dry_run:boolean",
     "GET /v1/groups/{number}/good": "good:object? searched:integer",

@@ -25,6 +25,7 @@ from services.admin.registry_api.schemas import (
 from services.admin.store.control_sql import transaction
 from services.admin.store.read_sql import record_act
 from services.ops.operate import kafka_new_topic, kafka_retention, topics
+from services.ops.operate.newest_records import newest
 from services.ops.registry.registry_reader import RegistryReader
 from services.ops.registry.topic_owners import (
     events_of,
@@ -64,15 +65,19 @@ def add_topics(app: FastAPI, dsn: str, desk: RegistryReader) -> None:
     def sample_topic(
         name: TopicName, query: Annotated[SampleQuery, Query()], asking: Asking
     ) -> dict[str, Any]:
-        """The newest records as shapes of their values; personal fields are hidden."""
+        """The newest records as shapes of their values; personal fields are hidden.
+
+        At most 64 MiB are read in 3 seconds; above that `complete` is false, and records are left out.
+        """
         snapshot = desk.read().snapshot
         for topic in dict.fromkeys((topics.topic_of(name), name)):
             if topics.is_own(topic) or not _sees(asking, snapshot, topic):
                 continue
-            records = asyncio.run(topics.newest(desk.kafka.brokers, topic, query.last))
-            if records is not None:
+            found = asyncio.run(newest(desk.kafka.brokers, topic, query.last))
+            if found is not None:
                 personal = personal_of(snapshot, topic)
-                return {"topic": topic, "records": [shown(record, personal) for record in records]}
+                records = [shown(record, personal) for record in found.records]
+                return {"topic": topic, "records": records, "complete": found.is_whole}
         require_there(False, "topic")
         raise AssertionError
 

@@ -195,12 +195,15 @@ def newest_values(where: Where, topic: str, last: int) -> list[bytes]:
 
 
 def _newest(where: Where, topic: str, last: int) -> "tuple[str, list[LogRecord]]":
-    from services.ops.operate import topics
+    from services.ops.operate.newest_records import newest
+    from services.ops.operate.topics import topic_of
 
-    for name in dict.fromkeys((topics.topic_of(topic), topic)):
-        records = asyncio.run(topics.newest(where.brokers, name, last))
-        if records is not None:
-            return name, records
+    for name in dict.fromkeys((topic_of(topic), topic)):
+        found = asyncio.run(newest(where.brokers, name, last))
+        if found is not None:
+            if not found.is_whole:
+                complain(f"{name}: fewer records than there are, because they are large or Kafka is slow")
+            return name, found.records
     complain(f"there is no topic {json.dumps(topic)}: `onramp topics list` prints the topics")
     raise typer.Exit(Exit.FAILED)
 

@@ -1,19 +1,16 @@
-"""Facts and newest records of event topics, for operators."""
+"""Facts of event topics, for operators."""
 
-import heapq
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final, Self
 
 from services.ops.findings import Source
-from services.ops.kafka_logs import KafkaLogs, LogRecord
+from services.ops.kafka_logs import KafkaLogs
 from shared import wire
 from shared.kafka_security import Brokers
 
 _RATE_SECONDS: Final = 60
-#: Maximum bytes of records that one request holds: a thousand large events would be a gigabyte.
-_MAX_BYTES: Final = 32 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,57 +99,6 @@ async def facts(brokers: Brokers, pick: Pick = list) -> list[TopicFacts]:
 
 def _sum_of(sizes: Mapping[int, int], partitions: int) -> int | None:
     return sum(sizes.values()) if len(sizes) == partitions else None
-
-
-class NewestRecords:
-    """The newest of the records that were added: at most `last`, and `max_bytes` of keys and values."""
-
-    def __init__(self, last: int, max_bytes: int = _MAX_BYTES) -> None:
-        self._last = last
-        self._max_bytes = max_bytes
-        self._bytes = 0
-        self._heap: list[tuple[tuple[int, object, int], LogRecord]] = []
-
-    def add(self, record: LogRecord) -> None:
-        """Add a record, and remove the oldest ones above the limits; the newest remains at any size."""
-        heapq.heappush(self._heap, (_age(record), record))
-        self._bytes += _size(record)
-        while len(self._heap) > self._last or (self._bytes > self._max_bytes and len(self._heap) > 1):
-            _, oldest = heapq.heappop(self._heap)
-            self._bytes -= _size(oldest)
-
-    def by_time(self) -> list[LogRecord]:
-        """Return the records, the oldest first."""
-        return [record for _, record in sorted(self._heap)]
-
-
-async def newest(brokers: Brokers, topic: str, last: int) -> list[LogRecord] | None:
-    """Return at most the `last` newest records of all partitions, by time; None without such a topic.
-
-    Fewer are returned if these have more than 32 MiB.
-    Raises `InfrastructureError`.
-    """
-    async with KafkaLogs(brokers) as logs:
-        named = (await logs.named_topics(topic)).get(topic)
-        if named is None:
-            return None
-        led = {Source(topic, number): broker for number, broker in named.leaders.items() if broker >= 0}
-        spans = {
-            source: (max(end - last, first), end)
-            for source, (first, end) in (await logs.positions(led)).items()
-        }
-        records = NewestRecords(last)
-        async for record in logs.read(spans):  # of many partitions
-            records.add(record)
-    return records.by_time()
-
-
-def _age(record: LogRecord) -> tuple[int, object, int]:
-    return record.timestamp, record.source, record.offset
-
-
-def _size(record: LogRecord) -> int:
-    return len(record.key or b"") + len(record.value or b"")
 
 
 def topic_of(name: str) -> str:

@@ -2,7 +2,7 @@
 
 from services.ops.findings import Source
 from services.ops.kafka_logs import LogRecord
-from services.ops.operate.topics import NewestRecords
+from services.ops.operate.newest_records import NewestRecords
 
 
 def _record(offset: int, size: int, partition: int = 0) -> LogRecord:

@@ -65,6 +65,7 @@ def add(ui: Ui) -> None:
             facts=facts_with_types(snapshot, facts) if facts else None,
             at=view.state.figures.totals.topics_at,
             records=records,
+            is_whole=sample is None or sample["complete"],
         )
 
 
