@@ -9,6 +9,8 @@ from typing import Final
 
 EVENT_TOPIC_PREFIX: Final = "events."
 CHANGE_TOPIC_PREFIX: Final = "cdc."
+#: Topics of Kafka itself, and Onramp's own.
+OWN_TOPIC_PREFIXES: Final = ("__", "onramp.")
 USER_ERRORS: Final = "onramp.user_errors"
 SYSTEM_ERRORS: Final = "onramp.system_errors"
 SETTLED: Final = "onramp.settled"

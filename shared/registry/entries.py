@@ -24,7 +24,19 @@ from shared.registry.sources import Model, ModelName, Source, SourceName
 from shared.registry.texts import Retention, matching
 from shared.registry.transforms import Lookup, LookupName, Transform, TransformName
 
-Topic = Annotated[str, matching(r"[A-Za-z0-9._-]{1,249}", "a topic has 1 to 249 of A-Z a-z 0-9 . _ -")]
+
+def _of_events(topic: str) -> str:
+    """Refuse a topic that is not for events: the gateway would write to it, and the writer read it."""
+    if topic in {".", ".."} or topic.startswith(wire.OWN_TOPIC_PREFIXES):
+        raise ValueError(f"the topic {topic} is Kafka's or Onramp's own: name another")
+    return topic
+
+
+Topic = Annotated[
+    str,
+    matching(r"[A-Za-z0-9._-]{1,249}", "a topic has 1 to 249 of A-Z a-z 0-9 . _ -"),
+    AfterValidator(_of_events),
+]
 Pointer = Annotated[str, matching(r"(?:/(?:[^~/]|~[01])*)+", "a JSON Pointer starts with / (RFC 6901)")]
 KeyId = Annotated[str, matching(r"[a-z0-9][a-z0-9-]{0,31}", "a key's id has 1 to 32 of a-z 0-9 -")]
 EventName = Annotated[str, matching(wire.EVENT_NAME.pattern, "an event name is [a-z][a-z0-9_]{0,62}")]

@@ -67,7 +67,7 @@ Pick = Callable[[list[str]], list[str]]
 
 def is_own(topic: str) -> bool:
     """Return whether the topic is Kafka's or Onramp's own."""
-    return topic.startswith(("__", "onramp."))
+    return topic.startswith(wire.OWN_TOPIC_PREFIXES)
 
 
 async def facts(brokers: Brokers, pick: Pick = list) -> list[TopicFacts]:

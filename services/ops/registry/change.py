@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from services.ops.registry.database_addresses import Places
 from services.ops.registry.tables import Creation, make_tables
+from shared import wire
 from shared.contracts.json_schema import compile_schema
 from shared.contracts.pair import Kind
 from shared.errors import UserError
@@ -176,6 +177,12 @@ def _wrong(after: Snapshot, differs: Difference) -> str:
             compile_schema(after.event_types[name].checked_schema or {})
         except ValueError as error:
             return f"event_types.{name}.schema: {error}"
+    for name, event_type in after.event_types.items():
+        topic = event_type.topic or ""
+        if source := next((each for each in after.sources if wire.is_change_topic(topic, each)), ""):
+            return (
+                f"event_types.{name}.topic: {topic} is for the changes of the source {source}: name another"
+            )
     try:
         require_no_clash(after.sources, after.models)
         require_fit(after.transforms, after.lookups, after.event_types)
