@@ -75,10 +75,13 @@ def _unreachable(reading: Reading) -> Iterator[Clause]:
         if state == "halted":
             reason = database.writer.reason or "an operator decides how it goes on"
             yield Clause(
-                "err", f"Database {database.name} is halted.", f"{waits:,} events wait: {reason}.", _WAITING
+                "err",
+                f"Database {database.name} is halted.",
+                f"{_count(waits, 'event waits', 'events wait')}: {reason}.",
+                _WAITING,
             )
         elif state == "out":
-            rest = f"{waits:,} events wait for it; the writer tries again by itself."
+            rest = f"{_count(waits, 'event waits', 'events wait')} for it; the writer tries again by itself."
             rest = f"{unread} {rest}" if unread else rest
             yield Clause("wait", f"The writer does not reach database {database.name}.", rest, _WAITING)
     if halted := len(reading.halted_partitions):

@@ -35,6 +35,11 @@ def number(value: float) -> str:
     return f"{value:.1f}".removesuffix(".0")
 
 
+def quantity(value: int, one: str, many: str = "") -> str:
+    """Return a number with its noun, such as "1 event" and "2 events"."""
+    return f"{value:,} {one if value == 1 else many or one + 's'}"
+
+
 def size(value: float) -> str:
     """Return a number of bytes with its unit."""
     for unit in ("B", "kB", "MB", "GB"):

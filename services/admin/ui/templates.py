@@ -40,6 +40,7 @@ def environment(static: StaticFiles) -> Environment:
     }
     env.filters |= {
         "number": formats.number,
+        "quantity": formats.quantity,
         "size": formats.size,
         "exact": formats.exact,
         "moment": formats.moment,

@@ -8,7 +8,7 @@ from fastapi.responses import Response
 
 from services.admin.api.queries import EventFilters, Id, JobRequest
 from services.admin.ui.fix_form import FixForm, form_of
-from services.admin.ui.formats import command
+from services.admin.ui.formats import command, quantity
 from services.admin.ui.pages.group import group_page, place_of
 from services.admin.ui.rehearsal import RUNNING, outcome_of
 from services.admin.ui.routes import Ui
@@ -89,13 +89,16 @@ def _ask_replay(view: PageView, number: int, job: int, problem: str = "") -> Res
     if found["state"] in RUNNING:
         raise UserError(SET_CHANGED, f"rehearsal {job} is not done: it is {found['state']}")
     outcome = outcome_of(found)
-    stay = f" {outcome.failed:,} still fail and stay parked." if outcome.failed else ""
-    there = f" {outcome.there:,} are in the table already and are not added again." if outcome.there else ""
+    fails = quantity(outcome.failed, "still fails and stays", "still fail and stay")
+    stay = f" {fails} parked." if outcome.failed else ""
+    is_there = quantity(outcome.there, "is in the table already and is", "are in the table already and are")
+    there = f" {is_there} not added again." if outcome.there else ""
+    events = quantity(found["counted"], "event")
     return view.confirm(
         title=f"Replay rehearsal {job}?",
-        effect=f"Sends exactly the {found['counted']:,} events of rehearsal {job} to the writer, with its "
+        effect=f"Sends exactly the {events} of rehearsal {job} to the writer, with its "
         f"fix. {outcome.landed:,} of them would land.{there}{stay} After a cancel the rest stays parked.",
-        button=f"Replay {found['counted']:,} events",
+        button=f"Replay {events}",
         action=f"/groups/{number}/replay/{job}",
         back=f"/groups/{number}?rehearsed={job}",
         nav="parked",
@@ -135,17 +138,16 @@ def _ask_change(view: PageView, number: int, kind: str, problem: str) -> Respons
     events, upto = counted["events"], counted["upto"]
     if not events:
         raise UserError(SET_CHANGED, f"group {number} has no event that a job could {kind}")
-    noun = "event" if events == 1 else "events"
     effect = {
-        "discard": f"Discards the {events:,} open {noun} of group {number}: no replay takes them. "
+        "discard": f"Discards the {quantity(events, 'open event')} of group {number}: no replay takes them. "
         "They can be restored for seven days.",
-        "restore": f"Opens the {events:,} discarded {noun} of group {number} again.",
+        "restore": f"Opens the {quantity(events, 'discarded event')} of group {number} again.",
     }[kind]
     typed = Question("count", f"Type the number of events ({events:,})", is_required=True)
     return view.confirm(
-        title=f"{kind.capitalize()} {events:,} {noun} of group {number}?",
+        title=f"{kind.capitalize()} {quantity(events, 'event')} of group {number}?",
         effect=effect,
-        button=f"{kind.capitalize()} {events:,} {noun}",
+        button=f"{kind.capitalize()} {quantity(events, 'event')}",
         action=f"/groups/{number}/{kind}",
         back=f"/groups/{number}",
         nav="parked",

@@ -7,7 +7,7 @@ from fastapi.responses import Response
 
 from services.admin.api.queries import Actor, Id, JobQuery
 from services.admin.ui.charts import Part
-from services.admin.ui.formats import command
+from services.admin.ui.formats import command, quantity
 from services.admin.ui.routes import Ui
 from services.admin.ui.view import View
 
@@ -58,7 +58,8 @@ def add(ui: Ui) -> None:
         return view.confirm(
             title=f"Cancel job {number}?",
             effect=f"The {job['kind']} ends before its next batch. It has handled {job['changed']:,} of "
-            f"{job['counted']:,} events, which stay as they are; {rest:,} events are left out.",
+            f"{quantity(job['counted'], 'event')}, which stay as they are; "
+            f"{quantity(rest, 'event is', 'events are')} left out.",
             button="Cancel the job",
             action=f"/jobs/{number}/cancel",
             back=f"/jobs/{number}",

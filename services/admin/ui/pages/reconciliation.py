@@ -7,6 +7,7 @@ from fastapi.responses import Response
 
 from services.admin.api.audits import AuditRequest
 from services.admin.api.queries import Actor, Id
+from services.admin.ui.formats import quantity
 from services.admin.ui.routes import Ui
 from services.admin.ui.view import PageView, View
 
@@ -66,9 +67,12 @@ def _page(view: PageView, audits: list[dict[str, Any]], number: int | None) -> R
 def _sentence(report: Mapping[str, Any]) -> str:
     read = sum(line["read"] for line in report["partitions"])
     if report["findings"]:
-        return f"Not reconciled: {len(report['findings']):,} violations."
+        return f"Not reconciled: {quantity(len(report['findings']), 'violation')}."
     if report["balanced"]:
-        return f"Reconciled: {read:,} records of {len(report['partitions']):,} partitions, no finding."
+        return (
+            f"Reconciled: {quantity(read, 'record')} of "
+            f"{quantity(len(report['partitions']), 'partition')}, no finding."
+        )
     return "No violation, but not everything could be checked."
 
 

@@ -9,6 +9,7 @@ from fastapi.responses import Response
 
 from services.admin.api.problems import not_stored
 from services.admin.api.queries import State
+from services.admin.ui.formats import quantity
 from services.admin.ui.routes import Ui
 from services.admin.ui.view import PageView, View
 from services.admin.waiting_api.schemas import HaltDecision, HoldDecision, PartitionDecision
@@ -53,7 +54,7 @@ def _add_holds(ui: Ui) -> None:
             return view.go("/waiting")
         return view.confirm(
             title=f"{_WORDS[act]} {kind} {name} in {database}?",
-            effect=f"{hold['waiting']:,} events wait there. {way['effect']}",
+            effect=f"{quantity(hold['waiting'], 'event waits', 'events wait')} there. {way['effect']}",
             button=_WORDS[act],
             action=f"/waiting/holds/{act}",
             back="/waiting",
