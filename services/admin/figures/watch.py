@@ -51,6 +51,8 @@ class FiguresWatch(UntilStopped):
         settled: SettledReader,
     ) -> None:
         super().__init__()
+        #: The first gateway, as a command of a page names it.
+        self.gateway = next(iter(settings.gateways()), "http://127.0.0.1:8080")
         self._gateways = Addresses(settings.gateways())
         self._writers = Addresses(settings.writers())
         self._parts = PartStates()

@@ -30,6 +30,17 @@ TYPES: Final[Mapping[str, dict[str, Any]]] = {
     "uuid": {"type": "string", "format": "uuid"},
     "jsonb": {},
 }
+#: A value of each type, for a first event.
+SAMPLES: Final[Mapping[str, Any]] = {
+    "text": "text",
+    "bigint": 1,
+    "numeric": 12.5,
+    "boolean": True,
+    "timestamptz": "2026-01-02T03:04:05Z",
+    "date": "2026-01-02",
+    "uuid": "00000000-0000-4000-8000-000000000000",
+    "jsonb": {},
+}
 #: The gateway answers 422 to an event that the columns would refuse, or the table parks it.
 REJECT, PARK = "reject", "park"
 

@@ -15,6 +15,8 @@ from fastapi.testclient import TestClient
 from services.admin.api.app import api
 from services.admin.api.operators import Operators
 from services.admin.dead_letters.ingester import IngesterStatus
+from services.admin.figures.settings import FiguresSettings
+from services.admin.figures.watch import FiguresWatch
 from services.admin.registry_api.routes import add_registry
 from services.admin.samples_api.routes import add_samples
 from services.admin.store.control_sql import prepare, transaction
@@ -22,6 +24,7 @@ from services.admin.ui.app import add_ui
 from services.admin.waiting_api.routes import add_waiting
 from services.ops.registry.database_addresses import KnownPlaces
 from services.ops.registry.registry_reader import RegistryReader
+from shared.kafka_security import Brokers
 from shared.postgres.source_dsns import SourceDsns
 from shared.registry.log import MemoryLog
 from shared.registry.memory import MemoryRegistry
@@ -118,6 +121,8 @@ def inside(  # noqa: PLR0917 - each is one setting
     add_registry(app, dsn, desk)
     add_samples(app, dsn, desk, preview_seconds=preview_seconds)
     add_waiting(app, dsn, desk, SourceDsns(env=source_dsns or {}), writers=["http://127.0.0.1:1"])
+    nowhere = FiguresSettings(gateway_urls="http://gateway.example", writer_urls="")
+    app.state.figures = FiguresWatch(nowhere, Brokers(bootstrap), dsn, {})
     add_ui(app, dsn, operators)
     with TestClient(app) as client:
         yield Inside(client, dsn)

@@ -1,5 +1,6 @@
 """The wizard: from pasted samples to a table that takes events, or parks those that do not fit."""
 
+import html
 import re
 from collections.abc import Iterator
 
@@ -58,7 +59,7 @@ def test_a_type_is_made_from_samples_and_misfits_are_parked(service: Inside, mig
     with writing(migrated.dsn):
         preview = browser.see(f"{draft}/4")
     assert "CREATE TABLE" in preview
-    assert "2</span> of <span" in preview
+    assert "2</span> of 3 samples would land" in preview
     assert "is not a number" in preview
     assert "o-1" not in preview  # it is personal
     assert rows(migrated.dsn, "SELECT to_regclass('public.orders')") == [(None,)]
@@ -66,12 +67,15 @@ def test_a_type_is_made_from_samples_and_misfits_are_parked(service: Inside, mig
     assert "Events that the columns refuse are parked." in last
     number = draft.rsplit("/", 1)[1]
     made = browser.send(last, f"/types/create/{number}", reason="a new shop")
-    assert made.headers["location"] == "/ui/types/made/order_made", made.text
+    assert made.headers["location"] == f"/ui/types/made/order_made?draft={number}", made.text
     found = service.get("/v1/types/order_made")
     assert "schema" not in found
     assert (found["key"], found["personal"]) == ("/order", ["/order"])
     assert rows(migrated.dsn, "SELECT count(*) FROM public.orders") == [(0,)]
-    assert "No row is in" in browser.see("/types/made/order_made")
+    shown = browser.see("/types/made/order_made", draft=number)
+    assert "No row is in" in shown
+    assert "http://gateway.example/v1/events" in shown
+    assert orjson.dumps({"order": "text", "amount": 12.5}).decode() in html.unescape(shown)
     execute(migrated.dsn, LANDED)
     row = browser.see("/types/made/order_made")
     assert "99.9" in row

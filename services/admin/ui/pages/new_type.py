@@ -14,7 +14,7 @@ from fastapi.responses import Response
 from services.admin.api.queries import Known, State
 from services.admin.registry_api.schemas import Said, TypeQuery
 from services.admin.samples_api.schemas import InferRequest, PreviewRequest
-from services.admin.samples_api.wizard import PARK, REJECT, TYPES, PreflightRequest, event_type_of
+from services.admin.samples_api.wizard import PARK, REJECT, SAMPLES, TYPES, PreflightRequest, event_type_of
 from services.admin.store import drafts_sql
 from services.admin.store.control_sql import transaction
 from services.admin.ui.routes import Ui
@@ -28,6 +28,7 @@ _OPERATION: Final = "PUT /v1/types/{name}"
 #: Empty lines below the inferred columns.
 _BLANK: Final = 3
 _SAMPLES: Final = 50
+_SENT_AT: Final = "2026-01-02T03:04:05Z"
 
 
 def add(ui: Ui) -> None:
@@ -80,17 +81,22 @@ def _add_end(ui: Ui) -> None:
         if draft["misfits"] == PARK:
             document = orjson.dumps(event_type_of(draft, is_checked=False))
             view.call(_OPERATION, name=draft["name"], given=document, said=said, state=State([made.tag]))
-        return view.go(f"/types/made/{draft['name']}")
+        return view.go(f"/types/made/{draft['name']}", draft=number)
 
     @ui.get("/types/made/{name}")
     def show_first_row(view: View, name: str) -> Response:
         found = view.call("GET /v1/types/{name}/first-row", name=name).document
-        sent_at = view.now.isoformat(timespec="seconds")
-        metadata = {"id": "first-1", "timestamp": sent_at, "version": "1"}
-        event = {"metadata": metadata, "event_name": name, "payload": {}}
+        number = view.query.get("draft", "")
+        draft = _read(view, number) if number else {"columns": []}
+        # The draft's id: a poll must not change the command while it is copied.
+        event = {
+            "metadata": {"id": number or "first-1", "timestamp": _SENT_AT, "version": "1"},
+            "event_name": name,
+            "payload": {each["name"]: SAMPLES[each["type"]] for each in draft["columns"]},
+        }
         curl = (
             "curl -H 'Authorization: Bearer KEY' -H 'Content-Type: application/json' "
-            f"http://127.0.0.1:8080/v1/events -d {shlex.quote(orjson.dumps(event).decode())}"
+            f"{view.state.figures.gateway}/v1/events -d {shlex.quote(orjson.dumps(event).decode())}"
         )
         return view.page(
             "type_made.html",
