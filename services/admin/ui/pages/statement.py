@@ -13,8 +13,9 @@ from services.admin.statements.days import DayStatement, DayStatements
 from services.admin.ui.formats import command
 from services.admin.ui.routes import Ui
 from services.admin.ui.view import Down, PageView, View
-from services.ops.statement.balance import OUTCOMES, TopicLine
+from services.ops.statement.balance import TopicLine
 from services.ops.statement.one_topic import of_topic
+from services.ops.statement.reading import OUTCOMES
 from shared import wire
 from shared.registry import Snapshot
 
