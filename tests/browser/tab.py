@@ -4,13 +4,13 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 from urllib.parse import urlsplit
 
 from playwright.sync_api import Browser, ConsoleMessage, Locator, Request, sync_playwright
 
 from stack.browser import Browser as Program
-from tests.fixtures.ui import UiService, key_of
+from tests.fixtures.ui import key_of
 
 AXE: Final = Path(__file__).parent / "vendored/axe.min.js"
 _TIMEOUT_MS: Final = 20_000
@@ -30,13 +30,20 @@ def chromium(program: Program) -> Iterator[Browser]:
         browser.close()
 
 
+class HasUrl(Protocol):
+    """A service whose pages a tab opens."""
+
+    @property
+    def url(self) -> str: ...
+
+
 class Tab:
     """One tab with cookies of its own."""
 
     def __init__(
         self,
         browser: Browser,
-        service: UiService,
+        service: HasUrl,
         *,
         width: int = 1280,
         height: int = 900,
@@ -90,7 +97,7 @@ class Tab:
         return self.page.locator(selector, has_text=has_text)
 
     def wait_for(self, script: str) -> None:
-        """Wait until a condition holds in the page."""
+        """Wait until a function of the page returns true; the policy of the pages refuses an expression."""
         self.page.wait_for_function(script)
 
     @property
@@ -100,6 +107,14 @@ class Tab:
             "document.activeElement.id || document.activeElement.closest('[data-row]')?.id || ''"
         )
         return found
+
+    @property
+    def is_typing(self) -> bool:
+        """Return whether keys go into a field."""
+        is_field: bool = self.page.evaluate(
+            "document.activeElement.matches('input:not([type=checkbox], [type=radio]), textarea, select')"
+        )
+        return is_field
 
     def require_accessible(self) -> None:
         """Raise `AssertionError` with the findings of axe-core, and for a page that scrolls sideways."""

@@ -1,6 +1,4 @@
-"""All by keyboard, and polls that do not disturb: focus, typed text and selected rows survive."""
-
-from collections.abc import Callable
+"""All by keyboard, and polls that do not disturb: focus and typed text survive."""
 
 import pytest
 from playwright.sync_api import expect
@@ -11,13 +9,10 @@ from tests.fixtures.ui import UiService
 
 pytestmark = pytest.mark.full
 
-#: Counts polls from here on.
-_COUNT = "window.polls = 0; document.addEventListener('htmx:after:request', () => { window.polls += 1; })"
 #: The browser's and htmx's words for a request without an answer.
 _LOST = ("ERR_FAILED", "Failed to fetch")
 #: A page is polled every 5 s; expect() alone waits for no longer.
 _POLLS_MS = 20_000
-_HIDE = "Object.defineProperty(document, 'hidden', {get: () => window.isHidden ?? false, configurable: true})"
 
 
 def test_pages_are_reached_and_rows_selected_by_keys(tab: Tab) -> None:
@@ -61,32 +56,6 @@ def test_a_poll_moves_neither_focus_nor_typed_text(tab: Tab, service: UiService)
     assert tab.find("#place-0").input_value() == "/amounts"
     assert tab.page.get_by_label("Change").input_value() == "comma"
     assert tab.find("#fix-json").get_attribute("open") is not None
-
-
-@pytest.mark.parametrize("reason", ["hidden", "selected"])
-def test_polls_stop(tab_of: Callable[..., Tab], service: UiService, reason: str) -> None:
-    tab = tab_of()
-    tab.page.add_init_script(_HIDE)
-    tab.log_in("otto").go("/parked")
-    count = "[...document.querySelectorAll('[data-row]')].length"
-    if reason == "hidden":
-        tab.page.evaluate("window.isHidden = true")
-    else:
-        tab.find("[data-row] input").first.check()
-    tab.page.evaluate(_COUNT)
-    before = tab.page.evaluate(count)
-    code = "a" if reason == "hidden" else "b"
-    keep(service.dsn, [order(910 if reason == "hidden" else 911, "1", code=f"code_{code}")])
-    # Two intervals of the page: the timer itself is what must do nothing.
-    tab.page.wait_for_function(
-        "(start) => performance.now() - start > 11000", arg=tab.page.evaluate("performance.now()")
-    )
-    assert (tab.page.evaluate("window.polls"), tab.page.evaluate(count)) == (0, before)
-    if reason == "hidden":
-        tab.page.evaluate("window.isHidden = false")
-    else:
-        tab.find("[data-row] input").first.uncheck()
-    tab.page.wait_for_function(f"(before) => {count} > before", arg=before)
 
 
 def test_a_page_says_that_its_figures_are_old(tab: Tab) -> None:

@@ -2,12 +2,23 @@
 
 from collections.abc import Callable
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.browser.seeds import group_of, rehearsed
 from tests.browser.tab import Tab
 from tests.fixtures.ui import UiService
 from tests.fixtures.writer import rows
+
+#: Milliseconds between polls of the pages below.
+_INTERVAL_MS = 5_000
+#: Counts polls that are sent and answered from here on.
+_COUNT = """
+    window.requests = window.polls = 0;
+    document.addEventListener('htmx:before:request', () => { window.requests += 1; });
+    document.addEventListener('htmx:after:request', () => { window.polls += 1; });
+"""
+_HIDE = "Object.defineProperty(document, 'hidden', {get: () => window.isHidden ?? false, configurable: true})"
 
 
 def test_a_login_leads_back_to_the_page_that_was_asked_for(tab: Tab) -> None:
@@ -25,7 +36,9 @@ def test_a_login_leads_back_to_the_page_that_was_asked_for(tab: Tab) -> None:
 
 
 def test_groups_are_selected_and_acknowledged_together(tab: Tab, service: UiService) -> None:
-    tab.log_in("otto").go("/parked")
+    tab.log_in("otto").follow("is not a number")
+    tab.page.wait_for_url("**/ui/groups/*")
+    tab.go("/parked")
     assert "amount is not a number" in tab.text()
     tab.require_accessible()
     acknowledge = tab.page.get_by_role("button", name="Acknowledge…")
@@ -45,6 +58,29 @@ def test_groups_are_selected_and_acknowledged_together(tab: Tab, service: UiServ
     assert rows(service.dsn, "SELECT count(*) FROM onramp_admin.acts WHERE act LIKE 'set state ack%'") == [
         (3,)
     ]
+
+
+@pytest.mark.parametrize("reason", ["hidden", "selected"])
+def test_polls_rest_in_a_hidden_tab_and_while_rows_are_selected(tab: Tab, reason: str) -> None:
+    tab.page.clock.install()
+    tab.page.add_init_script(_HIDE)
+    tab.log_in("otto").go("/parked")
+    tab.page.evaluate(_COUNT)
+    tab.page.clock.run_for(_INTERVAL_MS)
+    tab.wait_for("() => window.polls === 1")
+    box = tab.find("[data-row] input").first
+    if reason == "hidden":
+        tab.page.evaluate("window.isHidden = true")
+    else:
+        box.check()
+    tab.page.clock.run_for(5 * _INTERVAL_MS)
+    if reason == "hidden":
+        tab.page.evaluate("window.isHidden = false")
+    else:
+        box.uncheck()
+    tab.page.clock.run_for(_INTERVAL_MS)
+    tab.wait_for("() => window.polls > 1")
+    assert tab.page.evaluate("[window.polls, window.requests]") == [2, 2]
 
 
 def test_a_fix_is_typed_rehearsed_and_its_rehearsal_replayed(tab: Tab, service: UiService) -> None:

@@ -12,7 +12,19 @@ from services.ops.journey.parked_facts_sql import TOPIC_IDS
 from services.ops.parked.facets import Facets
 from services.ops.parked.fingerprint import OTHERS, Cause
 
-_GROUP: Final = """
+#: A group all of whose events were replayed or discarded is resolved, until one of them is open again.
+_STATED: Final = """(
+        SELECT g.id, step, code, sqlstate, destination, "column", place, event_name, json_type, assignee,
+               g.events, first_seen, last_seen,
+               CASE WHEN g.state IN ('open', 'acknowledged') AND g.events + coalesce(m.events, 0) = 0
+                   THEN 'resolved' ELSE g.state END AS state
+        FROM onramp_admin.groups g LEFT JOIN (
+            SELECT group_id, sum(events) AS events FROM onramp_admin.moves
+            WHERE state IN ('open', 'replaying') GROUP BY 1
+        ) m ON m.group_id = g.id
+    ) groups
+"""
+_GROUP: Final = f"""
     SELECT id, step, code, sqlstate, destination, "column", place, event_name, json_type, state, assignee,
            events, first_seen, last_seen, (
                SELECT CASE WHEN length(p.reason::text) <= 16384 THEN p.reason::text END
@@ -20,8 +32,8 @@ _GROUP: Final = """
                SELECT json_build_object('would_land', l.would_land, 'of', l.events, 'at', l.answered_at,
                                         'why', l.why, 'waits', l.waits)::text
                FROM onramp_admin.group_rehearsals l WHERE l.group_id = groups.id)
-    FROM onramp_admin.groups
-"""
+    FROM {_STATED}
+"""  # noqa: S608 - our own words
 _EVENT: Final = """
     SELECT id, group_id, state, topic, partition, "offset", destination, code, event_id, event_name,
            parked_at, size, encode(sha256, 'hex'), reason::text
@@ -31,7 +43,7 @@ _PART: Final = """
     SELECT id, destination, event_name, step, code, hour, events FROM onramp_admin.parts
 """
 _FACETS: Final = "SELECT group_id, counts::text FROM onramp_admin.facets WHERE group_id = ANY (%s)"
-_STATES: Final = "SELECT state, count(*) FROM onramp_admin.groups{where} GROUP BY 1"
+_STATES: Final = f"SELECT state, count(*) FROM {_STATED}{{where}} GROUP BY 1"  # noqa: S608
 _MOVES: Final = """
     SELECT group_id, state, sum(events)::bigint FROM onramp_admin.moves WHERE group_id = ANY (%s)
     GROUP BY 1, 2 HAVING sum(events) <> 0

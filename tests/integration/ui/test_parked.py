@@ -9,7 +9,7 @@ import pytest
 from tests.browser.seeds import HOSTILE, group_of, keep, order, plant, rehearsed
 from tests.fixtures.fix_postgres import Templates
 from tests.fixtures.ui import Browser, UiService, serving
-from tests.fixtures.writer import rows
+from tests.fixtures.writer import execute, rows
 from tests.integration.admin.conftest import database_beside
 
 
@@ -152,3 +152,29 @@ def test_jobs_are_continued_by_a_cursor(service: UiService, browser: Browser, am
     jobs = [set(re.findall(r'id="job-(\d+)"', page)) for page in (first, second)]
     assert (len(jobs[0]), jobs[0] & jobs[1]) == (50, set())
     assert jobs[1]
+
+
+def test_a_group_without_open_events_is_resolved_and_offers_no_rehearsal(
+    service: UiService, browser: Browser
+) -> None:
+    keep(service.dsn, [order(6_000 + n, "1", column="tax") for n in range(2)])
+    group = group_of(service.dsn, "tax")
+    browser.log_in("otto")
+    assert "Rehearse 2 events" in browser.get(f"/groups/{group}").text
+    _set_state(service, 6_000, "discarded")
+    assert "Rehearse 1 event<" in browser.get(f"/groups/{group}").text
+    _set_state(service, 6_001, "replayed")
+    page = browser.get(f"/groups/{group}").text
+    assert "fix-form" not in page
+    assert f'id="group-{group}"' not in browser.get("/parked").text
+    assert f'id="group-{group}"' in browser.get("/parked?state=resolved").text
+    _set_state(service, 6_000, "open")
+    assert f'id="group-{group}"' in browser.get("/parked").text
+
+
+def _set_state(service: UiService, offset: int, state: str) -> None:
+    execute(
+        service.dsn,
+        f"UPDATE onramp_admin.states SET state = '{state}' WHERE event = "  # noqa: S608
+        f'(SELECT id FROM onramp_admin.parked WHERE "offset" = {offset})',
+    )

@@ -79,7 +79,7 @@
     if (!rows.length) return;
     const at = rows.indexOf(rowOf(document.activeElement));
     const next = rows[at < 0 ? (by > 0 ? 0 : rows.length - 1) : Math.min(Math.max(at + by, 0), rows.length - 1)];
-    (next.querySelector("a[href], button, input") ?? next).focus();
+    (next.querySelector("a[href]") ?? next.querySelector("button, input") ?? next).focus();
     next.scrollIntoView({block: "nearest"});
   };
 
