@@ -23,8 +23,11 @@ _LIST: Final = f"""
 _ONE: Final = f"SELECT {_COLUMNS}, report::text FROM onramp_admin.audits WHERE id = %s"  # noqa: S608
 _NEXT: Final = f"SELECT {_COLUMNS}, NULL FROM onramp_admin.audits WHERE {_RUNNING}"  # noqa: S608
 _PROGRESS: Final = "UPDATE onramp_admin.audits SET done = %s, total = %s WHERE id = %s RETURNING state"
+#: The last partitions are read after the last progress.
 _END: Final = """
-    UPDATE onramp_admin.audits SET state = %s, report = %s, error = %s, finished_at = now() WHERE id = %s
+    UPDATE onramp_admin.audits SET state = %(state)s, report = %(report)s, error = %(error)s,
+        finished_at = now(), done = CASE %(state)s WHEN 'done' THEN coalesce(total, done) ELSE done END
+    WHERE id = %(id)s
 """
 _LOCK: Final = "SELECT pg_try_advisory_lock(7203155021)"
 
@@ -124,7 +127,7 @@ class AuditSession:
     def end(self, number: int, state: str, report: str | None = None, error: str | None = None) -> None:
         """Store how the audit has ended."""
         with translated(), self._conn.cursor() as cur:
-            cur.execute(_END, (state, report, error, number))
+            cur.execute(_END, {"state": state, "report": report, "error": error, "id": number})
 
     def close(self) -> None:
         """Close the connection, which another replica may wait for."""

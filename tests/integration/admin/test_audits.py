@@ -55,7 +55,9 @@ def test_a_report_is_stored_and_can_be_printed(service: Inside, stage: Stage) ->
     number = int(begun.headers["location"].rsplit("/", 1)[1])
     with running(_runner(service, stage)):
         eventually(lambda: service.get(f"/v1/audits/{number}")["state"] == "done", 120)
-    report = service.of("vera").get(f"/v1/audits/{number}")["report"]
+    found = service.of("vera").get(f"/v1/audits/{number}")
+    assert found["done"] == found["total"] > 0
+    report = found["report"]
     [line] = [line for line in report["partitions"] if line["topic"] == stage.partition.topic]
     assert (line["read"], line["outcomes"]) == (2, {"landed": 2})
     shown = service.of("vera").browser().see(f"/reconciliation/{number}")
