@@ -25,7 +25,10 @@ async def run(
     metrics = TracerMetrics()
     key = settings.key()
     rounds = Rounds(
-        entrances=[HttpEntrance(url, form, key) for url in traced.gateways() for form in FORMS],
+        entrances=[
+            *(HttpEntrance(url, form, key) for url in traced.gateways() for form in FORMS),
+            *settings.syslog(),
+        ],
         packets=Packets(brokers, list(databases)) if settings.kafka else None,
         databases=[Rows(name, dsn) for name, dsn in databases.items()],
         writers=traced.writers(),

@@ -1,6 +1,7 @@
 """The entrances over HTTP: the same tracer event in each form that a gateway accepts.
 
-A new entrance is one entry of `FORMS`. Nothing is sent twice: a second row is then the pipeline's doing.
+A new form is one entry of `FORMS`; another protocol implements `Entrance`. Nothing is sent twice: a second
+row is then the pipeline's doing.
 """
 
 import http.client
@@ -8,12 +9,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
-from typing import Final
+from typing import Final, Protocol
 from urllib.parse import urlsplit
 
 import orjson
 
 from services.tracer.http_connection import connection_to
+from services.tracer.rows_sql import LANDING
 from shared import wire
 
 _SECONDS: Final = 10.0
@@ -24,6 +26,21 @@ _JSON: Final = "application/json"
 
 class RefusedError(Exception):
     """An entrance has not accepted a tracer; the text has no values."""
+
+
+class Entrance(Protocol):
+    """A way into Onramp that a gateway serves."""
+
+    @property
+    def name(self) -> str:
+        """Return the entrance's name: the form, and the gateway's host and port."""
+
+    @property
+    def table(self) -> str:
+        """Return the table of its rows."""
+
+    def send(self, tracer_id: str) -> bool:
+        """Send the tracer, and return whether the gateway has acknowledged it.  Raises `RefusedError`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +118,13 @@ class HttpEntrance:
         """Return the entrance's name: the form and the gateway's host and port."""
         return f"{self.form}@{urlsplit(self.gateway).netloc}"
 
-    def send(self, tracer_id: str) -> None:
-        """Send the tracer, and return when the gateway has accepted it.  Raises `RefusedError`."""
+    @property
+    def table(self) -> str:
+        """Return the table of its rows."""
+        return LANDING
+
+    def send(self, tracer_id: str) -> bool:
+        """Send the tracer, and return True when the gateway has accepted it.  Raises `RefusedError`."""
         request = FORMS[self.form][0](tracer_id, self.name, datetime.now(UTC).isoformat())
         headers = dict(request.headers)
         if self.api_key:
@@ -118,3 +140,4 @@ class HttpEntrance:
             connection.close()
         if answer.status != _ACCEPTED:
             raise RefusedError(f"answered {answer.status}")
+        return True

@@ -37,6 +37,8 @@ class _Line(msgspec.Struct, omit_defaults=True):
     result: Result | None = None
     landed_at: float | None = None
     due_from: float | None = None
+    #: By database, the number of duplicate envelopes that results exist for; `id` is empty.
+    duplicates: dict[str, int] | None = None
 
 
 _decode: Final = msgspec.json.Decoder(_Line).decode
@@ -45,12 +47,14 @@ _encode: Final = msgspec.json.Encoder().encode
 
 @dataclass(slots=True)
 class Journal:
-    """An open file; `tracers` are those that it had."""
+    """An open file; `tracers` and `duplicates` are those that it had."""
 
     path: Path
     _file: IO[bytes]
     _lock: IO[bytes]
     tracers: dict[str, Tracer] = field(default_factory=dict)
+    #: By database, the number of duplicate envelopes for which there are results.
+    duplicates: dict[str, int] = field(default_factory=dict)
     #: Lines that could not be read.
     unreadable: int = 0
 
@@ -67,8 +71,8 @@ class Journal:
         except BlockingIOError:
             lock.close()
             raise InUseError(f"another tracer uses {path}") from None
-        tracers, unreadable = _read(path)
-        journal = cls(path, path.open("ab"), lock, tracers, unreadable)
+        tracers, duplicates, unreadable = _read(path)
+        journal = cls(path, path.open("ab"), lock, tracers, duplicates, unreadable)
         journal.prune(now)
         return journal
 
@@ -89,12 +93,19 @@ class Journal:
         for change in changes:
             self._append(_result_line(change.tracer, change.destination))
 
+    def count_duplicates(self, database: str, events: int) -> None:
+        """Append the number of duplicate envelopes for which there are results now."""
+        self.duplicates[database] = events
+        self._append(_Line("", duplicates={database: events}))
+
     def prune(self, now: float) -> None:
         """Drop tracers older than a day: the file is replaced by one without them."""
         # A clock that went back makes tracers of the future, which would stay.
         self.tracers = {i: t for i, t in self.tracers.items() if abs(now - t.sent_at) <= DAY}
         beside = self.path.with_name(f"{self.path.name}.new")
         with beside.open("wb") as file:
+            if self.duplicates:
+                file.write(_encode(_Line("", duplicates=self.duplicates)) + b"\n")
             for tracer in self.tracers.values():
                 lines = [_first_line(tracer), _Line(tracer.id, accepted_at=tracer.accepted_at)]
                 lines += [_result_line(tracer, destination) for destination in tracer.watches]
@@ -131,20 +142,24 @@ def _result_line(tracer: Tracer, destination: Destination) -> _Line:
     )
 
 
-def _read(path: Path) -> tuple[dict[str, Tracer], int]:
-    """Return the tracers of a file, and the number of unreadable lines."""
+def _read(path: Path) -> tuple[dict[str, Tracer], dict[str, int], int]:
+    """Return the tracers of a file, the duplicates by database, and the number of unreadable lines."""
     tracers: dict[str, Tracer] = {}
+    duplicates: dict[str, int] = {}
     unreadable = 0
     try:
         content = path.read_bytes()
     except FileNotFoundError:
-        return tracers, 0
+        return tracers, duplicates, 0
     for text in content.splitlines():
         try:
-            _apply(tracers, _decode(text))
+            line = _decode(text)
         except UNREADABLE:
             unreadable += 1
-    return tracers, unreadable
+            continue
+        duplicates |= line.duplicates or {}
+        _apply(tracers, line)
+    return tracers, duplicates, unreadable
 
 
 def _apply(tracers: dict[str, Tracer], line: _Line) -> None:

@@ -8,12 +8,22 @@ from typing import Final
 from uuid import uuid4
 
 from services.tracer import kafka_packets, writer_states
-from services.tracer.entrances import HttpEntrance, RefusedError, row_id
+from services.tracer.entrances import Entrance, RefusedError, row_id
 from services.tracer.journal import Journal
 from services.tracer.kafka_packets import Packets
 from services.tracer.metrics import TracerMetrics
-from services.tracer.results import OPEN, Change, Destination, Limits, Tracer, Watch, evaluate, refuse
-from services.tracer.rows_sql import LANDING, PACKETS, Rows
+from services.tracer.results import (
+    OPEN,
+    Change,
+    Destination,
+    Limits,
+    Result,
+    Tracer,
+    Watch,
+    evaluate,
+    refuse,
+)
+from services.tracer.rows_sql import LANDING, PACKETS, SYSLOG, Rows
 from shared.errors import InfrastructureError
 
 log = logging.getLogger(__name__)
@@ -23,10 +33,14 @@ _FRESH_POLL_SECONDS: Final = 0.5
 #: Seconds after which the writer is asked why a tracer has no row.
 _ASK_WRITER_SECONDS: Final = 3.0
 _KAFKA_SECONDS: Final = 10.0
+#: Maximum results of one reading of the totals.
+_MAX_DUPLICATES: Final = 100
 #: Seconds between two trims of the tables and of the file.
 _TRIM_SECONDS: Final = 3600.0
 #: Seconds for which a tracer is among the recent ones of the metrics: a lost one alerts for an hour.
 _SHOWN_SECONDS: Final = 3600.0
+#: The entrance of a duplicate that the totals show: they do not name the event, so any of them sent it.
+ANY_ENVELOPE: Final = "any_envelope"
 _LOGGED: Final = {"lost": logging.ERROR, "duplicate": logging.ERROR, "refused": logging.WARNING}
 
 
@@ -36,7 +50,7 @@ class Rounds:
     def __init__(
         self,
         *,
-        entrances: Sequence[HttpEntrance],
+        entrances: Sequence[Entrance],
         packets: Packets | None,
         databases: Sequence[Rows],
         writers: Sequence[str],
@@ -59,6 +73,8 @@ class Rounds:
         #: Databases with the table of packets, and those about which a warning was logged.
         self._prepared: set[str] = set()
         self._warned: set[str] = set()
+        #: Databases in which messages of syslog cannot be found, and why.
+        self._unindexed: dict[str, str] = {}
         self._next_trim = 0.0
         #: Tracers of this process that have a row.
         self.landed = 0
@@ -79,6 +95,7 @@ class Rounds:
                 await self._trim()
                 await self.send()
                 await self.poll()
+                await self.find_duplicates()
                 while (left := began + self._interval - time.monotonic()) > 0 and not self._stopping.is_set():
                     await self._pause(min(left, _FRESH_POLL_SECONDS) if self._is_fresh() else left)
                     if self._is_fresh():
@@ -94,12 +111,13 @@ class Rounds:
         """Send one tracer into each entrance: first on disk, then on its way."""
         await self._prepare()
         now = self._clock()
-        by_entrance = {e: self._tracer(e.name, LANDING, now) for e in self._entrances}
+        entrances = [e for e in self._entrances if e.table != SYSLOG or not self._unindexed]
+        by_entrance = {e: self._tracer(e.name, e.table, now) for e in entrances}
         # Without its table a packet would be parked, for an operator to look at.
         has_tables = self._prepared >= {rows.name for rows in self._databases}
         packet = self._tracer(kafka_packets.NAME, PACKETS, now) if self._packets and has_tables else None
         self._journal.add([*by_entrance.values(), *([packet] if packet else [])])
-        await asyncio.gather(*(self._send_http(e, tracer) for e, tracer in by_entrance.items()))
+        await asyncio.gather(*(self._send_by(e, tracer) for e, tracer in by_entrance.items()))
         if self._packets is not None and packet is not None:
             await self._send_packet(self._packets, packet)
 
@@ -125,6 +143,34 @@ class Rounds:
         self._record(changes)
         self._metrics.show_recent(self._shown(now))
 
+    async def find_duplicates(self) -> None:
+        """Record the duplicate envelopes that the totals have gained: no tracer is sent twice."""
+        now = self._clock()
+        for rows in self._databases:
+            try:
+                events = await asyncio.to_thread(rows.duplicates)
+            except InfrastructureError as e:
+                log.warning("totals cannot be read", extra={"database": rows.name, "reason": e.detail})
+                continue
+            before = self._journal.duplicates.get(rows.name)
+            if before is not None:
+                self._add_duplicates(Destination(rows.name, LANDING), events - before, now)
+            if events != before:  # a database that was restored has fewer
+                self._journal.count_duplicates(rows.name, events)
+
+    def _add_duplicates(self, destination: Destination, count: int, now: float) -> None:
+        found = [
+            Tracer(f"duplicate-{uuid4().hex}", ANY_ENVELOPE, now, {destination: Watch()}, accepted_at=now)
+            for _ in range(min(count, _MAX_DUPLICATES))
+        ]
+        if not found:
+            return
+        self._journal.add(found)
+        for tracer in found:
+            tracer.watches[destination] = Watch(Result.DUPLICATE, landed_at=now)
+        self._record([Change(tracer, destination, Result.DUPLICATE) for tracer in found])
+        self._metrics.show_recent(self._shown(now))
+
     def tracers(self) -> list[Tracer]:
         """Return the tracers of the last day, in the order sent."""
         return list(self._journal.tracers.values())
@@ -133,13 +179,14 @@ class Rounds:
         watches = {Destination(rows.name, table): Watch() for rows in self._databases}
         return Tracer(f"tracer-{uuid4().hex}", entrance, now, watches)
 
-    async def _send_http(self, entrance: HttpEntrance, tracer: Tracer) -> None:
+    async def _send_by(self, entrance: Entrance, tracer: Tracer) -> None:
         try:
-            await asyncio.to_thread(entrance.send, tracer.id)
+            is_acknowledged = await asyncio.to_thread(entrance.send, tracer.id)
         except RefusedError as e:
             self._refuse(tracer, str(e))
         else:
-            self._accept(tracer)
+            if is_acknowledged:
+                self._accept(tracer)
 
     async def _send_packet(self, packets: Packets, tracer: Tracer) -> None:
         try:
@@ -210,7 +257,25 @@ class Rounds:
                     self._prepared.discard(name)
         return found, unread
 
+    async def _prepare_syslog(self) -> None:
+        """Prepare the tables in which messages of syslog are found, if it is an entrance."""
+        if not any(entrance.table == SYSLOG for entrance in self._entrances):
+            return
+        for rows in self._databases:
+            try:
+                reason = await asyncio.to_thread(rows.prepare_syslog)
+            except InfrastructureError as e:
+                reason = e.detail
+            if reason and self._unindexed.get(rows.name) != reason:
+                log.warning(
+                    "no syslog messages are sent: their rows cannot be found; retrying",
+                    extra={"database": rows.name, "reason": reason},
+                )
+            self._unindexed |= {rows.name: reason}
+        self._unindexed = {name: reason for name, reason in self._unindexed.items() if reason}
+
     async def _prepare(self) -> None:
+        await self._prepare_syslog()
         for rows in self._databases:
             if rows.name not in self._prepared:
                 try:
@@ -232,9 +297,10 @@ class Rounds:
         self._next_trim = time.monotonic() + _TRIM_SECONDS
         self._journal.prune(self._clock())
         self._prepared.clear()  # a table that was dropped is created again
+        has_syslog = any(e.table == SYSLOG for e in self._entrances) and not self._unindexed
         for rows in self._databases:
             try:
-                await asyncio.to_thread(rows.trim)
+                await asyncio.to_thread(rows.trim, syslog=has_syslog)
             except InfrastructureError as e:
                 log.warning("rows cannot be trimmed", extra={"database": rows.name, "reason": e.detail})
 

@@ -6,6 +6,7 @@ from typing import Self
 from pydantic import Field, SecretStr, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from services.tracer.syslog import SyslogEntrance
 from shared.service_urls import ServiceUrls
 from shared.writer_databases import WriterDatabases
 
@@ -45,6 +46,11 @@ class TracerSettings(BaseSettings):
         "the writer's default one. For others the registry routes onramp_probe there, and grants its topic "
         "the table public.onramp_probe.",
     )
+    syslog_urls: str = Field(
+        "",
+        description="Syslog ports of the gateways, as tcp://host:port or udp://host:port, separated by "
+        "commas; each is an entrance of its own. Its messages land among those of users.",
+    )
     kafka: bool = Field(True, description="Whether a packet is written straight to Kafka as well.")
     log_level: str = Field("INFO", description="Level of the JSON log.")
 
@@ -52,7 +58,13 @@ class TracerSettings(BaseSettings):
     def _ordered(self) -> Self:
         if self.late_seconds >= self.lost_seconds:
             raise ValueError("late_seconds is less than lost_seconds")
+        self.syslog()
         return self
+
+    def syslog(self) -> list[SyslogEntrance]:
+        """Return the entrances of `syslog_urls`.  Raises `ValueError`."""
+        urls = (url.strip() for url in self.syslog_urls.split(","))
+        return [SyslogEntrance.of(url) for url in dict.fromkeys(urls) if url]
 
     def key(self) -> str:
         """Return the API key.  Raises `OSError` for a file that cannot be read."""

@@ -7,7 +7,9 @@ from typing import Any
 import httpx2
 import pytest
 
+from services.tracer.rounds import ANY_ENVELOPE
 from services.tracer.rows_sql import LANDING, PACKETS
+from shared import wire
 from stack import services
 from stack.postgres import Postgres
 from stack.services import Service
@@ -15,7 +17,7 @@ from tests.faults.conftest import Ground
 from tests.fixtures.fix_stack import StartWriter
 from tests.fixtures.running_part import started
 from tests.fixtures.second_database import Other
-from tests.fixtures.writer import eventually, execute
+from tests.fixtures.writer import eventually, execute, produce, records
 
 pytestmark = pytest.mark.full
 
@@ -115,3 +117,15 @@ def test_a_row_that_disappears_is_lost_and_a_second_row_is_a_duplicate(
     text = tracer.get("/metrics").text
     lost = [line for line in text.splitlines() if "tracer_recent" in line and '"lost"' in line]
     assert any(float(line.rsplit(" ", 1)[1]) > 0 for line in lost)
+
+
+def test_an_envelope_that_is_on_kafka_twice_is_a_duplicate(
+    traced: Callable[[], Traced], ground: Ground
+) -> None:
+    tracer, bootstrap = traced(), ground.kafka.bootstrap
+    eventually(lambda: tracer.day("landed") > 10)  # of the second round: it knows the totals
+    topic = wire.topic_of(wire.PROBE_EVENT)
+    envelope = next(r.value for r in records(bootstrap, topic) if r.value and b'"metadata"' in r.value)
+    produce(bootstrap, topic, [envelope])
+    eventually(lambda: tracer.day("duplicate"))
+    assert [each["entrance"] for each in tracer.cells() if each["result"] == "duplicate"] == [ANY_ENVELOPE]

@@ -72,4 +72,32 @@ MUTANTS: Final = (
         "            pass\n",
         f"{_JOURNAL} tests/integration/tracer/test_rounds.py",
     ),
+    Mutant(
+        "reading each entry of onramp.settled once",
+        "services/ops/settled/reader.py",
+        "max(first, self._next.get(source, 0))",
+        "first",
+        "tests/integration/admin/test_settled_reader.py",
+    ),
+    Mutant(
+        "finding a duplicate envelope in the totals",
+        "services/tracer/rounds.py",
+        "                self._add_duplicates(Destination(rows.name, LANDING), events - before, now)\n",
+        "                pass\n",
+        "tests/integration/tracer/test_rounds.py",
+    ),
+    Mutant(
+        "judging all tracers of a day",
+        "services/cli/verbs/completeness/tracer.py",
+        ' or _BAD & each["day"].keys()',
+        "",
+        "tests/unit/cli/test_completeness.py",
+    ),
+    Mutant(
+        "exit code 4 for a statement with a missing part",
+        "services/cli/verbs/completeness/statement.py",
+        "else Exit.UNCHECKED",
+        "else Exit.OK",
+        "tests/unit/cli/test_completeness.py",
+    ),
 )

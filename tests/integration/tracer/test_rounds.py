@@ -2,18 +2,22 @@
 
 import asyncio
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import orjson
 import pytest
 
+from services.tracer import rows_sql
 from services.tracer.entrances import FORMS, HttpEntrance, row_id
 from services.tracer.journal import Journal
 from services.tracer.metrics import TracerMetrics
 from services.tracer.results import Limits, Result, Tracer
 from services.tracer.rounds import Rounds
-from services.tracer.rows_sql import PACKETS, Rows
+from services.tracer.rows_sql import PACKETS, SYSLOG, Rows
 from services.tracer.status import status
+from services.tracer.syslog import SyslogEntrance
+from shared import landing_table
 from tests.fixtures.fix_postgres import Database
 from tests.fixtures.raw_server import Asked, Bytes, Worst, answer, problem, serving
 from tests.fixtures.writer import execute, rows
@@ -53,6 +57,7 @@ class Tracing:
     """A tracer's rounds, and what the test does to their rows."""
 
     def __init__(self, dsn: str, gateway: str, writer: str, file: Path) -> None:
+        self.file = file
         self.dsn = dsn
         self.clock = Clock()
         self.metrics = TracerMetrics()
@@ -162,6 +167,74 @@ def test_two_rows_of_a_packet_are_a_duplicate(tracing: Tracing) -> None:
     execute(tracing.dsn, f"INSERT INTO {PACKETS} (id) VALUES ('a'), ('b'), ('b')")  # noqa: S608
     counts = tracing.database.count({PACKETS: ["a", "b"]})
     assert {row: n for (_, row), n in counts.items()} == {"a": 1, "b": 2}
+
+
+def add_duplicates(dsn: str, events: int) -> None:
+    execute(
+        dsn,
+        "INSERT INTO onramp.totals (topic_id, topic, partition, destination, outcome, events) SELECT "  # noqa: S608
+        f"'00000000-0000-0000-0000-000000000001', 'events.onramp_probe', 0, d, 'duplicate', {events} "
+        "FROM unnest('{events.onramp_probe,events.order}'::text[]) d "
+        "ON CONFLICT (topic_id, partition, destination, outcome) DO UPDATE "
+        "SET events = totals.events + EXCLUDED.events",
+    )
+
+
+def test_a_repeated_envelope_that_the_totals_count_is_a_duplicate(tracing: Tracing) -> None:
+    add_duplicates(tracing.dsn, 3)  # of before: the tracer did not watch then
+    asyncio.run(tracing.rounds.find_duplicates())
+    assert tracing.tracers == []
+    add_duplicates(tracing.dsn, 2)
+    asyncio.run(tracing.rounds.find_duplicates())
+    assert tracing.shown(Result.DUPLICATE) == tracing.counted(Result.DUPLICATE) == 2
+    [cell] = status(tracing.tracers, {})
+    assert (cell["entrance"], cell["destination"], cell["day"]) == (
+        "any_envelope",
+        "onramp.events.onramp_probe",
+        {"duplicate": 2},
+    )
+    assert tracing.poll(601) == {Result.DUPLICATE}
+    tracing.journal.prune(NOW)
+    tracing.journal.close()
+    with closing(Journal.open(tracing.file, NOW)) as again:
+        assert again.duplicates == {"onramp": 5}
+        assert [t.watches for t in again.tracers.values()] == [t.watches for t in tracing.tracers]
+    asyncio.run(tracing.rounds.find_duplicates())
+    assert len(tracing.tracers) == 2
+
+
+def test_a_message_of_syslog_is_found_among_those_of_users_and_trimmed(tracing: Tracing) -> None:
+    assert tracing.database.prepare_syslog() == ""  # the writer creates the table with the first message
+    assert tracing.database.count({SYSLOG: ["t-1"]}) == {}
+    columns = [f"{column.name} {column.type}" for column in landing_table.COLUMNS]
+    execute(
+        tracing.dsn,
+        f"CREATE SCHEMA IF NOT EXISTS events; CREATE TABLE {SYSLOG} ({', '.join(columns)});"  # noqa: S608
+        f"INSERT INTO {SYSLOG} (_id, _received_at, payload) SELECT n, now() - (n || ' hours')::interval, "
+        "jsonb_build_object('app_name', app, 'message', 't-' || n) "
+        "FROM generate_series(0, 48, 24) n, unnest('{onramp_probe,cron}'::text[]) app",
+    )
+    assert tracing.database.prepare_syslog() == ""
+    counts = tracing.database.count({SYSLOG: ["t-0", "t-48", "t-9"]})
+    assert {row: n for (_, row), n in counts.items()} == {"t-0": 1, "t-48": 1}
+    tracing.database.trim(syslog=True)
+    left = rows(tracing.dsn, f"SELECT _id, payload->>'app_name' FROM {SYSLOG} ORDER BY 1, 2")  # noqa: S608
+    assert left == [("0", "cron"), ("0", "onramp_probe"), ("24", "cron"), ("48", "cron")]
+
+
+def test_a_large_table_of_syslog_is_not_locked_for_an_index(
+    tracing: Tracing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    execute(
+        tracing.dsn,
+        f"CREATE SCHEMA IF NOT EXISTS events; CREATE TABLE {SYSLOG} (_id text, payload jsonb);"  # noqa: S608
+        f"INSERT INTO {SYSLOG} VALUES ('1', '{{}}')",
+    )
+    monkeypatch.setattr(rows_sql, "_SMALL_BYTES", 0)
+    assert "CREATE INDEX" in tracing.database.prepare_syslog()
+    tracing.rounds._entrances = [SyslogEntrance.of("udp://127.0.0.1:9")]
+    tracing.send()
+    assert tracing.tracers == []
 
 
 def test_a_table_that_was_dropped_is_created_again_and_trimmed(tracing: Tracing) -> None:
