@@ -83,11 +83,12 @@ class Evidence:
     def generations(self) -> list[str]:
         """Return the ids of the topic's generations that the receipt can be of: those of Kafka's log.
 
-        Without Kafka's answer these are all that a ledger knows.
+        Without Kafka's answer these are all that a ledger or a parked event knows.
         """
         if self.kafka.topic_id is not None:
             return self.settled.generations(self.kafka.topic_id, self.receipt.source.partition)
-        return sorted({row.topic_id for facts in self.facts.values() for row in facts.ledger})
+        settled = {row.topic_id for facts in self.facts.values() for row in facts.ledger}
+        return sorted(settled | {event.topic_id for event in self.parked.events if event.topic_id})
 
     def stored(self) -> list[StoredParked]:
         """Return the stored parked events of these generations."""

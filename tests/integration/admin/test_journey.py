@@ -267,6 +267,20 @@ def test_without_kafka_the_row_answers_and_the_record_is_unknown(scenes: Scenes)
     assert "whether Kafka has the record is unknown" in " ".join(journey.doubts)
 
 
+@pytest.mark.parametrize("databases", [None, {"onramp": "host=127.0.0.1 port=1"}])
+def test_without_kafka_a_parked_event_is_known_and_kafka_is_named(
+    scenes: Scenes, databases: dict[str, str] | None
+) -> None:
+    finder = replace(scenes.finder, brokers=Brokers("127.0.0.1:1"), settled=SettledReader())
+    finder = replace(finder, databases=databases or finder.databases)
+    for subject in (f"{scenes.stage.partition.topic}/0/145", "p-5"):
+        journey = find_journey(finder, LOCAL, subject, None)
+        outcomes = [(step.kind, step.destination) for step in journey.passages[0].outcomes]
+        assert (Kind.PARKED, scenes.landing) in outcomes
+        assert journey.sentence.startswith(f"p-5 ({scenes.stage.name}) ")
+        assert "Kafka at 127.0.0.1:1 cannot be read" in " ".join(journey.doubts)
+
+
 def test_what_kafka_never_had_is_not_known(scenes: Scenes) -> None:
     topic = scenes.stage.partition.topic
     journey = scenes.of(200)

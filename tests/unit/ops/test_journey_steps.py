@@ -12,6 +12,7 @@ from services.ops.findings import Source, Table
 from services.ops.journey.database_facts_sql import DatabaseFacts, InWaiting, LedgerRow
 from services.ops.journey.evidence import Evidence
 from services.ops.journey.kafka_side import OnKafka
+from services.ops.journey.parked_facts_sql import ParkedFacts, StoredParked
 from services.ops.journey.steps import passage_of
 from services.ops.journey.subject import Receipt
 from services.ops.journey.table_rows_sql import EventRow, Layout, TableAnswers
@@ -189,3 +190,21 @@ def test_a_packet_goes_to_the_tables_that_it_names() -> None:
     value = orjson.dumps({"pipeline_context": {"destinations": named}, "data": {}})
     kafka = replace(evidence().kafka, record=record(value))
     assert set(outcomes(evidence(kafka=kafka))) == {"b.public.orders"}
+
+
+def test_a_parked_event_is_known_while_kafka_and_its_database_are_down() -> None:
+    reason = {"code": "database_constraint", "detail": "it is refused"}
+    stored = StoredParked("t", RECEIPT, "a.events.order_placed", 7, 1, "o-1", "order_placed", AT, reason,
+                          "open", AT, None, None)  # fmt: skip
+    passage = passage_of(
+        evidence(
+            kafka=OnKafka(problem="Kafka cannot be read."),
+            facts={},
+            rows={},
+            failures={"a": "database a does not answer"},
+            parked=ParkedFacts([stored]),
+        )
+    )
+    assert passage.is_known
+    assert (Kind.PARKED, "a.events.order_placed") in {(s.kind, s.destination) for s in passage.outcomes}
+    assert any("whether Kafka has the record is unknown" in text for text in passage.unknown)
