@@ -23,7 +23,7 @@ TopicsOption = Annotated[
 DeepOption = Annotated[
     bool | None,
     typer.Option(
-        "--deep/--books",
+        "--deep/--totals",
         help="Read every event and list violations by receipt, or compare totals only; "
         "by default it reads up to 2 million events.",
         show_default=False,
@@ -33,8 +33,8 @@ ControlOption = Annotated[
     str | None,
     typer.Option(
         "--control",
-        help="The control database, where `onramp admin` keeps what is parked; without it the default one, "
-        "if that is it.",
+        help="The control database, where `onramp admin` stores parked events; by default the default "
+        "database, if it has that schema.",
         envvar="ONRAMP_ADMIN_DSN",
         show_default=False,
     ),
