@@ -15,3 +15,11 @@ def as_time(text: object) -> datetime | None:
     except (ValueError, OverflowError):
         return None
     return found
+
+
+def as_moment(milliseconds: int) -> datetime | None:
+    """Return the time of a record, chosen by its client, or None outside the years 1 to 9999."""
+    try:
+        return datetime.fromtimestamp(milliseconds / 1000, UTC)
+    except (OverflowError, ValueError, OSError):
+        return None

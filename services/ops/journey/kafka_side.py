@@ -7,12 +7,13 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final, NamedTuple
 
 from services.ops.findings import Source
 from services.ops.journey.subject import Receipt
 from services.ops.kafka_logs import KafkaLogs, LogRecord, no_leader
+from services.ops.times import as_moment
 from shared.kafka_topic_ids import NamedTopic
 
 #: Maximum records that are read at once from all partitions, the newest first.
@@ -142,14 +143,6 @@ async def search_since(
         at = await logs.offsets_at(sources, max(since_ms - _SKEW_MS, 0))
         starts = {source: at.get(source, end) for source, end in ends.items()}
     return await search_back(logs, topics, is_wanted, until=until, starts=starts)
-
-
-def as_moment(milliseconds: int) -> datetime | None:
-    """Return a record's time, or None outside the years 1 to 9999."""
-    try:
-        return datetime.fromtimestamp(milliseconds / 1000, UTC)
-    except (OverflowError, ValueError, OSError):
-        return None
 
 
 def extents_as_text(extents: Iterable[tuple[Source, Extent]]) -> list[str]:

@@ -6,11 +6,11 @@ from typing import Any
 
 from services.ops.journey.database_facts_sql import Attempt, Staged
 from services.ops.journey.evidence import Evidence
-from services.ops.journey.kafka_side import as_moment
 from services.ops.journey.parked_facts_sql import StoredParked
 from services.ops.journey.table_rows_sql import TableAnswers
 from services.ops.journey.timeline import Kind, Step
 from services.ops.parked.outcome_sentence import sentence_of
+from services.ops.times import as_moment
 from shared import wire
 
 

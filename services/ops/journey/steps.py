@@ -7,11 +7,10 @@ from services.ops.audit.classify import Kind as RecordKind
 from services.ops.findings import Table
 from services.ops.journey.database_facts_sql import InWaiting
 from services.ops.journey.evidence import Evidence, as_lsn, commit_of
-from services.ops.journey.kafka_side import as_moment
 from services.ops.journey.parked_steps import ParkedSteps
 from services.ops.journey.table_rows_sql import EventRow, TableAnswers
 from services.ops.journey.timeline import Kind, Passage, Step
-from services.ops.times import as_time
+from services.ops.times import as_moment, as_time
 from shared import change_table, wire
 from shared.backoff import MAX_SECONDS
 from shared.errors import TABLE as FAULTS

@@ -6,11 +6,11 @@ Kafka is the buffer while no database is up, limited by a topic's retention.
 import time
 from collections import defaultdict
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from services.ops.findings import Source
 from services.ops.kafka_logs import KafkaLogs
+from services.ops.times import as_moment
 from shared import wire
 
 _HOUR_MS: Final = 3_600_000
@@ -31,11 +31,11 @@ class Unsettled:
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as a JSON document."""
-        oldest = self.oldest_ms
+        oldest = None if self.oldest_ms is None else as_moment(self.oldest_ms)
         return {
             "topic": self.topic,
             "offsets": self.offsets,
-            "oldest": None if oldest is None else datetime.fromtimestamp(oldest / 1000, UTC).isoformat(),
+            "oldest": None if oldest is None else oldest.isoformat(),
             "deleted_in_hours": None if self.hours is None else round(self.hours, 1),
             "deleted_by_size": self.by_size,
         }

@@ -1,10 +1,10 @@
 """The registry's view of event topics: their event types, retention, and personal fields."""
 
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from services.ops.kafka_logs import LogRecord
 from services.ops.operate.topics import TopicFacts
+from services.ops.times import as_moment
 from shared import wire
 from shared.mask import masked
 from shared.registry import Snapshot
@@ -75,10 +75,8 @@ def shown(record: LogRecord, personal: list[str]) -> dict[str, Any]:
 
 def _time_of(timestamp: int) -> str | None:
     """Return a record's time (ISO 8601); None for one without a time, or outside the years 1 to 9999."""
-    try:
-        return datetime.fromtimestamp(timestamp / 1000, UTC).isoformat() if timestamp >= 0 else None
-    except (ValueError, OverflowError, OSError):
-        return None
+    found = as_moment(timestamp) if timestamp >= 0 else None
+    return None if found is None else found.isoformat()
 
 
 def _header(name: str, value: bytes) -> str:

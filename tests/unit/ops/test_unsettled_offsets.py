@@ -2,6 +2,8 @@
 
 import time
 
+import pytest
+
 from services.ops.operate.unsettled_offsets import Unsettled, judged
 
 _HOUR = 3_600_000
@@ -30,3 +32,9 @@ def test_the_hours_are_those_that_are_left_of_the_retention() -> None:
 
 def test_deleting_by_size_is_said_beside_it() -> None:
     assert [_judged(0, retention_bytes=n).by_size for n in (-1, 1_000)] == [False, True]
+
+
+@pytest.mark.parametrize("timestamp", [1 << 62, -(1 << 62), 1_700_000_000_000_000])
+def test_of_a_record_with_an_impossible_time_the_rest_is_told(timestamp: int) -> None:
+    shown = _judged(timestamp, retention_ms=_HOUR).as_dict()
+    assert (shown["offsets"], shown["oldest"]) == (3, None)
