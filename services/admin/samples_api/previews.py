@@ -25,6 +25,7 @@ from services.ops.registry.change import Wish, change_to
 from services.ops.registry.checks import preflight, tables_of
 from services.ops.registry.inference import event_of, payload_of
 from services.ops.registry.registry_reader import RegistryReader
+from shared.contracts.tables import quoted
 from shared.errors import REGISTRY_REFUSED, UserError
 from shared.registry import EventType, Snapshot
 
@@ -59,6 +60,10 @@ class Previews:
         place, _, destination = table
         if place.database not in places.databases:
             raise UserError(REGISTRY_REFUSED, f"the database {place.database} is not known")
+        try:
+            quoted(place.schema), quoted(place.table)
+        except ValueError as e:
+            raise UserError(REGISTRY_REFUSED, f"event_type: {e}") from None
         samples = asked.samples or self._newest(asked, actor)
         events = [event_of(text, asked.name, f"preview-{i}") for i, text in enumerate(samples)]
         with self._desk.editing() as editor:

@@ -93,6 +93,8 @@ def test_back_and_a_restart_lose_no_input_and_a_failing_check_has_its_sql(servic
     sent = again.send(again.see(f"{draft}/3"), f"{draft}/3", **TABLE | {"schema": "shop"}, action="check")
     assert sent.headers["location"] == f"/ui{draft}/3"
     assert "CREATE SCHEMA" in again.see(f"{draft}/3")
+    for number in ("%00", "nowhere"):
+        assert again.client.get(f"/ui/types/new/{number}/3").status_code == 404
     other = service.of("otto").browser().client.get(f"/ui{draft}/3")
     assert other.status_code in {403, 404}
 

@@ -137,6 +137,13 @@ def test_without_a_writer_the_answer_says_so_and_has_the_rest(
         assert rows(migrated.dsn, "SELECT count(*) FROM onramp.previews") == [(0,)]
 
 
+@pytest.mark.parametrize("place", [{"table": "a\0b"}, {"schema": "a\0b"}, {"table": "x" * 64}])
+def test_a_preview_refuses_a_name_that_no_table_can_have(service: Inside, place: dict[str, str]) -> None:
+    named = TYPE | {"destinations": [ORDERS | place | {"create": False}]}
+    answer = service.post("/v1/previews", name="order_made", event_type=named, samples=SAMPLES)
+    refused(answer, 422, "registry_refused")
+
+
 def test_who_sees_newest_events_in_a_preview_is_written_down(
     service: Inside, stage: Stage, migrated: Database
 ) -> None:
