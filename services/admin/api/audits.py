@@ -30,11 +30,14 @@ def add_audits(app: FastAPI, dsn: str) -> None:
     def start_audit(asked: AuditRequest, asking: Asking, key: IdempotencyKey = None) -> dict[str, Any]:
         """Start an audit in the background: `onramp audit`, with its report stored.
 
-        One runs at a time.  A request that is repeated with its `Idempotency-Key` starts no other.
+        One runs at a time.  A request that is repeated with its `Idempotency-Key` within 24 hours starts no
+        other.
         """
         actor = asking.acting(asked.actor)
         with transaction(dsn) as conn:
-            number = None if key is None else audits_sql.started_by(conn, actor, key)
+            number = None
+            if key is not None:
+                number = audits_sql.started_by(conn, actor, key, asked.reason, deep=asked.deep)
             if number is None:
                 number = audits_sql.start(conn, actor, asked.reason, deep=asked.deep, key=key)
                 if number is None:

@@ -8,6 +8,7 @@ import psycopg2
 from psycopg2.extensions import connection
 
 from services.admin.store.control_sql import connect, translated
+from shared.errors import IDEMPOTENCY_KEY_REUSED, UserError
 
 _COLUMNS: Final = "id, actor, reason, deep, state, started_at, finished_at, done, total, error"
 _RUNNING: Final = "state IN ('running', 'cancelling')"
@@ -15,7 +16,11 @@ _ADD: Final = """
     INSERT INTO onramp_admin.audits (actor, reason, deep, key) VALUES (%s, %s, %s, %s)
     ON CONFLICT DO NOTHING RETURNING id
 """
-_BY_KEY: Final = "SELECT id FROM onramp_admin.audits WHERE actor = %s AND key = %s"
+_BY_KEY: Final = "SELECT id, reason, deep FROM onramp_admin.audits WHERE actor = %s AND key = %s"
+_FORGET_KEYS: Final = """
+    UPDATE onramp_admin.audits SET key = NULL
+    WHERE key IS NOT NULL AND started_at < now() - interval '24 hours'
+"""
 _CANCEL: Final = "UPDATE onramp_admin.audits SET state = 'cancelling' WHERE id = %s AND state = 'running'"
 _LIST: Final = f"""
     SELECT {_COLUMNS}, NULL FROM onramp_admin.audits ORDER BY id DESC LIMIT %s
@@ -54,12 +59,20 @@ class Audit(NamedTuple):
         return self._asdict() | times | {"report": self.report and orjson.loads(self.report)}
 
 
-def started_by(conn: connection, actor: str, key: str) -> int | None:
-    """Return the audit that the actor's request with this key has started."""
+def started_by(conn: connection, actor: str, key: str, reason: str, *, deep: bool | None) -> int | None:
+    """Return the audit that the actor's request with this key started within 24 hours.
+
+    Raises `UserError` IDEMPOTENCY_KEY_REUSED if that request differed.
+    """
     with conn.cursor() as cur:
+        cur.execute(_FORGET_KEYS)
         cur.execute(_BY_KEY, (actor, key))
         found = cur.fetchone()
-        return None if found is None else int(found[0])
+    if found is None:
+        return None
+    if found[1:] != (reason, deep):
+        raise UserError(IDEMPOTENCY_KEY_REUSED, f"the key started audit {found[0]} by another request")
+    return int(found[0])
 
 
 def start(conn: connection, actor: str, reason: str, *, deep: bool | None, key: str | None) -> int | None:

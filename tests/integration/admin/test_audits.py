@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator
 
+import httpx2
 import pytest
 
 from services.admin.audits.runner import AuditRunner
 from services.admin.store.audits_sql import AuditSession
 from tests.fixtures.fix_postgres import Templates
-from tests.fixtures.writer import event, eventually, rows
+from tests.fixtures.writer import event, eventually, execute, rows
 from tests.integration.admin.admin_service import refused
 from tests.integration.admin.conftest import Stage, database_beside
 from tests.integration.admin.inside import Inside, inside
@@ -44,6 +45,22 @@ def test_one_audit_runs_at_a_time_and_a_repeated_request_starts_no_other(service
     assert [act for act in service.acts() if act[1] == "start audit"] == [
         ("otto", "start audit", f"audit {number}")
     ]
+
+
+@pytest.mark.parametrize("other", [{"reason": "another"}, {"deep": True}])
+def test_a_key_of_an_audit_is_for_one_request_and_for_a_day(
+    service: Inside, other: dict[str, object]
+) -> None:
+    def start(**more: object) -> httpx2.Response:
+        asked = {"reason": "the month ends"} | more
+        return service.of("otto").ask("POST", "/v1/audits", json=asked, headers={"idempotency-key": "a"})
+
+    first = start().json()["id"]
+    refused(start(**other), 422, "idempotency_key_reused")
+    execute(
+        service.dsn, "UPDATE onramp_admin.audits SET state = 'done', started_at = now() - interval '25 h'"
+    )
+    assert start(**other).json()["id"] > first
 
 
 def test_a_report_is_stored_and_can_be_printed(service: Inside, stage: Stage) -> None:
