@@ -10,6 +10,7 @@ from services.admin.samples_api.newest import newest_records, topic_of_type
 from services.admin.samples_api.schemas import InferRequest
 from services.ops.registry.inference import inferred_from
 from services.ops.registry.registry_reader import RegistryReader
+from services.ops.registry.topic_owners import events_of
 
 
 def add_infer(app: FastAPI, desk: RegistryReader) -> None:
@@ -19,9 +20,12 @@ def add_infer(app: FastAPI, desk: RegistryReader) -> None:
     def infer_type(asked: InferRequest, asking: Asking) -> dict[str, Any]:
         """The JSON Schema that samples have in common, and the columns of a table for it; no values."""
         require_there(asking.sees(asked.name), "event type")
-        topic = None
+        topic, is_shared = None, False
         texts: list[bytes | str | None] = list(asked.samples or ())
         if asked.samples is None:
-            topic = topic_of_type(desk.read().snapshot, asked.name)
+            snapshot = desk.read().snapshot
+            topic = topic_of_type(snapshot, asked.name)
+            is_shared = not asking.sees(*events_of(snapshot, topic))
             texts = [record.value for record in newest_records(desk, topic, asked.last)]
-        return {"name": asked.name, "topic": topic, **inferred_from(texts, asked.name)._asdict()}
+        found = inferred_from(texts, asked.name, of_events_only=is_shared)
+        return {"name": asked.name, "topic": topic, **found._asdict()}

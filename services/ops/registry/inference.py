@@ -26,11 +26,16 @@ class Inferred(NamedTuple):
     problem: str = ""
 
 
-def inferred_from(texts: Iterable[bytes | str | None], name: str) -> Inferred:
-    """Return what is common to the payloads of events of a name; other JSON documents are payloads."""
+def inferred_from(
+    texts: Iterable[bytes | str | None], name: str, *, of_events_only: bool = False
+) -> Inferred:
+    """Return what is common to the payloads of events of a name; other JSON documents are payloads.
+
+    `of_events_only`: other documents are skipped too, such as packets on a topic of several event types.
+    """
     samples, used, skipped = Samples(), 0, 0
     for text in texts:
-        payload = payload_of(text, name)
+        payload = payload_of(text, name, of_events_only=of_events_only)
         if payload is None:
             skipped += 1
         else:
@@ -44,14 +49,14 @@ def inferred_from(texts: Iterable[bytes | str | None], name: str) -> Inferred:
     return Inferred(schema, columns, used, skipped)
 
 
-def payload_of(text: bytes | str | None, name: str) -> object:
+def payload_of(text: bytes | str | None, name: str, *, of_events_only: bool = False) -> object:
     """Return the payload of an event of this name, or the document that is no event; else None."""
     try:
         document = orjson.loads(text or b"")
     except orjson.JSONDecodeError:
         return None
     if not isinstance(document, dict) or not document.keys() >= _ENVELOPE:
-        return document
+        return None if of_events_only else document
     return document["payload"] if document["event_name"] == name else None
 
 
