@@ -39,6 +39,7 @@ TRANSFORM_TOPICS: Final = (
     TopicSpec(wire.TRANSFORMERS, 2, _COMPACTED),
     TopicSpec(wire.TRANSFORMED, 1, _COMPACTED),
     TopicSpec(wire.TRANSFORM_REPLAYS, 1, _RETAINED),
+    TopicSpec(wire.TRANSFORM_LOGS, 1, {"cleanup.policy": "delete", "retention.ms": str(86_400_000)}),
 )
 
 

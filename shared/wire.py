@@ -23,6 +23,8 @@ TRANSFORMERS: Final = "onramp.transformers"
 TRANSFORMED: Final = "onramp.transformed"
 #: Events that an operator gives to a transform again; the key and the header `context` name the transform.
 TRANSFORM_REPLAYS: Final = "onramp.transform_replays"
+#: Lines that functions printed or logged, for a day.
+TRANSFORM_LOGS: Final = "onramp.transform_logs"
 #: Prefix of a transform's consumer group, and of the transactional ids of its lanes.
 TRANSFORM_GROUP: Final = "onramp-transform-"
 #: Prefix of the destination of an event that a transform parked.

@@ -36,6 +36,8 @@ class SparkSettings:
     driver_memory: str
     #: The module whose `run` forks the Python workers, with the modules of a task imported.
     worker_daemon: str
+    #: Whether jobs of several threads share the slots evenly, by pool.
+    is_fair: bool = False
 
 
 class SparkJobs:
@@ -58,6 +60,24 @@ class SparkJobs:
         A partial of a module's function is sent as a name and its data.  Raises Spark's errors.
         """
         return self._tasks(tasks).mapPartitions(work).collect()
+
+    def run_in_pool(self, pool: str, work: Callable[[Iterable[int]], Iterable[T]]) -> T:
+        """Run `work` in one task, and return its only result; each thread runs one job at a time.
+
+        Jobs of one pool share their slots with those of other pools evenly.  Raises Spark's errors.
+        """
+        self._context.setLocalProperty("spark.scheduler.pool", pool)
+        self._context.setJobGroup(pool, pool, interruptOnCancel=True)
+        [result] = self._tasks(1).mapPartitions(work).collect()
+        return result
+
+    def cancel_pool(self, pool: str) -> None:
+        """Cancel the running jobs of a pool."""
+        self._context.cancelJobGroup(pool)
+
+    def broadcast(self, value: Any) -> Any:
+        """Return `value` as a variable that Spark sends to each worker once."""
+        return self._context.broadcast(value)
 
     def cancel(self) -> None:
         """Cancel the running job; its transactions roll back."""
@@ -117,6 +137,7 @@ def _context(settings: SparkSettings) -> SparkContext:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         conf = conf.setMaster(settings.master)
     given = _CONFIGURATION if submitted else _CONFIGURATION | _local(settings)
+    given = given | {"spark.scheduler.mode": "FAIR"} if settings.is_fair else given
     return SparkContext(conf=conf.setAll(list(given.items())))
 
 

@@ -1,0 +1,105 @@
+"""The outcomes of one batch: each event is emitted, dropped or parked, and counted in the totals."""
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+
+import orjson
+
+from services.transform.function.results import Dropped, Failure, FunctionResult
+from services.transform.function.runner import LogLine
+from services.transform.lane.kafka_transaction import OutgoingRecord
+from services.transform.lane.order import LaneOrder
+from services.transform.lane.outputs import OutputRecords
+from services.transform.lane.parked import DEATHS, error_of, parked_record, traceback_of
+from services.transform.lane.source import Batch, SourceEvent
+from services.transform.lane.totals import Position, as_record
+from shared import wire
+from shared.errors import UserError
+from shared.kafka_read.offsets import Partition
+
+
+class Outcomes:
+    """Collects the records and the totals of a batch."""
+
+    def __init__(
+        self, order: LaneOrder, outputs: OutputRecords, positions: Mapping[Partition, Position]
+    ) -> None:
+        """`positions`: before the batch."""
+        self._order = order
+        self._outputs = outputs
+        self._before = positions
+        self._counts: dict[Partition, Counter[str]] = defaultdict(Counter)
+        self.records: list[OutgoingRecord] = []
+
+    def add(self, batch: Batch, results: Sequence[FunctionResult]) -> None:
+        """Add the events of `batch` with the function's results, one for each."""
+        for partition, count in batch.filtered.items():
+            self._counts[partition]["filtered"] += count
+        for source, result in zip(batch.events, results, strict=True):
+            self._add(source, result)
+
+    def _add(self, source: SourceEvent, result: FunctionResult) -> None:
+        counts = self._counts[source.part.partition]
+        if isinstance(result, Dropped):
+            counts["dropped"] += 1
+        elif isinstance(result, Failure):
+            counts["deaths"] += result.error in DEATHS
+            self._park(source, error_of(result), traceback_of(result))
+        else:
+            try:
+                records = self._outputs.records(source, result.items)
+            except UserError as e:
+                self._park(source, e)
+            else:
+                counts["emitted"] += 1
+                counts["outputs"] += len(records)
+                self.records += records
+
+    def _park(self, source: SourceEvent, error: UserError, traceback: bytes = b"") -> None:
+        partition = source.part.partition
+        topic_id = self._before[partition].totals.topic_id
+        self.records.append(parked_record(self._order, source, topic_id, error, traceback))
+        self._counts[partition]["parked"] += 1
+
+    def positions(self, batch: Batch) -> dict[Partition, Position]:
+        """Return the positions after `batch`, of the partitions that moved."""
+        return {
+            p: Position(at, self._before[p].totals.plus(**self._counts[p])) for p, at in batch.next.items()
+        }
+
+
+def totals_records(order: LaneOrder, positions: Mapping[Partition, Position]) -> list[OutgoingRecord]:
+    """Return the records of `onramp.transformed` for committed positions."""
+    records = []
+    for partition, position in positions.items():
+        key, value = as_record(order.name, partition, position)
+        records.append(OutgoingRecord(wire.TRANSFORMED, key, value, []))
+    return records
+
+
+def log_records(order: LaneOrder, logs: tuple[Sequence[LogLine], int]) -> list[OutgoingRecord]:
+    """Return the lines of the function for `onramp.transform_logs`; they commit with their events."""
+    lines, suppressed = logs
+    if suppressed:
+        text = f"{suppressed} lines were suppressed: more than 100 within a second"
+        now = datetime.now(UTC).timestamp()
+        lines = [*lines, LogLine("", order.digest, now, "WARNING", text)]
+    return [
+        OutgoingRecord(
+            wire.TRANSFORM_LOGS,
+            order.name.encode(),
+            orjson.dumps(
+                {
+                    "transform": order.name,
+                    "digest": line.digest,
+                    "event_id": line.event_id,
+                    "at": line.at,
+                    "level": line.level,
+                    "text": line.text,
+                }
+            ),
+            [],
+        )
+        for line in lines
+    ]

@@ -1,0 +1,138 @@
+"""READ and FILTER of a lane: the next events of its partitions, at most one batch."""
+
+from collections import Counter, deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from services.transform.lane.order import MAX_EVENTS, LaneOrder
+from shared import envelope, wire
+from shared.envelope import Envelope
+from shared.errors import UserError
+from shared.kafka_read import records
+from shared.kafka_read.fetch import Fetcher
+from shared.kafka_read.offsets import Partition
+from shared.kafka_read.records import PartitionSlice
+
+
+class SourceEvent(NamedTuple):
+    """An event for the function."""
+
+    envelope: Envelope
+    received_at: bytes
+    #: Its record: the slice and the row.
+    part: PartitionSlice
+    row: int
+    value: bytes
+    offset: int
+
+
+@dataclass(slots=True)
+class Batch:
+    """Consecutive records of each partition: events, other records by number, and the next positions."""
+
+    events: list[SourceEvent] = field(default_factory=list)
+    filtered: Counter[Partition] = field(default_factory=Counter)
+    next: dict[Partition, int] = field(default_factory=dict)
+    parts: list[PartitionSlice] = field(default_factory=list)
+
+    @property
+    def has_records(self) -> bool:
+        """Return whether there is any record; positions also move past transaction markers."""
+        return bool(self.events or self.filtered)
+
+    def first(self, count: int) -> "Batch":
+        """Return the batch as far as its first `count` events: the others are read again."""
+        cuts: dict[Partition, int] = {}
+        for event in self.events[count:]:
+            cuts.setdefault(event.part.partition, event.offset)
+        first = Batch(self.events[:count], Counter(self.filtered), self.next | cuts)
+        events = Counter(event.part.partition for event in first.events)
+        for partition, cut in cuts.items():
+            before = sum(
+                pc.sum(pc.less(part.rows.column("offset"), cut)).as_py() or 0
+                for part in self.parts
+                if part.partition == partition
+            )
+            first.filtered[partition] = before - events[partition]
+        return first
+
+
+class Source:
+    """Reads the partitions of a lane from positions on."""
+
+    def __init__(self, order: LaneOrder, fetcher: Fetcher, positions: Mapping[Partition, int]) -> None:
+        self._order = order
+        self._fetcher = fetcher
+        self._replay_context = wire.replay_context(order.name)
+        #: Start of the next poll.
+        self._fetched = dict(positions)
+        self._pending: deque[PartitionSlice] = deque()
+        self.positions = dict(positions)
+
+    async def next(self) -> Batch:
+        """Return the next records; none after half a second without news.  Raise as `Fetcher.poll`."""
+        if not self._pending:
+            new = await self._fetcher.poll(self._fetched)
+            self._fetched = new.positions
+            self._pending.extend(new.slices)
+        batch = self._take()
+        self.positions |= batch.next
+        return batch
+
+    def _take(self) -> Batch:
+        """Return up to `MAX_EVENTS` fetched records."""
+        batch, room = Batch(), MAX_EVENTS
+        while self._pending and room:
+            part = self._pending.popleft()
+            if len(part) > room:
+                rest = PartitionSlice(part.partition, part.rows.slice(room))
+                part = PartitionSlice(part.partition, part.rows.slice(0, room))
+                self._pending.appendleft(rest)
+                batch.next[part.partition] = rest.first
+            room -= len(part)
+            self._add(batch, part)
+        left = {part.partition for part in self._pending}
+        batch.next |= {p: at for p, at in self._fetched.items() if p not in left and at != self.positions[p]}
+        return batch
+
+    def _add(self, batch: Batch, part: PartitionSlice) -> None:
+        batch.parts.append(part)
+        wanted = self._wanted(part)
+        times = wanted.rows.column("received_at").to_pylist()
+        values, offsets = wanted.rows.column("value").to_pylist(), wanted.rows.column("offset").to_pylist()
+        events = 0
+        for row, (value, offset, received_at) in enumerate(zip(values, offsets, times, strict=True)):
+            if (event := self._parsed(value)) is not None:
+                at = received_at or _time_of(wanted, row)
+                batch.events.append(SourceEvent(event, at, wanted, row, value, offset))
+                events += 1
+        if events < len(part):
+            batch.filtered[part.partition] += len(part) - events
+
+    def _wanted(self, part: PartitionSlice) -> PartitionSlice:
+        """Return the records for Onramp, and of the replays those for this transform."""
+        if part.partition.topic != wire.TRANSFORM_REPLAYS:
+            return part.wanted()
+        own = pc.equal(part.rows.column("context"), pa.scalar(self._replay_context, pa.binary()))
+        return PartitionSlice(part.partition, part.rows.filter(own.fill_null(False)))
+
+    def _parsed(self, value: bytes | None) -> Envelope | None:
+        """Return the envelope; None for another type's, and for a record that the writer parks or lands.
+
+        Packets and records that are no envelope are not events of the type.
+        """
+        try:
+            parsed = envelope.parse(value or b"")
+        except UserError:
+            return None
+        return parsed if parsed.event_name == self._order.source_type else None
+
+
+def _time_of(part: PartitionSlice, row: int) -> bytes:
+    """Return the Kafka record's time in the format of the gateway's header."""
+    (time_of,) = records.received_at(part.rows.slice(row, 1)).cast(pa.string()).to_pylist()
+    return str(time_of).replace(" ", "T").encode()

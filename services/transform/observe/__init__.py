@@ -1,0 +1,1 @@
+"""The state of transforms: status, metrics and the rule that pauses a transform."""

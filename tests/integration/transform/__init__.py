@@ -1,0 +1,1 @@
+"""The transform service on real Kafka."""
