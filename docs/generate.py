@@ -27,6 +27,7 @@ from services.cli.app import app
 from services.cli.show.audit_metrics import AuditMetrics
 from services.ingest.observe import metrics
 from services.tracer.metrics import TracerMetrics
+from services.transform.observe.metrics import TransformMetrics
 from services.writer.observe.metrics import Metrics
 from services.writer.settings import DatabaseSettings, WriterSettings
 from shared import errors
@@ -180,6 +181,7 @@ def metrics_page() -> str:
         ("Agent", "services/cdc/agent/metrics.py", AgentMetrics().registry),
         ("Admin", "services/admin/api/metrics.py", AdminMetrics().registry),
         ("Tracer", "services/tracer/metrics.py", TracerMetrics().registry),
+        ("Transform", "services/transform/observe/metrics.py", TransformMetrics().registry),
         ("Audit", "services/cli/show/audit_metrics.py", AuditMetrics().registry),
     ):
         rows = sorted(_declared(registry))

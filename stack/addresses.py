@@ -15,6 +15,7 @@ GATEWAY_PORT: Final = 8080
 WRITER_PORT: Final = 8081
 ADMIN_PORT: Final = 8082
 TRACER_PORT: Final = 8085
+TRANSFORM_PORT: Final = 8086
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +28,7 @@ class Addresses:
     writer: str = f"http://{LOOPBACK}:{WRITER_PORT}"
     admin: str = f"http://{LOOPBACK}:{ADMIN_PORT}"
     tracer: str = f"http://{LOOPBACK}:{TRACER_PORT}"
+    transform: str = f"http://{LOOPBACK}:{TRANSFORM_PORT}"
 
 
 def note(folder: Path, addresses: Addresses) -> None:

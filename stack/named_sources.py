@@ -1,4 +1,4 @@
-"""Follows the sources that the registry in Kafka names, for `onramp up`, which captures them."""
+"""Follows the sources and transforms that the registry in Kafka names, for `onramp up`, which runs them."""
 
 from collections.abc import Mapping
 from time import monotonic
@@ -20,6 +20,7 @@ class NamedSources:
         self._registry = LogRegistry(open_log(RegistrySettings(), KafkaSettings(bootstrap=bootstrap)))
         self._read_at = float("-inf")
         self._known: Mapping[str, Source] = {}
+        self.has_transforms = False
 
     @property
     def all(self) -> Mapping[str, Source]:
@@ -34,7 +35,8 @@ class NamedSources:
         self._read_at = monotonic()
         before = self._known
         if self._registry.is_read:
-            self._known = self._registry.snapshot().sources
+            snapshot = self._registry.snapshot()
+            self._known, self.has_transforms = snapshot.sources, bool(snapshot.transforms)
         return {name: source for name, source in self._known.items() if name not in before}
 
     def close(self) -> None:

@@ -4,7 +4,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from stack.addresses import ADMIN_PORT, GATEWAY_PORT, KAFKA_PORT, POSTGRES_PORT, TRACER_PORT, WRITER_PORT
+from stack.addresses import (
+    ADMIN_PORT,
+    GATEWAY_PORT,
+    KAFKA_PORT,
+    POSTGRES_PORT,
+    TRACER_PORT,
+    TRANSFORM_PORT,
+    WRITER_PORT,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +34,7 @@ class Plan:
     writer_port: int = WRITER_PORT
     admin_port: int = ADMIN_PORT
     tracer_port: int = TRACER_PORT
+    transform_port: int = TRANSFORM_PORT
     prometheus: bool = False
     """Whether to start a Prometheus that scrapes the services."""
     source_demo: bool = False

@@ -154,6 +154,28 @@ def tracer(
     return Service(_command("tracer", "services.tracer", log, variables), port, TRACER_READY_SECONDS)
 
 
+def transform(
+    *,
+    bootstrap: str,
+    dsn: str,
+    log: Path,
+    port: int | None = None,
+    env: Mapping[str, str] | None = None,
+) -> Service:
+    """Return the transform service for these brokers and the lookups' database, not started."""
+    port = port or free_port()
+    variables = {
+        "ONRAMP_KAFKA_BOOTSTRAP": bootstrap,
+        "ONRAMP_WRITER_DSN": dsn,
+        "ONRAMP_TRANSFORM_HTTP_PORT": str(port),
+        # Spark reads JAVA_HOME first, which may name a Java that Spark cannot use.
+        "JAVA_HOME": str(find_java().home),
+        "SPARK_LOCAL_IP": LOOPBACK,
+        **(env or {}),
+    }
+    return Service(_command("transform", "services.transform", log, variables), port, WRITER_READY_SECONDS)
+
+
 def _command(name: str, module: str, log: Path, variables: Mapping[str, str]) -> Command:
     return Command(
         name=name,

@@ -29,6 +29,7 @@ from stack.prometheus import (
     JOB_AGENT,
     JOB_GATEWAY,
     JOB_TRACER,
+    JOB_TRANSFORM,
     JOB_WRITER,
     PORT,
     Programs,
@@ -65,6 +66,7 @@ class Stack:
         self.writer = ""
         self.admin = ""
         self.tracer = ""
+        self.transform = ""
         self.prometheus = ""
         self.source = ""
         self._agent = ""
@@ -112,6 +114,7 @@ class Stack:
         self._start_services()
         self._start_admin()
         self.follow_sources()
+        self.follow_transforms()
         if self._watching is not None:
             self._start_prometheus(self._watching)
         note(
@@ -123,6 +126,7 @@ class Stack:
                 writer=self.writer,
                 admin=self.admin,
                 tracer=self.tracer,
+                **({"transform": self.transform} if self.transform else {}),
             ),
         )
 
@@ -146,6 +150,17 @@ class Stack:
         elif self._capture is not None:
             self._capture.add(source.dsn_env for source in new.values())
         return new
+
+    def follow_transforms(self) -> str:
+        """Start the transform service when the registry names the first one; return its URL then.
+
+        Raises:
+            StackError: the service could not be started.
+        """
+        if self.transform or self._named is None or not self._named.has_transforms:
+            return ""
+        self._start_transform()
+        return self.transform
 
     def check(self) -> None:
         """Raise if a required part has ended by itself; the message shows the end of its log."""
@@ -273,6 +288,21 @@ class Stack:
         self._beside.add("the admin service", self._launch("the admin service", admin))
         self.admin = admin.url
 
+    def _start_transform(self) -> None:
+        """Start the transform service; events land without it, so a failure ends no other part."""
+        plan = self._plan
+        transform = services.transform(
+            bootstrap=self.bootstrap,
+            dsn=self.dsn,
+            log=plan.data_dir / "logs" / "transform.log",
+            port=self._port("The transform service", plan.transform_port),
+            env={**self._shared_env, **plan.writer_env},
+        )
+        self.transform = transform.url
+        with self._report.step("Starting the transform service"):
+            name = "the transform service"
+            self._wait_ready([self._beside.add(name, self._launch(name, transform))])
+
     def _start_capture(self) -> None:
         """Start the capture of sources; landing does not need it, so a failure ends no other part."""
         variables = {source.dsn_env for source in self.sources.values()}
@@ -294,6 +324,7 @@ class Stack:
         with self._report.step("Starting Prometheus"):
             targets = {JOB_GATEWAY: self.gateway, JOB_WRITER: self.writer, JOB_TRACER: self.tracer}
             targets |= {JOB_AGENT: self._agent} if self._agent else {}
+            targets |= {JOB_TRANSFORM: self.transform} if self.transform else {}
             prometheus = Prometheus(
                 self.data_dir / "prometheus", targets, programs=programs, port=self._port("Prometheus", PORT)
             )

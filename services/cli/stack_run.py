@@ -130,6 +130,7 @@ class StackRun:
                 self._check()
                 time.sleep(_CHECK_SECONDS)
             self._follow_sources()
+            self._follow_transforms()
 
     def _follow_sources(self) -> None:
         """Start capturing sources that are added later; a failure does not affect events."""
@@ -141,6 +142,16 @@ class StackRun:
             new = self._stack.sources
             self._note([f"Capturing sources did not start; run `onramp up` again: {error}"])
         self._note([line for name in new for line in lines_of_source(self._stack, name)])
+
+    def _follow_transforms(self) -> None:
+        """Start the transform service for a transform that is added later; a failure affects no event."""
+        from stack.errors import StackError
+
+        try:
+            if url := self._stack.follow_transforms():
+                self._note([f"The transform service runs: {url}/status"])
+        except StackError as error:
+            self._note([f"The transform service did not start; run `onramp up` again: {error}"])
 
     def _note(self, lines: list[str]) -> None:
         for line in lines:

@@ -78,7 +78,7 @@ class TransformProcess:
             stack.callback(server.start().stop)
             stack.callback(self._registry.close)
             measuring = asyncio.create_task(self.status.metrics.process.watch("driver"))
-            stack.callback(measuring.cancel)
+            stack.push_async_callback(_end, measuring)
             jobs = await asyncio.to_thread(self._start_jobs)
             threads = ThreadPoolExecutor(_MAX_RUNS, "lane-run")
             stack.callback(threads.shutdown)
@@ -146,3 +146,9 @@ class TransformProcess:
             )
             await self._driver.run()
             self._backoff.succeed()
+
+
+async def _end(task: "asyncio.Task[None]") -> None:
+    """Cancel a task and wait for its end."""
+    task.cancel()
+    await asyncio.wait({task})

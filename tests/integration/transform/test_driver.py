@@ -182,9 +182,10 @@ def test_a_deploy_applies_to_the_next_run_and_a_change_of_lanes_takes_an_epoch(s
         eventually(lambda: len(scene.outputs()) == 1)
         first = running.jobs.orders[-1]
         running.registry.put(running.document(source="# second", lanes=2))
+        eventually(lambda: running.status["version"] != first.digest)
         scene.send([1], partition=1)
         eventually(lambda: len(scene.outputs()) == 2)
-        eventually(lambda: running.jobs.orders[-1].digest != first.digest)
+        eventually(lambda: running.jobs.orders[-1].lanes == 2)
     last = running.jobs.orders[-1]
     assert (first.lanes, last.lanes) == (1, 2)
     assert last.epoch > first.epoch

@@ -102,7 +102,7 @@ def test_a_frozen_run_beside_its_retry_is_fenced(scene: TransformScene, tmp_path
         assert scene.run().fault is None
         report = thaw(tmp_path, step, reports)
 
-    assert report.fault is FENCED
+    assert report.fault == FENCED
     assert report.transactions == (1 if step == "after_function" else 0)
     assert_exact(scene)
 
@@ -115,7 +115,7 @@ def test_a_zombie_of_an_epoch_with_more_lanes_is_fenced(scene: TransformScene, t
         assert scene.run(epoch=newer).fault is None
         report = thaw(tmp_path, "before_commit", reports)
 
-    assert report.fault is FENCED
+    assert report.fault == FENCED
     assert scene.counts(1) == {"dropped": 6, "parked": 6, "emitted": 6, "outputs": 12}
     assert len(scene.outputs()) == 6 + 12
 
@@ -125,6 +125,6 @@ def test_a_run_of_an_older_epoch_is_refused(scene: TransformScene) -> None:
 
     report = scene.run()
 
-    assert report.fault is FENCED
+    assert report.fault == FENCED
     assert str(newer) in report.detail
     assert scene.offsets() == {}

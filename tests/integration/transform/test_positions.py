@@ -4,7 +4,6 @@ from contextlib import closing
 
 import pytest
 from confluent_kafka import TopicPartition
-from confluent_kafka.admin import AdminClient
 
 from shared import wire
 from shared.errors import RECORD_TOO_LARGE, TRANSFORM_POSITION_LOST
@@ -61,10 +60,10 @@ def test_a_recreated_topic_is_not_read_at_the_position_of_the_old_one(scene: Tra
     assert len(scene.outputs()) == 3
 
 
-def test_offsets_that_kafka_has_forgotten_are_restored_from_the_totals(scene: TransformScene) -> None:
+def test_offsets_without_totals_are_restored_from_the_totals(scene: TransformScene) -> None:
     scene.send([1, 0])
     scene.run()
-    _forget_offsets(scene)
+    _overwrite_offsets(scene)
     scene.send([1], first=2)
 
     scene.run(start="now")
@@ -122,12 +121,8 @@ def test_a_replayed_event_has_the_ids_of_the_first_attempt(scene: TransformScene
     assert (replays["emitted"], replays["outputs"], replays["filtered"]) == (1, 2, 1)
 
 
-def _forget_offsets(scene: TransformScene) -> None:
-    group = wire.TRANSFORM_GROUP + scene.name
-    for future in (
-        AdminClient({"bootstrap.servers": scene.bootstrap}).delete_consumer_groups([group]).values()
-    ):
-        future.result(30)
-    with closing(_consumer(scene.bootstrap, group)) as consumer:
-        (committed,) = consumer.committed([TopicPartition(scene.source, 0)], timeout=20)
-        assert committed.offset < 0
+def _overwrite_offsets(scene: TransformScene) -> None:
+    """Commit offsets without totals, as another client may; Kafka's forgetting of them looks the same."""
+    with closing(_consumer(scene.bootstrap, wire.TRANSFORM_GROUP + scene.name)) as consumer:
+        partitions = [TopicPartition(scene.source, n, 0) for n in range(scene.partitions)]
+        consumer.commit(offsets=partitions, asynchronous=False)
