@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import Final
 
 from services.writer.plan.plan import PlanRequest, WrongFileError, try_change
-from services.writer.plan.priority import give_way
 from services.writer.plan.report import Exit, Report
-from services.writer.plan.time_window import moment
 from services.writer.settings import WriterSettings
 from shared import logs
 from shared.errors import InfrastructureError
+from shared.give_way import give_way
 from shared.kafka_read.history import Window
 from shared.read_settings import WrongSettingsError, read_settings
 from shared.settings import KafkaSettings, RegistrySettings
+from shared.time_window import moment
 
 log = logging.getLogger(__name__)
 

@@ -26,16 +26,14 @@ from services.writer.settings import WriterSettings
 from shared import wire
 from shared.contracts.json_schema import compile_schema
 from shared.contracts.tables import FieldColumn, columns_of, quoted
-from shared.errors import OWN_TOPIC_MISSING, InfrastructureError
+from shared.errors import InfrastructureError
 from shared.kafka_read.history import Window, ranges_in
 from shared.kafka_read.offsets import Range, total
-from shared.registry.change_log import Chain
 from shared.registry.changes import schema_changes
 from shared.registry.difference import too_large
-from shared.registry.entries import EMPTY, Destination, Snapshot
-from shared.registry.factory import open_log
+from shared.registry.entries import Destination, Snapshot
 from shared.registry.file import load, placed
-from shared.registry.log_registry import LogRegistry
+from shared.registry.in_force import InForce, in_force
 from shared.registry.merge import merge_file
 from shared.registry.sources import require_no_clash
 from shared.registry.transforms import require_fit
@@ -146,32 +144,6 @@ def _run(
             return tally.total(spark.collect(work, tasks)), time.monotonic() - began
     finally:
         spark.stop()
-
-
-class InForce(NamedTuple):
-    """The registry that services follow, and the log of changes that produced it; None without its topic."""
-
-    snapshot: Snapshot
-    chain: Chain | None = None
-
-
-def in_force(settings: RegistrySettings, kafka: KafkaSettings) -> InForce:
-    """Return the registry that services follow; if its topic does not exist, an empty registry.
-
-    The topic is not created.  Raise `InfrastructureError`.
-    """
-    log = open_log(settings, kafka.model_copy(update={"create_topics": False}))
-    registry = LogRegistry(log)
-    try:
-        log.span()
-        registry.refresh()
-        return InForce(registry.snapshot(), registry.chain)
-    except InfrastructureError as e:
-        if e.fault is OWN_TOPIC_MISSING:
-            return InForce(EMPTY)
-        raise
-    finally:
-        registry.close()
 
 
 class Changed(NamedTuple):

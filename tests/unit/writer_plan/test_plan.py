@@ -23,7 +23,6 @@ from services.writer.plan.tally import (
     total,
 )
 from services.writer.plan.task import shares
-from services.writer.plan.time_window import moment
 from services.writer.postgres.database import configured
 from services.writer.settings import WriterSettings
 from shared.contracts.json_schema import compile_schema
@@ -32,6 +31,7 @@ from shared.kafka_read.history import Window, WindowRanges
 from shared.kafka_read.offsets import Partition, Range
 from shared.registry.changes import SchemaChange
 from shared.registry.entries import EMPTY, Snapshot
+from shared.time_window import moment
 
 NOW = 1_800_000_000.0
 WHY = Reason("schema_mismatch", "/payload/n", "expected type integer")

@@ -17,7 +17,7 @@ from tests.fixtures.writer import eventually
 _SAY = """
 import os, signal, sys, time
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
-from services.writer.plan.priority import give_way
+from shared.give_way import give_way
 give_way()
 """
 _TELL = """

@@ -1,6 +1,6 @@
-"""Gives the plan a lower priority than all other programs of this machine, from the JVM's start on.
+"""Gives a trial on past events a lower priority than all other programs of this machine, from its start on.
 
-The plan continues in a session of its own, which has the lowest priority, with all processes that it starts
+The program continues in a session of its own, which has the lowest priority, with all that it starts
 (`shared/priority.py`).
 """
 
