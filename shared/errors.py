@@ -658,6 +658,14 @@ TRANSFORM_POSITION_LOST: Final = _waiting(
     "`onramp transforms resume NAME --accept` continues at the nearest end of the log.",
 )
 
+TRANSFORM_LOOKUP_UNREADABLE: Final = _waiting(
+    "transform_lookup_unreadable",
+    Step.TRANSFORM,
+    "The table of a lookup cannot be read.",
+    "`detail` names the lookup and the reason. The last snapshot is used until it is older than ten times "
+    "`refresh_s`, then the transform's events wait on Kafka.",
+)
+
 # --- the admin service ----------------------------------------------------------------------
 NOT_LOCAL: Final = _rejected(
     "not_local",

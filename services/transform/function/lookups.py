@@ -16,6 +16,10 @@ MAX_DICT_ROWS: Final = 50_000
 _AT_ONCE: Final = 5_000
 
 
+class RepeatedKeyError(Exception):
+    """Two rows have the same key."""
+
+
 class LookupTable(NamedTuple):
     """The rows of a table by key.  It is pickled for each Spark worker once."""
 
@@ -36,13 +40,15 @@ def table_of(name: str, rows: Mapping[str, Mapping[str, Any]]) -> LookupTable:
 def snapshot_of(
     name: str, rows: Iterable[tuple[str, str]], max_dict_rows: int = MAX_DICT_ROWS
 ) -> LookupTable:
-    """Return the snapshot of (key, JSON of the row) pairs.  Of two rows with the same key the last counts.
+    """Return the snapshot of (key, JSON of the row) pairs.  Raise `RepeatedKeyError`.
 
     At most `max_dict_rows` rows are held in memory; with more, the rows go to a temporary SQLite file.
     """
     iterator = iter(rows)
     first: dict[str, str] = {}
     for key, row in iterator:
+        if key in first:
+            raise RepeatedKeyError
         first[key] = row
         if len(first) > max_dict_rows:
             return _file_of(name, first, iterator)
@@ -57,8 +63,11 @@ def _file_of(name: str, first: Mapping[str, str], others: Iterable[tuple[str, st
             conn.execute("PRAGMA journal_mode = OFF")
             conn.execute("CREATE TABLE rows (key TEXT PRIMARY KEY, row TEXT NOT NULL) WITHOUT ROWID")
             conn.execute("BEGIN")
-            conn.executemany("INSERT OR REPLACE INTO rows VALUES (?, ?)", first.items())
-            conn.executemany("INSERT OR REPLACE INTO rows VALUES (?, ?)", others)
+            conn.executemany("INSERT INTO rows VALUES (?, ?)", first.items())
+            try:
+                conn.executemany("INSERT INTO rows VALUES (?, ?)", others)
+            except sqlite3.IntegrityError:
+                raise RepeatedKeyError from None
             conn.execute("COMMIT")
             digest, count = sha256(), 0
             for key, row in conn.execute("SELECT key, row FROM rows ORDER BY key"):

@@ -211,7 +211,11 @@ class FunctionRunner:
 
     def _ready_process(self) -> FunctionProcess | None:
         """Return a process with the source and the lookups; None if the source cannot be loaded."""
-        if self._process is not None and not self._process.is_alive():  # it was killed while it was idle
+        if self._process is not None and (
+            not self._process.is_alive()  # it was killed while it was idle
+            or not self._sent.keys()
+            <= self._lookups.keys()  # it has a table that the function may not read now
+        ):
             self._end()
         for attempt in range(_LOAD_ATTEMPTS):
             if self._unloadable is not None:

@@ -75,6 +75,7 @@ OWNERS = {
         "services/cdc/schema/migrations.py",
         "services/cdc/*_sql.py",
         "services/tracer/rows_sql.py",
+        "services/transform/*_sql.py",
         "services/writer/columns/catalog.py",
         "services/writer/changes/append.py",
         "services/writer/persist/copy.py",

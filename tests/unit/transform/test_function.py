@@ -13,7 +13,7 @@ import orjson
 import pytest
 
 from services.transform.function.code import TransformCode
-from services.transform.function.lookups import snapshot_of, table_of
+from services.transform.function.lookups import RepeatedKeyError, snapshot_of, table_of
 from services.transform.function.results import Dropped, Failure, FunctionResult, OutputEvent, Outputs
 from services.transform.function.runner import FunctionRunner
 from services.transform.function.runners import Runners
@@ -406,6 +406,12 @@ def test_equal_rows_have_one_digest_in_any_order() -> None:
     for most in (1, 10):
         assert snapshot_of("t", rows, most).digest == snapshot_of("t", rows[::-1], most).digest
         assert snapshot_of("t", rows, most).digest != snapshot_of("t", [("b", "2"), ("a", "3")], most).digest
+
+
+def test_a_repeated_key_is_refused() -> None:
+    for most in (1, 10):
+        with pytest.raises(RepeatedKeyError):
+            snapshot_of("t", [("a", "1"), ("b", "2"), ("b", "3")], most)
 
 
 def test_the_process_ends_with_the_thread_that_started_it() -> None:

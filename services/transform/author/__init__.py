@@ -1,0 +1,1 @@
+"""Commands of a function's author: tests on examples, and checks of outputs."""

@@ -1,0 +1,66 @@
+"""Reads the table of a lookup as a snapshot, in one read-only transaction of the driver.
+
+The functions never see the database: its rows are broadcast to the workers, so a database that is down
+costs age and not outcomes.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+import psycopg2
+from psycopg2 import sql
+
+from services.transform.function.lookups import LookupTable, RepeatedKeyError, snapshot_of
+from shared.errors import TRANSFORM_LOOKUP_UNREADABLE, InfrastructureError
+from shared.postgres.connect import connect, session
+from shared.postgres.failures import failure
+from shared.registry.transforms import Lookup
+
+_ROWS: Final = (
+    "SELECT {key}::text, json_build_object({columns})::text FROM {table} WHERE {key} IS NOT NULL LIMIT %s"
+)
+_AT_ONCE: Final = 5_000
+_SETTINGS: Final = ("default_transaction_read_only=on", "lock_timeout=2s", "statement_timeout=60s")
+
+
+def read_lookup(name: str, lookup: Lookup, dsn: str) -> LookupTable:
+    """Return a snapshot of the lookup's table.
+
+    Raise `InfrastructureError` (`transform_lookup_unreadable`): the table cannot be read, has more rows than
+    `max_rows`, or has a key twice.  Costs about a second for a million rows, and their size in memory.
+    """
+    try:
+        conn = connect(dsn, name="onramp-lookup", options=session(_SETTINGS))
+    except psycopg2.Error as e:
+        raise _unreadable(name, failure(f"database {lookup.database}", e)) from None
+    try:
+        with conn, conn.cursor(name="onramp_lookup") as cursor:
+            cursor.itersize = _AT_ONCE
+            cursor.execute(_query(lookup), (lookup.max_rows + 1,))
+            return snapshot_of(name, _bounded(name, cursor, lookup.max_rows))
+    except RepeatedKeyError:
+        raise _unreadable(name, f"two rows of {lookup.table} have the same {lookup.key}") from None
+    except psycopg2.Error as e:
+        raise _unreadable(name, failure(f"table {lookup.table} of {lookup.database}", e)) from None
+    finally:
+        conn.close()
+
+
+def _query(lookup: Lookup) -> sql.Composed:
+    pairs = (sql.SQL("{}, {}").format(sql.Literal(each), sql.Identifier(each)) for each in lookup.columns)
+    return sql.SQL(_ROWS).format(
+        key=sql.Identifier(lookup.key),
+        columns=sql.SQL(", ").join(pairs),
+        table=sql.Identifier(*lookup.table.split(".")),
+    )
+
+
+def _bounded(name: str, rows: Iterator[tuple[str, str]], most: int) -> Iterator[tuple[str, str]]:
+    for count, row in enumerate(rows, 1):
+        if count > most:
+            raise _unreadable(name, f"its table has more than {most:,} rows (max_rows)")
+        yield row
+
+
+def _unreadable(name: str, reason: str) -> InfrastructureError:
+    return InfrastructureError(TRANSFORM_LOOKUP_UNREADABLE, f"lookup {name}: {reason}")
