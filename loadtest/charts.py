@@ -3,10 +3,7 @@
 from pathlib import Path
 from typing import Any, Final
 
-import matplotlib as mpl
-import matplotlib.pyplot as plt
 import numpy as np
-from matplotlib.axes import Axes
 
 _STYLES: Final = {"p50": ":", "p95": "--", "p99": "-"}
 _MAX_PROCESSES: Final = 8
@@ -15,6 +12,9 @@ _MIN_CORES: Final = 0.01
 
 def draw(result: dict[str, Any], file: Path) -> None:
     """Write the picture as PNG."""
+    import matplotlib as mpl  # noqa: PLC0415 - only who draws needs it
+    import matplotlib.pyplot as plt  # noqa: PLC0415
+
     mpl.use("Agg")  # no screen, whatever is installed
     line = result["over_time"]
     figure, (rate, latency, lag, cpu) = plt.subplots(4, 1, figsize=(10, 12), sharex=True)
@@ -50,7 +50,7 @@ def _numbers(values: list[float | None]) -> Any:
     return np.array([np.nan if value is None else value for value in values], np.float64)
 
 
-def _finish(axes: Axes, unit: str) -> None:
+def _finish(axes: Any, unit: str) -> None:
     axes.set_ylabel(unit)
     axes.grid(visible=True, alpha=0.3)
     axes.legend(fontsize=7, ncols=3)
