@@ -70,6 +70,12 @@ def _few_topics(request: pytest.FixtureRequest) -> None:
 
 
 @pytest.fixture
+def database(migrated: Database) -> Database:
+    """A database with the writer's schema: each writer of these tests would otherwise create it first."""
+    return migrated
+
+
+@pytest.fixture
 def scene(ground: Ground, database: Database, start_writer: StartWriter, tmp_path: Path) -> Scene:
     return Scene(
         start_writer=start_writer,
