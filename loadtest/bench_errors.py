@@ -50,27 +50,28 @@ _FIX: Final = {"rename": "/n", "to": "/number"}
 class AdminClient:
     """The admin service over one connection that stays open."""
 
-    def __init__(self, url: str) -> None:
-        self._conn = http.client.HTTPConnection(url.removeprefix("http://"), timeout=60)
+    def __init__(self, target: Target) -> None:
+        self._conn = http.client.HTTPConnection(target.admin.removeprefix("http://"), timeout=60)
+        self._key = {"Authorization": f"Bearer {target.operator_key}"} if target.operator_key else {}
 
     def ask(self, path: str, document: dict[str, Any] | None = None) -> dict[str, Any]:
         """GET, or POST of a document; return the answer."""
         body = json.dumps(document) if document else None
         kind = {"Content-Type": "application/json"} if document else {}
-        self._conn.request("POST" if document else "GET", path, body, kind)
+        self._conn.request("POST" if document else "GET", path, body, kind | self._key)
         answer = self._conn.getresponse()
         found: dict[str, Any] = json.loads(answer.read())
         if answer.status >= http.client.BAD_REQUEST:
             raise SystemExit(f"{path} answered {answer.status}: {found}")
         return found
 
-    def change(self, path: str, document: dict[str, Any]) -> None:
+    def change(self, path: str, document: dict[str, Any], reason: str) -> None:
         """PUT a document over the state that is in force."""
-        self._conn.request("GET", path)
+        self._conn.request("GET", path, headers=self._key)
         answer = self._conn.getresponse()
         answer.read()
-        headers = {"Content-Type": "application/json", "If-Match": answer.headers["ETag"]}
-        self._conn.request("PUT", path, json.dumps(document), headers)
+        headers = {"Content-Type": "application/json", "If-Match": answer.headers["ETag"] or "", **self._key}
+        self._conn.request("PUT", f"{path}?reason={reason}", json.dumps(document), headers)
         answer = self._conn.getresponse()
         said = answer.read()
         if answer.status >= http.client.BAD_REQUEST:
@@ -282,7 +283,7 @@ def measure(target: Target, args: argparse.Namespace) -> dict[str, Any]:
     port = int(target.admin.rpartition(":")[2])
     while not answers_ok(port, "/readyz"):
         time.sleep(_POLL_SECONDS)
-    asked, memory = AdminClient(target.admin), Memory(target.processes["admin"])
+    asked, memory = AdminClient(target), Memory(target.processes["admin"])
     phases: dict[str, Callable[[], dict[str, Any]]] = {
         "keep": lambda: keep(target, asked, args),
         "pages_ms": lambda: pages(asked, args.times),

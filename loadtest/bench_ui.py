@@ -21,7 +21,7 @@ from contextlib import closing, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import numpy as np
 import psutil
@@ -56,16 +56,27 @@ _RECEIPTS: Final = "SELECT _topic, _partition, _offset, _id FROM events.{} ORDER
 class Tab:
     """A browser's tab: one connection that stays open, and the bytes that it was sent."""
 
-    def __init__(self, url: str) -> None:
-        self._conn = http.client.HTTPConnection(url.removeprefix("http://"), timeout=60)
+    def __init__(self, target: Target) -> None:
+        self._conn = http.client.HTTPConnection(target.admin.removeprefix("http://"), timeout=60)
         self._tags: dict[str, str] = {}
+        self._cookie = self._log_in(target.operator_key)
+
+    def _log_in(self, key: str) -> str:
+        """Return the cookie of a new session."""
+        headers = {"Content-Type": "application/x-www-form-urlencoded", "Sec-Fetch-Site": "same-origin"}
+        self._conn.request("POST", "/ui/login", urlencode({"key": key}), headers)
+        answer = self._conn.getresponse()
+        answer.read()
+        return (answer.headers["Set-Cookie"] or "").partition(";")[0]
 
     def get(self, path: str, **headers: str) -> tuple[bytes, bytes]:
         """Return the body as it was sent, and decompressed."""
-        self._conn.request("GET", path, headers={"Accept-Encoding": "gzip", **headers})
+        self._conn.request(
+            "GET", path, headers={"Accept-Encoding": "gzip", "Cookie": self._cookie, **headers}
+        )
         answer = self._conn.getresponse()
         sent = answer.read()
-        if answer.status not in {200, 304}:
+        if answer.status not in {http.client.OK, http.client.NOT_MODIFIED}:
             raise SystemExit(f"{path} answered {answer.status}: {sent[:400]!r}")
         if tag := answer.headers.get("ETag"):
             self._tags[path] = tag
@@ -87,7 +98,7 @@ def registry(client: AdminClient, types: int) -> None:
     """Put the event types into the registry."""
     schema = {"type": "object", "properties": {"n": {"type": "integer"}, "note": {"type": "string"}}}
     known = {type_name(n): {"owner": f"team-{n % 9}", "schema": schema} for n in range(types)}
-    client.change("/v1/registry?reason=bench", {"event_types": known})
+    client.change("/v1/registry", {"event_types": known}, "bench")
 
 
 def send(target: Target, name: str, first: int, events: int) -> None:
@@ -173,7 +184,7 @@ def fill(target: Target, client: AdminClient, args: argparse.Namespace) -> None:
 
 def pages(target: Target, args: argparse.Namespace) -> dict[str, Any]:
     """Ask for each page so many times; return its time, the CPU time of the service, and its bytes."""
-    tab = Tab(target.admin)
+    tab = Tab(target)
     process = psutil.Process(target.processes["admin"])
     found = {}
     for name, path in page_paths(tab).items():
@@ -230,7 +241,7 @@ def idle(target: Target, seconds: float, tabs: int) -> float:
     paths = ("/ui/", "/ui/parked", "/ui/jobs", "/ui/waiting", "/ui/tracers")
 
     def poll(n: int) -> None:
-        tab = Tab(target.admin)
+        tab = Tab(target)
         path = paths[n % len(paths)]
         tab.get(path)
         while not ended.wait(_TAB_SECONDS):
@@ -325,7 +336,7 @@ def measure(target: Target, args: argparse.Namespace) -> dict[str, Any]:
     port = int(target.admin.rpartition(":")[2])
     while not answers_ok(port, "/readyz"):
         time.sleep(_POLL_SECONDS)
-    client = AdminClient(target.admin)
+    client = AdminClient(target)
     began = time.perf_counter()
     fill(target, client, args)
     time.sleep(args.settle)

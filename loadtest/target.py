@@ -17,6 +17,7 @@ from typing import Final
 from confluent_kafka.admin import AdminClient, ConfigResource
 
 from shared.settings import KafkaSettings
+from stack.dev_key import operator_key
 from stack.interrupts import Interrupts
 from stack.plan import Plan
 from stack.ports import LOOPBACK, free_port
@@ -38,6 +39,8 @@ class Target:
     bootstrap: str = ""
     dsn: str = ""
     admin: str = ""
+    operator_key: str = ""
+    """The key of an operator who may do everything; empty: none is known."""
     database: str = "onramp"
     syslog: tuple[str, int] | None = None
     brokers: int = 0
@@ -96,6 +99,7 @@ def embedded(
                     bootstrap=stack.bootstrap,
                     dsn=stack.dsn,
                     admin=stack.admin,
+                    operator_key=operator_key(_DATA),
                     syslog=(LOOPBACK, port),
                     brokers=brokers,
                     gateways=gateways,

@@ -154,6 +154,7 @@ def test_a_difference_is_named_on_the_page_and_in_the_first_line(
     other = words(browser.get("/statement?type=signup").text)
     assert "outcomes" not in other
     assert "The statement of yesterday does not add up." in words(browser.get("/").text)
+    assert "does not add up" not in words(service.browser().log_in("olga").get("/").text)
 
 
 @pytest.mark.parametrize(
