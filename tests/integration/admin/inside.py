@@ -24,6 +24,7 @@ from services.admin.ui.app import add_ui
 from services.admin.waiting_api.routes import add_waiting
 from services.ops.registry.database_addresses import KnownPlaces
 from services.ops.registry.registry_reader import RegistryReader
+from services.ops.settled.reader import SettledReader
 from shared.kafka_security import Brokers
 from shared.postgres.source_dsns import SourceDsns
 from shared.registry.log import MemoryLog
@@ -122,7 +123,7 @@ def inside(  # noqa: PLR0917 - each is one setting
     add_samples(app, dsn, desk, preview_seconds=preview_seconds)
     add_waiting(app, dsn, desk, SourceDsns(env=source_dsns or {}), writers=["http://127.0.0.1:1"])
     nowhere = FiguresSettings(gateway_urls="http://gateway.example", writer_urls="")
-    app.state.figures = FiguresWatch(nowhere, Brokers(bootstrap), dsn, {})
+    app.state.figures = FiguresWatch(nowhere, Brokers(bootstrap), dsn, {}, SettledReader())
     add_ui(app, dsn, operators)
     with TestClient(app) as client:
         yield Inside(client, dsn)
