@@ -24,7 +24,7 @@ export UV_SYSTEM_CERTS ?= true
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run demo prometheus browser screenshots test lint types format test-full test-unit fuzz mutants proof proof-plan proof-parked proof-sources bench bench-gateway bench-writer bench-scale bench-errors bench-latency load load-full model bundle clean bench-registry bench-plan bench-cdc bench-ui
+.PHONY: help setup run demo prometheus browser screenshots test lint types format test-full test-unit fuzz mutants proof proof-plan proof-parked proof-sources bench bench-gateway bench-writer bench-scale bench-errors bench-latency load load-full model bundle clean bench-registry bench-plan bench-cdc bench-ui bench-transforms
 
 help: ## Show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -119,6 +119,9 @@ bench-plan: $(STAMP) ## How many events a second `onramp plan` tries, and what l
 
 bench-cdc: $(STAMP) ## Sources: from a commit to its public row, a large transaction, a backlog, a snapshot, a crash (half an hour)
 	$(PY) -m loadtest.bench_cdc $(ARGS)
+
+bench-transforms: $(STAMP) ## A lane run of a transform beside a bare read and a bare send: CPU per event, ratios of one run (minutes)
+	$(PY) -m loadtest.bench_transforms $(ARGS)
 
 bench-ui: $(STAMP) ## The web UI with 500 types, a million parked events and ten tabs (half an hour)
 	$(PY) -m loadtest.bench_ui $(ARGS)

@@ -14,7 +14,7 @@ from shared.spark.spark_jobs import SparkJobs, SparkSettings
 
 
 class Jobs(Protocol):
-    """What the driver's loop needs of Spark."""
+    """The part of Spark that the driver's loop uses."""
 
     @property
     def slots(self) -> int:

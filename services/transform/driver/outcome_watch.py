@@ -18,25 +18,25 @@ class OutcomeWatch:
     def __init__(self, metrics: TransformMetrics) -> None:
         self._metrics = metrics
         self._policies: dict[str, PausePolicy] = {}
-        self._seen: dict[str, dict[tuple[Partition, str], Position]] = {}
+        self._counted: dict[str, dict[tuple[Partition, str], Position]] = {}
 
     def begin(self, positions: Mapping[str, Mapping[Partition, Position]]) -> None:
         """Take the totals of the past as counted."""
         for name, each in positions.items():
-            self._seen[name] = {(p, position.totals.topic_id): position for p, position in each.items()}
+            self._counted[name] = {(p, position.totals.topic_id): position for p, position in each.items()}
 
     def add(self, name: str, positions: Mapping[Partition, Position]) -> str | None:
         """Count what is new in `positions`; return the reason to pause the transform, if there is one."""
-        seen = self._seen.setdefault(name, {})
+        counted = self._counted.setdefault(name, {})
         counts = dict.fromkeys(_NAMES, 0)
         for p, position in positions.items():
-            before = seen.get((p, position.totals.topic_id))
+            before = counted.get((p, position.totals.topic_id))
             if before is position:
                 continue
             for each in _NAMES:
                 earlier = getattr(before.totals, each) if before else 0
                 counts[each] += max(getattr(position.totals, each) - earlier, 0)
-            seen[p, position.totals.topic_id] = position
+            counted[p, position.totals.topic_id] = position
         self._metrics.count(name, counts)
         events = counts["emitted"] + counts["dropped"] + counts["parked"]
         policy = self._policies.setdefault(name, PausePolicy())

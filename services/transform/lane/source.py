@@ -45,7 +45,7 @@ class Batch:
         return bool(self.events or self.filtered)
 
     def first(self, count: int) -> "Batch":
-        """Return the batch as far as its first `count` events: the others are read again."""
+        """Return the batch as far as its first `count` events: the next run reads the others."""
         cuts: dict[Partition, int] = {}
         for event in self.events[count:]:
             cuts.setdefault(event.part.partition, event.offset)
