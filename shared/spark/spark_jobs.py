@@ -61,24 +61,6 @@ class SparkJobs:
         """
         return self._tasks(tasks).mapPartitions(work).collect()
 
-    def run_in_pool(self, pool: str, work: Callable[[Iterable[int]], Iterable[T]]) -> T:
-        """Run `work` in one task, and return its only result; each thread runs one job at a time.
-
-        Jobs of one pool share their slots with those of other pools evenly.  Raises Spark's errors.
-        """
-        self._context.setLocalProperty("spark.scheduler.pool", pool)
-        self._context.setJobGroup(pool, pool, interruptOnCancel=True)
-        [result] = self._tasks(1).mapPartitions(work).collect()
-        return result
-
-    def cancel_pool(self, pool: str) -> None:
-        """Cancel the running jobs of a pool."""
-        self._context.cancelJobGroup(pool)
-
-    def broadcast(self, value: Any) -> Any:
-        """Return `value` as a variable that Spark sends to each worker once."""
-        return self._context.broadcast(value)
-
     def cancel(self) -> None:
         """Cancel the running job; its transactions roll back."""
         self._context.cancelAllJobs()

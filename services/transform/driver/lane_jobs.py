@@ -10,7 +10,8 @@ from services.transform.function.lookups import LookupTable
 from services.transform.lane.order import LaneOrder, LaneReport
 from services.transform.lane.spark_task import Shared, run_lane
 from services.transform.settings import TransformSettings
-from shared.spark.spark_jobs import SparkJobs, SparkSettings
+from shared.spark.pooled_jobs import PooledJobs
+from shared.spark.spark_jobs import SparkSettings
 
 
 class Jobs(Protocol):
@@ -33,7 +34,7 @@ class Jobs(Protocol):
         """Return whether the JVM still answers."""
 
 
-class LaneJobs(SparkJobs):
+class LaneJobs(PooledJobs):
     """The transforms' Spark context."""
 
     def __init__(self, settings: TransformSettings) -> None:
