@@ -29,6 +29,8 @@ WORKDIR /app
 COPY shared shared
 COPY services/__init__.py services/__init__.py
 COPY services/writer services/writer
+# Transforms: the same libraries, with `--entrypoint "python -m services.transform"`.
+COPY services/transform services/transform
 ENV PATH=/opt/venv/bin:$PATH \
     PYTHONPATH=/app \
     PYTHONDONTWRITEBYTECODE=1 \

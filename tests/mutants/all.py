@@ -26,6 +26,7 @@ from tests.mutants import (
     shared,
     stack,
     statement,
+    transforms,
     ui,
 )
 from tests.mutants.machine import Mutant
@@ -46,6 +47,7 @@ AREAS: Final[Mapping[str, tuple[Mutant, ...]]] = {
     "merger": merger.MUTANTS,
     "stack": stack.MUTANTS,
     "statement": statement.MUTANTS,
+    "transforms": transforms.MUTANTS,
     "ui": ui.MUTANTS,
 }
 

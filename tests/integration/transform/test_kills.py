@@ -23,6 +23,7 @@ from tests.fixtures.writer import eventually
 
 _FORK = multiprocessing.get_context("fork")
 #: Behind the fence, around the function, and between the requests of the transaction.
+USUAL = ("after_function", "before_commit", "committed")
 STEPS = ("fenced", "after_function", "begun", "sent", "before_commit", "committed")
 
 
@@ -85,7 +86,9 @@ def scene(kafka: HasBootstrap) -> TransformScene:
     return scene
 
 
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize(
+    "step", [pytest.param(each, marks=() if each in USUAL else pytest.mark.full) for each in STEPS]
+)
 def test_a_run_that_is_killed_leaves_no_trace_of_its_transaction(scene: TransformScene, step: str) -> None:
     with run_apart(scene.order(), step, "kill") as (process, _):
         process.join(60)

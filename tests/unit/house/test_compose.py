@@ -36,6 +36,7 @@ COMPOSE: Compose = yaml.safe_load((ROOT / "docker-compose.yml").read_text("utf-8
 OURS = dict.fromkeys(("secrets", "gateway"), "deploy/ingest.Dockerfile")
 OURS["writer"] = "deploy/writer.Dockerfile"
 OURS |= dict.fromkeys(("apply", "admin", "tracer"), "deploy/admin.Dockerfile")
+OURS |= {"transform": "deploy/writer.Dockerfile"}
 
 
 def _no_remote(reference: str) -> Any:
@@ -297,6 +298,7 @@ def test_clients_inside_and_outside_are_told_an_address_that_they_reach() -> Non
         ("writer", ["ONRAMP_WRITER_HTTP_PORT"]),
         ("admin", ["ONRAMP_ADMIN_PORT"]),
         ("tracer", ["ONRAMP_TRACER_PORT"]),
+        ("transform", ["ONRAMP_TRANSFORM_HTTP_PORT"]),
     ],
 )
 def test_published_ports_and_probes_are_the_services_own(service: str, ports: list[str]) -> None:

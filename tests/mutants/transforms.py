@@ -1,0 +1,108 @@
+"""Mutants: an event has one outcome of a transform, however often and wherever its lane runs."""
+
+from typing import Final
+
+from tests.mutants.machine import Mutant
+
+_LANE: Final = "tests/integration/transform/test_lane.py"
+_KILLS: Final = "tests/integration/transform/test_kills.py"
+_POSITIONS: Final = "tests/integration/transform/test_positions.py"
+_DRIVER: Final = "tests/integration/transform/test_driver.py"
+
+MUTANTS: Final = (
+    Mutant(
+        "refusing a run of an older epoch",
+        "services/transform/lane/kafka_positions.py",
+        "        if end > self._order.epoch + 1:\n",
+        "        if False:\n",
+        f"{_KILLS}::test_a_run_of_an_older_epoch_is_refused",
+    ),
+    Mutant(
+        "fencing the lanes of the last epoch",
+        "services/transform/driver/kafka_epochs.py",
+        "{name: max(last.get(name, 0), lanes.get(name, 0)) for name in {*last, *lanes}}",
+        "dict(lanes)",
+        f"{_KILLS}::test_a_zombie_of_an_epoch_with_more_lanes_is_fenced",
+    ),
+    Mutant(
+        "one transactional id for each lane",
+        "services/transform/lane/order.py",
+        '    return f"{wire.TRANSFORM_GROUP}{name}-{lane}"\n',
+        "    return f\"{wire.TRANSFORM_GROUP}{name}-{lane}-{__import__('os').getpid()}\"\n",
+        f"{_KILLS}::test_a_frozen_run_beside_its_retry_is_fenced",
+    ),
+    Mutant(
+        "committing positions with the records",
+        "services/transform/lane/kafka_transaction.py",
+        '            failpoints.reach("transform.sent")\n',
+        (
+            "            await self._producer.commit_transaction()\n"
+            "            await self._producer.begin_transaction()\n"
+            '            failpoints.reach("transform.sent")\n'
+        ),
+        f"{_KILLS}::test_a_run_that_is_killed_leaves_no_trace_of_its_transaction[sent]",
+    ),
+    Mutant(
+        "reading a recreated topic from its beginning",
+        "services/transform/lane/kafka_positions.py",
+        "                elif order.has(p) and position.totals.topic_id == topic_id:\n",
+        "                elif order.has(p):\n",
+        _POSITIONS,
+    ),
+    Mutant(
+        "restoring lost offsets from the totals",
+        "services/transform/lane/kafka_positions.py",
+        "        totals = await self._stored_totals()\n",
+        "        totals = dict[tuple[Partition, str], Position]()\n",
+        f"{_POSITIONS}::test_offsets_without_totals_are_restored_from_the_totals",
+    ),
+    Mutant(
+        "committing the first positions of all lanes at once",
+        "services/transform/lane/task.py",
+        "        if found.missing and self._order.lane == 0:\n",
+        "        if found.missing:\n",
+        f"{_POSITIONS}::test_start_now_skips_earlier_events_of_all_lanes",
+    ),
+    Mutant(
+        "failing a run whose output topic refuses",
+        "services/transform/lane/kafka_transaction.py",
+        "            await asyncio.gather(*acknowledged)\n",
+        "            await asyncio.gather(*acknowledged, return_exceptions=True)\n",
+        f"{_POSITIONS}::test_an_output_topic_that_refuses_parks_nothing",
+    ),
+    Mutant(
+        "checking outputs as the gateway does",
+        "services/transform/lane/outputs.py",
+        "        if name not in self._parsed:\n",
+        "        if True:\n",
+        f"{_LANE}::test_an_output_that_the_gateway_would_reject_parks_the_event",
+    ),
+    Mutant(
+        "cutting a batch after five deaths",
+        "services/transform/lane/source.py",
+        "        first = Batch(self.events[:count], Counter(self.filtered), self.next | cuts)\n",
+        "        first = Batch(self.events[:count], Counter(self.filtered), dict(self.next))\n",
+        f"{_LANE}::test_a_batch_is_cut_after_five_deaths_and_the_next_run_continues",
+    ),
+    Mutant(
+        "pausing a transform that parks most of its events",
+        "services/transform/driver/pause_policy.py",
+        "        if parked > max(events, WINDOW_EVENTS) / 2:\n",
+        "        if False:\n",
+        f"{_DRIVER}::test_a_transform_that_parks_half_of_its_events_is_paused_until_it_is_resumed",
+    ),
+    Mutant(
+        "ending a driver with an older epoch",
+        "services/transform/driver/loop.py",
+        "        if newest is not None and newest > self._epoch:\n",
+        "        if False:\n",
+        f"{_DRIVER}::test_a_driver_with_an_older_epoch_ends",
+    ),
+    Mutant(
+        "pausing at a position outside of the log",
+        "services/transform/driver/loop.py",
+        "            if report.is_lost:\n",
+        "            if False:\n",
+        f"{_DRIVER}::test_a_position_outside_of_the_log_pauses_until_an_operator_accepts",
+    ),
+)
