@@ -20,7 +20,8 @@ from shared.kafka_read.offsets import Partition
 from shared.kafka_security import Brokers
 
 _EPOCHS: Final = Partition(wire.TRANSFORMERS, 0)
-_COORDINATOR_SECONDS: Final = 10.0
+#: A coordinator that is not ready is asked again in the next turn.
+_COORDINATOR_SECONDS: Final = 0.0
 
 
 @dataclass(slots=True)

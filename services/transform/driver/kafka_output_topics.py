@@ -27,6 +27,10 @@ class OutputTopics:
         self._settings = settings
         self._known: set[str] = set()
 
+    def forget(self) -> None:
+        """Check all topics at the next refresh: one may have been deleted."""
+        self._known.clear()
+
     async def ensure(self, topics: Mapping[str, EventType | None]) -> None:
         """Create those of `topics` that do not exist, unless this service creates no topics."""
         new = {name: each for name, each in topics.items() if name not in self._known}

@@ -108,7 +108,11 @@ class Driver:
             await self._parts.lags.read_ends()
         entries = {}
         for name, deployed in self._deployed.items():
-            lag = await self._parts.lags.of(name, deployed.source_topic)
+            try:
+                lag = await self._parts.lags.of(name, deployed.source_topic)
+            except InfrastructureError as e:  # its group's coordinator: the other transforms go on
+                lag = Lag()
+                self._failures[name] = f"{e.fault.code}: {e.detail}"
             entries[name] = self._entry(deployed, lag)
             tables = self._tables(deployed)
             if tables is not None:
@@ -276,6 +280,7 @@ class Driver:
         parts.status.metrics.runs.labels(name, "done" if report.fault is None else "failed").inc()
         if report.fault is not None:
             parts.lags.forget(name)
+            parts.topics.forget()
             seconds = state.backoff.fail()
             self._failures[name] = f"{report.fault.code}: {report.detail}"
             log.warning(
@@ -337,7 +342,7 @@ class Driver:
         metrics.lag.labels(name).set(lag.total)
         metrics.behind.labels(name).set(behind)
         metrics.paused.labels(name).set(state.is_paused)
-        metrics.version.labels(name, deployed.code.digest[:12]).set(1)
+        metrics.show_version(name, deployed.code.digest)
         waits = self._waits.get(name, "")
         return TransformEntry(
             state="waiting" if waits and not state.is_paused else state.state,

@@ -17,6 +17,8 @@ class TransformMetrics:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         self.process = ProcessMetrics(self.registry)
+        #: The shown version of each transform.
+        self._versions: dict[str, str] = {}
         self.events = Counter(
             "onramp_transform_events",
             "Records that transforms have processed: emitted, dropped, parked, filtered (of another type).",
@@ -86,6 +88,15 @@ class TransformMetrics:
             self.runs.labels(transform, result)
         for counter in (self.outputs, self.deaths, self.function_seconds):
             counter.labels(transform)
+
+    def show_version(self, transform: str, digest: str) -> None:
+        """Show the deployed version instead of an earlier one."""
+        version = digest[:12]
+        before = self._versions.get(transform)
+        if before is not None and before != version:
+            self.version.remove(transform, before)
+        self._versions[transform] = version
+        self.version.labels(transform, version).set(1)
 
     def count(self, transform: str, counts: Mapping[str, int]) -> None:
         """Count new outcomes, outputs and deaths."""
