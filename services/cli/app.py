@@ -28,6 +28,7 @@ from services.cli.verbs import (
     writer,
 )
 from services.cli.verbs.completeness import statement, tracer
+from services.cli.verbs.transforming import transforms
 from stack.errors import StackError
 
 app = typer.Typer(
@@ -56,6 +57,7 @@ app.add_typer(destinations.app, name="destinations")
 app.add_typer(partitions.app, name="partitions")
 sources.app.command()(rebuild.rebuild)
 app.add_typer(topics.app, name="topics")
+app.add_typer(transforms.app, name="transforms")
 app.add_typer(sources.app, name="sources")
 app.command()(audit.audit)
 app.command()(statement.statement)

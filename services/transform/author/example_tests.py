@@ -1,4 +1,4 @@
-"""Tests of a function on examples: `NAME.tests.yaml` beside its source, run without Kafka and databases."""
+"""Tests of a function on examples: `NAME.tests.yaml` next to its source, run without Kafka and databases."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path

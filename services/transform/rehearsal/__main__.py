@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from services.transform.function.environments import FunctionEnvironments
 from services.transform.rehearsal.rehearse import RehearsalRequest, WrongTransformError, rehearse
 from services.transform.rehearsal.report import Exit, Report
+from services.transform.settings import TransformSettings
 from shared import logs
 from shared.errors import InfrastructureError
 from shared.give_way import give_way
@@ -37,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             folder=given.folder,
             window=window,
             is_against_live=given.against == "live",
-            environments=read_settings(FunctionEnvironments).environments,
+            environments=read_settings(TransformSettings).environments,
             databases=read_settings(WriterDatabases).by_name(),
         )
         settings = read_settings(KafkaSettings), read_settings(RegistrySettings)

@@ -18,7 +18,7 @@ class Cause(NamedTuple):
     exception: str
     function: str
     line: int | None
-    #: Of a bad output: the output and the fault.
+    #: The output and the fault, for a bad output.
     detail: str = ""
 
     def __str__(self) -> str:

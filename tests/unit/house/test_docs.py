@@ -17,6 +17,7 @@ from shared.errors import TABLE, UserError
 from shared.landing_columns import Part
 from shared.registry import ApiKey, EventType
 from shared.registry.file import load
+from shared.registry.transforms import Lookup, Transform
 from tests.unit.house.tree import ROOT, line_at, pages, product_files, report, text_of
 
 #: Names of Onramp's variables, wherever they are written.
@@ -121,7 +122,10 @@ def test_the_registrys_example_is_a_registry(tmp_path: Path) -> None:
     assert len(snapshot.contracts) == 1
 
 
-@pytest.mark.parametrize(("model", "heading"), [(EventType, "event type"), (ApiKey, "key")])
+@pytest.mark.parametrize(
+    ("model", "heading"),
+    [(EventType, "event type"), (ApiKey, "key"), (Transform, "transform"), (Lookup, "lookup")],
+)
 def test_every_field_of_the_registry_is_documented(model: type[BaseModel], heading: str) -> None:
     page = text_of(Path("docs/registry.md"))
     table = page[page.index(f"| field of {'an' if heading[0] == 'e' else 'a'} {heading} |") :].split("\n\n")[

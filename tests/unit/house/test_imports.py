@@ -33,6 +33,9 @@ MAY_IMPORT = {
         "services.admin",
         "services.ops",
         "services.cdc",
+        # Tests of functions, which need neither Kafka nor Spark.
+        "services.transform.author",
+        "services.transform.function",
         "stack",
         "shared",
         "clients.python.onramp_client",

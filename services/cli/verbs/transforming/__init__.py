@@ -1,0 +1,1 @@
+"""`onramp transforms`: the verbs of authors and of operators."""
