@@ -71,7 +71,7 @@ class AdminClient:
         answer = self._conn.getresponse()
         answer.read()
         headers = {"Content-Type": "application/json", "If-Match": answer.headers["ETag"] or "", **self._key}
-        self._conn.request("PUT", f"{path}?reason={reason}", json.dumps(document), headers)
+        self._conn.request("PUT", f"{path}?reason={reason}&actor=bench", json.dumps(document), headers)
         answer = self._conn.getresponse()
         said = answer.read()
         if answer.status >= http.client.BAD_REQUEST:
