@@ -82,7 +82,6 @@ def test_a_position_outside_of_the_log_is_reported_until_it_is_accepted(scene: T
     assert (report.fault, report.is_lost) == (TRANSFORM_POSITION_LOST, True)
     assert scene.offsets()[0] == 2
     scene.run(accept=True)
-    scene.run()
 
     assert scene.offsets()[0] == 5
     assert scene.counts(0) == {"emitted": 3, "outputs": 3, "skipped": 2}

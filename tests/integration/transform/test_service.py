@@ -2,6 +2,7 @@
 
 import signal
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -99,12 +100,15 @@ def test_an_event_on_which_the_function_never_ends_is_parked_alone(scene: Transf
 
 
 def _workers(pid: int) -> list[psutil.Process]:
-    """Return Spark's Python workers: children of its daemon."""
-    found = []
+    """Return Spark's Python workers: children of its daemon, with the same command line."""
+    workers = []
     for each in psutil.Process(pid).children(recursive=True):
-        line = " ".join(each.cmdline()) if each.is_running() else ""
-        if "services.transform.driver.worker_daemon" in line and "worker_daemon" in " ".join(
-            each.parent().cmdline() if each.parent() else []
-        ):
-            found.append(each)
-    return found
+        with suppress(psutil.Error):  # it has ended
+            parent = each.parent()
+            if parent and _is_daemon(parent) and _is_daemon(each):
+                workers.append(each)
+    return workers
+
+
+def _is_daemon(process: psutil.Process) -> bool:
+    return "services.transform.driver.worker_daemon" in process.cmdline()
