@@ -40,7 +40,7 @@ MUTANTS: Final = (
             "            await self._producer.begin_transaction()\n"
             '            failpoints.reach("transform.sent")\n'
         ),
-        f"{_KILLS}::test_a_run_that_is_killed_leaves_no_trace_of_its_transaction[sent]",
+        f"{_KILLS}::test_a_run_that_is_killed_leaves_no_trace_of_its_transaction[before_commit]",
     ),
     Mutant(
         "reading a recreated topic from its beginning",
