@@ -45,9 +45,9 @@ MUTANTS: Final = (
     Mutant(
         "reading a recreated topic from its beginning",
         "services/transform/lane/kafka_positions.py",
-        "                elif order.has(p) and position.totals.topic_id == topic_id:\n",
-        "                elif order.has(p):\n",
-        _POSITIONS,
+        "has_begun = found.has_begun or any(p.topic == self._order.source_topic for p, _ in totals)",
+        "has_begun = found.has_begun",
+        f"{_POSITIONS}::test_a_recreated_topic_is_read_from_its_beginning",
     ),
     Mutant(
         "restoring lost offsets from the totals",

@@ -40,7 +40,7 @@ def test_a_recreated_topic_is_read_from_its_beginning(scene: TransformScene) -> 
     make_topics(scene.bootstrap, scene.source, partitions=2)
     scene.send([1, 0, 1], first=10)
 
-    scene.run()
+    scene.run(start="now")
 
     assert len(scene.outputs()) == 4
     assert scene.counts(0) == {"dropped": 1, "emitted": 2, "outputs": 2}
