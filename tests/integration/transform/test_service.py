@@ -70,7 +70,8 @@ def test_results_are_exact_although_workers_and_the_driver_are_killed(
         scene.send([2, 0, None] * 100, first=first)
         worker = eventually(lambda: _workers(service.pid))[0]
         worker.send_signal(signal.SIGKILL)
-        eventually(lambda first=first: scene.offsets()[0] == first + 300)
+        end = first + 300
+        eventually(lambda end=end: scene.offsets()[0] == end)
     service.kill()
     scene.send([2, 0, None] * 100, partition=1, first=900)
     service.start()
