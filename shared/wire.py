@@ -52,7 +52,8 @@ MAX_HEADER_BYTES: Final = 64 << 10
 #: record with more are not walked, because ten thousand empty ones are a few bytes on Kafka.
 MAX_HEADERS: Final = 100
 
-#: ``onramp up`` and deploy probes send events of this type; they land and are not counted.
+#: The tracer and deploy probes send events of this type. They land and are not counted, except duplicates
+#: on the topic of this name, which the tracer reads.
 PROBE_EVENT: Final = "onramp_probe"
 RESERVED_PREFIX: Final = "onramp_"
 

@@ -131,6 +131,25 @@ class Story:
         assert (said["stored"], said["not_yet_stored"]) == ({"discarded": EACH, "replayed": 2 * EACH}, 0)
         landed_first = len(self.first) + len(self.events) - 3 * EACH + len(more)
         assert self.totals() == {"landed": landed_first, "parked": 3 * EACH, "replayed": 2 * EACH}
+        self._is_stated(landed_first)
+
+    def _is_stated(self, landed_first: int) -> None:
+        """The statement adds up, and each of its counts is the test's own."""
+        said = self.operator.stated()
+        assert (said["differences"], said["unevaluated"]) == ([], [])
+        [line] = [each for each in said["topics"] if each["database"] == self.other.name]
+        [destination] = line["destinations"]
+        assert (line["records"], line["filtered"], line["unroutable"]) == (landed_first + 3 * EACH, 0, 0)
+        counts = {name: destination[name] for name in ("records", "landed", "duplicate", "parked", "waiting")}
+        assert counts == {
+            "records": landed_first + 3 * EACH,
+            "landed": landed_first,
+            "duplicate": 0,
+            "parked": 3 * EACH,
+            "waiting": 0,
+        }
+        place = {"topic": self.topic, "destination": destination["destination"]}
+        assert said["parked_now"] == [place | {"discarded": EACH, "replayed": 2 * EACH}]
 
 
 @pytest.fixture

@@ -10,10 +10,12 @@ from typing import Final
 from services.writer.park import outbox
 from services.writer.postgres.database import Database
 from services.writer.postgres.pool import transaction
+from shared import wire
 
+#: The duplicates of tracers are no users' events.
 _TOTALS: Final = (
     "SELECT topic, destination, outcome, sum(events)::int8 FROM onramp.totals "
-    "WHERE outcome <> 'waiting' GROUP BY 1, 2, 3"
+    "WHERE outcome <> 'waiting' AND topic <> %s GROUP BY 1, 2, 3"
 )
 _WARNINGS: Final = "SELECT destination, remark, sum(count)::int8 FROM onramp.warnings GROUP BY 1, 2"
 #: Whether a replay, a rehearsal or a preview is staged.
@@ -59,7 +61,7 @@ class DatabaseSizes:
 def read(database: Database) -> DatabaseStats:
     """Read the stats of `database` in one transaction (blocking).  Raises `OnrampError`."""
     with transaction(database, "driver") as conn, conn.cursor() as cursor:
-        cursor.execute(_TOTALS)
+        cursor.execute(_TOTALS, (wire.topic_of(wire.PROBE_EVENT),))
         totals = {(t, d, o): n for t, d, o, n in cursor.fetchall()}
         cursor.execute(_WARNINGS)
         warning_counts = {(d, r): n for d, r, n in cursor.fetchall()}

@@ -104,6 +104,8 @@ class Settlement:
         self._outbox = outbox.Buffer(work.conn)
         self._checks_at_once = False
         self.tallies: Counter[ledger.Tally] = Counter()
+        #: Duplicates on the probes' own topic, which the tracer reads: no probe is sent twice.
+        self._of_probes: Counter[ledger.Tally] = Counter()
         self._routed: Counter[ledger.RoutedKey] = Counter()
         self._warning_counts: Counter[ledger.WarningKey] = Counter()
         self._waiting: dict[tuple[Target, Partition], dict[int, tuple[str, str]]] = defaultdict(dict)
@@ -183,7 +185,7 @@ class Settlement:
         if any(tally.destination.startswith(_CHANGES) for tally in self.tallies):
             notify(self._context.conn)
         self.holds.flush(self._context.conn)
-        ledger.add_totals(self._context.conn, self.tallies)
+        ledger.add_totals(self._context.conn, Counter({**self.tallies, **self._of_probes}))
         ledger.add_routed(self._context.conn, self._routed)
         ledger.add_warnings(self._context.conn, self._warning_counts)
 
@@ -314,7 +316,11 @@ class Settlement:
             self._routed[ledger.RoutedKey(self._context.topic_ids[p], p, str(target))] += n
 
     def _count_outcome(self, target: Target, outcome: Outcome, events: Mapping[Partition, int]) -> None:
-        if target.table == wire.PROBE_EVENT:  # probes are excluded from all counts
-            return
+        tallies = self.tallies
+        if target.table == wire.PROBE_EVENT:
+            if outcome is not Outcome.DUPLICATE:  # probes are excluded from all counts but this one
+                return
+            topic = wire.topic_of(wire.PROBE_EVENT)
+            tallies, events = self._of_probes, {p: n for p, n in events.items() if p.topic == topic}
         for p, n in events.items():
-            self.tallies[ledger.Tally(self._context.topic_ids[p], p, str(target), outcome)] += n
+            tallies[ledger.Tally(self._context.topic_ids[p], p, str(target), outcome)] += n

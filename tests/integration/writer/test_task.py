@@ -2,12 +2,14 @@
 
 import threading
 from contextlib import suppress
+from uuid import uuid4
 
 import psycopg2
 import pytest
 
 from services.writer.model.routes import Contract, Routes
-from shared import failpoints
+from services.writer.observe import database_stats
+from shared import failpoints, wire
 from shared.errors import DATABASE_UNAVAILABLE, InfrastructureError
 from shared.kafka_read.offsets import Partition
 from tests.fixtures.writer import PARTITION, TOPIC_ID, Bench, Landed, arrivals, envelope, event, eventually
@@ -207,6 +209,21 @@ def test_the_probe_lands_and_is_not_counted(bench: Bench) -> None:
     bench.settle(arrivals([event("probe", "onramp_probe")]))
     assert bench.one("SELECT count(*) FROM events.onramp_probe") == 1
     assert bench.totals() == {}
+
+
+def test_duplicates_of_the_probe_are_counted_on_its_own_topic_for_the_tracer_alone(bench: Bench) -> None:
+    topic = Partition(wire.topic_of(wire.PROBE_EVENT), 0)
+    topic_id = str(uuid4())
+    bench.claim([topic], topic_id=topic_id)
+    probe = event("probe", wire.PROBE_EVENT)
+    taken = bench.settle(arrivals([probe, probe], partition=topic), topic_id=topic_id)
+    assert (taken.failures, taken.read) == ((), 2)
+    assert bench.settle(arrivals([probe])).failures == ()  # of another topic, whose totals have no probes
+    assert bench.rows("SELECT topic, destination, outcome, events FROM onramp.totals") == [
+        (topic.topic, "events.onramp_probe", "duplicate", 1)
+    ]
+    assert bench.one("SELECT count(*) FROM onramp.routed") == 0
+    assert database_stats.read(bench.database).totals == {}
 
 
 def test_only_events_that_the_table_took_were_committed_after_a_time(hall: Hall) -> None:
