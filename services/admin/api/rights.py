@@ -65,6 +65,13 @@ NEEDS: Final[Mapping[str, Need]] = {
     "POST /v1/keys": Need("admin", all_events=True),
     "POST /v1/keys/{name}/rotate": Need("admin", all_events=True),
     "POST /v1/keys/{name}/revoke": Need("admin", all_events=True),
+    # The code of a transform runs on the cluster.
+    "GET /v1/transforms": Need("viewer", all_events=True),
+    "GET /v1/transforms/{name}": Need("viewer", all_events=True),
+    "POST /v1/transforms/{name}/deploy": Need("admin", all_events=True),
+    "POST /v1/transforms/{name}/rollback": Need("admin", all_events=True),
+    "POST /v1/transforms/{name}/pause": Need("operator", all_events=True),
+    "POST /v1/transforms/{name}/resume": Need("admin", all_events=True),
     "GET /v1/destinations": Need("viewer"),
     "GET /v1/destinations/check": Need("viewer"),
     "GET /v1/access": Need("viewer", all_events=True),

@@ -5,6 +5,7 @@ from fastapi import FastAPI
 from services.admin.registry_api.access import add_access
 from services.admin.registry_api.keys import add_keys
 from services.admin.registry_api.topics import add_topics
+from services.admin.registry_api.transforms import add_transforms
 from services.admin.registry_api.types import add_types
 from services.admin.registry_api.whole import add_whole
 from services.ops.registry.registry_reader import RegistryReader
@@ -17,3 +18,4 @@ def add_registry(app: FastAPI, dsn: str, desk: RegistryReader) -> None:
     add_keys(app, dsn, desk)
     add_access(app, desk)
     add_topics(app, dsn, desk)
+    add_transforms(app, dsn, desk)

@@ -13,6 +13,7 @@ from typer.testing import CliRunner, Result
 
 from services.cli.app import app
 from services.cli.exits import Exit
+from services.cli.options import ROOT
 from services.ops.kafka_logs import KafkaLogs
 from services.ops.transforms.kafka_states import TransformState
 from shared import wire
@@ -74,6 +75,7 @@ def ground(kafka: HasBootstrap, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     environment = {
         **registry.env,
         "ONRAMP_KAFKA_BOOTSTRAP": kafka.bootstrap,
+        "PYTHONPATH": str(ROOT),  # as `bin/onramp` sets it
         "ONRAMP_DATA_DIR": str(tmp_path),
     }
     return Ground(name, read, made, tmp_path, registry, environment)
