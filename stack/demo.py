@@ -11,6 +11,7 @@ import orjson
 
 from clients.python.onramp_client import ACCEPTED, REJECTED, Callbacks, Onramp, QueueFullError, Verdict
 from stack import flights
+from stack.demo_tables import make_airlines
 from stack.errors import StackError
 from stack.gateway_errors import unavailable
 from stack.landed_counter import Books
@@ -108,6 +109,7 @@ class Demo:
         Raises:
             StackError: the gateway stopped accepting, or nothing landed for a minute.
         """
+        make_airlines(self._dsn, flights.airlines())
         with Books(self._dsn, flights.EVENT_NAME) as books:
             began, clock = datetime.now(UTC), time.monotonic()
             with self._report.step("Sending flights to the gateway"):
