@@ -47,6 +47,21 @@ _WARM_SECONDS: Final = 20.0
 _FIX: Final = {"rename": "/n", "to": "/number"}
 
 
+def answer_of(
+    conn: http.client.HTTPConnection, method: str, path: str, body: str | None, headers: dict[str, str]
+) -> http.client.HTTPResponse:
+    """Return the answer; a GET is repeated on a new connection if the service has closed an idle one."""
+    conn.request(method, path, body, headers)
+    try:
+        return conn.getresponse()
+    except http.client.RemoteDisconnected:
+        if method != "GET":
+            raise
+        conn.close()
+        conn.request(method, path, body, headers)
+        return conn.getresponse()
+
+
 class AdminClient:
     """The admin service over one connection that stays open."""
 
@@ -58,8 +73,7 @@ class AdminClient:
         """GET, or POST of a document; return the answer."""
         body = json.dumps(document) if document else None
         kind = {"Content-Type": "application/json"} if document else {}
-        self._conn.request("POST" if document else "GET", path, body, kind | self._key)
-        answer = self._conn.getresponse()
+        answer = answer_of(self._conn, "POST" if document else "GET", path, body, kind | self._key)
         found: dict[str, Any] = json.loads(answer.read())
         if answer.status >= http.client.BAD_REQUEST:
             raise SystemExit(f"{path} answered {answer.status}: {found}")
@@ -67,8 +81,7 @@ class AdminClient:
 
     def change(self, path: str, document: dict[str, Any], reason: str) -> None:
         """PUT a document over the state that is in force."""
-        self._conn.request("GET", path, headers=self._key)
-        answer = self._conn.getresponse()
+        answer = answer_of(self._conn, "GET", path, None, self._key)
         answer.read()
         headers = {"Content-Type": "application/json", "If-Match": answer.headers["ETag"] or "", **self._key}
         self._conn.request("PUT", f"{path}?reason={reason}&actor=bench", json.dumps(document), headers)

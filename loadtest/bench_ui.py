@@ -17,7 +17,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, suppress
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -245,8 +245,7 @@ def idle(target: Target, seconds: float, tabs: int) -> float:
         path = paths[n % len(paths)]
         tab.get(path)
         while not ended.wait(_TAB_SECONDS):
-            with suppress(http.client.RemoteDisconnected):
-                tab.poll(path)
+            tab.poll(path)
 
     threads = [threading.Thread(target=poll, args=(n,)) for n in range(tabs)]
     for thread in threads:
