@@ -51,10 +51,10 @@ def answer_of(
     conn: http.client.HTTPConnection, method: str, path: str, body: str | None, headers: dict[str, str]
 ) -> http.client.HTTPResponse:
     """Return the answer; a GET is repeated on a new connection if the service has closed an idle one."""
-    conn.request(method, path, body, headers)
     try:
+        conn.request(method, path, body, headers)
         return conn.getresponse()
-    except http.client.RemoteDisconnected:
+    except ConnectionError:
         if method != "GET":
             raise
         conn.close()

@@ -29,7 +29,7 @@ import psycopg2
 from confluent_kafka import Producer
 
 from loadtest import report, ui_page
-from loadtest.bench_errors import AdminClient, parked_record
+from loadtest.bench_errors import AdminClient, answer_of, parked_record
 from loadtest.measure import spread
 from loadtest.pages import RESULTS
 from loadtest.target import Target, embedded, way_to
@@ -71,10 +71,8 @@ class Tab:
 
     def get(self, path: str, **headers: str) -> tuple[bytes, bytes]:
         """Return the body as it was sent, and decompressed."""
-        self._conn.request(
-            "GET", path, headers={"Accept-Encoding": "gzip", "Cookie": self._cookie, **headers}
-        )
-        answer = self._conn.getresponse()
+        given = {"Accept-Encoding": "gzip", "Cookie": self._cookie, **headers}
+        answer = answer_of(self._conn, "GET", path, None, given)
         sent = answer.read()
         if answer.status not in {http.client.OK, http.client.NOT_MODIFIED}:
             raise SystemExit(f"{path} answered {answer.status}: {sent[:400]!r}")
