@@ -100,4 +100,18 @@ MUTANTS: Final = (
         "else Exit.OK",
         "tests/unit/cli/test_completeness.py",
     ),
+    Mutant(
+        "stating the generations of a topic as one",
+        "services/ops/statement/balance.py",
+        "_sum(known, line) if known else line",
+        "line",
+        "tests/integration/admin/test_statement.py",
+    ),
+    Mutant(
+        "comparing the age of a topic's partitions",
+        "services/ops/operate/newest_records.py",
+        "and (source not in oldest or records.admits(oldest[source]))",
+        "",
+        "tests/integration/admin/test_newest_records.py",
+    ),
 )
