@@ -6,7 +6,7 @@ from typing import Any, Final
 from services.ingest.request import BatchItem, RequestContext
 from services.ingest.sink import Headers, Record
 from shared import wire
-from shared.contracts.kafka_key import key_at
+from shared.contracts.key_at_pointer import key_at
 from shared.errors import UserError
 from shared.steps import Step
 

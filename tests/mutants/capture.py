@@ -59,7 +59,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "a slot whose WAL the server removed",
-        "services/cdc/health/missing_changes.py",
+        "services/cdc/health/out_of_sync.py",
         "        if slot.is_lost:",
         "        if False:",
         "tests/unit/cdc/test_reconcile.py",
@@ -136,21 +136,21 @@ MUTANTS: Final = (
     ),
     Mutant(
         "a slot that is gone",
-        "services/cdc/health/missing_changes.py",
+        "services/cdc/health/out_of_sync.py",
         "return Gap(why, starts_again=in_first_snapshot)",
         "return None",
         "tests/unit/cdc/test_reconcile.py",
     ),
     Mutant(
         "a slot that is made between two readings",
-        "services/cdc/health/missing_changes.py",
+        "services/cdc/health/out_of_sync.py",
         "is_gone = self._readings.slot() is None",
         "is_gone = True",
         "tests/unit/cdc/test_reconcile.py",
     ),
     Mutant(
         "a slot that is wrong in two readings",
-        "services/cdc/health/missing_changes.py",
+        "services/cdc/health/out_of_sync.py",
         "again = self._readings.slot()",
         "again = slot",
         "tests/unit/cdc/test_reconcile.py",

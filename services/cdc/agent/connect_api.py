@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Final
 
-from services.cdc.health.missing_changes import Position
+from services.cdc.health.out_of_sync import Position
 
 _SECONDS: Final = 15.0
 #: The value of a row in a Java error message: the logs must not have it.

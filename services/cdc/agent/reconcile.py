@@ -20,7 +20,7 @@ from services.cdc.agent.source_sql import SourceDatabase, SourceError
 from services.cdc.agent.source_state import Shown, SourceState, State, StoredState
 from services.cdc.agent.source_state_sql import StateStore, StateStoreError
 from services.cdc.health.merge_lag import Unmerged
-from services.cdc.health.missing_changes import Gap, GapCheck, Readings
+from services.cdc.health.out_of_sync import Gap, GapCheck, Readings
 from services.cdc.health.refusals import Refusals
 from services.cdc.health.remedies import with_remedy
 from services.cdc.health.slot import Readers

@@ -20,7 +20,7 @@ from services.cdc.change_detection.resnapshots_sql import RequestedSnapshot
 from services.cdc.change_detection.snapshot_marker import Marker
 from services.cdc.change_detection.table_fingerprint import RowsStamp
 from services.cdc.change_detection.topic_generation_sql import End
-from services.cdc.health.missing_changes import Gap
+from services.cdc.health.out_of_sync import Gap
 from services.cdc.health.slot import Reader, Readers, lsn_number, lsn_text
 from services.cdc.schema.migrations import migrate
 from shared.postgres.answering import PersistentConnection, answering

@@ -7,7 +7,7 @@ import orjson
 
 from services.transform.function.results import OutputEvent
 from shared import strict_json
-from shared.contracts.kafka_key import key_at
+from shared.contracts.key_at_pointer import key_at
 from shared.contracts.type_schemas import ReportedFaults, Schemas
 from shared.errors import EVENT_TOO_LARGE, TRANSFORM_BAD_OUTPUT, InfrastructureError, OnrampError, UserError
 from shared.registry.entries import EventType, Snapshot

@@ -15,7 +15,7 @@ from services.transform.lane.kafka_transaction import OutgoingRecord
 from services.transform.lane.order import LaneOrder
 from services.transform.lane.source import SourceEvent
 from shared import strict_json, wire
-from shared.contracts.kafka_key import key_at
+from shared.contracts.key_at_pointer import key_at
 from shared.contracts.type_schemas import ReportedFaults, Schemas
 from shared.errors import EVENT_TOO_LARGE, TRANSFORM_BAD_OUTPUT, OnrampError, UserError
 from shared.registry.entries import EventType, Snapshot

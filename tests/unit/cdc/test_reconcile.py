@@ -12,7 +12,7 @@ from services.cdc.agent.connector import Rendering, TopicSettings
 from services.cdc.agent.reconcile import Reach, SourceReconciler
 from services.cdc.agent.source_state import Shown, SourceState, State, StoredState
 from services.cdc.change_detection.topic_generation_sql import End
-from services.cdc.health.missing_changes import Gap
+from services.cdc.health.out_of_sync import Gap
 from services.cdc.health.slot import Slot
 from shared.kafka_security import Brokers
 from shared.registry.sources import Source
