@@ -70,7 +70,17 @@ async def test_what_a_created_tables_columns_refuse_is_refused_here(make_gateway
     assert {each["pointer"] for each in answer.json()["errors"]} == {"/payload/n", "/payload/at"}
     assert f"expected maximum {2**63 - 1}" in answer.text
     assert (await gateway.post(one(n=None, at="2026-01-01T00:00:00.123456000+15:59"))).status_code == 202
-    for at in ("2016-12-31T23:59:60Z", "2026-01-01T00:00:00+18:00", "0000-01-01T00:00:00Z"):
+    in_utc = ("9999-12-31T15:59:59-08:00", "9999-12-31T23:59:59+08:00", "0001-01-01T14:00:00+14:00")
+    for at in in_utc:
+        assert (await gateway.post(one(at=at))).status_code == 202, at
+    for at in (
+        "2016-12-31T23:59:60Z",
+        "2026-01-01T00:00:00+18:00",
+        "0000-01-01T00:00:00Z",
+        "9999-12-31T23:59:59-08:00",
+        "9999-12-31T23:30:00.5-00:30",
+        "0001-01-01T00:00:00+14:00",
+    ):
         answer = await gateway.post(one(at=at))
         assert {each["pointer"] for each in answer.json()["errors"]} == {"/payload/at"}, at
     assert (await gateway.post(one(day="0000-01-01"))).status_code == 422
