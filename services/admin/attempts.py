@@ -104,5 +104,17 @@ def database_of(destination: str, names: Iterable[str]) -> str:
     return max((name for name in names if destination.startswith(f"{name}.")), key=len, default="")
 
 
+def of_retired(database: str, attempts: Sequence[Attempt], states: Mapping[str, bool]) -> list[Attempt]:
+    """Return the attempts of a retired database; `states`: whether each known database is retired.
+
+    `database`: the database of all `attempts`, or empty if they are of databases that are not configured.
+    The longest known name that a destination begins with is its database: `main.b` is not `main`.
+    """
+    if database:
+        return list(attempts) if states.get(database) else []
+    found = by_database([a for a in attempts if not wire.is_refused(a.destination)], states)
+    return [a for name, of_name in found.items() if states.get(name) for a in of_name]
+
+
 def _sorted_to(found: AttemptState) -> str:
     return str(orjson.loads(found.reason or "{}").get("database", ""))

@@ -220,3 +220,11 @@ class WriterSettings(BaseSettings):
         if missing := [n for n, d in self.databases.items() if d.dsn is None and n != self.database]:
             raise ValueError(f"databases: {', '.join(missing)} has no dsn")
         return self
+
+    @model_validator(mode="after")
+    def _no_name_continues_another(self) -> Self:
+        """`main.b` would be mistaken for a schema of `main` where a destination is one text."""
+        names = {self.database, *self.databases}
+        if wrong := sorted(n for n in names for other in names if n.startswith(f"{other}.")):
+            raise ValueError(f"databases: {', '.join(wrong)} begins with another database's name and a dot")
+        return self

@@ -52,8 +52,8 @@ class JobSession:
     snapshot: Callable[[], Snapshot] = lambda: EMPTY
     #: DSN for postponing a job whose step has lost the connection.
     dsn: str = field(default="", repr=False)
-    #: Returns the databases that an operator has retired.
-    retired: Retired = frozenset
+    #: Returns whether each known database is retired.
+    retired: Retired = dict
     #: By replay, the id after which its last step has marked events: the next step polls only these.
     #: A replay without an entry polls all its events.
     _replay_after: dict[int, int] = field(default_factory=dict)
@@ -65,7 +65,7 @@ class JobSession:
         databases: Mapping[str, str] | None = None,
         segments: Segments | None = None,
         snapshot: Callable[[], Snapshot] = lambda: EMPTY,
-        retired: Retired = frozenset,
+        retired: Retired = dict,
     ) -> Self:
         """Connect and prepare the schema."""
         conn = connect(dsn, statement_ms=_STATEMENT_MS)

@@ -6,13 +6,13 @@ next step is the usual one.
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import orjson
 from psycopg2.extensions import connection
 
-from services.admin.attempts import Attempt, AttemptState, PendingAttempts, destination_named
+from services.admin.attempts import Attempt, AttemptState, PendingAttempts, destination_named, of_retired
 from services.admin.store import job_progress_sql, replay_sql, results_sql, staging_sql
 from services.admin.store.job_progress_sql import Batch
 from services.admin.store.jobs_sql import Job
@@ -22,8 +22,8 @@ from shared.errors import DATABASE_RETIRED, NOT_CONFIGURED, InfrastructureError,
 
 #: Maximum events that are staged ahead of the writer.
 MAX_STAGED: Final = 10_000
-#: Returns the databases that an operator has retired.
-Retired = Callable[[], Collection[str]]
+#: Returns whether an operator has retired it, by database that the writer ever had.
+Retired = Callable[[], Mapping[str, bool]]
 #: Seconds before the next step of a replay with nothing to stage.  Frequent steps over 10,000 events take CPU
 #: time from the writer that lands them.
 _SOON: Final = 0.25
@@ -41,7 +41,7 @@ def replay_step(
     load: Load,
     *,
     after: int = 0,
-    retired: Retired = frozenset,
+    retired: Retired = dict,
 ) -> int | None:
     """Run one step in the caller's transaction; return the `after` of the next step, None for its default.
 
@@ -117,12 +117,10 @@ def _released(
         return []
     if is_cancelled:
         return [AttemptState(a.id, None, None, staged=False) for a in attempts]
-    gone = retired()
     why = UserError(DATABASE_RETIRED, "the database was retired before the replay landed")
     return [
         staging_sql.lost(AttemptState(a.id, None, None, staged=False), why)
-        for a in attempts
-        if database in gone or any(a.destination.startswith(f"{name}.") for name in gone)
+        for a in of_retired(database, attempts, retired())
     ]
 
 

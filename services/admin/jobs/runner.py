@@ -30,9 +30,9 @@ class JobRunner(SessionTask[JobSession]):
         databases: Mapping[str, str],
         registry: Registry,
         segments: Segments | None = None,
-        retired: Retired = frozenset,
+        retired: Retired = dict,
     ) -> None:
-        """`registry` names personal fields, which samples hide; `retired`: databases that are gone."""
+        """`registry` names personal fields, which samples hide; `retired`: whether each known database is."""
         super().__init__()
         self._dsn = dsn
         self._databases = databases

@@ -72,19 +72,20 @@ async def _read(brokers: Brokers) -> tuple[set[str], set[str]]:
 
 
 class RetiredDatabases:
-    """Returns the retired databases, cached for some seconds; for one thread."""
+    """Returns whether each known database is retired, cached for some seconds; for one thread."""
 
     def __init__(self, brokers: Brokers) -> None:
         self._brokers = brokers
-        self._names: set[str] = set()
+        self._states: dict[str, bool] = {}
         self._again_at = 0.0
 
-    def __call__(self) -> set[str]:
-        """Return the retired databases. Raises `InfrastructureError`."""
+    def __call__(self) -> dict[str, bool]:
+        """Return the state by name. Raises `InfrastructureError`."""
         if time.monotonic() >= self._again_at:
-            self._names = asyncio.run(_read(self._brokers))[1]
+            past, retired = asyncio.run(_read(self._brokers))
+            self._states = dict.fromkeys(past, False) | dict.fromkeys(retired, True)
             self._again_at = time.monotonic() + _READ_SECONDS
-        return self._names
+        return self._states
 
 
 async def retire(brokers: Brokers, name: str, reason: str) -> None:

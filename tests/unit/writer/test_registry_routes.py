@@ -12,7 +12,7 @@ from services.writer.driver.routes_from_registry import RegistryRefresher, route
 from services.writer.model.routes import Routes
 from services.writer.model.targets import Target
 from services.writer.postgres.database import configured
-from services.writer.settings import WriterSettings
+from services.writer.settings import DatabaseSettings, WriterSettings
 from services.writer.sort.route_lookup import lookup_for
 from shared.registry.entries import Snapshot
 from shared.registry.memory import MemoryRegistry
@@ -225,3 +225,10 @@ def test_a_look_that_takes_long_is_waited_for_once_and_one_that_fails_is_not_the
     asyncio.run(refresh_thrice())
     said = "the registry could not be read; the previous one stays in use"
     assert [r.message for r in caplog.records] == [said]
+
+
+def test_no_database_has_the_name_of_another_one_and_a_dot() -> None:
+    assert settings(**{"main.b": "dbname=x"})
+    both = {name: DatabaseSettings(dsn=SecretStr("dbname=x")) for name in ("main", "main.b")}
+    with pytest.raises(ValueError, match="main\\.b begins with another database's name"):
+        WriterSettings(dsn=SecretStr("dbname=main"), databases=both)
