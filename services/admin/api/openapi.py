@@ -68,6 +68,8 @@ _MORE: Final[Mapping[str, tuple[int, ...]]] = {
     "PATCH /v1/topics/{name}": (409,),
     "POST /v1/types/infer": (404,),
     "POST /v1/audits": (409,),
+    "POST /v1/transforms/{name}/deploy": (*_CHANGE, 428),
+    "POST /v1/transforms/{name}/rollback": (*_CHANGE, 428),
     "POST /v1/holds/resume": (404, *_CHANGE, 428),
     "POST /v1/holds/give-up": (404, *_CHANGE, 428),
     "POST /v1/databases/{name}/resolve": (*_CHANGE, 428),
@@ -127,6 +129,10 @@ _SHAPES: Final[Mapping[str, str]] = {
     "GET /v1/sources": "sources:array unreached:object",
     "GET /v1/sources/{name}/check": "holds:boolean facts:array",
     "GET /v1/sources/{name}/sql": "sql:string",
+    "GET /v1/transforms": "transforms:array",
+    "GET /v1/transforms/{name}": "name:string source:string? versions:array",
+    "POST /v1/transforms/{name}/pause": "name:string state:string dry_run:boolean",
+    "POST /v1/transforms/{name}/resume": "name:string state:string dry_run:boolean",
 }
 #: Members of every answer to a change of the registry.
 _CHANGED: Final = "state:string reason:string changes:array findings:array ddl:array"

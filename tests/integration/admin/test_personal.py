@@ -75,7 +75,7 @@ def test_what_is_personal_is_so_from_the_next_look_on(guarded: Guarded) -> None:
     assert eventually(lambda: shape() == SHOWN["pay_made"])
 
 
-def test_the_rows_of_a_rehearsal_hide_what_is_personal(desk: Desk) -> None:
+def test_the_samples_of_a_rehearsal_hide_what_is_personal(desk: Desk) -> None:
     known = Snapshot.model_validate({"event_types": {desk.stage.name: {"personal": ["/a"]}}})
     desk.session = JobSession(desk.session.conn, desk.session.databases, None, lambda: known)
     job = desk.start("rehearse")
@@ -83,4 +83,4 @@ def test_the_rows_of_a_rehearsal_hide_what_is_personal(desk: Desk) -> None:
     desk.answer("landed", *EVERY)
     desk.work(1)
     samples = orjson.loads(desk.job(job).samples or "")
-    assert [each["row"]["payload"] for each in samples] == [{"a": "***"}] * len(EVERY)
+    assert [each["edited"]["payload"] for each in samples] == [{"a": "***"}] * len(EVERY)

@@ -187,8 +187,8 @@ def test_a_repeated_envelope_that_the_totals_count_is_a_duplicate(tracing: Traci
     add_duplicates(tracing.dsn, 2)
     asyncio.run(tracing.rounds.find_duplicates())
     assert tracing.shown(Result.DUPLICATE) == tracing.counted(Result.DUPLICATE) == 2
-    [cell] = status(tracing.tracers, {})
-    assert (cell["entrance"], cell["destination"], cell["day"]) == (
+    [cell] = status(tracing.tracers, {}).tracers
+    assert (cell.entrance, cell.destination, cell.day) == (
         "any_envelope",
         "onramp.events.onramp_probe",
         {"duplicate": 2},

@@ -19,6 +19,7 @@ from stack.ports import free_port
 
 VERBS = (
     "up",
+    "transforms",
     "doctor",
     "ingest",
     "journey",

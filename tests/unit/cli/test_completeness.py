@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import msgspec
 import orjson
 import pytest
 from pydantic import ValidationError
@@ -65,7 +66,7 @@ def tracers(*results: Outcome) -> dict[str, Any]:
     sent = [
         Tracer(str(n), "kafka", float(n), {HERE: Watch(result, n + 1)}) for n, result in enumerate(results)
     ]
-    return {"tracers": status.status(sent, {})}
+    return dict(msgspec.to_builtins(status.status(sent, {})))
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from services.cdc.agent.metrics import AgentMetrics
 from services.cli.show.audit_metrics import AuditMetrics
 from services.ingest.observe import metrics
 from services.tracer.metrics import TracerMetrics
+from services.transform.observe.metrics import TransformMetrics
 from services.writer.observe.metrics import Metrics
 
 #: Of every target, by Prometheus itself.
@@ -43,6 +44,7 @@ def declared() -> dict[str, Declared]:
         AuditMetrics().registry,
         AgentMetrics().registry,
         TracerMetrics().registry,
+        TransformMetrics().registry,
     ):
         known |= _of(registry)
     return known

@@ -207,15 +207,15 @@ def test_patience_ends_where_nobody_leads(leader: int | None) -> None:
 @pytest.mark.parametrize(
     ("code", "says"),
     [
-        (OUT_OF_RANGE, "may have been lost"),
-        (NO_RIGHT, "TopicAuthorizationFailedError"),
-        (COMPRESSION, "cannot be read"),
+        (OUT_OF_RANGE, "Kafka has no offset 0: events may have been lost"),
+        (NO_RIGHT, r"\[0, 2\).* TopicAuthorizationFailedError"),
+        (COMPRESSION, r"\[0, 2\).* cannot be read"),
     ],
 )
 def test_what_no_patience_helps_is_raised_with_the_range(code: int, says: str) -> None:
     brokers = Brokers({P: _log(2)})
     brokers.errors[P] = [code]
-    with pytest.raises(RangeUnreadableError, match=rf"events.e/0 \[0, 2\).* {says}"):
+    with pytest.raises(RangeUnreadableError, match=rf"events.e/0.* {says}"):
         _read(brokers, (P, 0, 2))
 
 

@@ -2,7 +2,8 @@
 
 import asyncio
 import json
-from typing import TYPE_CHECKING, Annotated, Final, NoReturn
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
 import typer
 
@@ -82,18 +83,19 @@ def list_(where: Where, name: ShownArgument = None, *, as_json: JsonOption = Fal
     if as_json:
         print(json.dumps(found))
         return
-    rows = (
-        (
-            *(each["name"], f"{each['from']} → {', '.join(each['to'])}", (each["digest"] or "-")[:12]),
-            *(each["state"], "-" if each["lag"] is None else each["lag"]),
-            *(each["emitted"], each["dropped"], each["parked"], each["reason"]),
-        )
-        for each in found
-    )
     headers = ("TRANSFORM", "TYPES", "VERSION", "STATE", *_NUMBERS, "REASON")
-    print_table(headers, rows, set(_NUMBERS))
+    print_table(headers, map(_row, found), set(_NUMBERS))
     if not found:
         print("The registry has no transform.")
+
+
+def _row(view: Mapping[str, Any]) -> tuple[object, ...]:
+    """Return a transform as a row of the list."""
+    return (
+        *(view["name"], f"{view['from']} → {', '.join(view['to'])}", (view["digest"] or "-")[:12]),
+        *(view["state"], "-" if view["lag"] is None else view["lag"]),
+        *(view["emitted"], view["dropped"], view["parked"], view["reason"]),
+    )
 
 
 @with_where_options
