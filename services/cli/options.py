@@ -47,3 +47,13 @@ WriterOption = Annotated[
     str | None,
     typer.Option(help="The writer's address; without it that of `onramp up`.", show_default=False),
 ]
+SinceOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Events since then: 24h, 30m, 7d, or 2026-01-31T08:00:00Z; the last 24 hours unless given.",
+        show_default=False,
+    ),
+]
+LastOption = Annotated[
+    int | None, typer.Option(help="Number of the last events of each topic instead.", show_default=False)
+]

@@ -5,7 +5,8 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from services.cli.show.tables import print_table, printable
+from services.cli.show.tables import print_table
+from shared.printable_text import printable
 
 Entry = Mapping[str, Any]
 _GROUPS: Final = ("GROUP", "EVENTS", "STATE", "LAST SEEN", "LANDS", "CAUSE")

@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from services.cli.show.tables import print_table, printable
+from services.cli.show.tables import print_table
+from shared.printable_text import printable
 
 _MB: Final = 1 << 20
 _NUMBERS: Final = ("TABLES", "WAL", "POLLED")

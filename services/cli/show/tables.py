@@ -5,6 +5,8 @@ import sys
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from shared.printable_text import printable
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -54,8 +56,3 @@ def show(*parts: Any) -> None:
     plain.print(*parts, sep="\n")
     for line in page.getvalue().removesuffix("\n").split("\n"):
         print(line.rstrip())
-
-
-def printable(text: str) -> str:
-    """Return text with its control characters escaped: names and reasons may come from others."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from services.cli.exits import complain
-from services.cli.show.tables import print_table, printable
+from services.cli.show.tables import print_table
+from shared.printable_text import printable
 
 if TYPE_CHECKING:
     from services.ops.waiting_report import WaitingReport

@@ -16,19 +16,11 @@ from services.cli.options import (
     DsnOption,
     JsonOption,
     KafkaOption,
+    LastOption,
+    SinceOption,
 )
 
 FileArgument = Annotated[Path, typer.Argument(help="The registry's new file.")]
-SinceOption = Annotated[
-    str | None,
-    typer.Option(
-        help="Events since then: 24h, 30m, 7d, or 2026-01-31T08:00:00Z; the last 24 hours unless given.",
-        show_default=False,
-    ),
-]
-LastOption = Annotated[
-    int | None, typer.Option(help="Number of the last events of each topic instead.", show_default=False)
-]
 EventOption = Annotated[
     list[str] | None,
     typer.Option("--event", help="An event name or a pattern of them; may be repeated.", show_default=False),

@@ -13,6 +13,7 @@ import orjson
 
 from services.ops.findings import Source
 from services.ops.kafka_logs import LogRecord
+from shared.printable_text import printable
 
 HEADER_ERROR: Final = "onramp-error"
 HEADER_WAITING: Final = "onramp-waiting"
@@ -214,5 +215,4 @@ def escaped(value: bytes | None) -> str | None:
     """Return `value` for a terminal: control characters escaped, non-text bytes as hex."""
     if value is None:
         return None
-    text = value.decode("utf-8", "backslashreplace")
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    return printable(value.decode("utf-8", "backslashreplace"))

@@ -9,6 +9,7 @@ import orjson
 from services.ops.kafka_logs import KafkaLogs, LogRecord
 from shared import wire
 from shared.kafka_security import Brokers
+from shared.printable_text import printable
 
 
 class FunctionLine(NamedTuple):
@@ -26,7 +27,7 @@ class FunctionLine(NamedTuple):
         """Return the line for people, with control characters escaped."""
         at = datetime.fromtimestamp(self.at, UTC).isoformat(timespec="milliseconds")
         line = f"{at} {self.level} {self.transform}@{self.digest[:12]} {self.event_id or '-'} {self.text}"
-        return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
+        return printable(line)
 
 
 async def lines(brokers: Brokers, name: str, last: int, *, follows: bool) -> AsyncIterator[FunctionLine]:

@@ -3,23 +3,12 @@
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from enum import IntEnum
 from typing import Any
 
 from services.transform.rehearsal.tally import Group, Groups, Tally
 from shared.kafka_read.history import Window, WindowRanges
-from shared.kafka_read.offsets import total
-
-
-class Exit(IntEnum):
-    """The exit codes, which are those of `onramp plan`."""
-
-    OK = 0
-    FAILED = 1
-    USAGE = 2
-    UNAVAILABLE = 3
-    UNCHECKED = 4
+from shared.printable_text import printable
+from shared.trial_program import Exit, notes_on, window_as_dict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,29 +39,18 @@ class Report:
 
     def notes(self) -> list[str]:
         """Return the notes on the window and the version."""
-        notes = []
-        if self.live_digest == self.digest:
-            notes.append("this version is the deployed one")
-        if cut := self.ranges.cut:
-            notes.append(
-                f"Kafka may hold less than the window: retention has deleted the beginning of {len(cut)} "
-                f"partitions, for example {cut[0]}"
-            )
-        return notes
+        is_live = self.live_digest == self.digest
+        return [*(["this version is the deployed one"] if is_live else []), *notes_on(self.ranges)]
 
     def as_dict(self) -> dict[str, Any]:
         """Return the report for programs."""
-        tally, since = self.tally, self.window.since
+        tally = self.tally
         return {
             "exit": int(self.exit),
             "transform": self.name,
             "digest": self.digest,
             "live_digest": self.live_digest,
-            "window": {
-                "since": None if since is None else datetime.fromtimestamp(since, UTC).isoformat(),
-                "last": self.window.last,
-                "offsets": total(self.ranges.ranges),
-            },
+            "window": window_as_dict(self.window, self.ranges),
             "read": tally.read,
             "filtered": tally.filtered,
             "emitted": tally.emitted,
@@ -125,13 +103,8 @@ def _group(group: Group) -> dict[str, Any]:
 
 def _lines(label: str, groups: Groups) -> Iterator[str]:
     for key, group in groups.by_frequency():
-        yield f"    {group.events:,} times {shown(str(key))}"
+        yield f"    {group.events:,} times {printable(str(key))}"
         for sample in group.samples:
-            yield f"      {shown(sample.receipt)} {json.dumps(sample.event)}"
+            yield f"      {printable(sample.receipt)} {json.dumps(sample.event)}"
     if groups.others:
         yield f"    {groups.others:,} events with further {label}"
-
-
-def shown(text: str) -> str:
-    """Return `text` with control characters escaped: a field's name may come from an event."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

@@ -4,8 +4,6 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from enum import IntEnum
 from typing import Any, Final
 
 from services.writer.plan.reasons import Reason
@@ -21,7 +19,9 @@ from services.writer.plan.tally import (
 from shared.contracts.pair import Kind
 from shared.kafka_read.history import Window, WindowRanges
 from shared.kafka_read.offsets import total
+from shared.printable_text import printable
 from shared.registry.changes import SchemaChange
+from shared.trial_program import Exit, notes_on, window_as_dict
 
 #: Effects that no plan can try, for any table.
 NOT_TRIED: Final = (
@@ -30,16 +30,6 @@ NOT_TRIED: Final = (
     "the permissions of API keys: every event with a name is treated as sent through the gateway",
 )
 _PROPERTY: Final = "properties"
-
-
-class Exit(IntEnum):
-    """The exit codes of `onramp plan`."""
-
-    OK = 0
-    FAILED = 1
-    USAGE = 2
-    UNAVAILABLE = 3
-    UNCHECKED = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,19 +78,14 @@ class Report:
 
     def notes(self) -> list[str]:
         """Return the notes on the file and the window."""
-        notes = [*self.merge, *(["the file changes nothing of what is in force"] if self.same else [])]
-        if cut := self.window_ranges.cut:
-            notes.append(
-                f"Kafka may hold less than the window: retention has deleted the beginning of {len(cut)} "
-                f"partitions, for example {cut[0]}"
-            )
-        return notes
+        same = ["the file changes nothing of what is in force"] if self.same else []
+        return [*self.merge, *same, *notes_on(self.window_ranges)]
 
     def as_dict(self) -> dict[str, Any]:
         """Return the report for programs."""
         return {
             "exit": int(self.exit),
-            "window": self._window(),
+            "window": window_as_dict(self.window, self.window_ranges),
             "read": self.tally.read,
             "filtered": self.tally.filtered,
             "seconds": round(self.seconds, 3),
@@ -138,15 +123,6 @@ class Report:
 
     def _surveys(self) -> list[Survey]:
         return [each for _, each in sorted(self.surveys.items())]
-
-    def _window(self) -> dict[str, Any]:
-        since = self.window.since
-        return {
-            "since": None if since is None else datetime.fromtimestamp(since, UTC).isoformat(),
-            "last": self.window.last,
-            "partitions": len(self.window_ranges.ranges),
-            "offsets": total(self.window_ranges.ranges),
-        }
 
     def _finding(self, change: SchemaChange) -> dict[str, Any]:
         return {"event_type": change.event_type, **change.finding._asdict(), "events": self._came(change)}
@@ -210,7 +186,7 @@ def _reasons(counted: Counter[Reason]) -> list[dict[str, Any]]:
 
 
 def _type_lines(name: str, each: TypeTally) -> Iterator[str]:
-    yield f"{shown(name)}: {each.read:,} read"
+    yield f"{printable(name)}: {each.read:,} read"
     for label, side in (("in force", each.old), ("with the file", each.new)):
         untried = f", {side.untried:,} not tried" if side.untried else ""
         yield f"  {label}: {side.refused:,} refused, {side.parked:,} parked, {side.landed:,} landed{untried}"
@@ -225,13 +201,8 @@ def _type_lines(name: str, each: TypeTally) -> Iterator[str]:
 def _reason_lines(counted: Counter[Reason]) -> Iterator[str]:
     for reason, events in by_frequency(counted):
         at = f" {reason.pointer}" if reason.pointer else ""
-        yield shown(f"    {events:,} times {reason.code}{at}: {reason.detail}")
+        yield printable(f"    {events:,} times {reason.code}{at}: {reason.detail}")
 
 
 def _sample(sample: Sample) -> str:
-    return f"{shown(sample.receipt)} {json.dumps(sample.event)}"
-
-
-def shown(text: str) -> str:
-    """Return `text` with control characters escaped, because senders choose the names of fields."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    return f"{printable(sample.receipt)} {json.dumps(sample.event)}"

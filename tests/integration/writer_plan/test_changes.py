@@ -16,12 +16,13 @@ from services.ops.registry.change import apply_file, change_to, editing
 from services.writer.plan import plan as flow
 from services.writer.plan import task
 from services.writer.plan.plan import PlanRequest, WrongFileError
-from services.writer.plan.report import Exit, Report
+from services.writer.plan.report import Report
 from services.writer.plan.rules import rules_of
 from shared import wire
 from shared.kafka_read.history import Window
 from shared.registry.entries import Snapshot
 from shared.settings import KafkaSettings, RegistrySettings
+from shared.trial_program import Exit
 from stack.ports import free_port
 from tests.fixtures.inline import Reader
 from tests.fixtures.writer import delete_records, event, execute, make_topics, rows

@@ -10,7 +10,7 @@ from pydantic import SecretStr
 from services.cli.exits import Exit as CliExit
 from services.writer.plan.plan import InForce, WrongFileError, changed
 from services.writer.plan.reasons import Reason
-from services.writer.plan.report import Exit, Report, in_payload, shown
+from services.writer.plan.report import Report, in_payload
 from services.writer.plan.rules import rules_of
 from services.writer.plan.survey import Survey
 from services.writer.plan.tally import (
@@ -29,9 +29,11 @@ from shared.contracts.json_schema import compile_schema
 from shared.contracts.pair import Finding, Kind
 from shared.kafka_read.history import Window, WindowRanges
 from shared.kafka_read.offsets import Partition, Range
+from shared.printable_text import printable
 from shared.registry.changes import SchemaChange
 from shared.registry.entries import EMPTY, Snapshot
 from shared.time_window import moment
+from shared.trial_program import Exit
 
 NOW = 1_800_000_000.0
 WHY = Reason("schema_mismatch", "/payload/n", "expected type integer")
@@ -209,4 +211,4 @@ def test_a_field_that_came_otherwise_is_told_beside_its_warning() -> None:
 
 
 def test_what_senders_named_is_only_text_to_a_terminal() -> None:
-    assert shown("a\x1b[31m\u202eb\x9b") == "a\\x1b[31m\\u202eb\\x9b"
+    assert printable("a\x1b[31m\u202eb\x9b") == "a\\x1b[31m\\u202eb\\x9b"

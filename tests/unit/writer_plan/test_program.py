@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from services.writer.plan import __main__ as program
-from services.writer.plan.report import Exit
 from shared import logs
+from shared.trial_program import Exit
 from stack.ports import free_port
 
 

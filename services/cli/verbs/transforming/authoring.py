@@ -11,7 +11,7 @@ import typer
 
 from services.cli.connection_options import Where, with_where_options
 from services.cli.exits import Exit, complain, exits_when_unavailable
-from services.cli.options import JsonOption
+from services.cli.options import JsonOption, LastOption, SinceOption
 from services.cli.verbs.topics import newest_values
 from services.cli.verbs.transforming.registry import NameArgument, ReasonOption, change, registry_of
 
@@ -20,16 +20,6 @@ RegistryOption = Annotated[
     Path, typer.Option("--registry", help="The registry's file, for the types and limits; it may be absent.")
 ]
 FromOption = Annotated[str, typer.Option("--from", help="The event type that the function reads.")]
-SinceOption = Annotated[
-    str | None,
-    typer.Option(
-        help="Events since then: 24h, 30m, 7d, or 2026-01-31T08:00:00Z; the last 24 hours unless given.",
-        show_default=False,
-    ),
-]
-LastOption = Annotated[
-    int | None, typer.Option(help="Number of the last events instead.", show_default=False)
-]
 AgainstOption = Annotated[
     str | None,
     typer.Option(help="`live` compares with the deployed version.", show_default=False),
