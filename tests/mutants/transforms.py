@@ -72,8 +72,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         "checking outputs as the gateway does",
-        "services/transform/lane/outputs.py",
-        "        if name not in self._parsed:\n",
+        "services/transform/function/output_checks.py",
+        "        if event_type.key is None and not self._schemas.has(name):\n",
         "        if True:\n",
         f"{_LANE}::test_an_output_that_the_gateway_would_reject_parks_the_event",
     ),

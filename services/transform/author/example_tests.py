@@ -8,9 +8,9 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from services.transform.author.json_differences import ABSENT, JsonDifference, differences
-from services.transform.author.output_checks import OutputChecks
 from services.transform.function.code import TransformCode
 from services.transform.function.lookups import table_of
+from services.transform.function.output_checks import OutputChecks
 from services.transform.function.results import Dropped, Failure, FunctionResult
 from services.transform.function.runner import FunctionRunner
 from shared.registry import strict_yaml
@@ -123,7 +123,7 @@ def load_project(folder: Path, name: str, registry: Path | None, environment: st
         transform, event_types = snapshot.transforms.get(name), dict(snapshot.event_types)
     limits = transform.limits if transform else TransformLimits()
     code = TransformCode(name, source, digest_of_source(source), limits, environment)
-    checks = OutputChecks(transform.to if transform else (), event_types)
+    checks = OutputChecks(transform.to if transform else None, event_types)
     return Project(code, load_examples(tests_path(folder, name)), checks, *_source_of(transform))
 
 

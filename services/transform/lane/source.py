@@ -106,7 +106,7 @@ class Source:
         values, offsets = wanted.rows.column("value").to_pylist(), wanted.rows.column("offset").to_pylist()
         events = 0
         for row, (value, offset, received_at) in enumerate(zip(values, offsets, times, strict=True)):
-            if (event := self._parsed(value)) is not None:
+            if (event := event_of_type(value, self._order.source_type)) is not None:
                 at = received_at or _time_of(wanted, row)
                 batch.events.append(SourceEvent(event, at, wanted, row, value, offset))
                 events += 1
@@ -120,16 +120,17 @@ class Source:
         own = pc.equal(part.rows.column("context"), pa.scalar(self._replay_context, pa.binary()))
         return PartitionSlice(part.partition, part.rows.filter(own.fill_null(False)))
 
-    def _parsed(self, value: bytes | None) -> Envelope | None:
-        """Return the envelope; None for another type's, and for a record that the writer parks or lands.
 
-        Packets and records that are no envelope are not events of the type.
-        """
-        try:
-            parsed = envelope.parse(value or b"")
-        except UserError:
-            return None
-        return parsed if parsed.event_name == self._order.source_type else None
+def event_of_type(value: bytes | None, event_name: str) -> Envelope | None:
+    """Return the event in a record; None for another type's, and for a record that the writer parks or lands.
+
+    Packets and records that are no envelope are not events of the type.
+    """
+    try:
+        parsed = envelope.parse(value or b"")
+    except UserError:
+        return None
+    return parsed if parsed.event_name == event_name else None
 
 
 def _time_of(part: PartitionSlice, row: int) -> bytes:

@@ -13,16 +13,17 @@ import pyarrow as pa
 
 from services.transform.author.example_tests import read_source
 from services.transform.author.json_differences import differences
-from services.transform.author.output_checks import OutputChecks
 from services.transform.function.code import TransformCode, code_of
 from services.transform.function.lookups import LookupTable
 from services.transform.function.lookups_sql import read_lookup
+from services.transform.function.output_checks import MAX_EVENT_BYTES, OutputChecks
 from services.transform.function.results import Dropped, Failure, FunctionResult, OutputEvent
 from services.transform.function.runner import FunctionRunner
+from services.transform.lane.source import event_of_type
 from services.transform.rehearsal.report import Report
 from services.transform.rehearsal.tally import Cause, Tally
-from shared import envelope, wire
-from shared.errors import TRANSFORM_LOOKUP_UNREADABLE, InfrastructureError, UserError
+from shared import wire
+from shared.errors import TRANSFORM_LOOKUP_UNREADABLE, InfrastructureError
 from shared.kafka_read.decompress import CorruptBatchError
 from shared.kafka_read.fetch import RangeUnreadableError
 from shared.kafka_read.history import Window, ranges_in
@@ -60,6 +61,7 @@ class RehearsalRequest:
     environments: Mapping[str, str]
     #: DSNs by database.
     databases: Mapping[str, str]
+    max_event_bytes: int = MAX_EVENT_BYTES
 
 
 class _Event(NamedTuple):
@@ -93,7 +95,7 @@ def rehearse(
     with ExitStack() as stack:
         runner = stack.enter_context(closing(FunctionRunner(code, lookups)))
         against = stack.enter_context(closing(FunctionRunner(live, lookups))) if live else None
-        checks = OutputChecks(transform.to, snapshot.event_types)
+        checks = OutputChecks(transform.to, snapshot.event_types, request.max_event_bytes)
         trial = _Trial(runner, against, checks, snapshot.personal_of(transform.source_type), tally)
         reader = stack.enter_context(closing(RangeReader(kafka.brokers)))
         said = began
@@ -171,11 +173,7 @@ def _events(part: PartitionSlice, source_type: str) -> Iterator[_Event]:
     values: pa.Array = part.rows.column("value")
     offsets = part.rows.column("offset").to_pylist()
     for offset, value in zip(offsets, values.to_pylist(), strict=True):
-        try:
-            parsed = envelope.parse(value or b"")
-        except UserError:
-            continue
-        if parsed.event_name == source_type:
+        if event_of_type(value, source_type) is not None:
             yield _Event(value, f"{part.partition.topic}/{part.partition.number}@{offset}")
 
 

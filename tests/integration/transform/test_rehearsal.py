@@ -13,11 +13,12 @@ import psycopg2
 import pytest
 
 from services.transform.rehearsal.rehearse import RehearsalRequest, WrongTransformError, rehearse
-from services.transform.rehearsal.report import Exit, Report
+from services.transform.rehearsal.report import Report
 from services.transform.rehearsal.tally import Cause
 from shared.kafka_read.history import Window
 from shared.registry.transforms import digest_of_source
 from shared.settings import KafkaSettings
+from shared.trial_program import Exit
 from stack.registry import OwnRegistry
 from tests.fixtures.fix_kafka import HasBootstrap
 from tests.fixtures.fix_postgres import Database
