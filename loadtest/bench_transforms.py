@@ -26,13 +26,13 @@ from services.transform.function.runners import close_all, runner_of
 from services.transform.lane import task
 from services.transform.lane.kafka_transaction import LaneProducer, OutgoingRecord
 from services.transform.lane.order import MAX_EVENTS, LaneOrder
-from services.transform.lane.totals import Position, Totals
 from shared import wire
 from shared.kafka_read.fetch import Fetcher
 from shared.kafka_read.offsets import Partition
 from shared.kafka_security import Brokers
 from shared.registry.transforms import TransformLimits, digest_of_source
 from shared.topics import TRANSFORM_TOPICS
+from shared.transform_totals import Position, Totals
 from stack.kafka import Kafka
 
 PARTITIONS: Final = 6

@@ -16,11 +16,12 @@ from services.admin.store.control_sql import transaction
 from services.admin.store.read_sql import record_act
 from services.ops.registry.registry_reader import RegistryReader
 from services.ops.transforms.deploys import Version, version_before, versions_in, with_source
-from services.ops.transforms.kafka_states import PAUSED, RUNNING, set_state
+from services.ops.transforms.kafka_states import set_state
 from services.ops.transforms.overview import overview
 from shared import wire
 from shared.registry import Snapshot
 from shared.registry.transforms import MAX_SOURCE_BYTES
+from shared.transform_state import PAUSED, RUNNING
 
 TransformName = Annotated[
     str, Path(pattern=f"^{wire.EVENT_NAME.pattern}$", description="A transform's name.")

@@ -1,33 +1,17 @@
-"""The states of transforms on Kafka: operators pause and resume them, and so does the service by itself."""
+"""The states of transforms on Kafka, as operators read and set them."""
 
 import getpass
 from datetime import UTC, datetime
-from typing import Any, Final, NamedTuple
 
-import orjson
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError
 
 from services.ops.findings import Source
 from services.ops.kafka_logs import KafkaLogs
-from shared import wire
+from shared import transform_state, wire
 from shared.errors import KAFKA_UNAVAILABLE, InfrastructureError
 from shared.kafka_security import Brokers
-
-#: Partition 0 has the epochs of drivers: a state there would look like a new epoch.
-_PARTITION: Final = 1
-_STATE: Final = "state:"
-RUNNING: Final = "running"
-PAUSED: Final = "paused"
-
-
-class TransformState(NamedTuple):
-    """The state of a transform; `by` is empty for a pause by the service."""
-
-    state: str = RUNNING
-    reason: str = ""
-    at: str = ""
-    by: str = ""
+from shared.transform_state import StateRecord, TransformState
 
 
 async def states(brokers: Brokers) -> dict[str, TransformState]:
@@ -35,12 +19,11 @@ async def states(brokers: Brokers) -> dict[str, TransformState]:
     found: dict[str, TransformState] = {}
     async with KafkaLogs(brokers) as logs:
         spans = await logs.spans([wire.TRANSFORMERS])
-        partition = Source(wire.TRANSFORMERS, _PARTITION)
+        partition = Source(wire.TRANSFORMERS, transform_state.PARTITION)
         if partition in spans:
             async for record in logs.read({partition: spans[partition]}):
-                name = (record.key or b"").decode("utf-8", "replace")
-                if name.startswith(_STATE) and (state := _state_in(record.value)) is not None:
-                    found[name.removeprefix(_STATE)] = state
+                if parsed := StateRecord.parse(record.key, record.value):
+                    found[parsed.transform] = parsed.state
     return found
 
 
@@ -51,21 +34,16 @@ async def set_state(
 
     `accept`: positions outside of the log move to its nearest end, once.
     """
-    value = {
-        "state": state,
-        "reason": reason,
-        "at": datetime.now(UTC).isoformat(),
-        "by": by or getpass.getuser(),
-        **({"accept": True} if accept else {}),
-    }
+    at = datetime.now(UTC).isoformat()
+    new = TransformState(state=state, reason=reason, at=at, by=by or getpass.getuser(), accept=accept)
     producer = AIOKafkaProducer(**brokers.aiokafka(), acks="all")
     try:
         await producer.start()
         await producer.send_and_wait(
             wire.TRANSFORMERS,
-            key=f"{_STATE}{name}".encode(),
-            value=orjson.dumps(value),
-            partition=_PARTITION,
+            key=transform_state.key_of(name),
+            value=new.value(),
+            partition=transform_state.PARTITION,
         )
     except (KafkaError, OSError) as e:
         raise InfrastructureError(
@@ -73,13 +51,3 @@ async def set_state(
         ) from None
     finally:
         await producer.stop()
-
-
-def _state_in(value: bytes | None) -> TransformState | None:
-    try:
-        document: Any = orjson.loads(value or b"")
-    except orjson.JSONDecodeError:
-        return None
-    if not isinstance(document, dict) or document.get("state") not in {RUNNING, PAUSED}:
-        return None
-    return TransformState(*(str(document.get(field) or "") for field in TransformState._fields))

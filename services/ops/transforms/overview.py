@@ -2,13 +2,17 @@
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
-from services.ops.transforms.kafka_states import TransformState, states
+from services.ops.transforms.kafka_states import states
 from services.ops.transforms.kafka_totals import TransformTotals, totals
 from shared.kafka_security import Brokers
 from shared.registry.entries import Snapshot
 from shared.registry.transforms import Transform
+from shared.transform_state import INITIAL, TransformState
+
+#: The fields of a state that are shown.
+_STATE: Final = ("state", "reason", "at", "by")
 
 
 def overview(snapshot: Snapshot, brokers: Brokers) -> list[dict[str, Any]]:
@@ -28,7 +32,7 @@ def _view(
     name: str, transform: Transform, state: TransformState | None, total: TransformTotals | None
 ) -> dict[str, Any]:
     if transform.source is None:
-        state = TransformState("not_deployed")
+        state = TransformState(state="not_deployed")
     return {
         "name": name,
         "from": transform.source_type,
@@ -36,6 +40,6 @@ def _view(
         "lanes": transform.lanes,
         "lookups": list(transform.lookups),
         "digest": transform.digest,
-        **(state or TransformState())._asdict(),
+        **{field: getattr(state or INITIAL, field) for field in _STATE},
         **(total or TransformTotals()).as_dict(),
     }

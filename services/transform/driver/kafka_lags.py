@@ -11,13 +11,13 @@ from aiokafka.errors import KafkaError
 
 from services.transform.lane.kafka_offsets import Committed
 from services.transform.lane.order import group_of
-from services.transform.lane.totals import Totals
 from shared import wire
 from shared.errors import KAFKA_UNAVAILABLE, InfrastructureError
 from shared.kafka_read.any_broker import AnyBroker
 from shared.kafka_read.leaders import Leaders
 from shared.kafka_read.offsets import Partition
 from shared.kafka_security import Brokers
+from shared.transform_totals import Totals
 
 _EPOCHS: Final = Partition(wire.TRANSFORMERS, 0)
 #: A coordinator that is not ready is asked again in the next turn.

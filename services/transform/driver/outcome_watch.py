@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from typing import Final
 
 from services.transform.driver.pause_policy import Counts, PausePolicy
-from services.transform.lane.totals import Position
 from services.transform.observe.metrics import OUTCOMES, TransformMetrics
 from shared.kafka_read.offsets import Partition
+from shared.transform_totals import Position
 
 _NAMES: Final = (*OUTCOMES, "outputs", "deaths")
 

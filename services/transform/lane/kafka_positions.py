@@ -16,7 +16,6 @@ from aiokafka.errors import KafkaError
 from services.transform.lane.kafka_offsets import Committed, stable_offsets
 from services.transform.lane.kafka_transaction import STEP_SECONDS, LaneProducer
 from services.transform.lane.order import LaneOrder
-from services.transform.lane.totals import Position, Totals, TotalsRecord
 from shared import wire
 from shared.errors import FENCED, KAFKA_UNAVAILABLE, InfrastructureError
 from shared.kafka_read.fetch import Fetcher
@@ -24,6 +23,7 @@ from shared.kafka_read.leaders import Leaders
 from shared.kafka_read.offsets import Partition
 from shared.kafka_topic_ids import TopicIdsRequest, named_topics
 from shared.polling import read_to
+from shared.transform_totals import Position, Totals, TotalsRecord
 
 _EPOCHS: Final = Partition(wire.TRANSFORMERS, 0)
 _SECONDS: Final = 6.0

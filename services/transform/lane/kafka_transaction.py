@@ -17,12 +17,12 @@ from aiokafka.errors import KafkaError, MessageSizeTooLargeError, ProducerFenced
 from aiokafka.structs import OffsetAndMetadata
 
 from services.transform.lane.order import LaneOrder
-from services.transform.lane.totals import Position
 from shared import failpoints
 from shared.errors import FENCED, KAFKA_UNAVAILABLE, RECORD_TOO_LARGE, Fault, InfrastructureError
 from shared.kafka_read.offsets import Partition
 from shared.kafka_security import Brokers
 from shared.partitioner import partition_of
+from shared.transform_totals import Position
 
 log = logging.getLogger(__name__)
 

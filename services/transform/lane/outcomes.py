@@ -13,10 +13,10 @@ from services.transform.lane.order import LaneOrder
 from services.transform.lane.outputs import OutputRecords
 from services.transform.lane.parked import DEATHS, error_of, parked_record, traceback_of
 from services.transform.lane.source import Batch, SourceEvent
-from services.transform.lane.totals import Position, as_record
 from shared import wire
 from shared.errors import UserError
 from shared.kafka_read.offsets import Partition
+from shared.transform_totals import Position, as_record
 
 
 class Outcomes:

@@ -22,12 +22,12 @@ from services.transform.lane.order import LaneOrder, LaneReport
 from services.transform.lane.outcomes import Outcomes, log_records, totals_records
 from services.transform.lane.outputs import OutputRecords
 from services.transform.lane.source import Batch, Source
-from services.transform.lane.totals import Position
 from shared import failpoints
 from shared.errors import KAFKA_UNAVAILABLE, TRANSFORM_POSITION_LOST, InfrastructureError
 from shared.kafka_read.decompress import CorruptBatchError
 from shared.kafka_read.fetch import Fetcher, OutOfRangeError, RangeUnreadableError
 from shared.kafka_read.offsets import Partition
+from shared.transform_totals import Position
 
 log = logging.getLogger(__name__)
 

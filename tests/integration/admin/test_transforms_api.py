@@ -4,14 +4,18 @@ import asyncio
 from collections.abc import Iterator
 
 import pytest
+from confluent_kafka import Producer
 
 from services.ops.transforms.kafka_states import states
 from shared import wire
+from shared.kafka_read.offsets import Partition
 from shared.registry.transforms import digest_of_source
 from shared.settings import KafkaSettings
+from shared.transform_totals import Position, Totals, as_record
 from tests.fixtures.fix_kafka import HasBootstrap
 from tests.fixtures.fix_postgres import HasDsn
 from tests.fixtures.writer import make_topics
+from tests.integration.admin.conftest import topic_id_of
 from tests.integration.admin.registry_service import WHY, Office, office_of
 
 TYPES = {
@@ -53,6 +57,24 @@ def test_an_admin_deploys_and_rolls_back(office: Office) -> None:
     refused = office.change("POST", f"{PATH}/deploy", json={"source": "é" * 40_000})
     assert "80,000 bytes" in refused.json()["detail"]
     assert office.change("POST", "/v1/transforms/absent/deploy", json={"source": "a"}).status_code == 404
+
+
+def test_totals_are_of_all_topics_of_a_name_and_the_lag_is_of_the_present_one(office: Office) -> None:
+    topic = wire.topic_of("read")
+    make_topics(office.bootstrap, topic, partitions=1)
+    producer = Producer({"bootstrap.servers": office.bootstrap})
+    for n in range(3):
+        producer.produce(topic, f"{n}")
+    for topic_id, position, emitted in (
+        ("0f6a0e3f8a11", 1_000, 7),
+        (topic_id_of(office.bootstrap, topic), 1, 1),
+    ):
+        totals = Totals(topic_id=topic_id, first=0, emitted=emitted)
+        key, value = as_record("api_test", Partition(topic, 0), Position(position, totals))
+        producer.produce(wire.TRANSFORMED, value, key)
+    assert producer.flush(30) == 0
+    (listed,) = office.of("vera").get("/v1/transforms").json()["transforms"]
+    assert (listed["emitted"], listed["lag"]) == (8, 2)
 
 
 def test_an_operator_pauses_and_an_admin_resumes(office: Office) -> None:

@@ -15,10 +15,10 @@ from services.cli.app import app
 from services.cli.exits import Exit
 from services.cli.options import ROOT
 from services.ops.kafka_logs import KafkaLogs
-from services.ops.transforms.kafka_states import TransformState
 from shared import wire
 from shared.registry.transforms import digest_of_source
 from shared.settings import KafkaSettings
+from shared.transform_state import TransformState
 from stack.registry import OwnRegistry
 from tests.fixtures.fix_kafka import HasBootstrap
 from tests.fixtures.writer import make_topics, produce

@@ -9,7 +9,6 @@ from typing import Any, Final, Self
 
 import orjson
 
-from shared import wire
 from shared.kafka_read.offsets import Partition
 
 
@@ -95,6 +94,3 @@ class TotalsRecord:
             return cls(document["transform"], partition, Position(document["next"], totals))
         except (orjson.JSONDecodeError, TypeError, KeyError):
             return None
-
-
-TOPIC: Final = wire.TRANSFORMED
