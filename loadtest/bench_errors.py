@@ -17,7 +17,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, Final
@@ -32,7 +32,7 @@ from loadtest.background import repeatedly
 from loadtest.bench_latency import Ledgers, send
 from loadtest.measure import spread
 from loadtest.pages import RESULTS
-from loadtest.target import Target, embedded
+from loadtest.target import Target, embedded, way_to
 from shared import wire
 from stack.part_process import answers_ok
 
@@ -43,6 +43,8 @@ _CODE: Final = "data_rejected"
 _POLL_SECONDS: Final = 0.2
 _FIRST_OFFSET: Final = 10_000_000
 _WARM_SECONDS: Final = 20.0
+#: A parked event and its reason.
+ParkedRecord = tuple[bytes, dict[str, Any]]
 #: The fix by an operator when a sender has renamed a field.
 _FIX: Final = {"rename": "/n", "to": "/number"}
 
@@ -128,15 +130,23 @@ class Memory:
 def park(target: Target, events: int, groups: int, size: int) -> None:
     """Put records on the topic of parked events, as the writer does."""
     generations = _generations(target)
-    producer = Producer({"bootstrap.servers": target.bootstrap, "linger.ms": 20})
-    for n in range(events):
+    columns = groups // _NAMES
+
+    def record(n: int) -> ParkedRecord:
         name = _name(n)
-        column = f"c{n // _NAMES % (groups // _NAMES)}"
-        value, reason = parked_record(n, name, generations[name], column, size)
+        return parked_record(n, name, generations[name], f"c{n // _NAMES % columns}", size)
+
+    send_parked(target.bootstrap, map(record, range(events)))
+
+
+def send_parked(bootstrap: str, records: Iterable[ParkedRecord]) -> None:
+    """Put parked events on their topic, and return when Kafka holds them."""
+    producer = Producer({**way_to(bootstrap), "linger.ms": 20})
+    for value, reason in records:
         headers = [("onramp-error", json.dumps(reason).encode())]
         while True:
             try:
-                producer.produce(wire.USER_ERRORS, value, f"{name}-{n}", headers=headers)
+                producer.produce(wire.USER_ERRORS, value, reason["id"], headers=headers)
                 break
             except BufferError:
                 producer.poll(0.1)
@@ -144,7 +154,7 @@ def park(target: Target, events: int, groups: int, size: int) -> None:
     producer.flush()
 
 
-def parked_record(n: int, name: str, topic_id: str, column: str, size: int) -> tuple[bytes, dict[str, Any]]:
+def parked_record(n: int, name: str, topic_id: str, column: str, size: int) -> ParkedRecord:
     """Return a parked event, and its reason as the writer gives it: one of the group of `column`."""
     metadata = {"id": f"{name}-{n}", "timestamp": "2026-11-21T08:00:00Z", "version": "1"}
     event = {"metadata": metadata, "event_name": name, "payload": {"n": n, "note": ""}}

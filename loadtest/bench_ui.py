@@ -26,13 +26,12 @@ from urllib.parse import quote, urlencode
 import numpy as np
 import psutil
 import psycopg2
-from confluent_kafka import Producer
 
 from loadtest import report, ui_page
-from loadtest.bench_errors import AdminClient, answer_of, parked_record
+from loadtest.bench_errors import AdminClient, ParkedRecord, answer_of, parked_record, send_parked
 from loadtest.measure import spread
 from loadtest.pages import RESULTS
-from loadtest.target import Target, embedded, way_to
+from loadtest.target import Target, embedded
 from services.admin.statements.period import Statements
 from services.ops.statement.balance import Statement
 from services.writer.postgres.database import Database
@@ -141,19 +140,12 @@ def landed(dsn: str, events: int) -> dict[str, str]:
 def park(target: Target, client: AdminClient, topic_ids: dict[str, str], events: int, types: int) -> None:
     """Put parked events on their topic, a group of each type, and wait until they are stored."""
     before = client.ask("/readyz")["stored"]
-    producer = Producer({**way_to(target.bootstrap), "linger.ms": 20})
-    for n in range(events):
+
+    def record(n: int) -> ParkedRecord:
         name = type_name(n % types)
-        value, reason = parked_record(n, name, topic_ids[wire.topic_of(name)], "amount", 300)
-        headers = [("onramp-error", json.dumps(reason).encode())]
-        while True:
-            try:
-                producer.produce(wire.USER_ERRORS, value, f"{name}-{n}", headers=headers)
-                break
-            except BufferError:
-                producer.poll(0.1)
-        producer.poll(0)
-    producer.flush()
+        return parked_record(n, name, topic_ids[wire.topic_of(name)], "amount", 300)
+
+    send_parked(target.bootstrap, map(record, range(events)))
     while client.ask("/readyz")["stored"] - before < events:
         time.sleep(_POLL_SECONDS)
 

@@ -102,15 +102,7 @@ def writer(
 ) -> Service:
     """Return the writer for these brokers and this database, not started."""
     port = port or free_port()
-    variables = {
-        "ONRAMP_KAFKA_BOOTSTRAP": bootstrap,
-        "ONRAMP_WRITER_DSN": dsn,
-        "ONRAMP_WRITER_HTTP_PORT": str(port),
-        # Spark reads JAVA_HOME first, which may name a Java that Spark cannot use.
-        "JAVA_HOME": str(find_java().home),
-        "SPARK_LOCAL_IP": LOOPBACK,
-        **(env or {}),
-    }
+    variables = _for_spark(bootstrap, dsn) | {"ONRAMP_WRITER_HTTP_PORT": str(port), **(env or {})}
     return Service(_command("writer", "services.writer", log, variables), port, WRITER_READY_SECONDS)
 
 
@@ -164,16 +156,19 @@ def transform(
 ) -> Service:
     """Return the transform service for these brokers and the lookups' database, not started."""
     port = port or free_port()
-    variables = {
+    variables = _for_spark(bootstrap, dsn) | {"ONRAMP_TRANSFORM_HTTP_PORT": str(port), **(env or {})}
+    return Service(_command("transform", "services.transform", log, variables), port, WRITER_READY_SECONDS)
+
+
+def _for_spark(bootstrap: str, dsn: str) -> dict[str, str]:
+    """Return the variables of a service whose driver starts Spark."""
+    return {
         "ONRAMP_KAFKA_BOOTSTRAP": bootstrap,
         "ONRAMP_WRITER_DSN": dsn,
-        "ONRAMP_TRANSFORM_HTTP_PORT": str(port),
         # Spark reads JAVA_HOME first, which may name a Java that Spark cannot use.
         "JAVA_HOME": str(find_java().home),
         "SPARK_LOCAL_IP": LOOPBACK,
-        **(env or {}),
     }
-    return Service(_command("transform", "services.transform", log, variables), port, WRITER_READY_SECONDS)
 
 
 def _command(name: str, module: str, log: Path, variables: Mapping[str, str]) -> Command:
