@@ -2,11 +2,14 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
+from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from services.ops.registry.registry_reader import Change
 from shared.contracts.compatibility import findings
-from shared.contracts.pair import Finding, escaped
+from shared.contracts.pair import Finding
+from shared.json_differences import ABSENT
+from shared.json_differences import differences as json_differences
 from shared.registry.change_log import written
 
 _MAX_DIFFERENCES: Final = 200
@@ -77,34 +80,13 @@ def versions_of(name: str, changes: Iterable[Change], *, is_whole: bool) -> list
 
 def differences(before: Any, after: Any) -> Iterator[Difference]:
     """Yield the places that differ, in the order of the entry; at most 200."""
-    for n, each in enumerate(_differences(before, after, "")):
-        if n == _MAX_DIFFERENCES:
-            return
-        yield each
+    found = json_differences(before, after, lambda a, b: _is_of_objects(a) and _is_of_objects(b))
+    places = (Difference(each.pointer, _given(each.first), _given(each.second)) for each in found)
+    return islice((each for each in places if each.before != each.after), _MAX_DIFFERENCES)
 
 
-def _differences(before: Any, after: Any, pointer: str) -> Iterator[Difference]:
-    # Not recursive: a schema may be nested as deeply as JSON may be.
-    waiting: list[tuple[Any, Any, str]] = [(before, after, pointer)]
-    while waiting:
-        old, new, place = waiting.pop()
-        if old == new:
-            continue
-        members = _members(old, new)
-        if members is None:
-            yield Difference(place, old, new)
-        else:
-            waiting += [(a, b, f"{place}/{escaped(name)}") for name, a, b in reversed(members)]
-
-
-def _members(old: Any, new: Any) -> list[tuple[str, Any, Any]] | None:
-    """Return the members of two objects, or of two lists of objects; None if they are compared whole."""
-    if isinstance(old, dict) and isinstance(new, dict):
-        return [(name, old.get(name), new.get(name)) for name in {**old, **new}]
-    if isinstance(old, list) and isinstance(new, list) and _is_of_objects(old) and _is_of_objects(new):
-        longer = range(max(len(old), len(new)))
-        return [(str(i), old[i] if i < len(old) else None, new[i] if i < len(new) else None) for i in longer]
-    return None
+def _given(value: Any) -> Any:
+    return None if value is ABSENT else value
 
 
 def _is_of_objects(values: list[Any]) -> bool:

@@ -7,12 +7,12 @@ from typing import Annotated, Any, NamedTuple
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from services.transform.author.json_differences import ABSENT, JsonDifference, differences
 from services.transform.function.code import TransformCode
 from services.transform.function.lookups import table_of
 from services.transform.function.output_checks import OutputChecks
 from services.transform.function.results import Dropped, Failure, FunctionResult
 from services.transform.function.runner import FunctionRunner
+from shared.json_differences import ABSENT, JsonDifference, differences
 from shared.registry import strict_yaml
 from shared.registry.file import RegistryFileError, load
 from shared.registry.memory import reasons
@@ -184,7 +184,8 @@ def _problems(example: Example, result: FunctionResult, checks: OutputChecks) ->
         yield f"expected {expected.error}; the event is {'emitted' if outputs else 'dropped'}"
         return
     made = [{"event_name": each.event_name, "payload": orjson.loads(each.payload)} for each in outputs]
-    yield from map(_line, differences(example.expected(), made))
+    found = differences(example.expected(), made)
+    yield from map(_line, sorted(found, key=lambda each: each.pointer))
 
 
 def _line(difference: JsonDifference) -> str:

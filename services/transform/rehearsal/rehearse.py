@@ -12,7 +12,6 @@ import orjson
 import pyarrow as pa
 
 from services.transform.author.example_tests import read_source
-from services.transform.author.json_differences import differences
 from services.transform.function.code import TransformCode, code_of
 from services.transform.function.lookups import LookupTable
 from services.transform.function.lookups_sql import read_lookup
@@ -24,6 +23,7 @@ from services.transform.rehearsal.report import Report
 from services.transform.rehearsal.tally import Cause, Tally
 from shared import wire
 from shared.errors import TRANSFORM_LOOKUP_UNREADABLE, InfrastructureError
+from shared.json_differences import differences
 from shared.kafka_read.decompress import CorruptBatchError
 from shared.kafka_read.fetch import RangeUnreadableError
 from shared.kafka_read.history import Window, ranges_in

@@ -11,7 +11,7 @@ from services.transform.author.example_tests import (
     load_project,
     run_examples,
 )
-from services.transform.author.json_differences import ABSENT, JsonDifference, differences
+from shared.json_differences import ABSENT, JsonDifference, differences
 
 REGISTRY = """\
 event_types:
@@ -124,3 +124,14 @@ def test_the_example_of_the_repository_passes() -> None:
 )
 def test_differences_are_named_by_pointer(first: Any, second: Any, found: list[tuple[Any, ...]]) -> None:
     assert list(differences(first, second)) == [JsonDifference(*each) for each in found]
+
+
+def test_documents_of_any_depth_are_compared() -> None:
+    def nested(value: int) -> Any:
+        document: Any = value
+        for _ in range(5_000):
+            document = {"a": [document]}
+        return document
+
+    (found,) = differences(nested(1), nested(2))
+    assert (found.first, found.second) == (1, 2)
