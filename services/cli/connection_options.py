@@ -24,6 +24,7 @@ from services.cli.options import (
 
 if TYPE_CHECKING:
     from shared.kafka_security import Brokers
+    from shared.registry import Snapshot
     from shared.settings import KafkaSettings
 
 
@@ -59,6 +60,13 @@ class Where:
     def kafka_settings(self) -> "KafkaSettings":
         """Return the services' Kafka settings. Raises `typer.BadParameter` as `brokers` does."""
         return _settings(self.kafka)
+
+    def registry(self) -> "Snapshot":
+        """Return the registry in force.  Raises `InfrastructureError`."""
+        from services.ops.registry.change import editing
+
+        with editing(self.kafka_settings) as editor:
+            return editor.chain.snapshot()
 
     def require_database(self) -> None:
         """Raise `typer.BadParameter` when no database is known."""

@@ -39,13 +39,11 @@ def read(where: "Where") -> tuple[list[dict[str, Any]], bool]:
 def exit_of(where: "Where", found: Sequence[Mapping[str, Any]]) -> Exit:
     """Return whether all sources are healthy; print those of the registry without an agent's report."""
     from services.cli.show.source_list import is_well
-    from services.ops.registry.change import editing
     from shared.errors import InfrastructureError
 
     code = Exit.OK if all(map(is_well, found)) else Exit.FAILED
     try:
-        with editing(where.kafka_settings) as editor:
-            named = editor.chain.snapshot().sources
+        named = where.registry().sources
     except InfrastructureError as error:
         complain(f"sources that no agent has reported are not listed: {error.detail}")
         return code if found else Exit.UNAVAILABLE

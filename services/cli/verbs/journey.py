@@ -66,14 +66,8 @@ def _finder(where: Where, control: str) -> "Finder":
     from functools import cache
 
     from services.ops.journey.finder import Finder, topics_of
-    from services.ops.registry.change import editing
-    from shared.registry import Snapshot
 
-    @cache
-    def snapshot() -> Snapshot:
-        with editing(where.kafka_settings) as editor:
-            return editor.chain.snapshot()
-
+    snapshot = cache(where.registry)
     return Finder(
         where.brokers, where.databases, control, topics_of(snapshot), lambda: snapshot().event_types
     )

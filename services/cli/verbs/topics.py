@@ -15,7 +15,6 @@ from services.cli.topic_actions import ControlOption, ReasonOption, written_down
 if TYPE_CHECKING:
     from services.ops.kafka_logs import LogRecord
     from services.ops.operate import kafka_new_topic
-    from shared.registry import Snapshot
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
@@ -64,7 +63,7 @@ def list_(where: Where, *, as_json: JsonOption = False) -> None:
     from services.ops.registry.topic_owners import facts_with_types
 
     with exits_when_unavailable():
-        registry, topics = _registry(where), asyncio.run(facts(where.brokers))
+        registry, topics = where.registry(), asyncio.run(facts(where.brokers))
     found = [facts_with_types(registry, each) for each in topics]
     if as_json:
         print(json.dumps([each | {"event_type": ", ".join(each["event_types"]) or None} for each in found]))
@@ -89,7 +88,7 @@ def sample(where: Where, topic: TopicArgument, *, last: LastOption = 10, as_json
 
     with exits_when_unavailable():
         name, records = _newest(where, topic, last)
-        personal = personal_of(_registry(where), name)
+        personal = personal_of(where.registry(), name)
     found = [shown(record, personal) for record in records]
     if as_json:
         print(json.dumps(found))
@@ -146,7 +145,7 @@ def _refused(wanted: "kafka_new_topic.Wanted", where: Where, *, is_dry: bool) ->
     from services.ops.operate import kafka_new_topic
 
     try:
-        spec = kafka_new_topic.spec_of(wanted, _registry(where).event_types, where.kafka_settings)
+        spec = kafka_new_topic.spec_of(wanted, where.registry().event_types, where.kafka_settings)
         return asyncio.run(kafka_new_topic.create(spec, where.kafka_settings, is_dry=is_dry))
     except ValueError as error:
         return str(error)
@@ -206,13 +205,6 @@ def _newest(where: Where, topic: str, last: int) -> "tuple[str, list[LogRecord]]
             return name, found.records
     complain(f"there is no topic {json.dumps(topic)}: `onramp topics list` prints the topics")
     raise typer.Exit(Exit.FAILED)
-
-
-def _registry(where: Where) -> "Snapshot":
-    from services.ops.registry.change import editing
-
-    with editing(where.kafka_settings) as editor:
-        return editor.chain.snapshot()
 
 
 def _row(each: dict[str, Any]) -> tuple[str, ...]:

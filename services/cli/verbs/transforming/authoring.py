@@ -13,7 +13,7 @@ from services.cli.connection_options import Where, with_where_options
 from services.cli.exits import Exit, complain, exits_when_unavailable
 from services.cli.options import JsonOption, LastOption, SinceOption
 from services.cli.verbs.topics import newest_values
-from services.cli.verbs.transforming.registry import NameArgument, ReasonOption, change, registry_of
+from services.cli.verbs.transforming.registry import NameArgument, ReasonOption, change
 
 FolderOption = Annotated[Path, typer.Option("--folder", help="Folder of NAME.py and NAME.tests.yaml.")]
 RegistryOption = Annotated[
@@ -52,7 +52,7 @@ def new(where: Where, name: NameArgument, *, source: FromOption, folder: FolderO
 
     with exits_when_unavailable():
         values = newest_values(where, source, 1)
-        personal = registry_of(where).personal_of(source)
+        personal = where.registry().personal_of(source)
     if not values:
         complain(f"Kafka has no event of {source}: send one, then repeat this command")
         raise typer.Exit(Exit.FAILED)

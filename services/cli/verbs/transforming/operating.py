@@ -11,7 +11,7 @@ from services.cli.connection_options import Where, with_where_options
 from services.cli.exits import Exit, exits_when_unavailable, finish
 from services.cli.options import JsonOption
 from services.cli.show.tables import print_table
-from services.cli.verbs.transforming.registry import NameArgument, ReasonOption, change, registry_of
+from services.cli.verbs.transforming.registry import NameArgument, ReasonOption, change
 
 if TYPE_CHECKING:
     from services.ops.transforms.deploys import Version
@@ -79,7 +79,7 @@ def list_(where: Where, name: ShownArgument = None, *, as_json: JsonOption = Fal
         _print_versions(where, name, as_json=as_json)
         return
     with exits_when_unavailable():
-        found = overview(registry_of(where), where.brokers)
+        found = overview(where.registry(), where.brokers)
     if as_json:
         print(json.dumps(found))
         return
@@ -164,7 +164,7 @@ def _set_state(
     from services.ops.transforms.kafka_states import set_state
 
     with exits_when_unavailable():
-        is_known = name in registry_of(where).transforms
+        is_known = name in where.registry().transforms
         if is_known:
             asyncio.run(set_state(where.brokers, name, state, reason, accept=accept))
     finish(

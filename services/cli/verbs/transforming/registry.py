@@ -40,11 +40,3 @@ def change(where: Where, make: "Callable[[Snapshot], Snapshot]", reason: str, *,
         done="\n".join([*result.changes, f"{result.state}{at}"]),
         problem=f"{result.state}: {result.reason}",
     )
-
-
-def registry_of(where: Where) -> "Snapshot":
-    """Return the registry in force.  Raise `InfrastructureError`."""
-    from services.ops.registry.change import editing
-
-    with editing(where.kafka_settings) as editor:
-        return editor.chain.snapshot()
