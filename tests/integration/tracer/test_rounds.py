@@ -181,7 +181,7 @@ def add_duplicates(dsn: str, events: int) -> None:
 
 
 def test_a_repeated_envelope_that_the_totals_count_is_a_duplicate(tracing: Tracing) -> None:
-    add_duplicates(tracing.dsn, 3)  # of before: the tracer did not watch then
+    add_duplicates(tracing.dsn, 3)  # earlier ones, which the tracer did not watch
     asyncio.run(tracing.rounds.find_duplicates())
     assert tracing.tracers == []
     add_duplicates(tracing.dsn, 2)
