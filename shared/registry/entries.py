@@ -252,6 +252,12 @@ def _covers(patterns: tuple[str, ...], name: str) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
+def topic_of(event_name: str, event_types: Mapping[str, EventType]) -> str:
+    """Return the topic of events with this name, registered or not."""
+    event_type = event_types.get(event_name)
+    return (event_type.topic if event_type else None) or wire.topic_of(event_name)
+
+
 class Snapshot(_Frozen):
     """The whole registry at a point in time."""
 
@@ -271,6 +277,10 @@ class Snapshot(_Frozen):
     def digest(self) -> str:
         """Return the SHA-256 of the content."""
         return self._digest
+
+    def topic_of(self, event_name: str) -> str:
+        """Return the topic of events with this name, registered or not."""
+        return topic_of(event_name, self.event_types)
 
     def personal_of(self, event_name: str | None) -> tuple[str, ...]:
         """Return the pointers to hide in a view of an event with this name.

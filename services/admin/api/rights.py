@@ -211,9 +211,7 @@ def _tables_of(parked: ParkedFor, databases: Mapping[str, str], registry: Snapsh
 
 def _topic_of(registry: Snapshot, grant: Grant) -> str:
     """Return the topic of a grant, or its pattern."""
-    event_name = grant.event_type or ""
-    event_type = registry.event_types.get(event_name)
-    return grant.topic or (event_type and event_type.topic) or wire.topic_of(event_name)
+    return grant.topic or registry.topic_of(grant.event_type or "")
 
 
 def landing_in(registry: Snapshot, database: str, schema: str, table: str, default: str) -> list[str]:

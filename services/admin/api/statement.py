@@ -30,5 +30,4 @@ def topic_of_type(registry: Registry, name: str | None) -> str | None:
     """Return the topic of an event type, or None without a type."""
     if name is None:
         return None
-    event_type = registry.snapshot().event_types.get(name) if registry.is_read else None
-    return (event_type and event_type.topic) or wire.topic_of(name)
+    return registry.snapshot().topic_of(name) if registry.is_read else wire.topic_of(name)

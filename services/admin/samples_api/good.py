@@ -9,7 +9,7 @@ from services.admin.api.operators import Caller
 from services.admin.api.problems import not_stored
 from services.admin.api.queries import Id
 from services.admin.api.rights import Asking
-from services.admin.samples_api.newest import newest_records, topic_of_type
+from services.admin.samples_api.newest import newest_records
 from services.admin.store import read_sql
 from services.admin.store.control_sql import transaction
 from services.ops.kafka_logs import LogRecord
@@ -31,7 +31,7 @@ def good_event(dsn: str, desk: RegistryReader, number: int, asking: Caller) -> d
         raise not_stored("group")
     name = group.cause.event_name
     snapshot = desk.read().snapshot
-    records = newest_records(desk, topic_of_type(snapshot, name), _SEARCHED) if name else []
+    records = newest_records(desk, snapshot.topic_of(name), _SEARCHED) if name else []
     of_type = [record for record in records if _name_of(record) == name]
     with transaction(dsn) as conn:
         parked = read_sql.parked_places(conn, [(*r.source, r.offset) for r in of_type])

@@ -6,7 +6,7 @@ from fastapi import FastAPI
 
 from services.admin.api.rights import Asking
 from services.admin.registry_api.changes import require_there
-from services.admin.samples_api.newest import newest_records, topic_of_type
+from services.admin.samples_api.newest import newest_records
 from services.admin.samples_api.schemas import InferRequest
 from services.ops.registry.inference import inferred_from
 from services.ops.registry.registry_reader import RegistryReader
@@ -24,7 +24,7 @@ def add_infer(app: FastAPI, desk: RegistryReader) -> None:
         texts: list[bytes | str | None] = list(asked.samples or ())
         if asked.samples is None:
             snapshot = desk.read().snapshot
-            topic = topic_of_type(snapshot, asked.name)
+            topic = snapshot.topic_of(asked.name)
             is_shared = not asking.sees(*events_of(snapshot, topic))
             texts = [record.value for record in newest_records(desk, topic, asked.last)]
         found = inferred_from(texts, asked.name, of_events_only=is_shared)

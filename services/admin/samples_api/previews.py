@@ -12,7 +12,7 @@ from services.admin.api.operators import Caller
 from services.admin.api.rights import Asking
 from services.admin.attempts import Destination
 from services.admin.registry_api.schemas import valid
-from services.admin.samples_api.newest import newest_records, topic_of_type
+from services.admin.samples_api.newest import newest_records
 from services.admin.samples_api.schemas import PreviewRequest
 from services.admin.store import previews_sql
 from services.admin.store.control_sql import transaction
@@ -86,7 +86,7 @@ class Previews:
         """Return the newest events; the audit log first records who sees them and why."""
         with transaction(self._dsn) as conn:
             record_act(conn, actor, "preview", f"event type {asked.name}", asked.reason)
-        topic = topic_of_type(self._desk.read().snapshot, asked.name)
+        topic = self._desk.read().snapshot.topic_of(asked.name)
         values = [record.value or b"" for record in newest_records(self._desk, topic, _SEARCHED)]
         found = [value for value in values if payload_of(value, asked.name) is not None][:_SHOWN]
         return [value.decode(errors="replace").replace("\0", "") for value in found]

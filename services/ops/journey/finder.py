@@ -70,10 +70,9 @@ def topics_of(snapshot: Callable[[], Snapshot]) -> TopicOf:
     """Return the topics of event types by the registry in force; `snapshot` returns it."""
 
     def topic_of(event_name: str) -> tuple[str, bool]:
-        event_type = snapshot().event_types.get(event_name)
-        if event_type is None:
-            return default_topic(event_name)
-        return event_type.topic or wire.topic_of(event_name), event_type.key is None
+        registry = snapshot()
+        event_type = registry.event_types.get(event_name)
+        return registry.topic_of(event_name), event_type is None or event_type.key is None
 
     return topic_of
 

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from services.transform.function.code import TransformCode, code_of
 from services.transform.lane.order import LaneOrder
 from services.transform.settings import TransformSettings
-from shared import wire
 from shared.kafka_security import Brokers
-from shared.registry.entries import EventType, Snapshot
+from shared.registry.entries import EventType, Snapshot, topic_of
 from shared.registry.transforms import Transform
 
 
@@ -62,9 +61,7 @@ class Deployed:
 
     def output_topics(self) -> dict[str, EventType | None]:
         """Return the topics of the outputs, with the type that decides their settings."""
-        return {
-            _topic(name, each): each for name in self.transform.to for each in [self.event_types.get(name)]
-        }
+        return {topic_of(name, self.event_types): self.event_types.get(name) for name in self.transform.to}
 
 
 def deployed_of(snapshot: Snapshot, settings: TransformSettings) -> dict[str, Deployed]:
@@ -82,13 +79,9 @@ def deployed_of(snapshot: Snapshot, settings: TransformSettings) -> dict[str, De
             name=name,
             transform=transform,
             code=code,
-            source_topic=_topic(transform.source_type, snapshot.event_types.get(transform.source_type)),
+            source_topic=snapshot.topic_of(transform.source_type),
             event_types=types,
             refresh_seconds=min(lookups, default=None),
             obstacle=f"environment {transform.environment} is not configured" if is_unknown else "",
         )
     return deployed
-
-
-def _topic(name: str, event_type: EventType | None) -> str:
-    return (event_type.topic if event_type else None) or wire.topic_of(name)

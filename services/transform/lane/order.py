@@ -8,7 +8,7 @@ from shared import wire
 from shared.errors import Fault
 from shared.kafka_read.offsets import Partition
 from shared.kafka_security import Brokers
-from shared.registry.entries import EventType
+from shared.registry.entries import EventType, topic_of
 
 #: Maximum events of one transaction.
 MAX_EVENTS: Final = 5_000
@@ -65,8 +65,7 @@ class LaneOrder:
 
     def topic_of(self, event_name: str) -> str:
         """Return the topic of an output."""
-        event_type = self.event_types.get(event_name)
-        return (event_type.topic if event_type else None) or wire.topic_of(event_name)
+        return topic_of(event_name, self.event_types)
 
 
 @dataclass(slots=True)

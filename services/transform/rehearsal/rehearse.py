@@ -21,7 +21,6 @@ from services.transform.function.runner import FunctionRunner
 from services.transform.lane.source import event_of_type
 from services.transform.rehearsal.report import Report
 from services.transform.rehearsal.tally import Cause, Tally
-from shared import wire
 from shared.errors import TRANSFORM_LOOKUP_UNREADABLE, InfrastructureError
 from shared.json_differences import differences
 from shared.kafka_read.decompress import CorruptBatchError
@@ -87,8 +86,7 @@ def rehearse(
         )
     code, live = _codes(request, transform)
     lookups = {name: _lookup(name, snapshot, request.databases) for name in transform.lookups}
-    event_type = snapshot.event_types.get(transform.source_type)
-    topic = (event_type.topic if event_type else None) or wire.topic_of(transform.source_type)
+    topic = snapshot.topic_of(transform.source_type)
     found = asyncio.run(ranges_in(kafka.brokers, lambda each: each == topic, request.window))
     tally = Tally(unchecked=[f"no broker leads {each}" for each in found.leaderless])
     began = time.monotonic()

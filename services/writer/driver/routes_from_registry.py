@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from services.writer.model.routes import Contract, EventRoute, Grant, RoutedDatabase, Routes, SourceRoute
 from services.writer.postgres.database import Database
-from shared import wire
 from shared.registry import Registry, entries
 from shared.registry.entries import Destination, EventType, Snapshot
 from shared.registry.known_databases import unknown_places
@@ -74,7 +73,7 @@ class RegistryRefresher:
 
 def topics_of(snapshot: Snapshot) -> set[str]:
     """Return the topics of all event types: the writer reads them in addition to its pattern."""
-    return {_topic(name, snapshot) for name in snapshot.event_types}
+    return {snapshot.topic_of(name) for name in snapshot.event_types}
 
 
 def unusable(snapshot: Snapshot, databases: Sequence[Database]) -> dict[str, str]:
@@ -90,13 +89,8 @@ def _database(destination: Destination, default: str) -> str:
     return destination.vanity or destination.database or default
 
 
-def _topic(name: str, snapshot: Snapshot) -> str:
-    known = snapshot.event_types.get(name)
-    return (known and known.topic) or wire.topic_of(name)
-
-
 def _grant(grant: entries.Grant, snapshot: Snapshot) -> Grant:
-    topic = grant.topic or _topic(grant.event_type or "", snapshot)
+    topic = grant.topic or snapshot.topic_of(grant.event_type or "")
     return Grant(topic, grant.database, grant.db_schema, grant.table)
 
 

@@ -16,8 +16,6 @@ from services.admin.ui.view import Down, PageView, View
 from services.ops.statement.balance import TopicLine
 from services.ops.statement.one_topic import of_topic
 from services.ops.statement.reading import OUTCOMES
-from shared import wire
-from shared.registry import Snapshot
 
 _OPERATION: Final = "GET /v1/statement"
 _PAGE: Final = 50
@@ -41,7 +39,7 @@ def add(ui: Ui) -> None:
         today = view.now.date()
         chosen, problem = _day_of(day, days, today)
         found = _statement_of(view, days, chosen) if chosen else None
-        topic = _topic(view, type) if type else ""
+        topic = view.state.registry().topic_of(type) if type else ""
         if found and topic:
             found = DayStatement(found.day, of_topic(found.statement, topic), found.at)
         lines = found.statement.lines if found else []
@@ -101,12 +99,6 @@ def _statement_of(view: PageView, days: DayStatements, day: date) -> DayStatemen
 
 def _since(days: DayStatements, now: datetime) -> datetime:
     return days.today.at if days.today else now
-
-
-def _topic(view: PageView, name: str) -> str:
-    snapshot: Snapshot = view.state.registry()
-    event_type = snapshot.event_types.get(name)
-    return (event_type and event_type.topic) or wire.topic_of(name)
 
 
 def _page(lines: Sequence[TopicLine], cursor: str) -> tuple[Sequence[TopicLine], str | None]:
