@@ -89,7 +89,7 @@ class TotalsRecord:
         """Return the record's content; None for a record of another client."""
         try:
             document: dict[str, Any] = orjson.loads(value or b"")
-            totals = Totals(**{name: document[name] for name in _NAMES})
+            totals = Totals(**{name: document[name] for name in _NAMES if name in document})
             partition = Partition(document["topic"], document["partition"])
             return cls(document["transform"], partition, Position(document["next"], totals))
         except (orjson.JSONDecodeError, TypeError, KeyError):
