@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from services.admin.store.control_sql import prepare, transaction
 from services.cli.app import app
-from services.cli.verbs import topics as verb
+from services.cli.connection_options import Where
 from shared.registry import Snapshot
 from tests.fixtures.writer import envelope, event, make_topics
 from tests.integration.admin.conftest import Stage
@@ -23,7 +23,7 @@ SECRET = b'{"name":"Ann\\u001b[31m","born":"1990-01-02","mail":"ann@example.com"
 def known(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> Stage:
     """A topic with four settled events and one that is not, whose type has a personal field."""
     snapshot = Snapshot.model_validate({"event_types": {stage.name: {"personal": ["/mail"]}}})
-    monkeypatch.setattr(verb, "_registry", lambda _: snapshot)
+    monkeypatch.setattr(Where, "registry", lambda _: snapshot)
     stage.settle(*(envelope(f"e-{n}", stage.name, SECRET % n) for n in range(4)))
     stage.send(b"\x1b]0;no json\x07")
     return stage
@@ -84,7 +84,7 @@ def test_a_schema_is_found_in_the_newest_records(known: Stage) -> None:
 
 
 def test_an_empty_topic_has_no_records(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verb, "_registry", lambda _: Snapshot())
+    monkeypatch.setattr(Where, "registry", lambda _: Snapshot())
     make_topics(stage.bootstrap, f"{stage.partition.topic}_empty", partitions=3)
     done = run(stage, "topics", "sample", f"{stage.partition.topic}_empty", "--json")
     assert (done.exit_code, json.loads(done.stdout)) == (0, [])
@@ -95,7 +95,7 @@ def test_a_topic_is_made_as_the_gateway_would_but_for_what_is_said(
 ) -> None:
     name = f"{stage.name}_new"
     said = {"event_types": {name: {"partitions": 3, "retention": "36h"}}}
-    monkeypatch.setattr(verb, "_registry", lambda _: Snapshot.model_validate(said))
+    monkeypatch.setattr(Where, "registry", lambda _: Snapshot.model_validate(said))
     assert "the registry has 3" in run(stage, "topics", "create", name, "--partitions", "4").output
     dry = run(stage, "topics", "create", name, "--dry-run")
     assert (dry.exit_code, "can be created" in dry.output) == (0, True)
@@ -117,7 +117,7 @@ def test_a_topic_that_keeps_events_otherwise_than_its_type_says_is_named_and_cha
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     snapshot = Snapshot.model_validate({"event_types": {stage.name: {"retention": "36h"}}})
-    monkeypatch.setattr(verb, "_registry", lambda _: snapshot)
+    monkeypatch.setattr(Where, "registry", lambda _: snapshot)
     topic, wanted = stage.partition.topic, 36 * 3_600_000
     alter = f"onramp topics alter {topic} --retention 36h"
 
@@ -140,7 +140,7 @@ def test_a_topic_that_keeps_events_otherwise_than_its_type_says_is_named_and_cha
 def test_a_reason_is_an_act_and_while_it_cannot_be_written_nothing_is_changed(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(verb, "_registry", lambda _: Snapshot())
+    monkeypatch.setattr(Where, "registry", lambda _: Snapshot())
     name, why = f"{stage.name}_why", ("--reason", "the shop opens", "--control", stage.dsn)
     create, alter = ("topics", "create", name), ("topics", "alter", name, "--retention", "36h")
     unwritten = run(stage, *create, *why)
@@ -188,7 +188,7 @@ def test_what_keeps_no_events_is_not_changed(stage: Stage, command: list[str], w
 def test_what_no_gateway_would_make_is_refused(
     stage: Stage, monkeypatch: pytest.MonkeyPatch, command: list[str], why: str
 ) -> None:
-    monkeypatch.setattr(verb, "_registry", lambda _: Snapshot())
+    monkeypatch.setattr(Where, "registry", lambda _: Snapshot())
     done = run(stage, "topics", "create", *command)
     assert done.exit_code == 1, done.output
     assert why in done.output
@@ -198,7 +198,7 @@ def test_what_no_gateway_would_make_is_refused(
 def test_fewer_replicas_than_a_202_stands_on_are_refused(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(verb, "_registry", lambda _: Snapshot())
+    monkeypatch.setattr(Where, "registry", lambda _: Snapshot())
     monkeypatch.setenv("ONRAMP_KAFKA_MIN_INSYNC", "2")
     done = run(stage, "topics", "create", "a", "--replication", "1")
     assert (done.exit_code, "no event could be accepted" in done.output) == (1, True)
