@@ -240,7 +240,7 @@ def _is_replayed_though_both_are_killed(story: Story) -> None:
 def _is_discarded_though_both_are_killed(story: Story) -> None:
     """The third group is discarded, restored, and discarded again by another operator."""
     nul = story.of("NUL")
-    slow = ("--rate", str(max(EACH // 4, 1)))
+    slow = ("--rate", str(max(EACH // 20, 1)))  # the admin service goes on with it when it is back
     job = story.operator.start("discard", *nul, *slow, "--reason", "no one needs them")
     eventually(lambda: 0 < story.operator.job(job["id"])["changed"] < EACH, PATIENCE)
     story.kill_admin()
