@@ -108,6 +108,20 @@ Fields of an object in `ONRAMP_WRITER_DATABASES`:
 `{"onramp": {"max_connections": 12}, "warehouse": {"dsn": "postgresql://…", "schemas": ["shop"]}}`.
 """
 
+#: Ports that `docker-compose.yml` publishes: variable, service and default.
+_COMPOSE_PORTS: Final = (
+    ("KAFKA", "Kafka", 9092),
+    ("POSTGRES", "Postgres", 5432),
+    ("GATEWAY", "the gateway", 8080),
+    ("GATEWAY_ADMIN", "the gateway's pages for operators", 8083),
+    ("WRITER", "the writer", 8081),
+    ("ADMIN", "the admin service", 8082),
+    ("TRACER", "the tracer", 8085),
+    ("TRANSFORM", "the transform service", 8086),
+    ("PROMETHEUS", "Prometheus", 9090),
+    ("GRAFANA", "Grafana", 3000),
+)
+
 #: Names that no settings class has: variables of the command line, the compose file and tests.
 OTHER_VARIABLES: Final[Mapping[str, str]] = {
     "ONRAMP_DATA_DIR": "Where `onramp up` keeps data and logs, as `--data-dir`.",
@@ -122,7 +136,12 @@ OTHER_VARIABLES: Final[Mapping[str, str]] = {
     "(docs/tls.md).",
     "ONRAMP_EVENT_NAME": "The Lambda in clients/python: what the records of its queue or stream are called.",
     "ONRAMP_CACHE": "Folder for downloaded jars, instead of `$XDG_CACHE_HOME/onramp` or `~/.cache/onramp`.",
-    "ONRAMP_POSTGRES_PASSWORD": "Password of the database in `docker-compose.yml`; `onramp` unless set.",
+    "ONRAMP_POSTGRES_PASSWORD": "Password of the database in `docker-compose.yml`, for volumes of an older "
+    "version; a random one is made at the first start unless set.",
+    **{
+        f"ONRAMP_COMPOSE_{name}_PORT": f"Loopback port of {what} in `docker-compose.yml`; {port} unless set."
+        for name, what, port in _COMPOSE_PORTS
+    },
     "ONRAMP_LOAD_ORDER": "Load runs only: the file in which a run tells its generator what to send.",
     "ONRAMP_SOURCES_SEEDS": "Tests only: how many seeds change whole tables (`make proof-sources`).",
     "ONRAMP_PARKED_FLIGHTS": "Tests only: among how many flights events are parked (`make proof-parked`).",
