@@ -155,11 +155,12 @@ def create() -> Gateway:
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[State]:
         await sink.start()
-        await syslog.start()
         await admin.start(gateway)
         # Connections are accepted afterwards: a worker that has read the registry serves meanwhile.
         first = asyncio.ensure_future(asyncio.to_thread(registry.refresh))
         await asyncio.wait({first}, timeout=_FIRST_POLL_SECONDS)
+        # Last: SIGTERM before this line ends the process without a flush (`process/server`).
+        await syslog.start()
         watching = asyncio.create_task(
             _watch(registry, budget, connections, first, settings.new_counter_seconds), name="registry-watch"
         )

@@ -178,6 +178,12 @@ def test_what_apply_is_told_brings_the_file_into_force(
     assert (list(snapshot.keys), list(snapshot.operators)) == (["tracer", "compose"], ["operator"])
 
 
+def test_signals_reach_services_that_still_start() -> None:
+    ours = {name for name, each in COMPOSE["services"].items() if "build" in each and each["restart"] != "no"}
+    assert {"gateway", "writer", "admin"} <= ours
+    assert [name for name in ours if COMPOSE["services"][name].get("init") is not True] == []
+
+
 def test_no_port_is_published_twice() -> None:
     ports = [p for service in COMPOSE["services"].values() for p in service.get("ports", [])]
     assert len(ports) == len(set(ports))
