@@ -1,4 +1,3 @@
-# syntax=docker/dockerfile:1.7
 # The admin service, and `onramp apply` and the other verbs that need no Spark. Build from the project's folder:
 #   docker build -f deploy/admin.Dockerfile -t onramp-admin .
 

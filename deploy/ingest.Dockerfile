@@ -1,4 +1,3 @@
-# syntax=docker/dockerfile:1.7
 # The gateway. Build from the project's folder:
 #   docker build -f deploy/ingest.Dockerfile -t onramp-ingest .
 

@@ -1,4 +1,3 @@
-# syntax=docker/dockerfile:1.7
 # The writer: Python, and a JRE for Spark. Build from the project's folder:
 #   docker build -f deploy/writer.Dockerfile -t onramp-writer .
 

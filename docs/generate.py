@@ -116,6 +116,7 @@ _COMPOSE_PORTS: Final = (
     ("GATEWAY_ADMIN", "the gateway's pages for operators", 8083),
     ("WRITER", "the writer", 8081),
     ("ADMIN", "the admin service", 8082),
+    ("AGENT", "the agent", 8084),
     ("TRACER", "the tracer", 8085),
     ("TRANSFORM", "the transform service", 8086),
     ("PROMETHEUS", "Prometheus", 9090),
@@ -138,6 +139,8 @@ OTHER_VARIABLES: Final[Mapping[str, str]] = {
     "ONRAMP_CACHE": "Folder for downloaded jars, instead of `$XDG_CACHE_HOME/onramp` or `~/.cache/onramp`.",
     "ONRAMP_POSTGRES_PASSWORD": "Password of the database in `docker-compose.yml`, for volumes of an older "
     "version; a random one is made at the first start unless set.",
+    "ONRAMP_COMPOSE_SOURCES": "Folder of the DSNs of sources in `docker-compose.yml`; `./sources` "
+    "unless set.",
     **{
         f"ONRAMP_COMPOSE_{name}_PORT": f"Loopback port of {what} in `docker-compose.yml`; {port} unless set."
         for name, what, port in _COMPOSE_PORTS
@@ -306,7 +309,7 @@ def _context(command: Any, name: str) -> Any:
 def settings_classes() -> Iterator[tuple[str, type[BaseSettings]]]:
     """Every settings class, shared ones first, with the module that declares it."""
     services = [*sorted(ROOT.glob("services/*/settings.py")), *sorted(ROOT.glob("services/*/*/settings.py"))]
-    for path in [ROOT / "shared/settings.py", *services]:
+    for path in [ROOT / "shared/settings.py", *services, ROOT / "stack/connect_settings.py"]:
         module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
         for value in vars(importlib.import_module(module)).values():
             if not (isinstance(value, type) and issubclass(value, BaseSettings)):

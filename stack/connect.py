@@ -8,7 +8,7 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Final, NoReturn
 
 from shared.kafka_security import CONNECT_ENV, KafkaSecurity, read_secret
 from stack.errors import StackError
@@ -32,6 +32,7 @@ class Connect(PartProcess):
         data_dir: Path,
         bootstrap: str,
         *,
+        host: str = LOOPBACK,
         port: int | None = None,
         replication: int = 1,
         passwords: Mapping[str, str] | None = None,
@@ -44,6 +45,7 @@ class Connect(PartProcess):
         Args:
             data_dir: where its settings and its log live.
             bootstrap: the brokers.
+            host: of the REST interface.
             port: of the REST interface, None for a free one.
             replication: copies of its topics.
             passwords: environment variables of the worker. A connector's configuration names one as
@@ -56,6 +58,7 @@ class Connect(PartProcess):
         super().__init__("Kafka Connect")
         self._dir = data_dir.absolute()
         self._bootstrap = bootstrap
+        self._host = host
         self._port = port
         self._replication = replication
         self._passwords = dict(passwords or {})
@@ -72,7 +75,7 @@ class Connect(PartProcess):
         """
         if self._port is None:
             raise StackError("Kafka Connect has no address before it is started.")
-        return f"http://{LOOPBACK}:{self._port}"
+        return f"http://{self._host}:{self._port}"
 
     def start(self) -> None:
         """Write its settings and start it.
@@ -80,6 +83,19 @@ class Connect(PartProcess):
         Raises:
             SecretError: the password of its Kafka clients cannot be read.
         """
+        self._run(self._prepared())
+
+    def replace_process(self) -> NoReturn:
+        """Write its settings and become the worker, in the foreground and with output to standard error.
+
+        Raises:
+            SecretError: the password of its Kafka clients cannot be read.
+        """
+        command = self._prepared()
+        os.execve(command.argv[0], list(command.argv), {**os.environ, **command.env})  # noqa: S606
+
+    def _prepared(self) -> Command:
+        """Write its settings and return its command."""
         self._dir.mkdir(parents=True, exist_ok=True)
         self._port = self._port or free_port()
         settings = self._settings()
@@ -88,7 +104,7 @@ class Connect(PartProcess):
             "".join(f"{key}={json.dumps(str(value))[1:-1]}\n" for key, value in settings.items()),
             "utf-8",
         )
-        self._run(self._command())
+        return self._command()
 
     def wait_ready(self, seconds: float = READY_SECONDS) -> None:
         """Wait until it has read its topics and takes connectors.

@@ -36,7 +36,8 @@ COMPOSE = compose_file.load()
 OURS = dict.fromkeys(("secrets", "gateway"), "deploy/ingest.Dockerfile")
 OURS["writer"] = "deploy/writer.Dockerfile"
 OURS |= dict.fromkeys(("apply", "admin", "tracer"), "deploy/admin.Dockerfile")
-OURS |= {"transform": "deploy/writer.Dockerfile"}
+OURS |= dict.fromkeys(("agent", "merger"), "deploy/admin.Dockerfile")
+OURS |= {"transform": "deploy/writer.Dockerfile", "connect": "deploy/connect.Dockerfile"}
 
 
 def _no_remote(reference: str) -> Any:

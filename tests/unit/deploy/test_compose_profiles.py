@@ -1,0 +1,47 @@
+"""Optional services of docker-compose.yml: off by default, each behind the profile that its page names."""
+
+from tests.unit.deploy import compose_file
+
+SERVICES = compose_file.load()["services"]
+PROFILES = {
+    "cdc": {"connect", "agent", "merger"},
+    "transforms": {"transform"},
+    "watch": {"tracer", "prometheus", "grafana"},
+}
+
+
+def test_optional_services_are_off_by_default() -> None:
+    grouped: dict[str, set[str]] = {}
+    for name, service in SERVICES.items():
+        for profile in service.get("profiles", []):
+            grouped.setdefault(profile, set()).add(name)
+    assert grouped == PROFILES
+
+
+def test_a_service_that_is_on_waits_for_none_that_is_off() -> None:
+    for name, service in SERVICES.items():
+        for needed in service.get("depends_on", {}):
+            profiles = set(SERVICES[needed].get("profiles", []))
+            assert not profiles or profiles & set(service.get("profiles", [])), f"{name} waits for {needed}"
+
+
+def test_only_the_agent_reaches_kafka_connect() -> None:
+    """Its interface has no login, and returns passwords of sources to whoever configures a connector."""
+    address = SERVICES["connect"]["environment"]["ONRAMP_CONNECT_HOST"]
+    assert SERVICES["connect"]["networks"]["capture"]["aliases"] == [address]
+    assert "ports" not in SERVICES["connect"]
+    assert [name for name, each in SERVICES.items() if "capture" in each.get("networks", [])] == [
+        "connect",
+        "agent",
+    ]
+    assert SERVICES["agent"]["environment"]["ONRAMP_AGENT_CONNECT_URL"] == f"http://{address}:8083"
+
+
+def test_agent_and_kafka_connect_read_the_same_folder_of_passwords() -> None:
+    mounts = [
+        {each for each in SERVICES[name]["volumes"] if "/run/sources" in each}
+        for name in ("connect", "agent")
+    ]
+    assert mounts == [{"./sources:/run/sources:ro"}] * 2
+    assert SERVICES["connect"]["environment"]["ONRAMP_CONNECT_SOURCES_FOLDER"] == "/run/sources"
+    assert SERVICES["agent"]["environment"]["ONRAMP_AGENT_DSN_FOLDER"] == "/run/sources"
