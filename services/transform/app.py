@@ -27,6 +27,7 @@ from shared.kafka_own_topics import OwnTopics
 from shared.kafka_read.any_broker import AnyBroker
 from shared.registry import Registry
 from shared.settings import KafkaSettings
+from shared.spark.jvm_watch import JvmWatch
 from shared.topics import TRANSFORM_TOPICS
 
 log = logging.getLogger(__name__)
@@ -34,6 +35,7 @@ log = logging.getLogger(__name__)
 EXIT_STOPPED: Final = 0
 EXIT_FAILED: Final = 1
 EXIT_FENCED: Final = 3
+_JVM_ENDED: Final = "Spark's JVM has ended: the service exits, and its supervisor restarts it"
 #: Threads that wait for runs: lanes of all transforms at a time.
 _MAX_RUNS: Final = 256
 
@@ -82,7 +84,23 @@ class TransformProcess:
             jobs = await asyncio.to_thread(self._start_jobs)
             threads = ThreadPoolExecutor(_MAX_RUNS, "lane-run")
             stack.callback(threads.shutdown)
-            return await self._work(jobs, threads)
+            jvm_ended = asyncio.Event()
+            jvm = JvmWatch(jobs.is_alive, lambda: loop.call_soon_threadsafe(jvm_ended.set))
+            jvm.start()
+            stack.callback(jvm.stop)
+            return await self._until_ended(asyncio.create_task(self._work(jobs, threads)), jvm_ended)
+
+    async def _until_ended(self, work: "asyncio.Task[int]", jvm_ended: asyncio.Event) -> int:
+        """Wait for the work, or cancel it when the JVM has ended; return the exit code."""
+        ended = asyncio.create_task(jvm_ended.wait())
+        await asyncio.wait({work, ended}, return_when=asyncio.FIRST_COMPLETED)
+        ended.cancel()
+        if work.done():
+            return await work
+        log.error(_JVM_ENDED)
+        work.cancel()
+        await asyncio.wait({work})
+        return EXIT_FAILED
 
     async def _work(self, jobs: Jobs, threads: ThreadPoolExecutor) -> int:
         """Run sessions, one after the other, until stopped or fenced; return the exit code."""
@@ -97,7 +115,7 @@ class TransformProcess:
             except (KafkaError, TimeoutError, OSError) as e:
                 await self._back_off(KAFKA_UNAVAILABLE.code, type(e).__name__)
             if not self._stop.is_set() and not await asyncio.to_thread(jobs.is_alive):
-                log.error("Spark's JVM has ended: the service exits, and its supervisor restarts it")
+                log.error(_JVM_ENDED)
                 return EXIT_FAILED
         return EXIT_STOPPED
 

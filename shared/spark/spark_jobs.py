@@ -111,6 +111,9 @@ class SparkJobs:
 def _context(settings: SparkSettings) -> SparkContext:
     """Return a new context; under spark-submit, the submission decides on master and resources."""
     submitted = _SUBMITTED in os.environ
+    if submitted:
+        # A SparkConf has the submission's settings only if the JVM is known before.
+        SparkContext._ensure_initialized()  # noqa: SLF001 - there is no public method
     conf = SparkConf().setAppName(settings.app_name)
     if not submitted:
         # Workers import this project by name, with this interpreter.
@@ -120,7 +123,9 @@ def _context(settings: SparkSettings) -> SparkContext:
         conf = conf.setMaster(settings.master)
     given = _CONFIGURATION if submitted else _CONFIGURATION | _local(settings)
     given = given | {"spark.scheduler.mode": "FAIR"} if settings.is_fair else given
-    return SparkContext(conf=conf.setAll(list(given.items())))
+    for name, value in given.items():
+        conf = conf.setIfMissing(name, value) if submitted else conf.set(name, value)
+    return SparkContext(conf=conf)
 
 
 def _local(settings: SparkSettings) -> dict[str, str]:

@@ -30,6 +30,7 @@ from shared.errors import FENCED, KAFKA_UNAVAILABLE, REGISTRY_UNREAD, Infrastruc
 from shared.read_settings import WrongSettingsError
 from shared.registry.factory import open_registry
 from shared.settings import KafkaSettings, RegistrySettings
+from shared.spark.jvm_watch import JvmWatch
 from shared.spark.spark_jobs import PYSPARK
 
 log = logging.getLogger(__name__)
@@ -49,6 +50,7 @@ class WriterProcess:
         self._status = Status(settings.new_counter_seconds)
         self._successor = Successor(settings, kafka, self._configured, self._status)
         self._stop = asyncio.Event()
+        self._jvm_ended = asyncio.Event()
         self._backoff = Backoff()
         self._epoch: int | None = None
 
@@ -69,6 +71,9 @@ class WriterProcess:
             watch = SparkWatch(spark, self._status.metrics, self._settings.metrics_seconds)
             watch.start()
             stack.callback(watch.stop)
+            jvm = JvmWatch(spark.is_alive, lambda: loop.call_soon_threadsafe(self._jvm_ended.set))
+            jvm.start()
+            stack.callback(jvm.stop)
             # Spark warms up while Kafka and the databases are read.
             warming = asyncio.create_task(_warm_up(spark))
             stack.callback(warming.cancel)
@@ -76,7 +81,7 @@ class WriterProcess:
             await self._until_stopped(work, spark)
             with suppress(asyncio.CancelledError):
                 return await work
-        return EXIT_STOPPED
+        return EXIT_FAILED if self._jvm_ended.is_set() else EXIT_STOPPED
 
     def _listen(self) -> StatusServer:
         host, port = self._settings.http_host, self._settings.http_port
@@ -89,13 +94,17 @@ class WriterProcess:
             ) from None
 
     async def _until_stopped(self, work: "asyncio.Task[int]", spark: Spark) -> None:
-        """Wait for the work to end; cancel its batch `stop_margin_seconds` after SIGTERM."""
-        stop = asyncio.create_task(self._stop.wait())
-        await asyncio.wait({work, stop}, return_when=asyncio.FIRST_COMPLETED)
+        """Wait for the work to end; cancel it if the JVM ends, or `stop_margin_seconds` after SIGTERM."""
+        stop, jvm = (asyncio.create_task(each.wait()) for each in (self._stop, self._jvm_ended))
+        await asyncio.wait({work, stop, jvm}, return_when=asyncio.FIRST_COMPLETED)
         stop.cancel()
-        if not work.done():
+        jvm.cancel()
+        if not work.done() and self._jvm_ended.is_set():
+            log.error("Spark's JVM has ended: the writer exits, and its supervisor restarts it")
+            work.cancel()
+        elif not work.done():
             await asyncio.wait({work}, timeout=self._settings.stop_margin_seconds)
-        if not work.done():
+        if not work.done() and not self._jvm_ended.is_set():
             log.warning("cancelling the batch, which did not end in time and rolls back")
             spark.cancel()
             work.cancel()
