@@ -28,14 +28,14 @@ MUTANTS: Final = (
     ),
     Mutant(
         "not knowing what was sent",
-        "services/ingest/send/partition_queue.py",
+        "services/ingest/send/late_requests.py",
         "not batch.is_sent and",
         "",
         "tests/unit/ingest/test_steps.py",
     ),
     Mutant(
         "not knowing what is sent for others",
-        "services/ingest/send/partition_queue.py",
+        "services/ingest/send/late_requests.py",
         "all(slice_.future.done() or slice_ in late for slice_ in batch.slices)",
         "True",
         "tests/unit/ingest/test_steps.py",

@@ -18,13 +18,13 @@ from aiokafka import AIOKafkaProducer
 from services.ingest.send.byte_budget import ByteBudget
 from services.ingest.send.kafka_producer import ProducerManager
 from services.ingest.send.kafka_topics import SpecOf, TopicManager
+from services.ingest.send.late_requests import fail_late
 from services.ingest.send.partition_queue import (
     BatchOptions,
     BatchResult,
     BatchTooLargeError,
     PartitionQueue,
     RequestSlice,
-    fail_late,
 )
 from services.ingest.send.second_producer import SecondProducer, pause_metadata_requests
 from services.ingest.send.send_timer import SendTimer

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -26,7 +26,6 @@ from services.ingest.sink import Record
 from shared.errors import (
     EVENT_TOO_LARGE,
     KAFKA_UNAVAILABLE,
-    KAFKA_UNREACHABLE,
     SHUTTING_DOWN,
     InfrastructureError,
     OnrampError,
@@ -265,29 +264,6 @@ class PartitionQueue:
         finally:
             SEND_SECONDS_TALLY.observe(time.perf_counter() - started)
             self._budget.release(batch.size)
-
-
-def fail_late(late: Collection[RequestSlice], seconds: float) -> None:
-    """Fail slices whose deadline of `seconds` has passed.
-
-    A waiting batch whose slices are all late is abandoned: it is never sent, so its events are
-    certainly not on Kafka. A batch that is sent later for other requests includes the late events:
-    their outcome is unknown.
-    """
-    abandoned = {each.batch for each in late if each.batch is not None and _is_abandoned(each.batch, late)}
-    for slice_ in late:
-        if not slice_.future.done():
-            slice_.future.set_result(_deadline_error(seconds, may_be_sent=slice_.batch not in abandoned))
-
-
-def _is_abandoned(batch: InFlightBatch, late: Collection[RequestSlice]) -> bool:
-    return not batch.is_sent and all(slice_.future.done() or slice_ in late for slice_ in batch.slices)
-
-
-def _deadline_error(seconds: float, *, may_be_sent: bool) -> InfrastructureError:
-    if may_be_sent:
-        return unknown_outcome(f"no acknowledgement within {seconds:g} s")
-    return InfrastructureError(KAFKA_UNREACHABLE, f"it could not be sent within {seconds:g} s")
 
 
 def _failure(error: Exception) -> OnrampError:

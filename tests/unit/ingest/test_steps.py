@@ -10,12 +10,12 @@ from services.ingest import accept as flow
 from services.ingest.send.byte_budget import ByteBudget
 from services.ingest.send.kafka_producer import ProducerManager
 from services.ingest.send.kafka_sink import KafkaSink
+from services.ingest.send.late_requests import fail_late
 from services.ingest.send.partition_queue import (
     BatchResult,
     InFlightBatch,
     PartitionQueue,
     RequestSlice,
-    fail_late,
 )
 from services.ingest.send.send_timer import SendTimer
 from services.ingest.sink import MemorySink, Record, SendResult
