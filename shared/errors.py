@@ -13,7 +13,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, Final, Self
 
-from shared.steps import Step
+from shared.path_steps import Step
 
 
 class Kind(StrEnum):

@@ -15,7 +15,7 @@ from services.ingest.route import route
 from services.ingest.sink import Sink
 from services.ingest.turns import Turns
 from shared.errors import OnrampError
-from shared.steps import Step
+from shared.path_steps import Step
 
 Receive = Callable[[RequestContext], Awaitable[bytes]]
 

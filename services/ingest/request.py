@@ -6,8 +6,8 @@ from services.ingest.auth.api_keys import ANONYMOUS, Sender
 from services.ingest.body_form import Form
 from services.ingest.sink import Record, SendResult
 from shared.envelope import Envelope
+from shared.path_steps import Step
 from shared.registry import EventType
-from shared.steps import Step
 
 
 class BatchItem:

@@ -8,7 +8,7 @@ from services.ingest.sink import Headers, Record
 from shared import wire
 from shared.contracts.key_at_pointer import key_at
 from shared.errors import UserError
-from shared.steps import Step
+from shared.path_steps import Step
 
 _TRACEPARENT: Final = re.compile(rb"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 

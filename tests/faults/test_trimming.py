@@ -25,7 +25,7 @@ from services.writer.park.diverted_topic import (
 )
 from services.writer.postgres.pool import transaction
 from services.writer.settle import ledger
-from services.writer.settle.pause_policy import PausePolicy
+from services.writer.settle.event_type_pauses import PausePolicy
 from shared import wire
 from shared.kafka_read.offsets import Generation, Partition, Range
 from shared.kafka_read.records import PartitionSlice

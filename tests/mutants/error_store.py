@@ -68,7 +68,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "that bytes of segments are removed only when what they are of is long over",
-        "services/admin/store/segments_sql.py",
+        "services/admin/store/retention_sql.py",
         "    AND changed_at < now() - interval '{RETENTION_DAYS} days 1 hour'\n",
         "\n",
         (
@@ -271,8 +271,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         "that edits stay while an event of them is open",
-        "services/admin/store/segments_sql.py",
-        "AND ({_OVER}) IS NOT TRUE",
+        "services/admin/store/retention_sql.py",
+        "AND ({_EXPIRED}) IS NOT TRUE",
         "AND false",
         (
             "tests/integration/admin/"

@@ -16,6 +16,7 @@ from psycopg2.extensions import connection
 from services.admin.segments import segment
 from services.admin.segments.folder import Segments
 from services.admin.segments.segment import Row, Written
+from services.admin.store import retention_sql
 from services.admin.store.control_sql import connect, prepare, translated
 from shared import failpoints
 from shared.errors import SEGMENT_DAMAGED, InfrastructureError, OnrampError, UserError
@@ -25,8 +26,6 @@ log = logging.getLogger(__name__)
 #: Bytes are packed at this total size, or when the oldest has waited this long.
 SEGMENT_BYTES: Final = 64 * 2**20
 SEGMENT_HOURS: Final = 1
-#: Days that bytes of replayed or discarded events are retained.
-RETENTION_DAYS: Final = 7
 _MAX_EVENTS: Final = 1_000_000
 #: Maximum bytes of one fetch, if all rows were as large as the largest.
 _FETCHED_BYTES: Final = 8 * 2**20
@@ -59,38 +58,6 @@ _ADD_PARTS: Final = """
     GROUP BY 2, 3, 4, 5, 6
 """
 _LEAVE: Final = "DELETE FROM onramp_admin.bytes WHERE event BETWEEN %s AND %s"
-#: One hour longer than a discard can be undone, so that no restore is in progress.
-_OVER: Final = f"""
-    state IN ('replayed', 'replayed_duplicate', 'discarded')
-    AND changed_at < now() - interval '{RETENTION_DAYS} days 1 hour'
-"""
-_SEGMENTS: Final = f"""
-    SELECT s.first_event, s.last_event, s.name, s.events,
-           (SELECT count(*) FROM onramp_admin.events
-            WHERE id BETWEEN s.first_event AND s.last_event AND NOT gone AND sha256 IS NOT NULL AND {_OVER})
-    FROM onramp_admin.segments s ORDER BY 1
-"""  # noqa: S608 - our own words
-_GONE: Final = f"""
-    UPDATE onramp_admin.states s SET gone = true FROM onramp_admin.parked p
-    WHERE p.id = s.event AND p.id BETWEEN %s AND %s AND NOT gone AND sha256 IS NOT NULL AND {_OVER}
-    RETURNING p.id
-"""  # noqa: S608 - our own words
-#: The audit needs a finished job's upload as long as the bytes of its events are retained.
-_DROP_UPLOADS: Final = f"""
-    WITH unused AS (
-        SELECT id FROM onramp_admin.uploads u
-        WHERE NOT EXISTS (
-            SELECT FROM onramp_admin.edits d JOIN onramp_admin.events e ON e.id = d.event
-            WHERE d.upload = u.id AND ({_OVER}) IS NOT TRUE
-        ) AND NOT EXISTS (
-            SELECT FROM onramp_admin.jobs j
-            WHERE j.state IN ('running', 'cancelling') AND j.filters ->> 'edits' = u.id::text
-        )
-    ), edits AS (
-        DELETE FROM onramp_admin.edits d USING unused WHERE d.upload = unused.id
-    )
-    DELETE FROM onramp_admin.uploads u USING unused WHERE u.id = unused.id
-"""  # noqa: S608 - our own words
 
 
 class Segment(NamedTuple):
@@ -185,8 +152,8 @@ class PackerSession:
         """
         self.sweep()
         with translated(), self.conn, self.conn.cursor() as cur:
-            cur.execute(_DROP_UPLOADS)
-            cur.execute(_SEGMENTS)
+            cur.execute(retention_sql.DELETE_UPLOADS)
+            cur.execute(retention_sql.COUNT_EXPIRED)
             found = [Segment(*row) for row in cur.fetchall()]
         failed: list[OnrampError] = []
         for each in found:
@@ -201,7 +168,7 @@ class PackerSession:
 
     def _delete(self, old: Segment) -> None:
         with translated(), self.conn, self.conn.cursor() as cur:
-            cur.execute(_GONE, (old.first, old.last))
+            cur.execute(retention_sql.MARK_GONE, (old.first, old.last))
             if cur.rowcount != old.events:
                 self.conn.rollback()  # one of them was reopened meanwhile
                 return
@@ -212,7 +179,7 @@ class PackerSession:
     def _rewrite(self, old: Segment) -> None:
         name = self._name(old.first, old.last)
         with translated(), self.conn, self.conn.cursor() as cur:
-            cur.execute(_GONE, (old.first, old.last))
+            cur.execute(retention_sql.MARK_GONE, (old.first, old.last))
             gone = {event for (event,) in cur.fetchall()}
             rows = (row for row in segment.read_all(self.segments, old.name) if row.event not in gone)
             written = segment.write(self.segments, name, rows)

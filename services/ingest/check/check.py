@@ -20,9 +20,9 @@ from shared.errors import (
     OnrampError,
     UserError,
 )
+from shared.path_steps import Step
 from shared.registry import ApiKey, EventType, Snapshot
 from shared.registry.entries import EMPTY
-from shared.steps import Step
 
 _CONTEXT: Final = "/pipeline_context"
 

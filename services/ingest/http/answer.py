@@ -15,7 +15,7 @@ from services.ingest.request import BatchItem, RequestContext
 from services.ingest.sink import Receipt
 from shared.contracts.type_schemas import MAX_REPORTED
 from shared.errors import NONE_ACCEPTED, OnrampError, UserError
-from shared.steps import Step
+from shared.path_steps import Step
 
 _JSON: Final = b"application/json"
 _ACCEPTED: Final = 202

@@ -21,7 +21,7 @@ from services.ingest.request import RequestContext
 from services.ingest.send.byte_budget import ByteBudget
 from services.ingest.settings import IngestSettings
 from shared.errors import INTERNAL, METHOD_NOT_ALLOWED, InfrastructureError, OnrampError, UserError
-from shared.steps import Step
+from shared.path_steps import Step
 
 logger = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from services.ingest.sink import Receipt
 from shared import event_lines
 from shared.errors import OnrampError
 from shared.event_lines import EventLines
-from shared.steps import Step
+from shared.path_steps import Step
 
 logger = logging.getLogger(__name__)
 

@@ -23,7 +23,7 @@ from services.ingest.sink import Receipt
 from services.ingest.syslog.message import to_envelope
 from shared.backoff import Backoff
 from shared.errors import INTERNAL, OnrampError
-from shared.steps import Step
+from shared.path_steps import Step
 
 logger = logging.getLogger(__name__)
 

@@ -23,7 +23,7 @@ from services.writer.postgres.database import Database
 from services.writer.postgres.database_threads import in_own_thread
 from services.writer.postgres.pool import transaction
 from services.writer.settle import ledger
-from services.writer.settle.pause_policy import PausePolicy
+from services.writer.settle.event_type_pauses import PausePolicy
 from services.writer.settle.task import Task
 from services.writer.settle.work_order import TaskReport, WorkOrder
 from shared import failpoints, wire

@@ -19,13 +19,13 @@ from services.writer.park.diverted_topic import EmptyRanges, RangeMarker, closin
 from services.writer.partitions.plan_log import PlanLog, Totals
 from services.writer.partitions.quarantine import Strikes
 from services.writer.postgres.database import Database
-from services.writer.settle.pause_policy import PausePolicy
+from services.writer.settle.event_type_pauses import PausePolicy
 from services.writer.settle.work_order import TaskReport, WorkOrder
 from shared import failpoints
 from shared.errors import FENCED, InfrastructureError
 from shared.kafka_read.offsets import Range
 from shared.kafka_security import Brokers
-from shared.steps import Step
+from shared.path_steps import Step
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,7 +22,7 @@ from services.writer.partitions.plan_log import PlanLog
 from services.writer.partitions.quarantine import Strikes
 from services.writer.postgres.database import Database
 from services.writer.settings import WriterSettings
-from services.writer.settle.pause_policy import PausePolicy
+from services.writer.settle.event_type_pauses import PausePolicy
 from shared import wire
 from shared.kafka_read.offsets import Partition
 from shared.settings import KafkaSettings

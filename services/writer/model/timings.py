@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import orjson
 
-from shared.steps import Step
+from shared.path_steps import Step
 
 
 class Done(NamedTuple):

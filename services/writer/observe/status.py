@@ -27,7 +27,7 @@ from shared import wire
 from shared.errors import NOT_CONFIGURED
 from shared.figures import STATE_NOT_CONFIGURED, Spread, WriterDatabase, WriterFigures, bounded, summed
 from shared.kafka_read.offsets import Partition
-from shared.steps import Step
+from shared.path_steps import Step
 
 log = logging.getLogger(__name__)
 

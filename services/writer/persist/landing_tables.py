@@ -10,7 +10,8 @@ from psycopg2 import sql
 from psycopg2.extensions import connection
 
 from services.writer.postgres.answer_cache import AnswerCache
-from services.writer.postgres.database import Database, translate
+from services.writer.postgres.database import Database
+from services.writer.postgres.error_faults import translate
 from services.writer.postgres.pool import connected
 from shared import landing_columns
 from shared.errors import DATABASE_UNAVAILABLE, InfrastructureError, OnrampError

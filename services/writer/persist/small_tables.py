@@ -24,7 +24,7 @@ from services.writer.persist.persist import JSONB
 from services.writer.postgres.database import Database
 from services.writer.postgres.sqlstates import UNIQUE_VIOLATION
 from shared import landing_columns
-from shared.steps import Step
+from shared.path_steps import Step
 
 #: Maximum rows of a small table.  A row costs microseconds in the stage, a separate table a millisecond.
 _MAX_ROWS: Final = 100

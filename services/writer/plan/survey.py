@@ -15,7 +15,8 @@ from services.writer.columns import catalog
 from services.writer.model.targets import Target
 from services.writer.persist.table_rights import UntriedError, require_rights
 from services.writer.plan.rules import TableName
-from services.writer.postgres.database import Database, translate
+from services.writer.postgres.database import Database
+from services.writer.postgres.error_faults import translate
 from services.writer.postgres.pool import connected
 from shared.contracts.tables import FieldColumn, add_column, statements_for
 

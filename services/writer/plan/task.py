@@ -26,7 +26,8 @@ from services.writer.plan.reasons import refusal
 from services.writer.plan.rules import Rules, TableName
 from services.writer.plan.survey import LANDS
 from services.writer.plan.tally import SAMPLES, Newly, Outcomes, Sample, TaskTally, count
-from services.writer.postgres.database import Database, translate
+from services.writer.postgres.database import Database
+from services.writer.postgres.error_faults import translate
 from services.writer.postgres.pool import connected
 from services.writer.settle.sort_apart import sort_one_by_one
 from shared import logs

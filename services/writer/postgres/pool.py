@@ -17,7 +17,8 @@ from psycopg2.extensions import TRANSACTION_STATUS_IDLE, connection
 
 from services.writer.model.connection_budget import OF_THE_DRIVER
 from services.writer.postgres import unusable
-from services.writer.postgres.database import Database, translate
+from services.writer.postgres.database import Database
+from services.writer.postgres.error_faults import translate
 from shared.errors import InfrastructureError
 from shared.postgres.answering import opened, own_watch, silent
 from shared.postgres.connect import can_write

@@ -11,7 +11,8 @@ import psycopg2
 from psycopg2 import sql
 from psycopg2.extensions import connection
 
-from services.writer.postgres.database import Database, translate
+from services.writer.postgres.database import Database
+from services.writer.postgres.error_faults import translate
 from shared.errors import DATABASE_UNAVAILABLE, DATABASE_UNFIT, InfrastructureError
 
 #: Missing rights, and objects that are missing or not as Onramp created them.

@@ -21,14 +21,14 @@ from services.writer.postgres.database import Database
 from services.writer.replay.staged_attempts import AttemptOutcome, Key, ParkedEvent
 from services.writer.replay.target_table import place
 from services.writer.settle import event_log, ledger
+from services.writer.settle.event_type_pauses import PausePolicy
 from services.writer.settle.holds import Holds
-from services.writer.settle.pause_policy import PausePolicy
 from services.writer.settle.settlement import Settlement, SettlementContext
 from shared import wire
 from shared.errors import UserError
 from shared.kafka_read.offsets import Partition
 from shared.outcomes import Outcome
-from shared.steps import Step
+from shared.path_steps import Step
 
 LANDED: Final = "landed"
 DUPLICATE: Final = "duplicate"

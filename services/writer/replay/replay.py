@@ -29,7 +29,7 @@ from services.writer.settle import event_log, holds
 from services.writer.settle.retry_reasons import BlockedError, SerializationConflictError
 from shared import failpoints
 from shared.errors import INTERNAL_PERSIST, InfrastructureError, UserError
-from shared.steps import Step
+from shared.path_steps import Step
 
 log = logging.getLogger(__name__)
 

@@ -20,7 +20,7 @@ from shared.errors import OnrampError
 from shared.event_lines import EventLines, spread
 from shared.kafka_read.offsets import Partition
 from shared.outcomes import Outcome
-from shared.steps import Step
+from shared.path_steps import Step
 
 Entry = dict[str, Any]
 Array = np.ndarray[Any, Any]

@@ -19,7 +19,7 @@ from psycopg2.extras import execute_values
 
 from services.writer.model.targets import Target
 from services.writer.persist import encodings
-from services.writer.settle.pause_policy import ParkRate
+from services.writer.settle.event_type_pauses import ParkRate
 from services.writer.settle.retry_reasons import BlockedError
 from shared.errors import NOT_CONFIGURED, PAUSED, TABLE_BLOCKED, Fault
 

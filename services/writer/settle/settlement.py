@@ -33,9 +33,11 @@ from services.writer.persist.persist import (
     persist,
     persist_apart,
 )
-from services.writer.postgres.database import Database, is_a_functions_own, translate
+from services.writer.postgres.database import Database
+from services.writer.postgres.error_faults import is_a_functions_own, translate
 from services.writer.postgres.sqlstates import Verdict, is_of_one_table, may_be_of_one_row, verdict
 from services.writer.settle import event_log, holds, ledger, waiting_table
+from services.writer.settle.event_type_pauses import ParkRate, PausePolicy
 from services.writer.settle.holds import (
     KIND_TYPE,
     STATE_PAUSED,
@@ -45,7 +47,6 @@ from services.writer.settle.holds import (
     by_type,
 )
 from services.writer.settle.parked_rows import by_partition, parked_records
-from services.writer.settle.pause_policy import ParkRate, PausePolicy
 from services.writer.settle.retry_reasons import (
     BlockedError,
     SerializationConflictError,
@@ -55,7 +56,7 @@ from shared import change_table, wire
 from shared.errors import NOT_CONFIGURED, PAUSED, InfrastructureError, OnrampError, UserError
 from shared.kafka_read.offsets import Partition
 from shared.outcomes import Outcome
-from shared.steps import Step
+from shared.path_steps import Step
 
 log = logging.getLogger(__name__)
 

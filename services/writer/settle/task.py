@@ -51,7 +51,7 @@ from shared.kafka_read.offsets import Partition
 from shared.kafka_read.range_reader import RangeReader
 from shared.kafka_read.records import PartitionSlice, rows_by_topic, values_of, wanted_of
 from shared.kafka_security import Brokers
-from shared.steps import Step
+from shared.path_steps import Step
 
 #: Restarts of a transaction after serialization conflicts before the table counts as blocked.
 _RACES: Final = 3

@@ -5,7 +5,7 @@ from dataclasses import KW_ONLY, dataclass, field
 
 from services.writer.model.routes import Routes
 from services.writer.postgres.database import Database
-from services.writer.settle.pause_policy import PausePolicy
+from services.writer.settle.event_type_pauses import PausePolicy
 from shared.errors import TABLE, InfrastructureError
 from shared.kafka_read.offsets import Partition, Range
 from shared.kafka_security import Brokers

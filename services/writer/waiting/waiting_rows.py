@@ -10,8 +10,8 @@ from services.writer.model.targets import Target
 from services.writer.parse.parse import read
 from services.writer.persist import landing_tables
 from services.writer.postgres.database import Database
+from services.writer.settle.event_type_pauses import PausePolicy
 from services.writer.settle.no_longer_routed import origins_of
-from services.writer.settle.pause_policy import PausePolicy
 from services.writer.settle.settlement import SettlementContext
 from services.writer.settle.waiting_table import WaitingEvents
 from shared.errors import UserError

@@ -1,6 +1,6 @@
 """Packets that name many tables which are not there cost no question each."""
 
-from services.writer.settle.pause_policy import PausePolicy
+from services.writer.settle.event_type_pauses import PausePolicy
 from tests.fixtures.writer import Bench, arrivals
 from tests.integration.writer_tables.conftest import destination, packet
 

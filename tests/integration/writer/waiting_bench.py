@@ -9,7 +9,7 @@ from uuid import uuid4
 import psycopg2
 
 from services.writer.model.routes import Routes
-from services.writer.settle.pause_policy import PausePolicy
+from services.writer.settle.event_type_pauses import PausePolicy
 from services.writer.waiting.release import Release
 from shared.kafka_read.offsets import Partition
 from tests.fixtures.writer import PARTITION, TOPIC_ID, Bench, Landed, arrivals, database_of

@@ -100,6 +100,7 @@ OWNERS = {
         "services/writer/postgres/pool.py",
         "services/writer/postgres/unusable.py",
         "services/writer/postgres/database.py",
+        "services/writer/postgres/error_faults.py",
         "services/writer/waiting/release.py",  # hands its connection on
         "services/writer/waiting/waiting_rows.py",
         "services/writer/replay/land.py",  # as above

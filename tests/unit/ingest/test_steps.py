@@ -29,8 +29,8 @@ from shared.errors import (
     OnrampError,
     UserError,
 )
+from shared.path_steps import Step
 from shared.settings import KafkaSettings
-from shared.steps import Step
 from tests.fixtures.ingest import body, envelope, one, record, until
 from tests.unit.ingest.conftest import LocalGateway, MakeGateway
 

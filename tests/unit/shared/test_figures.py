@@ -17,7 +17,7 @@ from services.writer.observe.status_server import StatusServer
 from shared import wire
 from shared.figures import MAX_TYPES, OTHER, GatewayFigures, Spread, WriterFigures
 from shared.kafka_read.offsets import Partition
-from shared.steps import Step
+from shared.path_steps import Step
 
 
 def gateway() -> GatewayFigures:

@@ -13,7 +13,7 @@ from services.writer.databases.drain import Drainer
 from services.writer.kafka.producer import RecordMetadata
 from services.writer.park.diverted_topic import HEADER, RangeMarker
 from services.writer.postgres.database import Database
-from services.writer.settle.pause_policy import PausePolicy
+from services.writer.settle.event_type_pauses import PausePolicy
 from shared.kafka_read.offsets import Partition, Range
 from shared.kafka_security import Brokers
 from tests.fixtures.writer import TOPIC_ID

@@ -19,7 +19,7 @@ from shared import event_lines, wire
 from shared.errors import DATA_REJECTED, UNKNOWN_TABLE, UserError
 from shared.event_lines import EventLines
 from shared.kafka_read.offsets import Partition
-from shared.steps import Step
+from shared.path_steps import Step
 
 CANARY = "canary-4711"
 REJECTED = UserError(DATA_REJECTED, CANARY)

@@ -18,7 +18,7 @@ from services.writer.observe.status import Status
 from services.writer.persist import landing_tables
 from services.writer.settle.work_order import TaskReport
 from shared.kafka_read.offsets import Partition
-from shared.steps import Step
+from shared.path_steps import Step
 
 #: So many series are no burden to Prometheus.
 MAX = 6000

@@ -17,7 +17,7 @@ from services.writer.observe.status import Status
 from services.writer.observe.status_server import StatusServer
 from services.writer.settle.work_order import TaskReport
 from shared.kafka_read.offsets import Partition
-from shared.steps import Step
+from shared.path_steps import Step
 
 
 def page(of: Status | Metrics) -> dict[str, float]:

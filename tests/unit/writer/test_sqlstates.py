@@ -4,7 +4,7 @@ import psycopg2
 import pytest
 from psycopg2 import errorcodes
 
-from services.writer.postgres.database import translate
+from services.writer.postgres.error_faults import translate
 from services.writer.postgres.sqlstates import Verdict, verdict
 from shared.errors import DATABASE_UNAVAILABLE, NO_PERMISSION, InfrastructureError, UserError
 from tests.fixtures.writer import database_of
