@@ -821,7 +821,7 @@ NOT_WAITING: Final = _rejected(
     409,
     Step.RECEIVE,
     "There is nothing that this decision would end.",
-    "Read the state (GET /v1/waiting); `detail` says what is there now.",
+    "Read the state (GET /v1/waiting); `detail` has the present one.",
 )
 TYPE_HAS_PARKED: Final = _rejected(
     "type_has_parked",

@@ -1,7 +1,7 @@
 """One worker of Kafka Connect with Debezium's connector for Postgres, on this machine.
 
 Distributed mode with a single worker: connectors, their offsets and their states are topics, so a
-worker that was killed goes on where it was, on this machine or another.
+worker that was killed continues at its position, on this machine or another.
 """
 
 import json

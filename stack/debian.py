@@ -36,7 +36,7 @@ def ensure_package(name: str, known: Mapping[str, str], *, fix: str, has_librari
     Args:
         name: the package.
         known: the SHA-256 of its files by their names; a file with another name is apt's word alone.
-        fix: what a person can do instead.
+        fix: instructions for a person.
         has_libraries: also unpack the packages that it depends on and that this machine has not installed.
 
     Raises:

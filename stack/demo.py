@@ -139,7 +139,7 @@ class Demo:
             connections=CONNECTIONS,
             queue_size=_AHEAD * BATCH,
             give_up_seconds=_PATIENCE_SECONDS,
-            gzip_over=None,  # The gateway is next door: the processor is what is short.
+            gzip_over=None,  # The gateway is on the same machine: CPU time is scarcer than bandwidth.
             callbacks=answers,
         )
         try:

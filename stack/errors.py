@@ -6,7 +6,7 @@ class StackError(Exception):
 
     Attributes:
         what: what happened, as one sentence that names the part.
-        fix: what a person can do about it; empty when nothing general can be said.
+        fix: instructions for a person; empty without general ones.
         log_tail: the end of the part's own log, empty when it has none.
     """
 

@@ -51,7 +51,7 @@ _HAS_PUBLICATION: Final = "SELECT EXISTS (SELECT FROM pg_publication WHERE pubna
 
 
 def make(server: Postgres | None, bootstrap: str) -> None:
-    """Make the source and name it in the registry in Kafka; what is there already stays.
+    """Make the source and name it in the registry in Kafka; an existing source stays.
 
     Raises:
         StackError: there is no embedded server, or the registry cannot have it.

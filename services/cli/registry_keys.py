@@ -148,7 +148,7 @@ def _give_secret(
 
     secret, sha256 = new_key(name)
     changes = _change(lambda keys: change(keys, name, sha256), reason, kafka, data_dir, dry_run=dry_run)
-    done = f"The key, for the sender (it is kept nowhere):\n\n  {secret}\n"
+    done = f"The key, for the sender (it is not stored):\n\n  {secret}\n"
     _tell({"name": name, "key": secret}, changes, done, dry_run=dry_run, as_json=as_json)
 
 

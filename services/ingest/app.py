@@ -109,7 +109,7 @@ class Gateway:
             await self.rest(scope, receive, send)
 
     async def _admits(self, scope: Scope, send: AsgiSend) -> bool:
-        """Return whether the request may go on; if not, answer it."""
+        """Return whether the request may continue; if not, answer it."""
         try:
             self.api_keys.check_keyless(scope["headers"])
             reject_hidden(scope, self.settings)

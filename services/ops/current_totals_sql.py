@@ -11,7 +11,7 @@ import psycopg2
 from psycopg2.extensions import connection
 
 from services.ops.findings import Generation
-from services.ops.operate.holds_sql import PATIENCE_S, Hold, holds_in
+from services.ops.operate.holds_sql import PATIENCE_SECONDS, Hold, holds_in
 from services.ops.totals_sql import read_ledger, read_totals
 from shared.errors import DATABASE_UNAVAILABLE, DATABASE_UNFIT, InfrastructureError
 from shared.postgres.answering import PersistentConnection
@@ -43,12 +43,12 @@ class TotalsReader:
     def __init__(self, database: str, dsn: str) -> None:
         self._database = database
         open_ = partial(connect, dsn, name="onramp-figures", options=_OPTIONS)
-        self._connection = PersistentConnection(f"database {database}", dsn, open_, PATIENCE_S)
+        self._connection = PersistentConnection(f"database {database}", dsn, open_, PATIENCE_SECONDS)
 
     def read(self) -> DatabaseTotals:
         """Return the totals.
 
-        Raises `InfrastructureError`, also if the server does not answer for `PATIENCE_S`.
+        Raises `InfrastructureError`, also if the server does not answer for `PATIENCE_SECONDS`.
         """
         try:
             with self._connection.used() as conn, conn:

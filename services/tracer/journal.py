@@ -1,7 +1,7 @@
 """The file of tracers: each is written with fsync before it is sent, and its results follow.
 
-A restart reads the file and goes on waiting for what was in flight. A line that a crash cut is skipped. A
-lock on the file keeps a second process out.
+After a restart the tracer reads the file and waits for the events that were in flight. A line that a crash
+cut is skipped. A lock on the file prevents a second process.
 """
 
 import fcntl

@@ -27,7 +27,7 @@ PACKET_SCHEMA: Final = "public"
 #: Messages of syslog land here, among those of users; the tracer's have this name of a program.
 SYSLOG: Final = "events.syslog_message"
 SYSLOG_APP: Final = wire.PROBE_EVENT
-_PATIENCE_S: Final = 2.0
+_PATIENCE_SECONDS: Final = 2.0
 _OPTIONS: Final = "-c search_path=pg_catalog,pg_temp -c timezone=UTC -c statement_timeout=5000"
 _CREATE: Final = f"""
     CREATE TABLE IF NOT EXISTS {PACKETS} (id text NOT NULL, entrance text, sent_at timestamptz);
@@ -70,7 +70,7 @@ class Rows:
         def open_() -> connection:
             return connect(dsn, name="onramp-tracer", options=_OPTIONS)
 
-        self._connection = PersistentConnection(f"database {name}", dsn, open_, _PATIENCE_S)
+        self._connection = PersistentConnection(f"database {name}", dsn, open_, _PATIENCE_SECONDS)
 
     def prepare(self) -> None:
         """Create the packets' table if it is missing.  Raises `InfrastructureError`."""

@@ -167,7 +167,7 @@ def _word_of(uri: str) -> str:
 
 
 def _at(start: Node, fragment: str) -> list[Any]:
-    """Return what a JSON Pointer leads to, in a list; an empty one if it leads nowhere."""
+    """Return the value at a JSON Pointer in a list, which is empty without such a value."""
     found: Any = start
     for part in unquote(fragment).split("/")[1:]:
         name = part.replace("~1", "/").replace("~0", "~")

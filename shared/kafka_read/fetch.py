@@ -38,7 +38,7 @@ _WAIT_MS: Final = 500
 _REQUEST_MS: Final = 8_000
 _AGAIN_SECONDS: Final = 0.05
 _OFFSET_OUT_OF_RANGE: Final = 1
-#: Maximum wait of each leader for new records, if several are asked: one without news delays the others.
+#: Maximum wait of each leader for new records, if there are several: an idle one delays the others.
 _WAIT_AMONG_LEADERS_MS: Final = 25
 #: Above each offset.
 _NO_END: Final = 1 << 62
@@ -116,10 +116,10 @@ class _Reading:
 class Fetcher:
     """Reads ranges through connections to the brokers that lead them."""
 
-    def __init__(self, brokers: Brokers, patience_s: float = 20.0) -> None:
-        """`patience_s`: maximum seconds without progress before `read` fails."""
+    def __init__(self, brokers: Brokers, patience_seconds: float = 20.0) -> None:
+        """`patience_seconds`: maximum seconds without progress before `read` fails."""
         self._client = AIOKafkaClient(**brokers.aiokafka(), request_timeout_ms=_REQUEST_MS)
-        self._patience_s = patience_s
+        self._patience_s = patience_seconds
         self._topics: set[str] = set()
         self._polls = 0
 

@@ -19,7 +19,7 @@ from shared.postgres.deadlines import Use, Watch
 from shared.postgres.signs_of_life import Address, Probe, address_of
 
 #: Seconds without a sign of life, for callers that can wait.
-PATIENCE_S: Final = 3.0
+PATIENCE_SECONDS: Final = 3.0
 #: Seconds between two checks whether an awaited connection was cut.
 _POLL_SECONDS: Final = 0.05
 #: Seconds that a silent server has to answer a probe; then it is probed again.
@@ -33,13 +33,13 @@ class PersistentConnection:
     """A connection that its owner keeps between uses: opened by the first, watched in each."""
 
     def __init__(
-        self, name: str, dsn: str, open_: Callable[[], connection], patience_s: float = PATIENCE_S
+        self, name: str, dsn: str, open_: Callable[[], connection], patience_seconds: float = PATIENCE_SECONDS
     ) -> None:
         """`name`: the server's name in messages; `open_` opens a connection to `dsn`."""
         self._name = name
         self._dsn = dsn
         self._open = open_
-        self._patience_s = patience_s
+        self._patience_s = patience_seconds
         self._conn: connection | None = None
 
     @contextmanager
@@ -81,10 +81,10 @@ class PersistentConnection:
 
 @contextmanager
 def answering(
-    name: str, dsn: str, open_: Callable[[], connection], patience_s: float = PATIENCE_S
+    name: str, dsn: str, open_: Callable[[], connection], patience_seconds: float = PATIENCE_SECONDS
 ) -> Iterator[connection]:
     """Lend the connection that `open_` opens to one block, and close it. Raises like `used`."""
-    with closing(PersistentConnection(name, dsn, open_, patience_s)) as kept, kept.used() as conn:
+    with closing(PersistentConnection(name, dsn, open_, patience_seconds)) as kept, kept.used() as conn:
         yield conn
 
 
@@ -108,11 +108,11 @@ def own_watch() -> Watch:
         return _WATCHES.get(pid) or _WATCHES.setdefault(pid, Watch())
 
 
-def silent(name: str, patience_s: float) -> InfrastructureError:
+def silent(name: str, patience_seconds: float) -> InfrastructureError:
     """Return the error for a server that gave no sign of life."""
     return InfrastructureError(
         DATABASE_UNAVAILABLE,
-        f"{name} does not answer: no sign of life from its server in {patience_s:g} s",
+        f"{name} does not answer: no sign of life from its server in {patience_seconds:g} s",
     )
 
 

@@ -38,10 +38,10 @@ _NOTHING: Final = Moved()
 
 @dataclass(eq=False)
 class Use:
-    """A use of a connection, open or being opened; `patience_s`: seconds until it is cut."""
+    """A use of a connection, open or being opened; `patience_seconds`: seconds until it is cut."""
 
     address: Address | None
-    patience_s: float
+    patience_seconds: float
     silent: threading.Event = field(default_factory=threading.Event)
     #: A duplicate descriptor: the original may belong to another socket by the time of the cut.
     own: socket.socket | None = None
@@ -52,7 +52,7 @@ class Use:
     @property
     def turn_s(self) -> float:
         """Return the seconds between two checks of it."""
-        return min(self.patience_s / _TURNS, _MAX_TURN_SECONDS)
+        return min(self.patience_seconds / _TURNS, _MAX_TURN_SECONDS)
 
     def count_moved(self) -> bool:
         """Record the bytes moved since the last check; return whether the server sent any."""
@@ -75,7 +75,7 @@ class Use:
     def wait(self, turn_s: float) -> None:
         """Count a turn without a sign of life; cut the connection when the patience is over."""
         self.quiet_s += min(turn_s, self.turn_s)
-        if self.quiet_s >= self.patience_s:
+        if self.quiet_s >= self.patience_seconds:
             self.cut()
 
     def cut(self) -> None:
@@ -116,9 +116,12 @@ class _Server:
         """Probe when due; return False if that was impossible, so that the state is unknown."""
         self.since_probe_s += turn_s
         part = _PROBE_AGAIN_AFTER if self.is_probed else _PROBE_AFTER
-        if self.since_probe_s >= part * min(use.patience_s for use in waiting) and len(self.probes) < _OPEN:
+        if (
+            self.since_probe_s >= part * min(use.patience_seconds for use in waiting)
+            and len(self.probes) < _OPEN
+        ):
             try:
-                self.probes.append(Probe(address, max(use.patience_s for use in waiting)))
+                self.probes.append(Probe(address, max(use.patience_seconds for use in waiting)))
             except (RuntimeError, MemoryError):  # no thread is available; probed next time
                 return False
             self.since_probe_s, self.is_probed = 0.0, True
@@ -134,9 +137,9 @@ class Watch:
         threading.Thread(target=self._run, name="watch", daemon=True).start()
 
     @contextmanager
-    def used(self, dsn: str, patience_s: float) -> Iterator[Use]:
-        """Watch the block: after `patience_s` seconds without an answer its waiting calls fail."""
-        use = Use(address_of(dsn), patience_s)
+    def used(self, dsn: str, patience_seconds: float) -> Iterator[Use]:
+        """Watch the block: after `patience_seconds` seconds without an answer its waiting calls fail."""
+        use = Use(address_of(dsn), patience_seconds)
         with self._changed:
             self._enter(use)
         try:

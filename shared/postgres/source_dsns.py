@@ -1,8 +1,7 @@
 """Finds the DSN of a source in a folder of files or in the environment.
 
-A file has a variable's name, and its value as content. It is read at each use, so a source can be added, or
-get
-another password, while an agent runs.
+A file has a variable's name, and its value as content. It is read at each use, so a source can be added or
+get another password while an agent runs.
 """
 
 import os

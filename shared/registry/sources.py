@@ -61,7 +61,7 @@ TablePattern = Annotated[
     str,
     matching(
         r"[^.\0\[\]]+\.[^\0\[\]]+",
-        "what is excluded is schema.table, with * and ? where any fits: app.tmp_*",
+        "an excluded table is schema.table, where * and ? match any characters: app.tmp_*",
     ),
 ]
 Size = Annotated[

@@ -295,7 +295,7 @@ def test_what_is_not_there_is_waited_for_and_then_refused(kafka: HasBootstrap, t
     produce(kafka.bootstrap, topic, [event("e")])
 
     async def read(r: Range) -> list[list[PartitionSlice]]:
-        fetcher = Fetcher(Brokers(kafka.bootstrap), patience_s=0.5)
+        fetcher = Fetcher(Brokers(kafka.bootstrap), patience_seconds=0.5)
         await fetcher.start()
         try:
             return [piece async for piece in fetcher.read([r])]

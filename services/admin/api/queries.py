@@ -301,7 +301,7 @@ class State:
     def require(self, tag: str, fault: Fault = REGISTRY_CHANGED) -> None:
         """Raise `UserError` if If-Match names a state that is not in force."""
         if self._given and self._given != "*" and tag not in self._tags:
-            raise UserError(fault, f'what is in force is "{tag}", and If-Match names others')
+            raise UserError(fault, f'the present ETag is "{tag}", and If-Match names others')
 
 
 class Known:

@@ -93,7 +93,7 @@ NEEDS: Final[Mapping[str, Need]] = {
     "GET /v1/waiting": Need("viewer"),
     "GET /v1/holds": Need("viewer"),
     "POST /v1/holds/resume": Need("operator"),
-    "POST /v1/holds/give-up": Need("operator"),
+    "POST /v1/holds/dead-letter": Need("operator"),
     "GET /v1/databases": Need("viewer"),
     "POST /v1/databases/{name}/resolve": Need("operator", all_events=True),
     "GET /v1/partitions": Need("viewer", all_events=True),

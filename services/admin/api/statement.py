@@ -1,4 +1,4 @@
-"""The route of the statement: a period's records by topic and destination, and what does not add up."""
+"""The route of the statement: a period's records by topic and destination, and the differences."""
 
 from typing import Annotated, Any
 

@@ -71,7 +71,7 @@ class AuditRunner(UntilStopped):
             await child.wait()
 
     async def _follow(self, session: AuditSession, found: Audit, child: asyncio.subprocess.Process) -> None:
-        """Store what the worker says; return early when the audit is cancelled or the service stops."""
+        """Store the worker's messages; return early when the audit is cancelled or the service stops."""
         assert child.stdin is not None and child.stdout is not None  # noqa: S101, PT018 - pipes
         request: dict[str, Any] = {"databases": dict(self._databases), "bootstrap": self._bootstrap}
         request |= {"deep": found.deep, "control": self._dsn}

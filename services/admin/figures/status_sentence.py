@@ -1,4 +1,4 @@
-"""The first line of the Overview: in words, whether all is well, and what is not."""
+"""The first line of the Overview: a sentence that names the faults, if there are any."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -73,7 +73,7 @@ def _unreachable(reading: Reading) -> Iterator[Clause]:
     for database in reading.databases:
         state, waits = database.writer.state, database.writer.waiting_kafka + database.writer.waiting_database
         if state == "halted":
-            reason = database.writer.reason or "an operator decides how it goes on"
+            reason = database.writer.reason or "an operator decides how it continues"
             yield Clause(
                 "err",
                 f"Database {database.name} is halted.",

@@ -9,7 +9,7 @@ from psycopg2.extensions import connection
 
 from services.admin.figures.locations import Stored
 from services.ops.findings import Source
-from services.ops.operate.holds_sql import PATIENCE_S
+from services.ops.operate.holds_sql import PATIENCE_SECONDS
 from shared.errors import DATABASE_UNAVAILABLE, InfrastructureError
 from shared.postgres.answering import PersistentConnection
 from shared.postgres.connect import connect
@@ -44,12 +44,12 @@ class StoredReader:
 
     def __init__(self, dsn: str) -> None:
         open_ = partial(connect, dsn, name="onramp-figures", options=_OPTIONS)
-        self._connection = PersistentConnection(_NAME, dsn, open_, PATIENCE_S)
+        self._connection = PersistentConnection(_NAME, dsn, open_, PATIENCE_SECONDS)
 
     def read(self, changes: Collection[tuple[str, str]] = ()) -> Stored:
         """Return the counts; `changes`: (topic id, topic) of sources with parked events.
 
-        Raises `InfrastructureError`, also if the server does not answer for `PATIENCE_S`.
+        Raises `InfrastructureError`, also if the server does not answer for `PATIENCE_SECONDS`.
         """
         try:
             with self._connection.used() as conn, conn:

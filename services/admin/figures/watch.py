@@ -33,7 +33,7 @@ from shared.figures import GatewayFigures, Spread, WriterFigures, landing_writer
 from shared.kafka_security import Brokers
 
 #: Maximum seconds that a service has to answer.
-PATIENCE_S: Final = 2.0
+PATIENCE_SECONDS: Final = 2.0
 #: Steps over which a percentile is computed.
 _PERCENTILE_STEPS: Final = 12
 Figures = TypeVar("Figures", GatewayFigures, WriterFigures)
@@ -184,7 +184,7 @@ class FiguresWatch(UntilStopped):
 async def _read_one(address: Address, of: type[Figures]) -> Figures | str:
     """Return the figures of a service, or why it has none."""
     try:
-        return msgspec.json.decode(await get(address, "/figures", PATIENCE_S), type=of)
+        return msgspec.json.decode(await get(address, "/figures", PATIENCE_SECONDS), type=of)
     except NoAnswerError as error:
         return str(error)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):

@@ -118,7 +118,7 @@ class Segments:
 
             try:
                 if "://" in self._where:
-                    # AWS is asked for the bucket's region.
+                    # pyarrow requests the bucket's region from AWS.
                     fs, base = self._call(lambda: FileSystem.from_uri(self._where))
                 else:
                     fs, base = LocalFileSystem(), os.path.abspath(self._where)  # noqa: PTH100 - as pyarrow's

@@ -132,7 +132,7 @@ class AuditSession:
             return None if found is None else Audit(*found)
 
     def progress(self, number: int, done: int, total: int | None) -> bool:
-        """Store the progress; return whether the audit is to go on."""
+        """Store the progress; return whether the audit should continue."""
         with translated(), self._conn.cursor() as cur:
             cur.execute(_PROGRESS, (done, total, number))
             return cur.fetchone() == ("running",)

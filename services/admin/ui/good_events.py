@@ -30,7 +30,7 @@ class GoodEvents:
         self._of: dict[Key, Remembered] = {}
 
     def find(self, key: Key) -> Remembered | None:
-        """Return what is remembered, or None without a read within the last minute."""
+        """Return the events of the last read, or None without a read within the last minute."""
         with self._lock:
             found = self._of.get(key)
         return found if found and self._clock() - found.at < _SECONDS else None

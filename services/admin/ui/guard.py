@@ -1,4 +1,4 @@
-"""The entry point of the UI: who asks, whether a form is ours, whose turn it is, and the headers of all.
+"""The entry point of the UI: sessions, the token and origin of forms, limits of requests, and headers.
 
 A cookie identifies the caller, unlike in /v1.  An unsafe request must come from a page of this service: the
 browser says so in Sec-Fetch-Site or Origin, and the form has a token.

@@ -125,7 +125,7 @@ class Sessions:
             self._stored.end(found.id, SECONDS)
 
     def _signed(self, cookie: str) -> _Cookie | None:
-        """Return what a cookie of ours says, or None if it is not ours or too old."""
+        """Return the content of a cookie, or None if the signature is wrong or the cookie is too old."""
         body, _, signature = cookie.partition(".")
         if not hmac.compare_digest(signature.encode(), self._sign(b"cookie", body.encode()).encode()):
             return None

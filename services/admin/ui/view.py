@@ -1,4 +1,4 @@
-"""A request for a page, as its handler sees it: who asks, what was given, and the answers it can give."""
+"""A request for a page, as its handler sees it: the caller, the parameters, and the possible answers."""
 
 import secrets
 from collections.abc import Callable, Mapping, Sequence
@@ -205,7 +205,7 @@ class PageView:
         problem: str = "",
         status: int = 200,
     ) -> Response:
-        """Return the page that names what a write does; Cancel has the focus.
+        """Return the page that names the effect of a write; Cancel has the focus.
 
         Args:
             title: the action and its object, such as "Cancel job 7?".

@@ -21,7 +21,7 @@ from services.ops.settled.reader import SettledReader
 from shared.errors import NOT_WAITING, WAITING_CHANGED, UserError
 from shared.kafka_security import Brokers
 
-#: The ways in which a halted database goes on: effect and cost.
+#: The ways in which a halted database can continue: effect and cost.
 _WAYS: Final = (
     {
         "how": "recheck",
@@ -35,15 +35,15 @@ _WAYS: Final = (
     },
     {
         "how": "skip",
-        "effect": "The writer goes on with the next events.",
+        "effect": "The writer continues with the next events.",
         "cost": "The missing events are lost in this database, and the audit reports them.",
     },
 )
-#: The ways in which a halted partition goes on.
+#: The ways in which a halted partition can continue.
 _PARTITION_WAYS: Final = (
     {
         "how": kafka_halts.ACCEPT,
-        "effect": "The writer goes on with the events that Kafka has, from that point.",
+        "effect": "The writer continues with the events that Kafka has, from that point.",
         "cost": "Lost events stay lost. After a truncated log, a table without a key gets events twice.",
     },
 )
@@ -74,7 +74,7 @@ class Halts:
         ]
 
     def resolve_database(self, name: str, said: HaltDecision, state: State, asking: Caller) -> dict[str, Any]:
-        """Tell the writer how a halted database goes on, or try whether it can be told.
+        """Request how a halted database continues, or check whether the request is possible.
 
         Raises:
             UserError: NOT_STORED, IF_MATCH_MISSING, WAITING_CHANGED or NOT_WAITING; nothing was changed.
@@ -94,7 +94,7 @@ class Halts:
         return {"database": name, "resolution": said.how, "dry_run": said.dry_run}
 
     def resolve_partition(self, said: PartitionDecision, state: State, asking: Caller) -> dict[str, Any]:
-        """Tell the writer how a halted partition goes on; raises as `resolve_database` does."""
+        """Request how a halted partition continues; raises as `resolve_database` does."""
         state.require_given()
         found = {halt.partition: halt for halt in asyncio.run(self._halt_log()).halts()}
         halt = found.get(said.partition)
@@ -151,17 +151,17 @@ def add_halts(app: FastAPI, halts: Halts) -> None:
     def resolve_halt(
         name: DatabasePath, said: HaltDecision, state: StateIfGiven, asking: Asking
     ) -> dict[str, Any]:
-        """Tell the writer how a halted database goes on; `If-Match` is the halt's `etag`."""
+        """Request how a halted database continues; `If-Match` is the halt's `etag`."""
         return halts.resolve_database(name, said, state, asking)
 
     @app.get("/v1/partitions")
     def list_partitions() -> dict[str, Any]:
-        """Halted partitions with their reasons, and the way in which each goes on."""
+        """Halted partitions with their reasons, and the ways in which each can continue."""
         return {"partitions": halts.partitions()}
 
     @app.post("/v1/partitions/resolve")
     def resolve_partition(said: PartitionDecision, state: StateIfGiven, asking: Asking) -> dict[str, Any]:
-        """Tell the writer how a halted partition goes on; `If-Match` is the halt's `etag`."""
+        """Request how a halted partition continues; `If-Match` is the halt's `etag`."""
         return halts.resolve_partition(said, state, asking)
 
 

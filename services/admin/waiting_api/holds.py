@@ -23,15 +23,15 @@ from shared.errors import NOT_WAITING, WAITING_CHANGED, UserError
 from shared.registry import Snapshot
 
 RESUME: Final = "resume"
-GIVE_UP: Final = "give-up"
+DEAD_LETTER: Final = "dead-letter"
 #: Each decision with its effect, by the state of a hold.
 _WAYS: Final[Mapping[str, Mapping[str, str]]] = {
     "paused": {
         RESUME: "The waiting events land in their order; those that cannot land are parked.",
-        GIVE_UP: "The waiting events and those that follow are parked until the hold ends.",
+        DEAD_LETTER: "The waiting events and those that follow are parked until the hold ends.",
     },
-    "blocked": {GIVE_UP: "The waiting events and those that follow are parked until the hold ends."},
-    "resumed": {GIVE_UP: "The waiting events and those that follow are parked until the hold ends."},
+    "blocked": {DEAD_LETTER: "The waiting events and those that follow are parked until the hold ends."},
+    "resumed": {DEAD_LETTER: "The waiting events and those that follow are parked until the hold ends."},
 }
 
 
@@ -90,7 +90,7 @@ class Holds:
         dsn = self._databases[held.database]
         if act == RESUME:
             return holds_sql.resume(held.database, dsn, held.name, of=held)
-        return holds_sql.give_up(held.database, dsn, held.name, by=actor, reason=reason, of=held)
+        return holds_sql.dead_letter(held.database, dsn, held.name, by=actor, reason=reason, of=held)
 
     def is_visible(self, asking: Caller, held: Hold) -> bool:
         """Return whether the caller sees every event type that waits behind the hold."""
@@ -117,10 +117,10 @@ def add_holds(app: FastAPI, holds: Holds) -> None:
         """Resume a paused event type; `If-Match` is the hold's `etag` as it was read."""
         return holds.decide(RESUME, said, state, asking)
 
-    @app.post("/v1/holds/give-up")
-    def give_up_hold(said: HoldDecision, state: StateIfGiven, asking: Asking) -> dict[str, Any]:
+    @app.post("/v1/holds/dead-letter")
+    def dead_letter_hold(said: HoldDecision, state: StateIfGiven, asking: Asking) -> dict[str, Any]:
         """Park the events behind a hold, and those that follow; `If-Match` is the hold's `etag`."""
-        return holds.decide(GIVE_UP, said, state, asking)
+        return holds.decide(DEAD_LETTER, said, state, asking)
 
 
 def view(held: Hold) -> dict[str, Any]:

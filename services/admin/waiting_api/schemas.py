@@ -37,13 +37,13 @@ class HoldDecision(Decision):
 
 
 class HaltDecision(Decision):
-    """The way in which a halted database goes on."""
+    """The way in which a halted database continues."""
 
     how: Literal["recheck", "refill", "skip"]
 
 
 class PartitionDecision(Decision):
-    """The halted partition (topic/number), and the way in which it goes on."""
+    """The halted partition (topic/number), and the way in which it continues."""
 
     partition: _Name
     how: Literal["accept"]

@@ -37,7 +37,7 @@ _LSN: Final = re.compile(r"[0-9A-F]{1,8}/[0-9A-F]{1,8}")
 
 
 class Marker(NamedTuple):
-    """The marker of a snapshot: its pg_snapshot, and a position in the log behind all of that."""
+    """The marker of a snapshot: its pg_snapshot, and a later position in the log."""
 
     token: UUID
     snapshot: str

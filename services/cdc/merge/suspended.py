@@ -2,4 +2,4 @@
 
 
 class SuspendedError(Exception):
-    """This table is suspended; others go on.  The text is for operators and has no value of a row."""
+    """The table is suspended; others continue.  The text is for operators and has no value of a row."""

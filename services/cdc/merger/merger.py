@@ -1,7 +1,7 @@
-"""The merger of one database: polls landing, and merges the tables that have news, several at a time.
+"""The merger of one database: polls landing, and merges the tables with new changes, several at a time.
 
 A transaction that lands changes sends NOTIFY. The merger also polls each second, because notifications are
-not stored.  A table that fails is suspended with its reason and retried later; the others go on.
+not stored.  A table that fails is suspended with its reason and retried later; the others continue.
 """
 
 import logging
@@ -72,7 +72,7 @@ class Merger:
         self._following = self._persistent(self._listening)
         self._idle: list[PersistentConnection] = []
         self._retry_at: dict[TableName, float] = {}
-        #: The position of the table and its landing at the start of the last merge, to detect news.
+        #: The position of the table and its landing at the start of the last merge, to detect new changes.
         self._began_at: dict[TableName, tuple[int, list[Feed]]] = {}
         self._searches: dict[TableName, EndSearch] = {}
         self._trim_at = 0.0
@@ -170,7 +170,7 @@ class Merger:
         return tables
 
     def _is_due(self, name: TableName, table_settings: TableSettings, fed: list[Feed]) -> bool:
-        """Return whether a table has news, without a query for a table that has none."""
+        """Return whether a table has new changes, without a query for a table that has none."""
         if name not in self._retry_at:
             return True
         is_news = self._began_at[name] != (table_settings.next_offset, fed)
@@ -190,7 +190,7 @@ class Merger:
     def _merge(
         self, table: SourceTable, table_settings: TableSettings, fed: Sequence[Feed], published: Published
     ) -> bool:
-        """Merge until nothing is left; return whether the table goes on."""
+        """Merge all new changes; return False if the table failed."""
         idle_connection = self._idle.pop() if self._idle else self._persistent(self._connect)
         try:
             with idle_connection.used() as conn:
@@ -257,10 +257,10 @@ class Merger:
         with conn:
             is_news = state_sql.hold(conn, name, reason)
         if is_news:
-            log.error("suspended a table; others go on", extra={"table": str(name), "reason": reason})
+            log.error("suspended a table; others continue", extra={"table": str(name), "reason": reason})
 
     def _is_database_out(self, name: TableName, error: psycopg2.Error) -> bool:
-        """Suspend the table for an error of its own; return whether it goes on when the database does."""
+        """Suspend the table if the database works otherwise; return True if the database is unreachable."""
         if error.pgcode is None:
             return True
         reason = (

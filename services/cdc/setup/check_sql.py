@@ -205,8 +205,8 @@ def _of_database(cursor: Any) -> Iterator[Fact]:
     if encoding == "SQL_ASCII":
         yield Fact(
             "warn",
-            "the encoding is SQL_ASCII, which takes any bytes as text: what is no UTF-8 stops the source",
-            "such text put right, and then onramp sources resync, or a database of another encoding",
+            "the encoding is SQL_ASCII, which allows any bytes: those that are not UTF-8 stop the source",
+            "correct such text, then run onramp sources resync; or use a database of another encoding",
         )
 
 

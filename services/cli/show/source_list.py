@@ -43,7 +43,7 @@ def _notes(row: Mapping[str, Any]) -> Iterator[str]:
         yield f"table {table['table']} is suspended{since}: {table['reason']}"
     if row["suspended"]:
         yield (
-            "remove the cause and the table goes on by itself; if it does not, "
+            "remove the cause and the table continues by itself; if it does not, "
             f"`onramp sources resync {row['source']}` re-snapshots the source"
         )
 

@@ -6,7 +6,7 @@ from typing import Any
 
 
 def lines_of(found: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the lines of a tracer's status, the result of all first."""
+    """Yield the lines of a tracer's status, the overall result first."""
     tracers = found["tracers"]
     landed = [each["seconds"] or 0.0 for each in tracers if each["result"] == "landed"]
     if tracers and len(landed) == len(tracers):

@@ -28,10 +28,6 @@ NameArgument = Annotated[str, typer.Argument(help="The database's public name.")
 
 
 def _how(word: str) -> How:
-    if word == "replay":
-        raise typer.BadParameter(
-            "to land what a halted database misses is called refill now; what is replayed is parked events"
-        )
     try:
         return How(word)
     except ValueError:
@@ -43,7 +39,7 @@ HowArgument = Annotated[
     typer.Argument(
         parser=_how,
         metavar="|".join(How),
-        help="recheck: the right data are back; refill: land what is missing again, from Kafka; "
+        help="recheck: the right data are back; refill: land the missing events again, from Kafka; "
         "skip: do without it.",
     ),
 ]

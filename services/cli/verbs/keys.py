@@ -63,7 +63,7 @@ def new(name: NameArgument, *, operator: OperatorOption = None, as_json: JsonOpt
     if as_json:
         print(json.dumps({"name": name, "key": key, "sha256": sha256}))
         return
-    print(f"The key, for {'the operator' if operator else 'the sender'} (it is kept nowhere):\n\n  {key}\n")
+    print(f"The key, for {'the operator' if operator else 'the sender'} (it is not stored):\n\n  {key}\n")
     print("Its hash, for the registry's file; listed after the other hash while a key is rotated:\n")
     section, role = ("operators", f"\n    role: {operator}") if operator else ("keys", "")
     print(f'{section}:\n  {name}:{role}\n    hashes:\n      - sha256: "{sha256}"')

@@ -28,7 +28,7 @@ PartitionArgument = Annotated[
     str, typer.Argument(help="TOPIC/NUMBER, as `onramp partitions list` prints it.")
 ]
 HowArgument = Annotated[
-    How, typer.Argument(help="accept: what is lost is lost; go on with what Kafka has, from there.")
+    How, typer.Argument(help="accept: give up the lost events, and continue with the events that Kafka has.")
 ]
 
 
@@ -88,7 +88,7 @@ def resolve(
         {"partition": partition, "resolution": how if halted else None},
         worked=halted,
         as_json=as_json,
-        done=f"Decision stored: {how}. `onramp partitions list` says when {partition} goes on.",
+        done=f"Decision stored: {how}. `onramp partitions list` says when {partition} continues.",
         problem=f"{partition} has no halt to resolve; `onramp partitions list` lists them",
     )
 

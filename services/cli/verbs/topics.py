@@ -35,7 +35,7 @@ _DAY_MS: Final = 86_400_000
 
 @app.callback()
 def topics() -> None:
-    """See the topics of events, and what the newest records on them look like.
+    """See the topics of events, and the shapes of their newest records.
 
     Examples:
     onramp topics list

@@ -114,7 +114,7 @@ def resume(where: Where, event: EventArgument, *, as_json: JsonOption = False) -
         {"event": event, "resumed": resumed},
         worked=bool(resumed),
         as_json=as_json,
-        done=f"{event} goes on in {', '.join(resumed)}.",
+        done=f"{event} continues in {', '.join(resumed)}.",
         problem=f"{event} is not paused; `onramp types list` shows paused types",
     )
 
@@ -246,7 +246,7 @@ def _dead_letter(where: Where, name: str, reason: str, *, yes: bool) -> list[str
     return [
         database
         for database in dict.fromkeys(hold.database for hold in found)
-        if holds_sql.give_up(database, where.databases[database], name, by=by, reason=reason)
+        if holds_sql.dead_letter(database, where.databases[database], name, by=by, reason=reason)
     ]
 
 

@@ -54,7 +54,7 @@ def _add_health(app: FastAPI, sink: Sink, registry: Registry, retry_after: int, 
 
     @app.get("/readyz", tags=["health"], responses={503: {"description": unready}})
     async def readyz() -> Response:
-        """Return whether events can be accepted now, and how many replicas an acceptance stands on."""
+        """Return whether events can be accepted now, and the replicas that acknowledge each of them."""
         health = await sink.health()
         ready = health.ready and registry.is_read
         body = {

@@ -26,7 +26,7 @@ _AT_ONCE: Final = 1_000
 MAX_NAMED: Final = 1_000
 _READ_AGAIN: Final = (
     "stop `onramp admin`, run `psql -c 'DELETE FROM onramp_admin.consumed'` in the control database and "
-    "start it again: it reads the topic from its start, and keeps what is missing"
+    "start it again: it reads the topic from its start, and stores the missing events"
 )
 _RESTORE: Final = "restore the control database and ONRAMP_ADMIN_STORE from their backups"
 _RECHECK: Final = "`onramp errors recheck` reopens it; then `onramp errors replay`"
@@ -133,7 +133,7 @@ class StoreCheck:
             text = f"discarded for {_target(place)}, without a recorded operator and reason"
             named.add(Code.UNATTRIBUTED, place, text, _DISCARD)
         for place in self._audited(self.before.without_bytes() if deep else ()):
-            text = f"what the control database keeps of {_target(place)} has no bytes, or others"
+            text = f"the control database has no bytes of {_target(place)}, or other ones"
             named.add(Code.NOT_STORED, place, text, _RESTORE)
         report.findings += named.all()
 

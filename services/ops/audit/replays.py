@@ -131,7 +131,7 @@ def wrong_rows_of_refused(
         if found is None:
             yield Wrong(Code.DOUBLE_TERMINAL, f"parked, and a row of {table}")
         elif is_same is not None and not is_same(found, table, row):
-            yield Wrong(Code.CORRUPT, f"the row of {table} is not what was replayed")
+            yield Wrong(Code.CORRUPT, f"the row of {table} differs from the replayed event")
     there = {table for _, table, _ in rows}
     for of in replayed.values() if is_same is not None else ():
         for table in of.tables_of_refused(offset):

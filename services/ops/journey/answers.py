@@ -22,7 +22,7 @@ class Answers(NamedTuple, Generic[T]):
 
 
 async def ask_all(calls: Mapping[str, Callable[[], T]], seconds: float) -> Answers[T]:
-    """Run `calls` in threads; after `seconds` those that run are failures, and go on by themselves."""
+    """Run `calls` in threads; after `seconds` those that still run count as failures, and are not awaited."""
     loop = asyncio.get_running_loop()
     futures = {name: loop.run_in_executor(_THREADS, call) for name, call in calls.items()}
     answers = Answers[T]({}, {})

@@ -21,7 +21,7 @@ from shared.postgres.connect import connect
 from shared.postgres.failures import failure
 
 #: Seconds without a sign of life until a database is unreachable.
-PATIENCE_S: Final = 1.5
+PATIENCE_SECONDS: Final = 1.5
 _OPTIONS: Final = (
     "-c search_path=pg_catalog,pg_temp -c timezone=UTC -c default_transaction_read_only=on "
     "-c statement_timeout=1200 -c lock_timeout=600"
@@ -179,7 +179,7 @@ def reading(name: str, dsn: str) -> Iterator[connection]:
     """
     open_ = partial(connect, dsn, name="onramp-journey", options=_OPTIONS)
     try:
-        with answering(name, dsn, open_, PATIENCE_S) as conn:
+        with answering(name, dsn, open_, PATIENCE_SECONDS) as conn:
             yield conn
     except InfrastructureError as e:
         if name in e.detail:

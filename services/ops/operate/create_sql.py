@@ -13,7 +13,7 @@ import psycopg2
 from psycopg2.extensions import cursor
 
 from services.ops.operate.destinations_sql import Fact, Wanted
-from services.ops.operate.holds_sql import PATIENCE_S
+from services.ops.operate.holds_sql import PATIENCE_SECONDS
 from shared.contracts.tables import quoted, statements_for
 from shared.errors import DATABASE_UNAVAILABLE, InfrastructureError
 from shared.postgres.answering import answering
@@ -134,7 +134,7 @@ def _statements(asking: cursor, wanted: Wanted, writer: str) -> list[str]:
 def _connected(owner: Owner) -> Iterator[cursor]:
     open_ = partial(connect, owner.dsn, name="onramp-ddl", options=_OPTIONS)
     with (
-        answering(f"database {owner.database}", owner.dsn, open_, PATIENCE_S) as conn,
+        answering(f"database {owner.database}", owner.dsn, open_, PATIENCE_SECONDS) as conn,
         conn,
         conn.cursor() as cur,
     ):

@@ -1,6 +1,6 @@
 """The holds of a database, for an operator: list, resume and dead-letter them.
 
-Owns psycopg2, with `halts_sql`, for the little that the admin service changes.
+The CLI and the admin service change holds only here.
 """
 
 from collections.abc import Iterator
@@ -65,7 +65,7 @@ _RESUME: Final = """
 
 
 #: Also for a hold that was dead-lettered before: later events are dead-lettered too.
-_GIVE_UP: Final = """
+_DEAD_LETTER: Final = """
     UPDATE onramp.holds SET state = 'dead_lettered', dead_lettered_at = now(), dead_lettered_by = %(by)s,
         reason = %(reason)s
     WHERE name = %(name)s AND state <> 'watched' AND {same}
@@ -76,7 +76,7 @@ _SAME: Final = """
 """
 
 #: Timeout of an unresponsive server in seconds; queries of many databases wait this long for each.
-PATIENCE_S: Final = 2.0
+PATIENCE_SECONDS: Final = 2.0
 _OPTIONS: Final = "-c lock_timeout=2000"
 
 
@@ -125,14 +125,14 @@ def resume(database: str, dsn: str, event_type: str, *, of: Hold | None = None) 
         return bool(cursor.rowcount)
 
 
-def give_up(database: str, dsn: str, name: str, *, by: str, reason: str, of: Hold | None = None) -> bool:
+def dead_letter(database: str, dsn: str, name: str, *, by: str, reason: str, of: Hold | None = None) -> bool:
     """Have events that wait behind the holds of this name parked; return False without such a hold.
 
     With `of`, only this hold, and return False if it has changed since then.  Raises `InfrastructureError`.
     """
     values = {"name": name, "by": by, "reason": reason, **_state_of(of)}
     with connected(database, dsn) as conn, conn.cursor() as cursor:
-        cursor.execute(_GIVE_UP.format(same=_SAME), values)
+        cursor.execute(_DEAD_LETTER.format(same=_SAME), values)
         return bool(cursor.rowcount)
 
 
@@ -144,11 +144,11 @@ def _state_of(held: Hold | None) -> dict[str, Any]:
 def connected(database: str, dsn: str) -> Iterator[connection]:
     """Open a connection whose changes are committed at the end.
 
-    Raises `InfrastructureError`, also if the server does not answer for `PATIENCE_S`.
+    Raises `InfrastructureError`, also if the server does not answer for `PATIENCE_SECONDS`.
     """
     open_ = partial(connect, dsn, name="onramp-operator", options=_OPTIONS)
     try:
-        with answering(f"database {database}", dsn, open_, PATIENCE_S) as conn, conn:
+        with answering(f"database {database}", dsn, open_, PATIENCE_SECONDS) as conn, conn:
             yield conn
     except InfrastructureError as e:
         if e.fault is not DATABASE_UNFIT:  # the others name the database

@@ -82,7 +82,7 @@ class TopicLine:
 
 @dataclass(slots=True)
 class Statement:
-    """All lines of a period, what does not add up, and by part why something was not evaluated."""
+    """All lines of a period, the differences, and by part the reason why it was not evaluated."""
 
     lines: list[TopicLine] = field(default_factory=list)
     differences: list[str] = field(default_factory=list)
@@ -240,7 +240,7 @@ def _added(a: int | None, b: int | None) -> int | None:
 
 
 def _differences(lines: list[TopicLine], *, whole: bool) -> Iterator[str]:
-    """Yield what does not add up in one topic; `whole`: no destination of the topic is missing."""
+    """Yield the differences of one topic; `whole`: no destination of the topic is missing."""
     for line in lines:
         for each in line.destinations:
             if each.records != each.accounted:

@@ -99,7 +99,7 @@ class Driver:
             await self._end_runs()
 
     async def turn(self) -> None:
-        """Refresh what is due, read the lags, and start the runs that have work and a free lane."""
+        """Refresh the registry and lookups if due, read the lags, and start the runs that are possible."""
         if self._error is not None:
             raise self._error
         async with asyncio.timeout(_KAFKA_SECONDS):
@@ -110,7 +110,7 @@ class Driver:
         for name, deployed in self._deployed.items():
             try:
                 lag = await self._parts.lags.of(name, deployed.source_topic)
-            except InfrastructureError as e:  # its group's coordinator: the other transforms go on
+            except InfrastructureError as e:  # its group's coordinator: the other transforms continue
                 lag = Lag()
                 self._failures[name] = f"{e.fault.code}: {e.detail}"
             entries[name] = self._entry(deployed, lag)
@@ -134,7 +134,7 @@ class Driver:
     # --- what is deployed -----------------------------------------------------------------
 
     async def _refresh(self) -> None:
-        """Read registry, states, totals and topics; cancel runs of what has changed."""
+        """Read registry, states, totals and topics; cancel runs of changed transforms."""
         parts = self._parts
         await asyncio.to_thread(parts.registry.refresh)
         if not parts.registry.is_read:

@@ -26,7 +26,7 @@ class OutcomeWatch:
             self._counted[name] = {(p, position.totals.topic_id): position for p, position in each.items()}
 
     def add(self, name: str, positions: Mapping[Partition, Position]) -> str | None:
-        """Count what is new in `positions`; return the reason to pause the transform, if there is one."""
+        """Count the new outcomes in `positions`; return the reason to pause the transform, if any."""
         counted = self._counted.setdefault(name, {})
         counts = dict.fromkeys(_NAMES, 0)
         for p, position in positions.items():

@@ -74,7 +74,7 @@ class Source:
         self.positions = dict(positions)
 
     async def next(self) -> Batch:
-        """Return the next records; none after half a second without news.  Raise as `Fetcher.poll`."""
+        """Return the next records; none after half a second without new ones.  Raise as `Fetcher.poll`."""
         if not self._pending:
             new = await self._fetcher.poll(self._fetched)
             self._fetched = new.positions

@@ -353,7 +353,7 @@ class Databases(DatabaseStates):
         return {n: resolution for n in free if (resolution := self._health[n].resolution)}
 
     def run_in_background(self, name: str, work: Coroutine[Any, Any, None]) -> None:
-        """Run `work` for a database that does not land now, while the others go on."""
+        """Run `work` for a database that does not land now, while the others continue."""
         self._returning[name] = asyncio.create_task(work)
 
     def resolution_failed(self, name: str, error: InfrastructureError) -> None:

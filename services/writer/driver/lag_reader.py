@@ -26,7 +26,7 @@ _MAX_PARTITIONS: Final = 100
 
 
 class LagReader:
-    """Remembers of each partition what a later reading may not return again."""
+    """Stores facts about each partition that a later reading may not return again."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts

@@ -78,7 +78,7 @@ class Report:
 
     def notes(self) -> list[str]:
         """Return the notes on the file and the window."""
-        same = ["the file changes nothing of what is in force"] if self.same else []
+        same = ["the file does not change the registry in force"] if self.same else []
         return [*self.merge, *same, *notes_on(self.window_ranges)]
 
     def as_dict(self) -> dict[str, Any]:

@@ -81,7 +81,7 @@ class DeadLettering:
                     waiting_table.drop(conn, part)
                     pieces.extend(settlement.settled)
                 if taken:
-                    failpoints.reach("writer.mid_give_up")
+                    failpoints.reach("writer.mid_dead_letter")
             parked += sum(int(events.records.num_rows) for events in taken)
             if not waiting_table.is_full(taken, self._at_once):
                 return parked

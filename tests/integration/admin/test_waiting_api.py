@@ -73,8 +73,8 @@ def test_a_decision_about_a_hold_names_the_state_that_was_read(waiting: Inside, 
     assert waiting.acts()[0] == ("olga", "resume", "type order_made in onramp")
     now = _hold(waiting, "order_made")
     refused(waiting.of("otto").post("/v1/holds/resume", now["etag"], **_named(now)), 409, "not_waiting")
-    given_up = waiting.of("otto").post("/v1/holds/give-up", now["etag"], **_named(now))
-    assert given_up.json()["hold"]["state"] == "dead_lettered"
+    dead_lettered = waiting.of("otto").post("/v1/holds/dead-letter", now["etag"], **_named(now))
+    assert dead_lettered.json()["hold"]["state"] == "dead_lettered"
     [(by, reason)] = rows(
         migrated.dsn, "SELECT dead_lettered_by, reason FROM onramp.holds WHERE state = 'dead_lettered'"
     )
@@ -102,7 +102,7 @@ def test_one_hold_of_a_name_is_given_up_and_not_the_other(waiting: Inside, migra
         for hold in waiting.get("/v1/holds")["holds"]
         if (hold["kind"], hold["name"]) == ("type", "order_made")
     ]
-    assert waiting.post("/v1/holds/give-up", hold["etag"], **_named(hold)).status_code == 200
+    assert waiting.post("/v1/holds/dead-letter", hold["etag"], **_named(hold)).status_code == 200
     found = rows(migrated.dsn, "SELECT kind, state FROM onramp.holds WHERE name = 'order_made' ORDER BY 1")
     assert found == [("table", "blocked"), ("type", "dead_lettered")]
 

@@ -56,7 +56,7 @@ def test_a_name_in_a_command_to_copy_is_quoted_for_the_shell(waiting: Inside, mi
         "INSERT INTO onramp.holds (kind, name, state) VALUES ('table', 'public.a; $(id)', 'blocked')",
     )
     asked = {"database": "onramp", "kind": "table", "name": name}
-    page = html.unescape(waiting.browser().see("/waiting/holds/give-up", **asked))
+    page = html.unescape(waiting.browser().see("/waiting/holds/dead-letter", **asked))
     assert f"onramp types park '{name}' --reason WHY" in page
 
 

@@ -20,8 +20,8 @@ from tests.fixtures.writer import PARTITION, TOPIC_ID, event
 from tests.integration.writer.waiting_bench import Hall
 
 
-def _give_up(hall: Hall, name: str) -> bool:
-    return holds_sql.give_up("onramp", hall.bench.dsn, name, by="ann", reason="sent again")
+def _dead_letter(hall: Hall, name: str) -> bool:
+    return holds_sql.dead_letter("onramp", hall.bench.dsn, name, by="ann", reason="sent again")
 
 
 def _reasons(hall: Hall) -> list[dict[str, Any]]:
@@ -41,7 +41,7 @@ def test_what_waits_for_a_table_is_parked_while_it_is_locked_and_later_events_la
     hall.settle(event("a"))
     with hall.locked():
         hall.settle(event("b"), event("other-1", "other"), event("c"))
-        assert _give_up(hall, "events.order_placed")
+        assert _dead_letter(hall, "events.order_placed")
         hall.settle(event("d"))  # nobody has given it up: it queues behind
         assert hall.held() == {"events.order_placed": "dead_lettered"}
         assert hall.release() == ["events.order_placed"]
@@ -60,7 +60,7 @@ def test_what_waits_of_a_paused_type_is_parked_and_the_type_is_resumed(hall: Hal
     hall.settle(event("a"))
     _pause(hall)
     hall.settle(event("b"), event("other-1", "other"))
-    assert _give_up(hall, "order_placed")
+    assert _dead_letter(hall, "order_placed")
     hall.settle(event("c"))
     assert hall.release() == []
     assert (hall.parked(), hall.landed(), hall.landed("other")) == ([1], ["a", "c"], ["other-1"])
@@ -72,7 +72,7 @@ def test_of_a_table_with_several_holds_only_those_that_are_given_up_are_parked(h
     _pause(hall)
     _pause(hall, "other")
     hall.settle(event("b"), event("other-2", "other"))
-    assert _give_up(hall, "other")
+    assert _dead_letter(hall, "other")
     assert hall.release() == ["order_placed"]
     assert (hall.parked(), hall.waiting(), hall.held()) == ([3], [2], {"order_placed": "paused"})
 
@@ -83,11 +83,11 @@ def test_one_that_dies_is_begun_again_and_parks_once_in_steps(
     hall.settle(event("a"))
     _pause(hall)
     hall.settle(*(event(f"e-{n}") for n in range(7)))
-    assert _give_up(hall, "order_placed")
+    assert _dead_letter(hall, "order_placed")
     steps: list[int] = []
 
     def die(name: str) -> None:
-        assert name == "writer.mid_give_up"
+        assert name == "writer.mid_dead_letter"
         steps.append(len(hall.parked()))
         if len(steps) == 2:
             raise KilledError(name)
@@ -112,14 +112,14 @@ def test_who_gives_up_more_meanwhile_is_heard(
     hall.settle(event("a"))
     _hold(hall, kind, name, state)
     hall.settle(event("b"))
-    assert _give_up(hall, name)
+    assert _dead_letter(hall, name)
     real = waiting_table.take_dead_lettered
 
     def meanwhile(*arguments: Any) -> list[waiting_table.WaitingEvents]:
         found = real(*arguments)
         monkeypatch.setattr(waiting_table, "take_dead_lettered", real)
         hall.settle(event("c"))
-        assert _give_up(hall, name)
+        assert _dead_letter(hall, name)
         return found
 
     monkeypatch.setattr(waiting_table, "take_dead_lettered", meanwhile)
@@ -131,8 +131,8 @@ def test_who_gives_up_more_meanwhile_is_heard(
 def test_what_is_not_held_cannot_be_given_up(hall: Hall) -> None:
     hall.settle(event("a"))
     _hold(hall, "type", "w", "watched")
-    assert not _give_up(hall, "order_placed")
-    assert not _give_up(hall, "w")
+    assert not _dead_letter(hall, "order_placed")
+    assert not _dead_letter(hall, "w")
 
 
 def test_a_hold_that_was_given_up_and_has_ended_comes_back_as_a_blocked_one() -> None:
@@ -160,8 +160,8 @@ def test_one_that_cannot_be_given_up_stops_no_other_and_no_release(
             raise ZeroDivisionError
         return real(conn, table, *rest)
 
-    assert _give_up(hall, "order_placed")
-    assert _give_up(hall, "other")
+    assert _dead_letter(hall, "order_placed")
+    assert _dead_letter(hall, "other")
     with monkeypatch.context() as patch:
         patch.setattr(waiting_table, "take_dead_lettered", fail)
         assert hall.release() == ["order_placed"]
@@ -187,7 +187,7 @@ def test_what_waits_of_other_types_is_not_walked_over(hall: Hall) -> None:
     )
     for name in ("ours", "theirs"):
         _pause(hall, name)
-    assert _give_up(hall, "ours")
+    assert _dead_letter(hall, "ours")
     removed: list[int] = []
 
     class Explained(cursor):
@@ -227,7 +227,7 @@ def test_every_event_that_lands_later_or_is_given_up_has_a_line(
     hall.settle(event("a"))
     with hall.locked():
         hall.settle(event("b"), event("c"))
-        assert _give_up(hall, "events.order_placed")
+        assert _dead_letter(hall, "events.order_placed")
         hall.settle(event("d"), event("e"))
         hall.release(event_lines=1000)
     hall.release(event_lines=1000)

@@ -296,7 +296,7 @@ def test_a_role_that_may_only_read_is_told_what_it_lacks(ground: Ground) -> None
     assert f'GRANT TEMPORARY ON DATABASE "{name}" TO "{role}";' in lacking.unchecked()[0]
     assert f'GRANT SELECT ON "public"."orders" TO "{role}";' in lacking.unchecked()[0]
     assert (enough.exit, outcomes(enough, ground.name)) == (Exit.OK, {"landed": 1})
-    assert enough.notes() == ["the file changes nothing of what is in force"]
+    assert enough.notes() == ["the file does not change the registry in force"]
 
 
 def test_neither_lock_nor_copy_is_left_while_kafka_is_waited_for(
@@ -348,7 +348,7 @@ def test_the_registry_in_kafka_is_what_is_in_force(ground: Ground) -> None:
     assert outcomes(same, ground.name, "old") == outcomes(same, ground.name) == {"refused": 1, "landed": 1}
     assert same.notes() == [
         "= event_types.by_hand: unchanged, because no file has named it",
-        "the file changes nothing of what is in force",
+        "the file does not change the registry in force",
     ]
 
 

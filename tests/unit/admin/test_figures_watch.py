@@ -70,7 +70,7 @@ def test_a_reading_has_what_both_services_said_and_names_the_one_that_is_down(
 
 
 def test_a_service_that_is_silent_costs_the_patience_and_not_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watch, "PATIENCE_S", 0.2)
+    monkeypatch.setattr(watch, "PATIENCE_SECONDS", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as hole:
         url = f"http://127.0.0.1:{hole.getsockname()[1]}"
         figures = watch_of(",".join([url, url + "/2", url + "/3"]), "")

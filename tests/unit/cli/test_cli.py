@@ -151,9 +151,6 @@ def test_a_verb_reads_its_options_and_hands_over(path: str, verb: FunctionType) 
     assert length <= LONGEST_VERB, f"{path} has {length} lines"
 
 
-def test_the_old_word_for_a_refill_says_what_it_is_called_now() -> None:
-    said = CliRunner().invoke(app, ["databases", "resolve", "onramp", "replay"])
-    assert said.exit_code == Exit.USAGE
-    assert "is called refill now" in said.stderr
+def test_an_unknown_way_to_resolve_a_halt_is_refused_with_the_known_ones() -> None:
     said = CliRunner().invoke(app, ["databases", "resolve", "onramp", "redo"])
     assert (said.exit_code, "recheck, refill, skip" in said.stderr) == (Exit.USAGE, True)

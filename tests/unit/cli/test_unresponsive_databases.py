@@ -11,14 +11,14 @@ from services.ops.operate import create_sql, holds_sql
 from shared.errors import InfrastructureError
 from tests.fixtures.silent_servers import black_holes
 
-PATIENCE_S = 0.3
+PATIENCE_SECONDS = 0.3
 
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert holds_sql.PATIENCE_S == 2
+    assert holds_sql.PATIENCE_SECONDS == 2
     for module in (holds_sql, create_sql):
-        monkeypatch.setattr(module, "PATIENCE_S", PATIENCE_S)
+        monkeypatch.setattr(module, "PATIENCE_SECONDS", PATIENCE_SECONDS)
 
 
 def test_a_check_names_each_database_that_does_not_answer(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from shared.postgres.answering import SILENT_SERVERS, answering
 from tests.fixtures.silent_servers import black_holes
 from tests.fixtures.writer import eventually
 
-_PATIENCE_S = 0.5
+_PATIENCE_SECONDS = 0.5
 
 
 def opening(dsn: str, opened: list[str]) -> Callable[[], connection]:
@@ -28,7 +28,7 @@ def test_who_was_silent_is_not_waited_for_again_until_it_answers() -> None:
         for _ in range(3):
             with (
                 pytest.raises(InfrastructureError, match="database x does not answer"),
-                answering("database x", dsn, opening(dsn, opened), _PATIENCE_S),
+                answering("database x", dsn, opening(dsn, opened), _PATIENCE_SECONDS),
             ):
                 pytest.fail("nobody is there")
         assert opened == [dsn]
@@ -36,7 +36,7 @@ def test_who_was_silent_is_not_waited_for_again_until_it_answers() -> None:
     eventually(lambda: not SILENT_SERVERS.lasts(dsn))
     with (
         pytest.raises(psycopg2.OperationalError),
-        answering("database x", dsn, opening(dsn, opened), _PATIENCE_S),
+        answering("database x", dsn, opening(dsn, opened), _PATIENCE_SECONDS),
     ):
         pytest.fail("nobody is there")
     assert opened == [dsn, dsn]

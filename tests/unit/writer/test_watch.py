@@ -12,7 +12,7 @@ import pytest
 
 from shared.postgres.deadlines import Use, Watch
 
-_PATIENCE_S = 0.8
+_PATIENCE_SECONDS = 0.8
 _LONG_S = 60.0
 
 Serve = Callable[[socket.socket], Any]
@@ -77,23 +77,23 @@ def other() -> Iterator[Hole]:
         yield server
 
 
-def use_of(server: Hole, seconds: float, watch: Watch, patience_s: float = _PATIENCE_S) -> Use:
+def use_of(server: Hole, seconds: float, watch: Watch, patience_seconds: float = _PATIENCE_SECONDS) -> Use:
     """A connection to `server` that is in use for at most so long."""
-    with watch.used(server.dsn, patience_s) as use:
+    with watch.used(server.dsn, patience_seconds) as use:
         use.silent.wait(seconds)
     return use
 
 
-def pass_patiences(watch: Watch, count: int, patience_s: float = _PATIENCE_S) -> None:
+def pass_patiences(watch: Watch, count: int, patience_seconds: float = _PATIENCE_SECONDS) -> None:
     """Return when `watch` itself has counted so many patiences."""
     with Hole() as silent:
         for _ in range(count):
-            assert use_of(silent, _LONG_S, watch, patience_s).silent.is_set()
+            assert use_of(silent, _LONG_S, watch, patience_seconds).silent.is_set()
 
 
 @contextmanager
 def attached(
-    watch: Watch, patience_s: float, listener: socket.socket, host: str = "db.example.invalid"
+    watch: Watch, patience_seconds: float, listener: socket.socket, host: str = "db.example.invalid"
 ) -> Iterator[tuple[Use, socket.socket, socket.socket]]:
     """A connection to `listener` in use, and both of its ends; libpq says `host` of it."""
     with ExitStack() as stack:
@@ -101,7 +101,7 @@ def attached(
         client.connect(listener.getsockname())
         server = stack.enter_context(listener.accept()[0])
         conn: Any = SimpleNamespace(fileno=client.fileno, info=SimpleNamespace(host=host, port=1))
-        use = stack.enter_context(watch.used("host=a,b", patience_s))
+        use = stack.enter_context(watch.used("host=a,b", patience_seconds))
         watch.attach(use, conn)
         yield use, client, server
 
@@ -113,7 +113,7 @@ def test_f47_who_says_nothing_is_silent(hole: Hole) -> None:
 def test_who_answers_is_waited_for_however_long_it_takes(hole: Hole) -> None:
     watch = Watch()
     hole.answers()
-    with watch.used(hole.dsn, _PATIENCE_S) as use:
+    with watch.used(hole.dsn, _PATIENCE_SECONDS) as use:
         pass_patiences(watch, 3)
         assert not use.silent.is_set()
     assert hole.asked > 1
@@ -122,8 +122,8 @@ def test_who_answers_is_waited_for_however_long_it_takes(hole: Hole) -> None:
 def test_a_lost_question_is_asked_again(hole: Hole) -> None:
     watch = Watch()
     hole.answers(after=1)
-    with watch.used(hole.dsn, 2 * _PATIENCE_S) as use:
-        pass_patiences(watch, 2, 2 * _PATIENCE_S)
+    with watch.used(hole.dsn, 2 * _PATIENCE_SECONDS) as use:
+        pass_patiences(watch, 2, 2 * _PATIENCE_SECONDS)
         assert not use.silent.is_set()
 
 
@@ -132,7 +132,10 @@ def test_nobodys_patience_is_a_neighbours(hole: Hole, other: Hole) -> None:
     passed = threading.Event()
     hole.answers(lambda client: passed.wait(_LONG_S) and client.sendall(b"N"))
     other.answers()
-    with watch.used(other.dsn, _PATIENCE_S) as quick, watch.used(hole.dsn, 6 * _PATIENCE_S) as slow:
+    with (
+        watch.used(other.dsn, _PATIENCE_SECONDS) as quick,
+        watch.used(hole.dsn, 6 * _PATIENCE_SECONDS) as slow,
+    ):
         pass_patiences(watch, 1)
         assert hole.asked == 0  # nor is it asked as often
         pass_patiences(watch, 2)
@@ -147,12 +150,12 @@ def test_who_comes_during_a_long_turn_has_all_of_his_patience(hole: Hole, other:
     other.answers()
     with watch.used(hole.dsn, 1000.0):
         for _ in range(3):
-            assert not use_of(other, _PATIENCE_S, watch).silent.is_set()
+            assert not use_of(other, _PATIENCE_SECONDS, watch).silent.is_set()
 
 
 def test_the_server_of_a_connection_is_asked_where_it_is_and_not_by_its_name(hole: Hole) -> None:
     watch = Watch()
-    with attached(watch, _PATIENCE_S, hole.listener) as (use, _, _):
+    with attached(watch, _PATIENCE_SECONDS, hole.listener) as (use, _, _):
         hole.answers()
         pass_patiences(watch, 2)
         assert not use.silent.is_set()
@@ -164,7 +167,7 @@ def test_sockets_of_unix_are_asked_too(tmp_path: Path, address: str) -> None:
     watch = Watch()
     with (
         Hole(address.format(tmp_path), socket.AF_UNIX) as server,
-        attached(watch, _PATIENCE_S, server.listener) as (use, _, _),
+        attached(watch, _PATIENCE_SECONDS, server.listener) as (use, _, _),
     ):
         server.answers()
         pass_patiences(watch, 2)
@@ -234,8 +237,8 @@ def test_a_watch_without_room_for_a_thread_goes_on(hole: Hole, monkeypatch: pyte
 
     refused = threading.Event()
     monkeypatch.setattr(threading.Thread, "start", refuse)
-    with watch.used(hole.dsn, _PATIENCE_S) as use:
+    with watch.used(hole.dsn, _PATIENCE_SECONDS) as use:
         assert full.wait(_LONG_S)
-        assert not use.silent.wait(2 * _PATIENCE_S)  # who was not asked is not silent
+        assert not use.silent.wait(2 * _PATIENCE_SECONDS)  # who was not asked is not silent
         refused.set()
         assert use.silent.wait(_LONG_S)

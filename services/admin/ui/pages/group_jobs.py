@@ -1,4 +1,4 @@
-"""Jobs of a group: rehearse a fix, replay what was rehearsed, discard, restore."""
+"""Jobs of a group: rehearse a fix, replay the rehearsed events, discard, restore."""
 
 from hashlib import sha256
 from typing import Any, Final

@@ -1,4 +1,4 @@
-"""The Overview: whether all is well, where every accepted event is, and what needs a person."""
+"""The Overview: the state of the services, the places of accepted events, and tasks for operators."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -21,7 +21,7 @@ from shared.wire import topic_of
 _GROUPS: Final = 5
 _TYPES: Final = 20
 _MINUTES: Final = 60
-#: States that stand at the top of the list of types.
+#: States shown at the top of the list of types.
 _NEEDS_ATTENTION: Final = frozenset({"paused", "blocked"})
 
 
@@ -108,7 +108,7 @@ def _groups(view: PageView) -> Sequence[dict[str, Any]]:
 
 
 def _pages(view: PageView) -> Callable[[str], str]:
-    """Return the page of an event type: without an entry in the registry it has that of its topic alone."""
+    """Return the page of an event type; one without an entry in the registry has only its topic's page."""
     snapshot: Snapshot = view.state.registry()
     topics = {facts.topic for facts in view.state.figures.totals.topics}
 

@@ -15,8 +15,8 @@ from services.admin.ui.view import PageView, View
 from services.admin.waiting_api.schemas import HaltDecision, HoldDecision, PartitionDecision
 
 _Name = Annotated[str, Query(max_length=512)]
-Act = Literal["resume", "give-up"]
-_WORDS: Final = {"resume": "Resume", "give-up": "Park"}
+Act = Literal["resume", "dead-letter"]
+_WORDS: Final = {"resume": "Resume", "dead-letter": "Park"}
 
 
 def add(ui: Ui) -> None:
@@ -64,7 +64,7 @@ def _add_holds(ui: Ui) -> None:
             else f"onramp types park {quote(name)} --reason WHY",
             fields={"database": database, "kind": kind, "name": name, "etag": hold["etag"]},
             ask=("reason", "Reason, stored in the audit log"),
-            is_danger=act == "give-up",
+            is_danger=act == "dead-letter",
         )
 
     @ui.post("/waiting/holds/{act}")

@@ -29,9 +29,9 @@ ToOption = Annotated[
 ]
 AcceptOption = Annotated[
     bool,
-    typer.Option("--accept", help="Go on at the nearest end of a log that a position is outside of."),
+    typer.Option("--accept", help="Continue at the nearest end of the log if the position is outside of it."),
 ]
-FollowOption = Annotated[bool, typer.Option("-f", "--follow", help="Go on with new lines until Ctrl-C.")]
+FollowOption = Annotated[bool, typer.Option("-f", "--follow", help="Continue with new lines until Ctrl-C.")]
 LinesOption = Annotated[int, typer.Option("--last", min=1, max=10_000, help="Number of the last lines.")]
 _NUMBERS: Final = ("LAG", "EMITTED", "DROPPED", "PARKED")
 
@@ -120,7 +120,7 @@ def resume(
     reason: ReasonOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Resume a paused transform, which goes on at its position.
+    """Resume a paused transform at its position.
 
     With `--accept` a position outside of the log moves to the log's nearest end: the events between are lost.
     Exits with 1 when there is no such transform, with 3 when Kafka cannot be reached. Example:
