@@ -4,7 +4,7 @@ It is one read-only transaction at REPEATABLE READ, with at most a page of event
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Self
@@ -39,7 +39,11 @@ _COUNT: Final = """
     FROM k JOIN onramp_admin.events e USING (topic, partition)
     WHERE e."offset" >= k.first AND e."offset" < k.upto AND CASE k.prefix
         WHEN '' THEN e.destination = '' OR starts_with(e.destination, '/')
-        ELSE starts_with(e.destination, k.prefix) END
+        ELSE starts_with(e.destination, k.prefix) AND NOT EXISTS (
+            SELECT FROM unnest(%s::text[]) longer (prefix)
+            WHERE starts_with(longer.prefix, k.prefix) AND longer.prefix <> k.prefix
+                AND starts_with(e.destination, longer.prefix)
+        ) END
     GROUP BY 1, 2
 """
 _REPLAYED: Final = f"""
@@ -130,8 +134,11 @@ class ParkedStore:
                 for *of, digest, state in cur.fetchall()
             }
 
-    def count(self, ranges: Sequence[StoredRange]) -> list[Counter[str]]:
-        """Count the events of each range by their states."""
+    def count(self, ranges: Sequence[StoredRange], names: Collection[str]) -> list[Counter[str]]:
+        """Count the events of each range by their states.
+
+        `names`: all databases.  `main.b.t` is not of `main` if there is a database `main.b`.
+        """
         found: list[Counter[str]] = [Counter() for _ in ranges]
         columns = (
             [r.source.topic for r in ranges],
@@ -139,6 +146,7 @@ class ParkedStore:
             [r.first for r in ranges],
             [r.upto for r in ranges],
             ["" if r.database is None else f"{r.database}." for r in ranges],
+            [f"{n}." for n in names if any(n.startswith(f"{other}.") for other in names)],
         )
         with _translated(), self.conn.cursor() as cur:
             cur.execute(_COUNT, columns)

@@ -13,6 +13,7 @@ from services.ops.audit.settled_log import SettledLog, Totals
 from services.ops.findings import Generation, Replayed, Source, Table
 from services.ops.offset_ranges import History
 from services.ops.parked.records import Marker
+from shared import wire
 
 
 @dataclass(slots=True, kw_only=True)
@@ -91,6 +92,8 @@ class Books:
     #: Retired databases with their counts by outcome, if given; none is among `databases`.
     closed: Mapping[str, Mapping[str, int] | None] = field(default_factory=dict)
     _parked_from: dict[Source, list[ParkedEvent]] = field(default_factory=lambda: defaultdict(list))
+    #: A cache of `database_of`: a topic of parked events names few destinations.
+    _database_of: dict[str, str | None] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         """Order the generations of each partition as the writer read them; the last is the current one."""
@@ -173,12 +176,10 @@ class Books:
 
         Without a database the destination is a pointer into the packet, empty for the whole event.
         """
-        prefix = ("/",) if database is None else (f"{database}.",)
         keys = {
             (e.offset, e.destination)
             for e in self._parked_from.get(generation.source, ())
-            if self.start(generation) <= e.offset < below
-            and (e.destination.startswith(prefix) or (database is None and not e.destination))
+            if self.start(generation) <= e.offset < below and self.database_of(e.destination) == database
         }
         # An event without a destination that is too large for the topic may be in any outbox.
         for name in self.databases if database is None else (database,):
@@ -186,6 +187,25 @@ class Books:
             ours = ((o, d) for o, d in kept if self.start(generation) <= o < below)
             keys |= {(o, d) for o, d in ours if (not d or d.startswith("/")) is (database is None)}
         return keys
+
+    def names(self) -> set[str]:
+        """Return the names of all databases that were given, are retired, or have a baseline."""
+        return {
+            *self.databases,
+            *self.closed,
+            *(n for first in self.settled.baselines.values() for n in first),
+        }
+
+    def database_of(self, destination: str) -> str | None:
+        """Return the database of a destination: None if it was refused, empty if no known database has it.
+
+        The longest known name counts: the table `b.t` of `main` and the schema `t` of `main.b` begin alike.
+        """
+        if destination not in self._database_of:
+            names = (n for n in self.names() if destination.startswith(f"{n}."))
+            is_refused = wire.is_refused(destination)
+            self._database_of[destination] = None if is_refused else max(names, key=len, default="")
+        return self._database_of[destination]
 
     def is_shared(self, m: Marker) -> bool:
         """Return whether another generation has offsets of this range: waiting events name only the topic."""

@@ -142,9 +142,10 @@ class StoreCheck:
         checked = list(_ranges(books))
         report.stored = {}
         states: Counter[str] = Counter()
-        for (of, total), found in zip(checked, self.before.count([r for r, _ in checked]), strict=True):
+        counts = self.before.count([r for r, _ in checked], books.names())
+        for (of, total), found in zip(checked, counts, strict=True):
             states.update(found)
-            missing = sum(_is_in(of, *key) for key in self.comparison.not_stored.get(of.source, ()))
+            missing = sum(_is_in(books, of, *key) for key in self.comparison.not_stored.get(of.source, ()))
             report.not_yet_stored += missing
             if total != found.total() + missing:
                 counted = (
@@ -217,24 +218,20 @@ def _ranges(books: Books) -> Iterator[tuple[StoredRange, int]]:
             yield StoredRange(source, first, none.next_offset, None), none.refused
 
 
-def _is_in(of: StoredRange, offset: int, destination: str) -> bool:
-    if not of.first <= offset < of.upto:
-        return False
-    if of.database is None:
-        return wire.is_refused(destination)
-    return destination.startswith(f"{of.database}.")
+def _is_in(books: Books, of: StoredRange, offset: int, destination: str) -> bool:
+    return of.first <= offset < of.upto and books.database_of(destination) == of.database
 
 
 def _is_checkable(books: Books, generation: Generation, place: Place) -> bool:
     """Return whether the database that would know the event was given; for a refused event, any database."""
     if wire.is_refused(place.destination):
         return books.baseline(generation).keys() <= books.databases.keys()
-    return any(place.destination.startswith(f"{name}.") for name in books.databases)
+    return books.database_of(place.destination) in books.databases
 
 
 def _is_closed(books: Books, place: Place) -> bool:
     """Return whether the database that would know the event is retired."""
-    return any(place.destination.startswith(f"{name}.") for name in books.closed)
+    return books.database_of(place.destination) in books.closed
 
 
 def _generation(place: Place) -> Generation:

@@ -13,11 +13,15 @@ import pytest
 from services.admin.store import edits_sql
 from services.admin.store.control_sql import transaction
 from services.admin.store.jobs_sql import Plan
+from services.ops import totals_sql
 from services.ops.audit import parked_store
 from services.ops.audit.collect import collect
 from services.ops.audit.ledgers import Books
+from services.ops.audit.parked_store import Comparison, StoreCheck
+from services.ops.findings import Code, Report, Source
 from services.ops.fixes.steps import Fix
 from services.ops.kafka_logs import KafkaLogs
+from services.ops.parked_store_sql import StoredRange, opened
 from services.writer.model.routes import Routes
 from services.writer.replay.replay import Replay
 from shared.kafka_security import Brokers
@@ -254,3 +258,30 @@ def test_what_is_collected_of_parked_events_has_their_places_and_no_values(desk:
             ahead += gc.get_referents(here)
     texts = [str(each) for each in reached.values() if isinstance(each, bytes | str)]
     assert [text for text in texts if "metadata" in text or "no json" in text] == []
+
+
+def test_a_database_whose_name_continues_another_ones_is_checked_by_itself(desk: Desk) -> None:
+    """The parked events' destinations are `onramp.events.<type>`."""
+    where = StoredRange(Source(*desk.stage.partition), 0, 9, "onramp")
+    with opened(desk.dsn) as store:
+        assert store is not None
+        assert store.count([where], {"onramp", "other"}) == [{"open": 5}]
+        longer = {"onramp", "onramp.events"}
+        assert store.count([where, where._replace(database="onramp.events")], longer) == [{}, {"open": 5}]
+
+
+def test_replays_of_a_retired_database_are_not_lost_in_the_one_whose_name_it_continues(desk: Desk) -> None:
+    execute(desk.dsn, BEFORE.format("replayed"))  # onramp.replayed knows none of them
+    topic, report = re.compile(re.escape(desk.stage.partition.topic)), Report()
+
+    async def collected() -> Books:
+        async with KafkaLogs(Brokers(desk.stage.bootstrap)) as logs:
+            with totals_sql.opened("onramp", desk.stage.dsn) as snapshot:
+                return await collect(logs, {"onramp": snapshot}, topic)
+
+    books = replace(asyncio.run(collected()), closed={"onramp.events": None})
+    with opened(desk.dsn) as store:
+        assert store is not None
+        StoreCheck(store, store, Comparison(store, topic)).run(books, report, deep=False)
+    lost = [f.offset for f in report.findings if f.code is Code.REPLAY_LOST]
+    assert (lost, report.unchecked) == ([5], [])  # the refused event, which no database's name tells

@@ -3,7 +3,7 @@
 import pytest
 
 from services.ops.audit.checks import check_markers, line_of
-from services.ops.audit.ledgers import Books, DatabaseBooks, between
+from services.ops.audit.ledgers import Books, DatabaseBooks, ParkedEvent, between
 from services.ops.audit.reconcile import Sums
 from services.ops.audit.settled_log import SettledLog
 from services.ops.findings import Generation, Source
@@ -116,3 +116,23 @@ def test_what_waits_for_two_databases_balances_by_the_books_alone() -> None:
         spans={},
     )
     assert list(Sums(books, GENERATION, line_of(books, GENERATION), None).findings()) == []
+
+
+def test_parked_events_of_a_retired_database_are_not_those_of_one_whose_name_it_continues() -> None:
+    database = DatabaseBooks(
+        ledger={GENERATION: 9}, totals={}, outbox=frozenset(), waiting=frozenset(), counts={}, repeated=()
+    )
+    destinations = ["main.public.t", "main.b.public.t", "", "/pipeline_context/destinations/0", "other.s.t"]
+    books = Books(
+        databases={"main": database},
+        settled=SettledLog(),
+        group={},
+        parked={each: ParkedEvent(SOURCE, n, each) for n, each in enumerate(destinations)},
+        diverted={},
+        markers={},
+        spans={},
+        closed={"main.b": None},
+    )
+    assert [books.database_of(each) for each in destinations] == ["main", "main.b", None, None, ""]
+    assert books.parked_keys(GENERATION, "main", 9) == {(0, "main.public.t")}
+    assert books.parked_keys(GENERATION, None, 9) == {(2, ""), (3, destinations[3])}
