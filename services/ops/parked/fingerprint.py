@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
+from shared.errors import TRANSFORM_FAILED
 from shared.mask import shape
 
 #: Version of the fingerprint's fields; groups of older versions remain.
@@ -35,7 +36,8 @@ class Cause(NamedTuple):
     sqlstate: str | None
     destination: str | None
     column: str | None
-    #: The constraint, else the JSON Pointer with every index of an array as `*`.
+    #: The constraint, else the JSON Pointer with every index of an array as `*`; for a function that raised,
+    #: the exception's type, function and line.
     place: str | None
     event_name: str | None
     #: The JSON type of the value at the column or pointer.
@@ -72,7 +74,7 @@ def cause_and_shape(reason: Mapping[str, Any], value: bytes | None) -> tuple[Cau
     cause = Cause(
         **told | {"destination": _pattern(told["destination"])},
         column=column,
-        place=constraint or _pattern(pointer),
+        place=_raised(reason) or constraint or _pattern(pointer),
         event_name=name and name[:_LONGEST_NAME],
         json_type=_type_of(found) if column or pointer else None,
     )
@@ -82,6 +84,11 @@ def cause_and_shape(reason: Mapping[str, Any], value: bytes | None) -> tuple[Cau
 def _text(value: object) -> str | None:
     """Return a text that any database can store, or None if it is empty."""
     return value.replace("\0", "\\0") if isinstance(value, str) and value else None
+
+
+def _raised(reason: Mapping[str, Any]) -> str | None:
+    """Return the exception and its line; None for other errors, whose details differ from event to event."""
+    return _text(reason.get("detail")) if reason.get("code") == TRANSFORM_FAILED.code else None
 
 
 def _pattern(pointer: str | None) -> str | None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from services.ops.parked.fingerprint import OTHERS, Cause, cause_of
-from shared.errors import FIX_DOES_NOT_APPLY, TABLE
+from shared.errors import FIX_DOES_NOT_APPLY, TABLE, TRANSFORM_FAILED
 
 
 def sentence(cause: Cause) -> str:
@@ -18,7 +18,7 @@ def sentence(cause: Cause) -> str:
         cause.event_name and f"event {cause.event_name}",
         cause.destination and f"for {cause.destination}",
         cause.column and f"column {cause.column}",
-        cause.place and f"{'at' if cause.place.startswith('/') else 'constraint'} {cause.place}",
+        cause.place and f"{_kind_of(cause)} {cause.place}",
         cause.sqlstate and f"SQLSTATE {cause.sqlstate}",
         cause.json_type and f"the value there is {_article(cause.json_type)}",
     ]
@@ -31,6 +31,13 @@ def sentence_of(reason: Mapping[str, Any]) -> str:
     if reason.get("code") not in TABLE or reason["code"] == FIX_DOES_NOT_APPLY.code:
         return str(reason.get("detail") or "no reason is known")
     return sentence(cause_of(reason, None)._replace(json_type=None))
+
+
+def _kind_of(cause: Cause) -> str:
+    """Return the word before the place of a cause."""
+    if cause.code == TRANSFORM_FAILED.code:
+        return "raised"
+    return "at" if (cause.place or "").startswith("/") else "constraint"
 
 
 def _article(json_type: str) -> str:

@@ -2,9 +2,10 @@
 
 import pytest
 
-from services.ops.parked.fingerprint import OTHERS, Cause
+from services.ops.parked.fingerprint import OTHERS, Cause, cause_of
+from services.ops.parked.outcome_sentence import sentence
 from services.ops.parked.title import title_of
-from shared.errors import TABLE, Kind
+from shared.errors import TABLE, TRANSFORM_BAD_OUTPUT, TRANSFORM_FAILED, Kind
 
 CAUSE = Cause(
     "persist", "data_rejected", "22P02", "onramp.public.orders", "amount", None, "order_placed", "string"
@@ -49,3 +50,16 @@ def test_every_reason_of_our_own_has_a_title() -> None:
             assert without != f"Error {code}"
             assert "None" not in without
     assert title_of(OTHERS) == "Further causes"
+
+
+def test_failures_of_a_function_are_grouped_by_exception_and_line() -> None:
+    def cause(code: str, detail: str) -> Cause:
+        reason = {"step": "transform", "code": code, "destination": "transform:delays", "detail": detail}
+        return cause_of({**reason, "event_name": "flight_departed"}, b"{}")
+
+    missing, other = (cause(TRANSFORM_FAILED.code, f"KeyError in transform, line {n}") for n in (3, 4))
+    assert missing.fingerprint != other.fingerprint
+    assert title_of(missing) == "The function raised `KeyError in transform, line 3`"
+    assert "for transform:delays, raised KeyError in transform, line 3." in sentence(missing)
+    outputs = {cause(TRANSFORM_BAD_OUTPUT.code, f"output {n} is too large").fingerprint for n in (1, 2)}
+    assert len(outputs) == 1, "details of other errors differ from event to event"
