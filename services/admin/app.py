@@ -22,6 +22,7 @@ from services.admin.dead_letters.ingester import DeadLetterIngester
 from services.admin.dead_letters.segment_packer import Packer
 from services.admin.figures.settings import FiguresSettings
 from services.admin.figures.tracers_watch import TracersWatch
+from services.admin.figures.transforms_watch import TransformsWatch
 from services.admin.figures.watch import FiguresWatch
 from services.admin.group_rehearsals.scheduler import RehearsalScheduler
 from services.admin.jobs.runner import JobRunner
@@ -39,6 +40,7 @@ from services.ops.journey.finder import Finder, topics_of
 from services.ops.operate.kafka_retire import RetiredDatabases
 from services.ops.registry.registry_reader import RegistryReader
 from services.ops.settled.reader import SettledReader
+from services.ops.transforms.reader import TransformReader
 from shared.kafka_security import Brokers
 from shared.postgres.source_dsns import SourceDsns
 from shared.registry import Registry
@@ -77,6 +79,8 @@ def create(
     watch = RegistryWatch(registry, operators.see)
     figures_watch = FiguresWatch(figures, brokers, dsn, databases, settled)
     tracers_watch = TracersWatch(figures.tracers())
+    transform_reader = TransformReader(brokers)
+    transforms_watch = TransformsWatch(transform_reader, operators.registry)
     statements = Statements(brokers, dsn, databases, settled)
     day_statements = DayStatements(statements)
 
@@ -102,6 +106,7 @@ def create(
         SettledWatch(brokers, settled),
         figures_watch,
         tracers_watch,
+        transforms_watch,
         day_statements,
     )
 
@@ -126,12 +131,13 @@ def create(
     app = api(
         dsn, databases, ingester.status, operators, lifespan=lifespan, segments=segments, metrics=metrics
     )
-    add_registry(app, dsn, desk)
+    add_registry(app, dsn, desk, transform_reader)
     add_samples(app, dsn, desk)
     add_waiting(app, dsn, desk, source_dsns, writers=figures.writers(), settled=settled)
     add_journey(app, finder)
     app.state.figures, app.state.registry = figures_watch, operators.registry
     app.state.tracers, app.state.day_statements = tracers_watch, day_statements
+    app.state.transforms = transforms_watch
     add_ui(app, dsn, operators)
     add_statement(app, statements, registry)
     return app

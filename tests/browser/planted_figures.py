@@ -10,12 +10,19 @@ from services.admin.figures.locations import Locations
 from services.admin.figures.parts import Part
 from services.admin.figures.reading import DatabaseFigures, Line, Reading, TypeFigures
 from services.admin.figures.tracers_watch import TracersReading
+from services.admin.figures.transforms_watch import TransformsReading
 from services.admin.statements.days import DayStatement
+from services.ops.findings import Source
 from services.ops.operate.holds_sql import Hold
 from services.ops.operate.topics import TopicFacts
 from services.ops.statement.balance import DestinationLine, Statement, TopicLine
+from services.ops.transforms.kafka_totals import PartitionTotals, TransformTotals
+from services.ops.transforms.overview import overview
+from services.ops.transforms.reader import TransformFacts
 from shared.figures import WriterDatabase
+from shared.registry.transforms import digest_of_source
 from shared.tracer_status import TracerCell, TracerHour
+from shared.transform_state import PAUSED, TransformState
 from tests.browser.seeds import keep, order
 from tests.fixtures.ui import UiService
 from tests.fixtures.writer import execute
@@ -25,9 +32,31 @@ _ORDERS: Final = {
     "destinations": [{"schema": "public", "table": "orders"}],
     "schema": {"type": "object", "properties": {"amount": {"type": "number"}}},
 }
+_DELAYS: Final = "def transform(event, lookup):\n    return None\n"
+_BOTS: Final = "def transform(event, lookup):\n    return []\n"
 #: Sections of the registry.
 KNOWN: Final = {
-    "event_types": {"order_placed": _ORDERS, "page_viewed": {"owner": "web"}, "flight_departed": {}},
+    "event_types": {
+        "order_placed": _ORDERS,
+        "page_viewed": {"owner": "web"},
+        "flight_departed": {},
+        "flight_delayed": {},
+    },
+    "transforms": {
+        "flight_delays": {
+            "from": "flight_departed",
+            "to": ["flight_delayed"],
+            "lanes": 2,
+            "source": _DELAYS,
+            "digest": digest_of_source(_DELAYS),
+        },
+        "bots": {
+            "from": "page_viewed",
+            "to": ["flight_delayed"],
+            "source": _BOTS,
+            "digest": digest_of_source(_BOTS),
+        },
+    },
     "sources": {"shop": {"dsn_env": "ONRAMP_SOURCE_SHOP", "schemas": ["app"], "publish": "shop"}},
 }
 LANDING: Final = "onramp.events.onramp_probe"
@@ -60,6 +89,23 @@ def plant_figures(service: UiService, *, is_writer_down: bool = False) -> None:
     service.figures.totals.topics = tuple(_topic(name, rate) for name, rate, *_ in sorted(_RATES))
     service.figures.totals.topics_at = now
     plant_completeness(service)
+    plant_transforms(service)
+
+
+def plant_transforms(service: UiService) -> None:
+    """Set the totals of two transforms, one of which is paused."""
+    now = datetime.now(UTC)
+    counts = Counter(emitted=45_231, dropped=283_290, parked=8_255, filtered=0, outputs=45_231, deaths=0)
+    partitions = [
+        PartitionTotals(Source("events.flight_departed", n), 56_129, 3 * n, counts) for n in range(4)
+    ]
+    why = "5200 of the last 10000 events were parked"
+    facts = TransformFacts(
+        {"bots": TransformState(state=PAUSED, reason=why, at=now.isoformat())},
+        {"flight_delays": TransformTotals(counts, partitions)},
+    )
+    views = tuple(overview(service.registry.snapshot(), facts))
+    service.transforms.reading = TransformsReading(now, views)
 
 
 def plant_completeness(service: UiService) -> None:

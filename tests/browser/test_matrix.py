@@ -53,6 +53,8 @@ def paths(tab: Tab, service: UiService) -> list[str]:
         f"/search?q={RECEIPT}",
         "/types/new",
         "/types/order_placed",
+        "/transforms/flight_delays",
+        "/transforms/bots/state/accept",
         "/sources/shop",
         "/reconciliation/1",
         "/waiting/holds/resume?database=onramp&kind=type&name=order_placed",

@@ -131,6 +131,7 @@ _SHAPES: Final[Mapping[str, str]] = {
     "GET /v1/sources/{name}/sql": "sql:string",
     "GET /v1/transforms": "transforms:array",
     "GET /v1/transforms/{name}": "name:string source:string? versions:array",
+    "GET /v1/transforms/{name}/versions": "versions:array",
     "POST /v1/transforms/{name}/pause": "name:string state:string dry_run:boolean",
     "POST /v1/transforms/{name}/resume": "name:string state:string dry_run:boolean",
 }

@@ -68,6 +68,7 @@ NEEDS: Final[Mapping[str, Need]] = {
     # The code of a transform runs on the cluster.
     "GET /v1/transforms": Need("viewer", all_events=True),
     "GET /v1/transforms/{name}": Need("viewer", all_events=True),
+    "GET /v1/transforms/{name}/versions": Need("viewer", all_events=True),
     "POST /v1/transforms/{name}/deploy": Need("admin", all_events=True),
     "POST /v1/transforms/{name}/rollback": Need("admin", all_events=True),
     "POST /v1/transforms/{name}/pause": Need("operator", all_events=True),

@@ -18,6 +18,8 @@ from services.ops.registry.registry_reader import RegistryReader
 from services.ops.transforms.deploys import Version, version_before, versions_in, with_source
 from services.ops.transforms.kafka_states import set_state
 from services.ops.transforms.overview import overview
+from services.ops.transforms.reader import NO_FACTS, TransformReader
+from services.ops.transforms.source_difference import with_differences
 from shared import wire
 from shared.registry import Snapshot
 from shared.registry.transforms import MAX_SOURCE_BYTES
@@ -45,7 +47,7 @@ class RollbackSaid(Said):
     ] = None
 
 
-def add_transforms(app: FastAPI, dsn: str, desk: RegistryReader) -> None:
+def add_transforms(app: FastAPI, dsn: str, desk: RegistryReader, reader: TransformReader) -> None:
     """Add the routes."""
     changes = Changes(dsn, desk)
 
@@ -53,18 +55,29 @@ def add_transforms(app: FastAPI, dsn: str, desk: RegistryReader) -> None:
     def list_transforms() -> Response:
         """The transforms with their version, state, lag and outcomes."""
         seen = desk.read()  # never 304: states and totals change, and the registry stays the same
-        return tagged(seen, {"transforms": overview(seen.snapshot, desk.kafka.brokers)})
+        facts = reader.read() if seen.snapshot.transforms else NO_FACTS
+        return tagged(seen, {"transforms": overview(seen.snapshot, facts)})
 
     @app.get("/v1/transforms/{name}")
     def show_transform(name: TransformName) -> Response:
-        """One transform with its deployed source and its versions; a change names its ETag."""
+        """One transform with its partitions, deployed source and versions; a change names its ETag."""
         seen = desk.read()
         require_there(name in seen.snapshot.transforms, "transform")
         only = Snapshot(transforms={name: seen.snapshot.transforms[name]})
-        (view,) = overview(only, desk.kafka.brokers)
+        (view,) = overview(only, reader.read())
         view["source"] = seen.snapshot.transforms[name].source
         view["versions"] = [each.as_dict() for each in _versions(desk, name)]
         return tagged(seen, view)
+
+    @app.get("/v1/transforms/{name}/versions")
+    def show_transform_versions(name: TransformName) -> Response:
+        """The versions of a function, the newest first, each with its difference to the one before.
+
+        The ETag is for a rollback.
+        """
+        seen = desk.read()
+        require_there(name in seen.snapshot.transforms, "transform")
+        return tagged(seen, {"versions": with_differences(_versions(desk, name))})
 
     @app.post(
         "/v1/transforms/{name}/deploy",

@@ -20,6 +20,7 @@ ENTRIES: Final = (
     Entry("waiting", "Waiting", "/waiting", "clock", "w", "GET /v1/groups"),
     Entry("tracers", "Tracers", "/tracers", "target", "l", "GET /v1/groups"),
     Entry("types", "Event types", "/types", "layers", "t", "GET /v1/types"),
+    Entry("transforms", "Transforms", "/transforms", "shuffle", "f", "GET /v1/transforms"),
     Entry("topics", "Topics", "/topics", "list", "q", "GET /v1/topics"),
     Entry("databases", "Databases", "/databases", "database", "d", "GET /v1/destinations"),
     Entry("sources", "Sources", "/sources", "branch", "s", "GET /v1/types"),

@@ -1,4 +1,4 @@
-"""The states of transforms on Kafka, as operators read and set them."""
+"""The states of transforms on Kafka, as operators set them; `reader` reads them."""
 
 import getpass
 from datetime import UTC, datetime
@@ -6,25 +6,10 @@ from datetime import UTC, datetime
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError
 
-from services.ops.findings import Source
-from services.ops.kafka_logs import KafkaLogs
 from shared import transform_state, wire
 from shared.errors import KAFKA_UNAVAILABLE, InfrastructureError
 from shared.kafka_security import Brokers
-from shared.transform_state import StateRecord, TransformState
-
-
-async def states(brokers: Brokers) -> dict[str, TransformState]:
-    """Return the last state of each transform that has one.  Raise `InfrastructureError`."""
-    found: dict[str, TransformState] = {}
-    async with KafkaLogs(brokers) as logs:
-        spans = await logs.spans([wire.TRANSFORMERS])
-        partition = Source(wire.TRANSFORMERS, transform_state.PARTITION)
-        if partition in spans:
-            async for record in logs.read({partition: spans[partition]}):
-                if parsed := StateRecord.parse(record.key, record.value):
-                    found[parsed.transform] = parsed.state
-    return found
+from shared.transform_state import TransformState
 
 
 async def set_state(

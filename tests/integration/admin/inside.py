@@ -16,6 +16,7 @@ from services.admin.api.app import api
 from services.admin.api.operators import Operators
 from services.admin.dead_letters.ingester import IngesterStatus
 from services.admin.figures.settings import FiguresSettings
+from services.admin.figures.transforms_watch import TransformsWatch
 from services.admin.figures.watch import FiguresWatch
 from services.admin.registry_api.routes import add_registry
 from services.admin.samples_api.routes import add_samples
@@ -25,6 +26,7 @@ from services.admin.waiting_api.routes import add_waiting
 from services.ops.registry.database_addresses import KnownPlaces
 from services.ops.registry.registry_reader import RegistryReader
 from services.ops.settled.reader import SettledReader
+from services.ops.transforms.reader import TransformReader
 from shared.kafka_security import Brokers
 from shared.postgres.source_dsns import SourceDsns
 from shared.registry.log import MemoryLog
@@ -124,6 +126,7 @@ def inside(  # noqa: PLR0917 - each is one setting
     add_waiting(app, dsn, desk, SourceDsns(env=source_dsns or {}), writers=["http://127.0.0.1:1"])
     nowhere = FiguresSettings(gateway_urls="http://gateway.example", writer_urls="")
     app.state.figures = FiguresWatch(nowhere, Brokers(bootstrap), dsn, {}, SettledReader())
+    app.state.transforms = TransformsWatch(TransformReader(Brokers(bootstrap)), lambda: desk.read().snapshot)
     add_ui(app, dsn, operators)
     with TestClient(app) as client:
         yield Inside(client, dsn)

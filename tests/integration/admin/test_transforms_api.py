@@ -1,12 +1,11 @@
 """Transforms over HTTP: an admin deploys and resumes, an operator pauses; the audit log has each."""
 
-import asyncio
 from collections.abc import Iterator
 
 import pytest
 from confluent_kafka import Producer
 
-from services.ops.transforms.kafka_states import states
+from services.ops.transforms.reader import TransformReader
 from shared import wire
 from shared.kafka_read.offsets import Partition
 from shared.registry.transforms import digest_of_source
@@ -79,7 +78,7 @@ def test_totals_are_of_all_topics_of_a_name_and_the_lag_is_of_the_present_one(of
 
 def test_an_operator_pauses_and_an_admin_resumes(office: Office) -> None:
     def state() -> str:
-        found = asyncio.run(states(KafkaSettings(bootstrap=office.bootstrap).brokers))
+        found = TransformReader(KafkaSettings(bootstrap=office.bootstrap).brokers).read().states
         return found["api_test"].state if "api_test" in found else ""
 
     dry = office.of("otto").ask("POST", f"{PATH}/pause", params=WHY | {"dry_run": "true"})

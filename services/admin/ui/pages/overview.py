@@ -11,7 +11,7 @@ from services.admin.api.queries import GroupQuery
 from services.admin.figures.locations import Locations
 from services.admin.figures.reading import Line, Reading, TypeFigures
 from services.admin.figures.status_sentence import status_of
-from services.admin.ui import completeness
+from services.admin.ui import completeness, transforms_line
 from services.admin.ui.charts import Part
 from services.admin.ui.routes import Ui
 from services.admin.ui.view import Down, PageView, View
@@ -43,7 +43,10 @@ def add(ui: Ui) -> None:
             reading=reading,
             locations=locations,
             sees_all=sees_all,
-            health=status_of(reading, view.now, tuple(completeness.clauses(view))),
+            health=status_of(
+                reading, view.now, (*completeness.clauses(view), *transforms_line.clauses(view))
+            ),
+            transforms=transforms_line.of(view),
             tracers=view.state.tracers.reading,
             statement=completeness.of_yesterday(view),
             parts=_parts(locations),

@@ -74,12 +74,15 @@ def list_(where: Where, name: ShownArgument = None, *, as_json: JsonOption = Fal
     onramp transforms list flight_delays
     """
     from services.ops.transforms.overview import overview
+    from services.ops.transforms.reader import NO_FACTS, TransformReader
 
     if name is not None:
         _print_versions(where, name, as_json=as_json)
         return
     with exits_when_unavailable():
-        found = overview(where.registry(), where.brokers)
+        registry = where.registry()
+        facts = TransformReader(where.brokers).read() if registry.transforms else NO_FACTS
+    found = overview(registry, facts)
     if as_json:
         print(json.dumps(found))
         return
