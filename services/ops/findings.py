@@ -135,11 +135,38 @@ class Line:
 
 
 @dataclass(slots=True)
+class TransformLine:
+    """The totals of a transform in one source partition, up to its group's offset."""
+
+    transform: str
+    topic: str
+    partition: int
+    first: int
+    next_offset: int
+    #: Offsets that an operator accepted as lost.
+    skipped: int = 0
+    filtered: int = 0
+    dropped: int = 0
+    parked: int = 0
+    emitted: int = 0
+    outputs: int = 0
+    #: Known after reading: records in this range, and different outputs on their topics.
+    read: int | None = None
+    on_kafka: int | None = None
+
+    @property
+    def accounted(self) -> int:
+        """Return the number of records with an outcome."""
+        return self.filtered + self.dropped + self.parked + self.emitted
+
+
+@dataclass(slots=True)
 class Report:
     """The audit's result."""
 
     deep: bool = False
     lines: list[Line] = field(default_factory=list)
+    transforms: list[TransformLine] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     #: Sentences about unchecked parts, with the reason.
     unchecked: list[str] = field(default_factory=list)
@@ -188,6 +215,7 @@ class Report:
             "partitions": [
                 asdict(line) | {"accounted": line.accounted, "read": line.read} for line in self.lines
             ],
+            "transforms": [asdict(line) | {"accounted": line.accounted} for line in self.transforms],
             "findings": [f.as_dict() for f in self.findings],
             "unchecked": self.unchecked,
         }

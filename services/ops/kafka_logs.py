@@ -35,6 +35,7 @@ _COORDINATOR_SECONDS: Final = 10.0
 #: The times of a log's first and end offset, and the end that excludes open transactions, as for readers.
 _EARLIEST: Final = OffsetResetStrategy.EARLIEST
 _LATEST: Final = OffsetResetStrategy.LATEST
+_READ_UNCOMMITTED: Final = 0
 _READ_COMMITTED: Final = 1
 #: Empty polls in a row before a check of the leaders.
 _SILENT_POLLS: Final = 25
@@ -157,9 +158,24 @@ class KafkaLogs:
             ]
         return {s: (first, ends[s]) for firsts, ends in pairs for s, first in firsts.items() if s in ends}
 
-    async def _offsets(self, broker: int, topics: Mapping[str, list[int]], at: int) -> dict[Source, int]:
+    async def ends_with_open(self, topics: Iterable[str]) -> dict[Source, int]:
+        """Return the end of each partition of `topics` that has a leader, also behind open transactions."""
+        described, by_broker = await self._leaders(), dict[int, dict[str, list[int]]]()
+        for topic in topics:
+            for number, broker in described.get(topic, {}).items():
+                if broker >= 0:
+                    by_broker.setdefault(broker, {}).setdefault(topic, []).append(number)
+        found: dict[Source, int] = {}
+        with self._translated():
+            for broker, of_broker in by_broker.items():
+                found |= await self._offsets(broker, of_broker, _LATEST, _READ_UNCOMMITTED)
+        return found
+
+    async def _offsets(
+        self, broker: int, topics: Mapping[str, list[int]], at: int, isolation: int = _READ_COMMITTED
+    ) -> dict[Source, int]:
         wanted = [(topic, [(number, at) for number in numbers]) for topic, numbers in topics.items()]
-        answer = await self._admin._send_request(OffsetRequest(-1, _READ_COMMITTED, wanted), broker)  # noqa: SLF001
+        answer = await self._admin._send_request(OffsetRequest(-1, isolation, wanted), broker)  # noqa: SLF001
         return {
             Source(topic, number): offset
             for topic, partitions in answer.topics
@@ -262,6 +278,16 @@ class KafkaLogs:
         with self._translated():
             offsets = await self._admin.group_offsets(wire.WRITER_GROUP, _COORDINATOR_SECONDS, partitions)
         return {Source(p.topic, p.partition): o.offset for p, o in offsets.items() if o.offset >= 0}
+
+    async def offsets_of_group(self, group: str) -> dict[Source, tuple[int, str]]:
+        """Return the committed offsets of a group with their metadata."""
+        with self._translated():
+            offsets = await self._admin.group_offsets(group, _COORDINATOR_SECONDS)
+        return {
+            Source(p.topic, p.partition): (each.offset, each.metadata or "")
+            for p, each in offsets.items()
+            if each.offset >= 0
+        }
 
     async def read(self, spans: Mapping[Source, tuple[int, int]]) -> AsyncGenerator[LogRecord]:
         """Yield the records in `spans` (first and end offset).

@@ -13,6 +13,7 @@ from typing import Any
 import orjson
 
 from services.ops.audit.run import Request, audit
+from services.ops.transforms.output_topics import output_topics_of
 from shared.errors import InfrastructureError
 from shared.priority import come_last
 from shared.read_settings import read_settings
@@ -25,7 +26,13 @@ def main() -> None:
     asked: dict[str, Any] = orjson.loads(sys.stdin.buffer.readline())
     threading.Thread(target=_end_with_parent, daemon=True).start()
     kafka = read_settings(KafkaSettings).model_copy(update={"bootstrap": asked["bootstrap"]})
-    request = Request(kafka.brokers, asked["databases"], deep=asked["deep"], control=asked["control"])
+    request = Request(
+        kafka.brokers,
+        asked["databases"],
+        deep=asked["deep"],
+        control=asked["control"],
+        output_topics=lambda: output_topics_of(kafka),
+    )
     try:
         report = asyncio.run(audit(request, progress=lambda done, total: _say(done=done, total=total)))
     except InfrastructureError as e:

@@ -8,7 +8,7 @@ from services.cli.show.tables import table_of
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from services.ops.findings import Line, Report
+    from services.ops.findings import Line, Report, TransformLine
 
 _MAX_FINDINGS: Final = 100
 
@@ -19,6 +19,8 @@ def parts_of(report: "Report", *, verbose: bool = False) -> Iterator[Union[str, 
     yield f"{_result(report)} ({how})."
     if report.lines and (verbose or not report.balanced):
         yield _partitions(report.lines)
+    if report.transforms and (verbose or not report.balanced):
+        yield _transforms(report.transforms)
     if report.findings:
         rows = [
             (
@@ -58,12 +60,26 @@ def _partitions(lines: "Sequence[Line]") -> "Table":
     return table_of(("PARTITION", *numbers), rows, numbers)
 
 
+def _transforms(lines: "Sequence[TransformLine]") -> "Table":
+    """Return a row for each transform and partition; a dash for counts without reading."""
+    numbers = ["READ", "FILTERED", "DROPPED", "PARKED", "EMITTED", "OUTPUTS", "ON KAFKA"]
+    rows = []
+    for line in lines:
+        outcomes = (line.filtered, line.dropped, line.parked, line.emitted)
+        counts = (line.read, *outcomes, line.outputs, line.on_kafka)
+        shown = ("-" if count is None else f"{count:,}" for count in counts)
+        rows.append((line.transform, f"{line.topic}/{line.partition}", *shown))
+    return table_of(("TRANSFORM", "PARTITION", *numbers), rows, numbers)
+
+
 def _result(report: "Report") -> str:
     if report.findings:
         return f"NOT RECONCILED: {len(report.findings):,} violations"
     if report.balanced:
         read = sum(line.read for line in report.lines)
-        return f"Reconciled: {read:,} records of {len(report.lines):,} partitions"
+        names = {line.transform for line in report.transforms}
+        also = f", {len(names):,} transform{'s' * (len(names) > 1)}" if names else ""
+        return f"Reconciled: {read:,} records of {len(report.lines):,} partitions{also}"
     reasons = {
         f"{report.unjudged:,} events cannot be checked": report.unjudged,
         f"a writer was in the middle of {report.in_motion:,} partitions: run it again": report.in_motion,

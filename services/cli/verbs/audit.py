@@ -3,6 +3,7 @@
 import asyncio
 import json
 import re
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -80,12 +81,15 @@ def audit(
     """
     from services.ops.audit.run import Request
     from services.ops.audit.run import audit as run_audit
+    from services.ops.transforms.output_topics import output_topics_of
 
     _require_pattern(topics)
     where.require_database()
     with exits_when_unavailable():
         kept_in = control or next(iter(where.databases.values()))
-        report = asyncio.run(run_audit(Request(where.brokers, where.databases, topics, deep, kept_in)))
+        outputs = partial(output_topics_of, where.kafka_settings)
+        request = Request(where.brokers, where.databases, topics, deep, kept_in, outputs)
+        report = asyncio.run(run_audit(request))
     if metrics:
         _write(report, metrics)
     if as_json:

@@ -37,6 +37,7 @@ from services.ops.audit.topic_generations import (
     readable_ranges,
     report_unreadable,
 )
+from services.ops.audit.transforms import OutputTopics, check_transforms
 from services.ops.findings import Code, Finding, Generation, Report
 from services.ops.kafka_logs import KafkaLogs
 from services.ops.totals_sql import Snapshot
@@ -54,7 +55,8 @@ _BETWEEN_SECONDS: Final = 0.3
 class Request:
     """The scope of an audit: DSNs by database.  `deep` None: receipts are read up to a limit.
 
-    `control`: the DSN of the control database, or None to skip it.
+    `control`: the DSN of the control database, or None to skip it.  `output_topics` reads the registry, which
+    is needed once a transform has run.
     """
 
     brokers: Brokers
@@ -62,6 +64,7 @@ class Request:
     topics: str = r"events\..+"
     deep: bool | None = None
     control: str = ""
+    output_topics: OutputTopics = dict
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +124,9 @@ async def _once(request: Request, logs: KafkaLogs, progress: Progress, *, last: 
             progress(number, len(ranges))
             await _check_generation(sources, books, readable, report)
         _check_others(books, report)
+        await check_transforms(
+            logs, topics, request.output_topics, report, deep=request.deep, limit=MAX_DEEP_EVENTS
+        )
         await check_transactions(logs, snapshots, report, deep=request.deep, limit=MAX_DEEP_EVENTS)
         if kept:
             kept.run(books, report, deep=deep)

@@ -1,0 +1,157 @@
+"""The audit of transforms: a healthy one has no finding, and each planted fault is named."""
+
+import asyncio
+import re
+from collections.abc import Callable
+
+import pytest
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.structs import OffsetAndMetadata
+from confluent_kafka import Producer
+
+from services.ops.audit.run import Request, audit
+from services.ops.findings import Report, TransformLine
+from shared import wire
+from shared.kafka_read.offsets import Partition
+from shared.kafka_security import Brokers
+from shared.transform_totals import Position, Totals, as_record
+from tests.fixtures.fix_kafka import HasBootstrap
+from tests.fixtures.fix_postgres import Database
+from tests.fixtures.transforms import DIGEST, TransformScene
+from tests.fixtures.writer import event, produce
+
+
+@pytest.fixture
+def scene(kafka: HasBootstrap) -> TransformScene:
+    """A transform that has emitted 2 events as 3 outputs, dropped one, parked one and filtered one."""
+    scene = TransformScene.make(kafka.bootstrap)
+    scene.send([1, 0, None, 2])
+    produce(scene.bootstrap, scene.source, [event("x", "other")])
+    scene.send([1], partition=1)
+    assert scene.run().fault is None
+    return scene
+
+
+def audited(scene: TransformScene, database: Database, *, deep: bool = True) -> Report:
+    topics = {scene.name: frozenset({scene.target})}
+    request = Request(
+        Brokers(scene.bootstrap),
+        {"onramp": database.dsn},
+        re.escape(scene.source),
+        deep=deep,
+        output_topics=lambda: topics,
+    )
+    return asyncio.run(audit(request))
+
+
+def emit(scene: TransformScene, k: int, offset: int, transform: str = "") -> None:
+    """Put an output of a source event on its topic, as another program could."""
+    headers = [
+        (wire.HEADER_CONTEXT, wire.CONTEXT_BYTES),
+        (wire.HEADER_SOURCE, f"{scene.source}/0/{offset}".encode()),
+        (wire.HEADER_TRANSFORM, f"{transform or scene.name}@{DIGEST}".encode()),
+    ]
+    value = event(f"{scene.name}:0-{offset}" + (f":{k}" if k > 1 else ""), "made")
+    produce(scene.bootstrap, scene.target, [value], headers=headers)
+
+
+def state(scene: TransformScene, **counts: int) -> None:
+    """Change the counts of partition 0 in the group's offset, as a faulty run would have committed them."""
+    stored = scene.totals()[scene.source, 0]
+    totals = Totals(**{name: stored[name] for name in Totals.__dataclass_fields__}).plus(**counts)
+
+    async def commit() -> None:
+        group = wire.TRANSFORM_GROUP + scene.name
+        consumer = AIOKafkaConsumer(
+            bootstrap_servers=scene.bootstrap, group_id=group, enable_auto_commit=False
+        )
+        await consumer.start()
+        try:
+            partition = TopicPartition(scene.source, 0)
+            consumer.assign([partition])
+            await consumer.commit({partition: OffsetAndMetadata(stored["next"], totals.metadata())})
+        finally:
+            await consumer.stop()
+
+    asyncio.run(commit())
+
+
+def findings(report: Report) -> list[tuple[str, str, str]]:
+    return [(each.code.value, each.receipt, each.detail) for each in report.findings]
+
+
+def test_a_healthy_transform_has_no_finding(scene: TransformScene, migrated: Database) -> None:
+    report = audited(scene, migrated)
+    assert findings(report) == []
+    of_source = [each for each in report.transforms if each.topic == scene.source]
+    one = {"filtered": 1, "dropped": 1, "parked": 1, "emitted": 2, "outputs": 3, "read": 5, "on_kafka": 3}
+    assert of_source == [
+        TransformLine(scene.name, scene.source, 0, 0, 5, **one),
+        TransformLine(scene.name, scene.source, 1, 0, 1, emitted=1, outputs=1, read=1, on_kafka=1),
+    ]
+    (described, *_) = [each for each in report.as_dict()["transforms"] if each["topic"] == scene.source]
+    assert described["accounted"] == 5
+    by_totals = audited(scene, migrated, deep=False)
+    assert findings(by_totals) == []
+    assert [each.read for each in by_totals.transforms] == [None] * len(by_totals.transforms)
+
+
+def test_events_that_were_not_processed_yet_are_no_finding(scene: TransformScene, migrated: Database) -> None:
+    scene.send([1, 1], first=9)
+    emit(scene, 1, 6)  # a run that has committed after the audit has read the offsets
+    assert findings(audited(scene, migrated)) == []
+
+
+def test_an_output_that_is_there_twice_is_named(scene: TransformScene, migrated: Database) -> None:
+    emit(scene, 2, 3)
+    ((code, receipt, detail),) = findings(audited(scene, migrated))
+    assert (code, receipt) == ("duplicate", f"{scene.source}/0/3")
+    assert f"output {scene.name}:0-3:2 of this event is there again, at {scene.target}/" in detail
+
+
+PLANTED: list[tuple[Callable[[TransformScene], None], list[str]]] = [
+    (lambda scene: state(scene, outputs=1), ["wrong_total", "lost: 1 of 4 outputs are not on their topics"]),
+    (lambda scene: emit(scene, 3, 3), ["phantom: counts 3 outputs, their topics hold 4"]),
+    (
+        lambda scene: emit(scene, 1, 1),
+        ["phantom: counts 3 outputs", "wrong_total: counts 2 emitted, 3 events have outputs"],
+    ),
+    (lambda scene: state(scene, parked=1, dropped=-1), ["wrong_total", "wrong_total: counts 2 parked"]),
+    (lambda scene: state(scene, dropped=-1), ["wrong_total", "unbalanced: 5 were to be accounted for"]),
+    (lambda scene: state(scene, dropped=1), ["wrong_total", "unbalanced: 5 were to be accounted for"]),
+]
+
+
+@pytest.mark.parametrize(("plant", "expected"), PLANTED, ids=[each[1][-1] for each in PLANTED])
+def test_a_planted_fault_is_found(
+    scene: TransformScene,
+    migrated: Database,
+    plant: Callable[[TransformScene], None],
+    expected: list[str],
+) -> None:
+    plant(scene)
+    found = [f"{code}: {detail}" for code, _, detail in findings(audited(scene, migrated))]
+    for each in expected:
+        code, _, detail = each.partition(": ")
+        assert any(text.startswith(f"{code}: ") and detail in text for text in found), (each, found)
+
+
+def test_a_finding_by_totals_needs_no_reading(scene: TransformScene, migrated: Database) -> None:
+    state(scene, dropped=1)
+    codes = [code for code, *_ in findings(audited(scene, migrated, deep=False))]
+    assert codes == ["unbalanced", "wrong_total"]
+
+
+def test_outputs_that_kafka_may_have_deleted_are_not_lost(scene: TransformScene, migrated: Database) -> None:
+    state(scene, outputs=1)
+    key, value = as_record(
+        scene.name,
+        Partition(scene.source, 0),
+        Position(1, Totals(topic_id="0f6a0e3f8a11", first=0)),
+    )
+    producer = Producer({"bootstrap.servers": scene.bootstrap})
+    producer.produce(wire.TRANSFORMED, value, key)
+    assert producer.flush(30) == 0
+    report = audited(scene, migrated)
+    assert "lost" not in [each.code.value for each in report.findings]
+    assert any("was recreated" in each for each in report.unchecked)
