@@ -74,14 +74,16 @@ def create(
     audits = AuditRunner(dsn, databases, brokers.bootstrap)
     rehearsals = RehearsalScheduler(dsn, databases, registry, segments, per_hour=rehearsals_per_hour)
     settled = SettledReader()
-    readings = HourlyReadings(brokers, dsn, databases, days=statement_days, settled=settled)
+    transform_reader = TransformReader(brokers)
+    readings = HourlyReadings(
+        brokers, dsn, databases, days=statement_days, settled=settled, transforms=transform_reader
+    )
     operators = Operators(registry, keyless=keyless, dev_key=dev_key)
     watch = RegistryWatch(registry, operators.see)
     figures_watch = FiguresWatch(figures, brokers, dsn, databases, settled)
     tracers_watch = TracersWatch(figures.tracers())
-    transform_reader = TransformReader(brokers)
     transforms_watch = TransformsWatch(transform_reader, operators.registry)
-    statements = Statements(brokers, dsn, databases, settled)
+    statements = Statements(brokers, dsn, databases, settled, transform_reader)
     day_statements = DayStatements(statements)
 
     finder = Finder(

@@ -16,6 +16,8 @@ from services.admin.store.control_sql import transaction
 from services.ops.settled.reader import SettledReader
 from services.ops.statement.collect import collect
 from services.ops.statement.reading import DatabaseReading
+from services.ops.statement.transforms import TransformsReading, reading_of
+from services.ops.transforms.reader import TransformReader
 from shared.errors import InfrastructureError
 from shared.kafka_security import Brokers
 
@@ -37,9 +39,11 @@ class HourlyReadings(UntilStopped):
         *,
         days: int,
         settled: SettledReader | None = None,
+        transforms: TransformReader | None = None,
     ) -> None:
         super().__init__()
         self._settled = settled or SettledReader()
+        self._transforms = transforms
         self._brokers = brokers
         self._dsn = dsn
         self._databases = databases
@@ -57,6 +61,8 @@ class HourlyReadings(UntilStopped):
         """Store the readings that this hour lacks.  Raises `InfrastructureError` of the control database."""
         hour = now.replace(minute=0, second=0, microsecond=0)
         known = await asyncio.to_thread(self._stored, hour)
+        if self._transforms is not None and readings_sql.TRANSFORMS not in known:
+            await self._read_transforms(self._transforms, hour, now)
         due = {name: dsn for name, dsn in self._databases.items() if name not in known}
         if not due:
             return
@@ -66,11 +72,20 @@ class HourlyReadings(UntilStopped):
         if "Kafka" not in found.missing:
             await asyncio.to_thread(self._store, hour, found.databases)
 
+    async def _read_transforms(self, reader: TransformReader, hour: datetime, now: datetime) -> None:
+        try:
+            facts = await asyncio.to_thread(reader.read)
+        except InfrastructureError as e:
+            log.warning("the hourly reading of the transforms failed; retrying", extra={"reason": e.detail})
+        else:
+            reading = reading_of(facts, now)
+            await asyncio.to_thread(self._store, hour, {readings_sql.TRANSFORMS: reading})
+
     def _stored(self, hour: datetime) -> set[str]:
         with transaction(self._dsn) as conn:
             return readings_sql.stored(conn, hour)
 
-    def _store(self, hour: datetime, readings: Mapping[str, DatabaseReading]) -> None:
+    def _store(self, hour: datetime, readings: Mapping[str, DatabaseReading | TransformsReading]) -> None:
         with transaction(self._dsn) as conn:
             readings_sql.add(conn, hour, readings)
             readings_sql.prune(conn, hour, self._days)

@@ -10,6 +10,10 @@ from psycopg2.extensions import connection
 from psycopg2.extras import execute_values
 
 from services.ops.statement.reading import DatabaseReading
+from services.ops.statement.transforms import TransformsReading
+
+#: The name of the transforms' readings; no database of the registry has a space in its name.
+TRANSFORMS: Final = "the transforms"
 
 _STORED: Final = "SELECT database FROM onramp_admin.readings WHERE hour = %s"
 #: Two replicas of the service may take the same hour's reading; the first one counts.
@@ -43,8 +47,10 @@ def stored(conn: connection, hour: datetime) -> set[str]:
         return {database for (database,) in cursor.fetchall()}
 
 
-def add(conn: connection, hour: datetime, readings: Mapping[str, DatabaseReading]) -> None:
-    """Store the readings of an hour."""
+def add(
+    conn: connection, hour: datetime, readings: Mapping[str, DatabaseReading | TransformsReading]
+) -> None:
+    """Store the readings of an hour; that of the transforms has the name `TRANSFORMS`."""
     rows = [(hour, name, reading.at, Binary(reading.as_bytes())) for name, reading in readings.items()]
     if rows:
         with conn.cursor() as cursor:
@@ -59,10 +65,21 @@ def prune(conn: connection, now: datetime, days: int) -> None:
 
 def nearest(conn: connection, database: str, time: datetime) -> DatabaseReading | None:
     """Return the reading of `database` that is nearest to `time`, or None if it has none."""
-    with conn.cursor() as cursor:
-        cursor.execute(_NEAREST, {"database": database, "time": time})
-        row = cursor.fetchone()
+    row = _nearest(conn, database, time)
     return msgspec.structs.replace(DatabaseReading.from_bytes(bytes(row[1])), at=row[0]) if row else None
+
+
+def nearest_of_transforms(conn: connection, time: datetime) -> TransformsReading | None:
+    """Return the reading of the transforms that is nearest to `time`, or None if there is none."""
+    row = _nearest(conn, TRANSFORMS, time)
+    return TransformsReading.from_bytes(bytes(row[1])) if row else None
+
+
+def _nearest(conn: connection, name: str, time: datetime) -> tuple[datetime, memoryview] | None:
+    with conn.cursor() as cursor:
+        cursor.execute(_NEAREST, {"database": name, "time": time})
+        row: tuple[datetime, memoryview] | None = cursor.fetchone()
+    return row
 
 
 def states(

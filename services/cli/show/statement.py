@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 _OUTCOMES: Final = ("landed", "duplicate", "parked", "waiting")
+_OUTCOMES_OF_TRANSFORMS: Final = ("emitted", "dropped", "filtered", "parked")
 
 
 def lines_of(found: Mapping[str, Any]) -> Iterator[str]:
@@ -29,10 +30,20 @@ def lines_of(found: Mapping[str, Any]) -> Iterator[str]:
         suspended = f", suspended: {table['suspended']}" if table["suspended"] else ""
         where = f"{table['source']} {table['table']} -> {table['database']}"
         yield f"source {where}: changes {counts}{suspended}"
+    for each in found.get("transforms", ()):
+        yield _transform(each)
     for difference in found["differences"]:
         yield f"DIFFERENCE  {difference}"
     for each in found["unevaluated"]:
         yield f"not evaluated: {each['part']}: {each['reason']}"
+
+
+def _transform(line: Mapping[str, Any]) -> str:
+    outcomes = " + ".join(f"{line[name]:,} {name}" for name in _OUTCOMES_OF_TRANSFORMS if line[name])
+    sign = "=" if line["adds_up"] else "DIFFERS FROM"
+    lag = "" if line["lag"] is None else f", lag {line['lag']:,}"
+    read = f"transform {line['transform']}: {line['read']:,} records {sign} {outcomes or '0 emitted'}"
+    return f"{read}; {line['outputs']:,} outputs{lag}"
 
 
 def _further(topic: Mapping[str, Any]) -> Iterator[str]:

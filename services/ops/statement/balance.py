@@ -16,6 +16,7 @@ from services.ops.statement.reading import (
     TopicReading,
     Uncounted,
 )
+from services.ops.statement.transforms import TransformLine
 from shared import wire
 
 
@@ -89,6 +90,7 @@ class Statement:
     unevaluated: dict[str, str] = field(default_factory=dict)
     in_flight: dict[str, int] = field(default_factory=dict)
     tables: list[tuple[str, SourceTable]] = field(default_factory=list)
+    transforms: list[TransformLine] = field(default_factory=list)
     #: By database, the times of its readings.
     times: dict[str, tuple[datetime | None, datetime]] = field(default_factory=dict)
     #: By topic and destination, parked events of the period by their state now; None if not known.
@@ -119,6 +121,7 @@ class Statement:
                 for (topic, destination), counts in sorted(states.items())
             ],
             "sources": [_table(database, table, self.lines) for database, table in self.tables],
+            "transforms": [line.as_dict() for line in self.transforms],
             "differences": self.differences,
             "unevaluated": [{"part": p, "reason": r} for p, r in sorted(self.unevaluated.items())],
         }

@@ -65,6 +65,7 @@ def add(ui: Ui) -> None:
             is_whole=is_whole,
             differences=found.statement.differences[:_MAX_DIFFERENCES] if found else [],
             sources=found.statement.as_dict()["sources"] if found and found.statement.tables else [],
+            transforms=[each.as_dict() for each in found.statement.transforms] if found else [],
             following=following,
             filters={"day": chosen, "type": type or None, "cursor": cursor or None},
             outcomes=OUTCOMES,
