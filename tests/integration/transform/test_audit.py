@@ -2,7 +2,6 @@
 
 import asyncio
 import re
-from collections.abc import Callable
 
 import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
@@ -102,44 +101,54 @@ def test_events_that_were_not_processed_yet_are_no_finding(scene: TransformScene
     assert findings(audited(scene, migrated)) == []
 
 
-def test_an_output_that_is_there_twice_is_named(scene: TransformScene, migrated: Database) -> None:
+def test_outputs_that_no_run_has_written_are_named(scene: TransformScene, migrated: Database) -> None:
     emit(scene, 2, 3)
-    ((code, receipt, detail),) = findings(audited(scene, migrated))
-    assert (code, receipt) == ("duplicate", f"{scene.source}/0/3")
-    assert f"output {scene.name}:0-3:2 of this event is there again, at {scene.target}/" in detail
+    emit(scene, 3, 3)
+    emit(scene, 1, 1)
+    found = findings(audited(scene, migrated))
+    named = f"transform {scene.name}"
+    assert [(code, receipt) for code, receipt, _ in found] == [
+        ("phantom", f"{scene.source}/0"),
+        ("wrong_total", f"{scene.source}/0"),
+        ("duplicate", f"{scene.source}/0/3"),
+    ]
+    assert [detail for *_, detail in found][:2] == [
+        f"{named} counts 3 outputs, their topics hold 5",
+        f"{named} counts 2 emitted, 3 events have outputs",
+    ]
+    assert f"output {scene.name}:0-3:2 of this event is there again, at {scene.target}/" in found[2][2]
 
 
-PLANTED: list[tuple[Callable[[TransformScene], None], list[str]]] = [
-    (lambda scene: state(scene, outputs=1), ["wrong_total", "lost: 1 of 4 outputs are not on their topics"]),
-    (lambda scene: emit(scene, 3, 3), ["phantom: counts 3 outputs, their topics hold 4"]),
+#: Changes of the totals, and the findings.
+TOTALS: list[tuple[dict[str, int], set[str]]] = [
+    ({"outputs": 1}, {"lost: 1 of 4 outputs are not on their topics"}),
+    ({"outputs": -1}, {"phantom: counts 2 outputs, their topics hold 3"}),
+    ({"parked": 1, "dropped": -1}, {"wrong_total: counts 2 parked, onramp.user_errors holds 1"}),
     (
-        lambda scene: emit(scene, 1, 1),
-        ["phantom: counts 3 outputs", "wrong_total: counts 2 emitted, 3 events have outputs"],
+        {"emitted": 1, "dropped": -1},
+        {"wrong_total: counts 3 emitted, 2 events have outputs"},
     ),
-    (lambda scene: state(scene, parked=1, dropped=-1), ["wrong_total", "wrong_total: counts 2 parked"]),
-    (lambda scene: state(scene, dropped=-1), ["wrong_total", "unbalanced: 5 were to be accounted for"]),
-    (lambda scene: state(scene, dropped=1), ["wrong_total", "unbalanced: 5 were to be accounted for"]),
+    ({"dropped": -1}, {"unbalanced: 5 were to be accounted for"}),
+    ({"dropped": 1}, {"unbalanced: 5 were to be accounted for"}),
 ]
+DIFFER = "wrong_total: the totals of its group's offset"
 
 
-@pytest.mark.parametrize(("plant", "expected"), PLANTED, ids=[each[1][-1] for each in PLANTED])
-def test_a_planted_fault_is_found(
-    scene: TransformScene,
-    migrated: Database,
-    plant: Callable[[TransformScene], None],
-    expected: list[str],
-) -> None:
-    plant(scene)
-    found = [f"{code}: {detail}" for code, _, detail in findings(audited(scene, migrated))]
-    for each in expected:
-        code, _, detail = each.partition(": ")
-        assert any(text.startswith(f"{code}: ") and detail in text for text in found), (each, found)
-
-
-def test_a_finding_by_totals_needs_no_reading(scene: TransformScene, migrated: Database) -> None:
-    state(scene, dropped=1)
-    codes = [code for code, *_ in findings(audited(scene, migrated, deep=False))]
-    assert codes == ["unbalanced", "wrong_total"]
+def test_totals_that_differ_from_kafka_are_named(scene: TransformScene, migrated: Database) -> None:
+    for counts, expected in TOTALS:
+        state(scene, **counts)
+        found = [
+            f"{code}: {detail.removeprefix(f'transform {scene.name}').lstrip(': ')}"
+            for code, _, detail in findings(audited(scene, migrated))
+        ]
+        for each in (DIFFER, *expected):
+            assert any(text.startswith(each) for text in found), (counts, each, found)
+        assert {each.partition(":")[0] for each in found} <= {
+            "wrong_total",
+            *(each.partition(":")[0] for each in expected),
+        }
+    by_totals = [code for code, *_ in findings(audited(scene, migrated, deep=False))]
+    assert by_totals == ["unbalanced", "wrong_total"], "more outcomes than offsets need no reading"
 
 
 def test_outputs_that_kafka_may_have_deleted_are_not_lost(scene: TransformScene, migrated: Database) -> None:

@@ -26,17 +26,23 @@ _Digest = Annotated[str, Query(pattern="^[0-9a-f]{4,64}$")]
 
 
 class _Act(NamedTuple):
-    """A change of a transform's state: its button, its effect, and the query of its route."""
+    """A change of a transform's state: its question, its button, its effect, and the query of its route."""
 
+    question: str
     button: str
     effect: str
     query: Mapping[str, bool] = {}
 
 
 _ACTS: Final[Mapping[str, _Act]] = {
-    "pause": _Act("Pause", "Its runs end within a second. New events wait on Kafka until it is resumed."),
-    "resume": _Act("Resume", "It goes on with the event after the last one that it has processed."),
+    "pause": _Act(
+        "Pause {}?", "Pause", "Its runs end within a second. New events wait on Kafka until it is resumed."
+    ),
+    "resume": _Act(
+        "Resume {}?", "Resume", "It goes on with the event after the last one that it has processed."
+    ),
     "accept": _Act(
+        "Resume {} with loss?",
         "Resume with loss",
         "A position outside of the log moves to the log's nearest end. The transform never gets the events "
         "between.",
@@ -126,7 +132,7 @@ def _add_changes(ui: Ui) -> None:
             raise not_stored("transform")
         asked = _ACTS[act]
         return view.confirm(
-            title=f"{asked.button}: {name}?",
+            title=asked.question.format(name),
             effect=f"{_state_sentence(transform)} {asked.effect}",
             button=asked.button,
             action=f"/transforms/{name}/state/{act}",
