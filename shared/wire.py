@@ -55,6 +55,8 @@ MAX_HEADERS: Final = 100
 #: The tracer and deploy probes send events of this type. They land and are not counted, except duplicates
 #: on the topic of this name, which the tracer reads.
 PROBE_EVENT: Final = "onramp_probe"
+#: The form of the entrance of tracers that the built-in transform emits again.
+TRANSFORM_ENTRANCE: Final = "transform"
 RESERVED_PREFIX: Final = "onramp_"
 
 EVENT_NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,62}")

@@ -23,7 +23,7 @@ from stack.named_sources import NamedSources
 from stack.optional_parts import Beside
 from stack.part_process import Part
 from stack.plan import Plan
-from stack.ports import Usual
+from stack.ports import LOOPBACK, Usual
 from stack.postgres import Postgres
 from stack.prometheus import (
     JOB_AGENT,
@@ -67,6 +67,7 @@ class Stack:
         self.admin = ""
         self.tracer = ""
         self.transform = ""
+        self._transform_port = plan.transform_port
         self.prometheus = ""
         self.source = ""
         self._agent = ""
@@ -247,6 +248,8 @@ class Stack:
     def _start_tracer(self) -> None:
         """Start the tracer, and wait until its first tracer has come out as a row."""
         plan = self._plan
+        # The registry may get its first transform, and with it the service, at any time.
+        self._transform_port = self._ports.pick(plan.transform_port)
         tracer = services.tracer(
             gateway=self.gateway,
             writer=self.writer,
@@ -259,6 +262,7 @@ class Stack:
                 **plan.writer_env,
                 "ONRAMP_TRACER_API_KEY": self.api_key,
                 "ONRAMP_TRACER_FILE": str(plan.data_dir / "tracers.jsonl"),
+                "ONRAMP_TRACER_TRANSFORM_URLS": f"http://{LOOPBACK}:{self._transform_port}",
             },
         )
         self.tracer = tracer.url
@@ -295,8 +299,8 @@ class Stack:
             bootstrap=self.bootstrap,
             dsn=self.dsn,
             log=plan.data_dir / "logs" / "transform.log",
-            port=self._port("The transform service", plan.transform_port),
-            env={**self._shared_env, **plan.writer_env},
+            port=self._noted("The transform service", plan.transform_port, self._transform_port),
+            env={**self._shared_env, **plan.writer_env, "ONRAMP_TRANSFORM_TRACERS": "true"},
         )
         self.transform = transform.url
         with self._report.step("Starting the transform service"):
@@ -343,7 +347,9 @@ class Stack:
         return part
 
     def _port(self, name: str, usual: int) -> int:
-        port = self._ports.pick(usual)
+        return self._noted(name, usual, self._ports.pick(usual))
+
+    def _noted(self, name: str, usual: int, port: int) -> int:
         if port != usual:
             self._report.note(f"Port {usual} is taken: {name} listens on {port} instead.")
         return port

@@ -14,6 +14,8 @@ from services.tracer.results import Limits
 from services.tracer.rounds import Rounds
 from services.tracer.rows_sql import Rows
 from services.tracer.settings import TracedSettings, TracerSettings
+from services.tracer.transform_entrance import TransformEntrance
+from shared import wire
 from shared.kafka_security import Brokers
 
 
@@ -30,6 +32,7 @@ async def run(
             *settings.syslog(),
         ],
         packets=Packets(brokers, list(databases)) if settings.kafka else None,
+        through_transform=_through_transform(settings, traced, key),
         databases=[Rows(name, dsn) for name, dsn in databases.items()],
         writers=traced.writers(),
         journal=journal,
@@ -45,3 +48,12 @@ async def run(
         await rounds.run()
     finally:
         pages.stop()
+
+
+def _through_transform(
+    settings: TracerSettings, traced: TracedSettings, key: str
+) -> TransformEntrance | None:
+    if not settings.transforms() or not traced.gateways():
+        return None
+    entrance = HttpEntrance(traced.gateways()[0], wire.TRANSFORM_ENTRANCE, key)
+    return TransformEntrance(entrance, settings.transforms())

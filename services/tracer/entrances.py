@@ -97,9 +97,19 @@ FORMS: Final[dict[str, tuple[Callable[[str, str, str], Request], bool]]] = {
 }
 
 
+#: Also the form of tracers for the built-in transform, which are sent into one gateway.
+_ALL_FORMS: Final = FORMS | {wire.TRANSFORM_ENTRANCE: (_single, False)}
+
+
 def row_id(entrance: str, tracer_id: str) -> str:
-    """Return the id of the row of a tracer that was sent into `entrance`; a CloudEvent's is a hash."""
-    form = FORMS.get(entrance.partition("@")[0])
+    """Return the id of the row of a tracer that was sent into `entrance`.
+
+    A CloudEvent's is a hash, and a transform's output has the name of the transform in front.
+    """
+    name = entrance.partition("@")[0]
+    if name == wire.TRANSFORM_ENTRANCE:
+        return f"{wire.PROBE_EVENT}:{tracer_id}"
+    form = FORMS.get(name)
     if form is None or not form[1]:
         return tracer_id
     return "ce-" + sha256(f"{_SOURCE}\0{tracer_id}".encode()).hexdigest()[:40]
@@ -125,7 +135,7 @@ class HttpEntrance:
 
     def send(self, tracer_id: str) -> bool:
         """Send the tracer, and return True when the gateway has accepted it.  Raises `RefusedError`."""
-        request = FORMS[self.form][0](tracer_id, self.name, datetime.now(UTC).isoformat())
+        request = _ALL_FORMS[self.form][0](tracer_id, self.name, datetime.now(UTC).isoformat())
         headers = dict(request.headers)
         if self.api_key:
             headers["authorization"] = f"Bearer {self.api_key}"

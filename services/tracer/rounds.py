@@ -24,6 +24,7 @@ from services.tracer.results import (
     refuse,
 )
 from services.tracer.rows_sql import LANDING, PACKETS, SYSLOG, Rows
+from services.tracer.transform_entrance import TransformEntrance
 from shared.errors import InfrastructureError
 
 log = logging.getLogger(__name__)
@@ -52,6 +53,7 @@ class Rounds:
         *,
         entrances: Sequence[Entrance],
         packets: Packets | None,
+        through_transform: TransformEntrance | None = None,
         databases: Sequence[Rows],
         writers: Sequence[str],
         journal: Journal,
@@ -62,6 +64,7 @@ class Rounds:
     ) -> None:
         self._entrances = entrances
         self._packets = packets
+        self._through_transform = through_transform
         self._databases = databases
         self._writers = writers
         self._journal = journal
@@ -112,6 +115,9 @@ class Rounds:
         await self._prepare()
         now = self._clock()
         entrances = [e for e in self._entrances if e.table != SYSLOG or not self._unindexed]
+        through = self._through_transform
+        if through is not None and await asyncio.to_thread(through.is_running):
+            entrances.append(through.entrance)
         by_entrance = {e: self._tracer(e.name, e.table, now) for e in entrances}
         # Without its table a packet would be parked, for an operator to look at.
         has_tables = self._prepared >= {rows.name for rows in self._databases}

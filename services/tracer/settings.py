@@ -2,12 +2,13 @@
 
 from pathlib import Path
 from typing import Self
+from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from services.tracer.syslog import SyslogEntrance
-from shared.service_urls import ServiceUrls
+from shared.service_urls import ServiceUrls, split_urls
 from shared.writer_databases import WriterDatabases
 
 
@@ -51,6 +52,11 @@ class TracerSettings(BaseSettings):
         description="Syslog ports of the gateways, as tcp://host:port or udp://host:port, separated by "
         "commas; each is an entrance of its own. Its messages land among those of users.",
     )
+    transform_urls: str = Field(
+        "",
+        description="URLs of the transform services, separated by commas: while one runs the transform of "
+        "tracers (ONRAMP_TRANSFORM_TRACERS), it is an entrance of its own, through the first gateway.",
+    )
     kafka: bool = Field(True, description="Whether a packet is written straight to Kafka as well.")
     log_level: str = Field("INFO", description="Level of the JSON log.")
 
@@ -59,12 +65,19 @@ class TracerSettings(BaseSettings):
         if self.late_seconds >= self.lost_seconds:
             raise ValueError("late_seconds is less than lost_seconds")
         self.syslog()
+        for parts in map(urlsplit, self.transforms()):
+            if parts.scheme not in {"http", "https"} or not parts.hostname or parts.port == 0:
+                raise ValueError("each URL of transform_urls is http:// or https://, a host and a port")
         return self
 
     def syslog(self) -> list[SyslogEntrance]:
         """Return the entrances of `syslog_urls`.  Raises `ValueError`."""
         urls = (url.strip() for url in self.syslog_urls.split(","))
         return [SyslogEntrance.of(url) for url in dict.fromkeys(urls) if url]
+
+    def transforms(self) -> tuple[str, ...]:
+        """Return the URLs of the transform services."""
+        return split_urls(self.transform_urls)
 
     def key(self) -> str:
         """Return the API key.  Raises `OSError` for a file that cannot be read."""

@@ -40,4 +40,9 @@ class TransformSettings(BaseSettings):
         default_factory=dict,
         description="Environments with packages: a JSON object of name to the path of a Python executable.",
     )
+    tracers: bool = Field(
+        False,
+        description="Whether the built-in transform of tracers runs while the registry has a deployed "
+        "transform; ONRAMP_TRACER_TRANSFORM_URLS of the tracer names this service.",
+    )
     log_level: str = Field("INFO", description="Level of the JSON log.")

@@ -7,6 +7,7 @@ from tests.mutants.machine import Mutant
 _LANE: Final = "tests/integration/transform/test_lane.py"
 _KILLS: Final = "tests/integration/transform/test_kills.py"
 _POSITIONS: Final = "tests/integration/transform/test_positions.py"
+_AUDIT: Final = "tests/integration/transform/test_audit.py"
 _DRIVER: Final = "tests/integration/transform/test_driver.py"
 
 MUTANTS: Final = (
@@ -104,5 +105,34 @@ MUTANTS: Final = (
         "            if report.is_lost:\n",
         "            if False:\n",
         f"{_DRIVER}::test_a_position_outside_of_the_log_pauses_until_an_operator_accepts",
+    ),
+    Mutant(
+        "that the audit compares outputs below the group's offset alone",
+        "services/ops/audit/transform_outputs.py",
+        "            if output.offset < positions.get(key, 0):\n",
+        "            if key in positions:\n",
+        f"{_AUDIT}::test_events_that_were_not_processed_yet_are_no_finding",
+    ),
+    Mutant(
+        "that the audit finds an output that is there twice",
+        "services/ops/audit/transform_outputs.py",
+        "            self.repeats.append(",
+        "            str(",
+        f"{_AUDIT}::test_outputs_that_no_run_has_written_are_named",
+    ),
+    Mutant(
+        "that the audit counts the records that a transform has read",
+        "services/ops/audit/transforms.py",
+        "                if read != line.accounted:\n",
+        "                if False:\n",
+        f"{_AUDIT}::test_totals_that_differ_from_kafka_are_named",
+    ),
+    Mutant(
+        "that the built-in transform of tracers drops its own outputs",
+        "services/transform/driver/tracer_transform.py",
+        ' or event["metadata"]["id"].startswith("{NAME}:")',
+        "",
+        "tests/integration/transform/test_tracers.py"
+        "::test_a_tracer_is_emitted_once_under_the_id_that_the_tracer_looks_for",
     ),
 )

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from services.transform.driver import tracer_transform
 from services.transform.function.code import TransformCode, code_of
 from services.transform.lane.order import LaneOrder
 from services.transform.settings import TransformSettings
@@ -84,4 +85,16 @@ def deployed_of(snapshot: Snapshot, settings: TransformSettings) -> dict[str, De
             refresh_seconds=min(lookups, default=None),
             obstacle=f"environment {transform.environment} is not configured" if is_unknown else "",
         )
+    if deployed and settings.tracers and tracer_transform.NAME not in deployed:
+        deployed[tracer_transform.NAME] = _of_tracers(snapshot)
     return deployed
+
+
+def _of_tracers(snapshot: Snapshot) -> Deployed:
+    """Return the built-in transform of tracers."""
+    name, transform = tracer_transform.NAME, tracer_transform.tracer_transform()
+    code = code_of(name, transform)
+    assert code is not None  # noqa: S101 - it has a source
+    types = {each: snapshot.event_types[each] for each in transform.to if each in snapshot.event_types}
+    topic = snapshot.topic_of(transform.source_type)
+    return Deployed(name=name, transform=transform, code=code, source_topic=topic, event_types=types)

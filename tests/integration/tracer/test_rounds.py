@@ -17,7 +17,8 @@ from services.tracer.rounds import Rounds
 from services.tracer.rows_sql import PACKETS, SYSLOG, Rows
 from services.tracer.status import status
 from services.tracer.syslog import SyslogEntrance
-from shared import landing_columns
+from services.tracer.transform_entrance import TransformEntrance
+from shared import landing_columns, wire
 from tests.fixtures.fix_postgres import Database
 from tests.fixtures.raw_server import Asked, Bytes, Worst, answer, problem, serving
 from tests.fixtures.writer import execute, rows
@@ -56,7 +57,9 @@ def writer() -> Iterator[Worst]:
 class Tracing:
     """A tracer's rounds, and what the test does to their rows."""
 
-    def __init__(self, dsn: str, gateway: str, writer: str, file: Path) -> None:
+    def __init__(
+        self, dsn: str, gateway: str, writer: str, file: Path, through: TransformEntrance | None = None
+    ) -> None:
         self.file = file
         self.dsn = dsn
         self.clock = Clock()
@@ -66,6 +69,7 @@ class Tracing:
         self.rounds = Rounds(
             entrances=[HttpEntrance(gateway, form, "key") for form in FORMS],
             packets=None,
+            through_transform=through,
             databases=[self.database],
             writers=[writer],
             journal=self.journal,
@@ -251,3 +255,30 @@ def test_a_table_that_was_dropped_is_created_again_and_trimmed(tracing: Tracing)
     )
     tracing.database.trim()
     assert rows(tracing.dsn, f"SELECT id FROM {PACKETS}") == [("new",)]  # noqa: S608
+
+
+def test_a_tracer_goes_through_a_transform_while_a_service_runs_it(
+    migrated: Database, gateway: Worst, writer: Worst, tmp_path: Path
+) -> None:
+    def serve(transforms: bytes) -> None:
+        service.script = lambda _: answer(200, b'{"transforms":%b}' % transforms, "application/json")
+
+    with serving() as service, serving() as silent:
+        entrance = HttpEntrance(gateway.url, wire.TRANSFORM_ENTRANCE, "key")
+        through = TransformEntrance(entrance, [service.url])
+        tracing = Tracing(migrated.dsn, gateway.url, writer.url, tmp_path / "tracers.jsonl", through)
+        with closing(tracing.database), closing(tracing.journal):
+            serve(b'{"flight_delays":{}}')
+            tracing.send()
+            assert len(tracing.tracers) == len(FORMS)
+            serve(b'{"flight_delays":{},"onramp_probe":{}}')
+            tracing.send()
+            [tracer] = [each for each in tracing.tracers if each.entrance == entrance.name]
+            assert row_id(tracer.entrance, tracer.id) == f"onramp_probe:{tracer.id}"
+            tracing.land()
+            assert tracing.poll(2) == {Result.LANDED}
+            through._services = [silent.url]  # the service is down: its tracers are not silently left out
+            silent.script = lambda _: b""
+            tracing.send()
+            assert sum(each.entrance == entrance.name for each in tracing.tracers) == 2
+            assert tracing.poll(700) == {Result.LANDED, Result.LOST}

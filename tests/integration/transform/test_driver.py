@@ -59,13 +59,17 @@ class _Value:
 class RunningDriver:
     """A transform service in a thread."""
 
-    def __init__(self, scene: TransformScene, author: Author = by_kind, **transform: Any) -> None:
+    def __init__(
+        self, scene: TransformScene, author: Author = by_kind, *, tracers: bool = False, **transform: Any
+    ) -> None:
         self.scene = scene
         self.jobs = InlineJobs(author)
         self.registry = MemoryRegistry(self.document(**transform))
         self._loop = asyncio.new_event_loop()
         self.exit_code: int | None = None
-        settings = TransformSettings(http_port=0, poll_ms=20, run_seconds=1.0, short_run_seconds=0.5)
+        settings = TransformSettings(
+            http_port=0, poll_ms=20, run_seconds=1.0, short_run_seconds=0.5, tracers=tracers
+        )
         kafka = KafkaSettings(bootstrap=scene.bootstrap)
 
         async def run() -> int:
