@@ -611,7 +611,7 @@ FENCED: Final = _waiting(
 # --- transforms -----------------------------------------------------------------------------
 _MEND: Final = (
     "The header onramp-traceback has the message and the traceback. Correct the function, try it with "
-    "`onramp transforms rehearse`, deploy it, then send the event again."
+    "`onramp transforms rehearse`, deploy it, then replay the event."
 )
 TRANSFORM_FAILED: Final = _parked(
     "transform_failed",
@@ -624,19 +624,19 @@ TRANSFORM_BAD_OUTPUT: Final = _parked(
     Step.TRANSFORM,
     "An output of the transform is not a valid event of its type.",
     "Correct the function or the output's event type; `detail` names the output and the fault. Then deploy, "
-    "and send the event again.",
+    "and replay the event.",
 )
 TRANSFORM_TOO_MANY_OUTPUTS: Final = _parked(
     "transform_too_many_outputs",
     Step.TRANSFORM,
     "The transform's function returned more outputs than its limit.",
-    "Correct the function, or raise `limits.outputs` of the transform; then send the event again.",
+    "Correct the function, or raise `limits.outputs` of the transform; then replay the event.",
 )
 TRANSFORM_TIMEOUT: Final = _parked(
     "transform_timeout",
     Step.TRANSFORM,
     "The transform's function exceeded its time.",
-    "Correct the function, or raise `limits.cpu_ms` of the transform; then send the event again.",
+    "Correct the function, or raise `limits.cpu_ms` of the transform; then replay the event.",
 )
 TRANSFORM_CRASHED: Final = _parked(
     "transform_crashed",
@@ -648,7 +648,13 @@ TRANSFORM_MEMORY: Final = _parked(
     "transform_memory",
     Step.TRANSFORM,
     "The transform's function exceeded its memory.",
-    "Correct the function, or raise `limits.memory_mb` of the transform; then send the event again.",
+    "Correct the function, or raise `limits.memory_mb` of the transform; then replay the event.",
+)
+TRANSFORM_OTHER_TYPE: Final = _parked(
+    "transform_other_type",
+    Step.TRANSFORM,
+    "The transform of a replayed event reads another event type now.",
+    "Restore `from` of the transform and replay the event again, or discard the event.",
 )
 TRANSFORM_POSITION_LOST: Final = _waiting(
     "transform_position_lost",

@@ -14,6 +14,8 @@ _ROOM: Final = {_MAX_BYTES: str(16 << 20)}
 _COMPACTED: Final = {"cleanup.policy": "compact"}
 #: Parked and waiting events are retained until an operator or the drainer has handled them.
 _RETAINED: Final = {**_FOREVER, **_ROOM}
+#: Records have the time of their job, from which the admin service reads both topics.
+_REPLAYS: Final = {**_RETAINED, "message.timestamp.type": "CreateTime"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +40,8 @@ TRANSFORM_TOPICS: Final = (
     TopicSpec(wire.USER_ERRORS, 2, _RETAINED),
     TopicSpec(wire.TRANSFORMERS, 2, _COMPACTED),
     TopicSpec(wire.TRANSFORMED, 1, _COMPACTED),
-    TopicSpec(wire.TRANSFORM_REPLAYS, 1, _RETAINED),
+    TopicSpec(wire.TRANSFORM_REPLAYS, 1, _REPLAYS),
+    TopicSpec(wire.TRANSFORM_REPLAYED, 1, _REPLAYS),
     TopicSpec(wire.TRANSFORM_LOGS, 1, {"cleanup.policy": "delete", "retention.ms": str(86_400_000)}),
 )
 

@@ -23,6 +23,8 @@ TRANSFORMERS: Final = "onramp.transformers"
 TRANSFORMED: Final = "onramp.transformed"
 #: Events that an operator gives to a transform again; the key and the header `context` name the transform.
 TRANSFORM_REPLAYS: Final = "onramp.transform_replays"
+#: The outcomes of these events.
+TRANSFORM_REPLAYED: Final = "onramp.transform_replayed"
 #: Lines that functions printed or logged, for a day.
 TRANSFORM_LOGS: Final = "onramp.transform_logs"
 #: Prefix of a transform's consumer group, and of the transactional ids of its lanes.
@@ -65,11 +67,6 @@ EVENT_NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,62}")
 def topic_of(event_name: str) -> str:
     """Return the default topic of an event type."""
     return EVENT_TOPIC_PREFIX + event_name
-
-
-def replay_context(transform: str) -> bytes:
-    """Return the context header of an event on `TRANSFORM_REPLAYS` for a transform."""
-    return b'{"consumer":{"type":"transform","name":"%s"}}' % transform.encode()
 
 
 def is_change_topic(topic: str, source: str) -> bool:

@@ -70,7 +70,7 @@ def create(
     operator exists; the holder of `dev_key` may do everything.  `figures`: services whose figures are shown.
     """
     ingester, packer = DeadLetterIngester(brokers, dsn), Packer(dsn, segments)
-    jobs = JobRunner(dsn, databases, registry, segments, RetiredDatabases(brokers))
+    jobs = JobRunner(dsn, databases, registry, segments, RetiredDatabases(brokers), brokers=brokers)
     audits = AuditRunner(dsn, databases, brokers.bootstrap)
     rehearsals = RehearsalScheduler(dsn, databases, registry, segments, per_hour=rehearsals_per_hour)
     settled = SettledReader()

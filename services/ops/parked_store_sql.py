@@ -14,6 +14,7 @@ from psycopg2.extensions import connection
 
 from services.ops.findings import Source
 from services.ops.parked.parked_events import Place
+from shared import wire
 from shared.errors import DATABASE_UNAVAILABLE, InfrastructureError
 from shared.postgres.connect import connect
 from shared.postgres.failures import failure
@@ -46,9 +47,12 @@ _COUNT: Final = """
         ) END
     GROUP BY 1, 2
 """
+#: Without events that a transform ran on again: no database knows them.
 _REPLAYED: Final = f"""
     SELECT {_PLACE} FROM onramp_admin.events e
-    WHERE e.state IN ('replayed', 'replayed_duplicate') ORDER BY e.topic_id, e.topic, e.partition
+    WHERE e.state IN ('replayed', 'replayed_duplicate')
+        AND NOT starts_with(e.destination, '{wire.TRANSFORM_DESTINATION}')
+    ORDER BY e.topic_id, e.topic, e.partition
 """  # noqa: S608 - our own words
 _UNATTRIBUTED: Final = f"""
     SELECT {_PLACE} FROM onramp_admin.events e LEFT JOIN onramp_admin.jobs j ON j.id = e.job

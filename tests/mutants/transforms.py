@@ -8,6 +8,7 @@ _LANE: Final = "tests/integration/transform/test_lane.py"
 _KILLS: Final = "tests/integration/transform/test_kills.py"
 _POSITIONS: Final = "tests/integration/transform/test_positions.py"
 _AUDIT: Final = "tests/integration/transform/test_audit.py"
+_REPLAYS: Final = "tests/integration/transform/test_replays.py"
 _DRIVER: Final = "tests/integration/transform/test_driver.py"
 
 MUTANTS: Final = (
@@ -81,9 +82,30 @@ MUTANTS: Final = (
     Mutant(
         "cutting a batch after five deaths",
         "services/transform/lane/source.py",
-        "        first = Batch(self.events[:count], Counter(self.filtered), self.next | cuts)\n",
-        "        first = Batch(self.events[:count], Counter(self.filtered), dict(self.next))\n",
+        "        first = Batch(self.events[:count], unfit, Counter(self.filtered), self.next | cuts)\n",
+        "        first = Batch(self.events[:count], unfit, Counter(self.filtered), dict(self.next))\n",
         f"{_LANE}::test_a_batch_is_cut_after_five_deaths_and_the_next_run_continues",
+    ),
+    Mutant(
+        "fencing another process that stages replays",
+        "services/admin/jobs/kafka_transform_replays.py",
+        "            transactional_id=TRANSACTIONAL_ID,\n",
+        "            transactional_id=f\"{TRANSACTIONAL_ID}-{__import__('os').getpid()}\",\n",
+        f"{_REPLAYS}::test_a_frozen_admin_service_beside_the_next_one_is_fenced",
+    ),
+    Mutant(
+        "reading the staged replays before staging more",
+        "services/admin/jobs/kafka_transform_replays.py",
+        "                followed.staged.add((replay.event, replay.attempt))\n",
+        "                pass\n",
+        f"{_REPLAYS}::test_an_admin_service_that_is_killed_in_a_step_stages_nothing_twice",
+    ),
+    Mutant(
+        "the outcome of a replayed event",
+        "services/transform/lane/outcomes.py",
+        "                self._end_replay(source, len(records))\n",
+        "",
+        f"{_REPLAYS}::test_each_replayed_event_gets_one_end_state_of_its_outcome",
     ),
     Mutant(
         "pausing a transform that parks most of its events",

@@ -59,12 +59,15 @@ def add_jobs(app: FastAPI, dsn: str, databases: Mapping[str, str], registry: Cal
             if given and (job := jobs_sql.started_by(conn, actor, *given)):
                 return _shown(dsn, job, asking)
             is_edited = asked.filters.edits is not None and asked.kind in {"rehearse", "replay"}
+            filters = job_sets.with_transforms(conn, asked.kind, filters, asked.to, _deployed(registry()))
             own = job_sets.Wish(filters, asked.upto, Plan(fix, is_edited, asked.to, asked.with_triggers))
             events, plan = job_sets.set_and_plan(conn, own, asked.rehearsed, databases)
             if only is not None and (plan.to is not None or plan.edits_payloads):
                 parked_for = sets_sql.parked_for(conn, events)
                 require_own_tables(asking, plan.to, parked_for, databases, registry())
             counted = sets_sql.count(conn, asked.kind, events, databases)
+            if not counted:
+                job_sets.refuse_transformed(conn, asked.kind, events)
             if asked.dry_run:
                 return {"kind": asked.kind, "events": counted, "upto": events.upto}
             jobs_sql.require_as_counted(asked.kind, counted, asked.expect)
@@ -107,6 +110,11 @@ def _shown(dsn: str, number: int, asking: Caller) -> dict[str, Any]:
     if found is None:
         raise not_stored("job")
     return _view(found) | {"results": [dict(zip(_RESULT, row, strict=True)) for row in results]}
+
+
+def _deployed(registry: Snapshot) -> list[str]:
+    """Return the transforms that have a function."""
+    return [name for name, transform in registry.transforms.items() if transform.source is not None]
 
 
 def _set_of(asked: JobRequest) -> dict[str, Any]:

@@ -9,7 +9,8 @@ from psycopg2.extensions import connection
 
 from services.admin.figures.locations import Stored
 from services.ops.findings import Source
-from services.ops.operate.holds_sql import PATIENCE_SECONDS
+from services.ops.operate.holds_sql import PATIENCE_S
+from shared import wire
 from shared.errors import DATABASE_UNAVAILABLE, InfrastructureError
 from shared.postgres.answering import PersistentConnection
 from shared.postgres.connect import connect
@@ -20,15 +21,18 @@ _OPTIONS: Final = (
     "-c search_path=pg_catalog,pg_temp -c timezone=UTC -c statement_timeout=10000 "
     "-c default_transaction_isolation=repeatable\\ read -c default_transaction_read_only=on"
 )
-#: Each group has a stored count of all its events, and the moves since they were stored.
-_STATES: Final = """
-    SELECT state, coalesce(event_name, ''), sum(n)::bigint FROM (
-        SELECT 'open' AS state, event_name, events AS n FROM onramp_admin.groups
+#: Each group has a stored count of all its events, and the moves since they were stored.  An event that a
+#: transform parked is in another place too: the writer has landed it.
+_STATES: Final = f"""
+    SELECT state, coalesce(event_name, ''), starts_with(destination, '{wire.TRANSFORM_DESTINATION}') IS TRUE,
+        sum(n)::bigint
+    FROM (
+        SELECT 'open' AS state, event_name, destination, events AS n FROM onramp_admin.groups
         UNION ALL
-        SELECT m.state, g.event_name, m.events FROM onramp_admin.moves m
+        SELECT m.state, g.event_name, g.destination, m.events FROM onramp_admin.moves m
             JOIN onramp_admin.groups g ON g.id = m.group_id
-    ) moved GROUP BY 1, 2
-"""
+    ) moved GROUP BY 1, 2, 3
+"""  # noqa: S608 - our own words
 #: By topic, because the events of a source are few, and the index of locations begins with a topic's id.
 _OF_TOPICS: Final = """
     SELECT state, count(*) FROM onramp_admin.events
@@ -68,8 +72,9 @@ def _read(conn: connection, changes: Collection[tuple[str, str]]) -> Stored:
         cursor.execute(_STATES)
         states: dict[str, int] = {}
         open_by_name: dict[str, int] = {}
-        for state, name, n in cursor.fetchall():
-            states[state] = states.get(state, 0) + n
+        for state, name, is_of_transform, n in cursor.fetchall():
+            if not is_of_transform:
+                states[state] = states.get(state, 0) + n
             if state in _NEEDS_A_PERSON and n:
                 open_by_name[name] = open_by_name.get(name, 0) + n
         of_changes: dict[str, int] = {}

@@ -26,7 +26,7 @@ from services.admin.store.rehearsals_sql import Question
 from services.admin.store.results_sql import result_of
 from services.admin.store.sets_sql import condition, rows
 from services.admin.store.staging_sql import COLUMNS, attempt_of
-from shared import failpoints
+from shared import failpoints, wire
 from shared.errors import InfrastructureError
 
 #: Events that are rehearsed of one group: the last ones that a replay would take.
@@ -44,16 +44,18 @@ _LOCK: Final = 7_203_155_020
 _NONE: Final = "none of its open events can be replayed"
 _SILENT: Final = "the writer has not answered"
 #: The oldest rehearsal first.  `moves` tells whether an open event exists: a search could read a million.
-_DUE: Final = """
+#: No rehearsal has events of transforms.
+_DUE: Final = f"""
     SELECT g.id FROM onramp_admin.groups g
         LEFT JOIN onramp_admin.group_rehearsals l ON l.group_id = g.id
         LEFT JOIN (
             SELECT group_id, sum(events) AS events FROM onramp_admin.moves WHERE state = 'open' GROUP BY 1
         ) m ON m.group_id = g.id
     WHERE g.state IN ('open', 'acknowledged') AND g.events + coalesce(m.events, 0) > 0
+        AND NOT starts_with(coalesce(g.destination, ''), '{wire.TRANSFORM_DESTINATION}')
         AND (l.group_id IS NULL OR l.next_at <= now() OR l.registry <> %(registry)s)
     ORDER BY l.began_at NULLS FIRST, g.id LIMIT %(most)s
-"""
+"""  # noqa: S608 - our own words
 _LAST: Final = """
     SELECT g.id, coalesce(array_agg(e.id), '{{}}') FROM unnest(%(groups)s::bigint[]) g (id), LATERAL (
         SELECT e.id FROM onramp_admin.events e

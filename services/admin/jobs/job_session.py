@@ -14,6 +14,7 @@ from typing import Final, Self
 
 from psycopg2.extensions import connection
 
+from services.admin.jobs.kafka_transform_replays import TransformReplays
 from services.admin.jobs.rehearse import rehearse_step
 from services.admin.jobs.replay import Retired, replay_step
 from services.admin.segments.folder import Segments
@@ -54,6 +55,8 @@ class JobSession:
     dsn: str = field(default="", repr=False)
     #: Returns whether each known database is retired.
     retired: Retired = dict
+    #: Replays events of transforms; None: they wait.
+    transforms: TransformReplays | None = None
     #: By replay, the id after which its last step has marked events: the next step polls only these.
     #: A replay without an entry polls all its events.
     _replay_after: dict[int, int] = field(default_factory=dict)
@@ -66,12 +69,14 @@ class JobSession:
         segments: Segments | None = None,
         snapshot: Callable[[], Snapshot] = lambda: EMPTY,
         retired: Retired = dict,
+        *,
+        transforms: TransformReplays | None = None,
     ) -> Self:
         """Connect and prepare the schema."""
         conn = connect(dsn, statement_ms=_STATEMENT_MS)
         with translated(), conn:
             prepare(conn)
-        return cls(conn, databases or {}, segments, snapshot, dsn, retired)
+        return cls(conn, databases or {}, segments, snapshot, dsn, retired, transforms)
 
     def close(self) -> None:
         """Close the connection."""
@@ -94,6 +99,8 @@ class JobSession:
                     raise failure  # noqa: TRY301 - it ends the transaction
                 failpoints.reach("admin.mid_job")
         except Exception:
+            if job is not None and self.transforms is not None:
+                self.transforms.forget(job)
             if job is None or failure is None:
                 raise
             pause = max(_FAILED_SECONDS, _TIMES_AS_LONG * (monotonic() - began))
@@ -139,7 +146,13 @@ class JobSession:
             after = self._replay_after.pop(job.id, 0)
             load_bytes = self._loader(job)
             next_after = replay_step(
-                self.conn, job, self.databases, load_bytes, after=after, retired=self.retired
+                self.conn,
+                job,
+                self.databases,
+                load_bytes,
+                after=after,
+                retired=self.retired,
+                transforms=self.transforms,
             )
             if next_after is not None:
                 self._replay_after[job.id] = next_after

@@ -1,6 +1,6 @@
 """The set of events of a new job, and its options: the operator's own, or those of a rehearsal."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from psycopg2.extensions import connection
@@ -9,7 +9,9 @@ from services.admin.store import jobs_sql, sets_sql
 from services.admin.store.jobs_sql import Plan
 from services.admin.store.read_sql import Only
 from services.admin.store.sets_sql import EventSet
-from shared.errors import NOT_STORED, SET_CHANGED, UserError
+from shared import wire
+from shared.errors import BAD_QUERY, NOT_STORED, SET_CHANGED, UserError
+from shared.transform_replay import transform_of
 
 
 class Wish(NamedTuple):
@@ -30,6 +32,41 @@ def set_and_plan(
     if rehearsed is not None:
         return rehearsed_set(conn, rehearsed, databases, own.filters.get("only"))
     return sets_sql.frozen(conn, own.filters, own.upto), own.plan
+
+
+def with_transforms(
+    conn: connection, kind: str, filters: dict[str, Any], to: str | None, deployed: Iterable[str]
+) -> dict[str, Any]:
+    """Return the filters of a job's set with those transforms whose events it takes.
+
+    A replay takes the events of `deployed` transforms, unless they would land in the table `to`.
+    """
+    if kind not in {"rehearse", "replay"} or not sets_sql.has_transformed(conn):
+        return filters
+    taken = sorted(deployed) if kind == "replay" and to is None else []
+    return {**filters, "transforms": [f"{wire.TRANSFORM_DESTINATION}{name}" for name in taken]}
+
+
+def refuse_transformed(conn: connection, kind: str, events: EventSet) -> None:
+    """Raise `UserError` BAD_QUERY if a job finds no event because transforms have parked all of them."""
+    if "transforms" not in events.filters:
+        return
+    filters = {name: value for name, value in events.filters.items() if name != "transforms"}
+    found = {each.destination for each in sets_sql.parked_for(conn, EventSet(filters, events.upto))}
+    names = sorted(name for name in map(transform_of, found) if name is not None)
+    if not names or len(names) < len(found):
+        return
+    parked = f"transform {', '.join(names)} has parked these events"
+    if kind == "rehearse":
+        raise UserError(
+            BAD_QUERY,
+            f"{parked}, and no rehearsal includes them: try the function with `onramp transforms rehearse "
+            f"{names[0]}`, then replay the events",
+        )
+    raise UserError(
+        BAD_QUERY,
+        f"{parked}: replay them without `to`, while the transform is deployed, because they land in no table",
+    )
 
 
 def rehearsed_set(

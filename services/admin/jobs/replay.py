@@ -1,24 +1,30 @@
 """One step of a replay job: stage marked events, store their outcomes, and mark more.
 
+Events that a table refused are staged in its database, for the writer; events that a transform parked are
+written to Kafka, for this transform.
+
 An event is marked (`replaying`, its next attempt) in the transaction that ends a step.  A later step stages
 the marked events that their database does not know.  A kill between both leaves only marked events, and the
 next step is the usual one.
 """
 
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Final
 
 import orjson
 from psycopg2.extensions import connection
 
 from services.admin.attempts import Attempt, AttemptState, PendingAttempts, destination_named, of_retired
+from services.admin.jobs.kafka_transform_replays import TransformReplays
 from services.admin.store import job_progress_sql, replay_sql, results_sql, staging_sql
 from services.admin.store.job_progress_sql import Batch
 from services.admin.store.jobs_sql import Job
 from services.admin.store.staging_sql import Load, Staging
 from services.ops.parked.outcome_sentence import sentence_of
 from shared.errors import DATABASE_RETIRED, NOT_CONFIGURED, InfrastructureError, UserError
+from shared.transform_replay import transform_of
 
 #: Maximum events that are staged ahead of the writer.
 MAX_STAGED: Final = 10_000
@@ -42,11 +48,12 @@ def replay_step(
     *,
     after: int = 0,
     retired: Retired = dict,
+    transforms: TransformReplays | None = None,
 ) -> int | None:
     """Run one step in the caller's transaction; return the `after` of the next step, None for its default.
 
-    `load` returns the bytes to land.  Marked events up to the id `after` are skipped: they were staged by an
-    earlier step, and a step without `after` polls them.
+    `load` returns the bytes to land; `transforms` stages events that transforms parked.  Marked events up to
+    the id `after` are skipped: they were staged by an earlier step, and a step without `after` polls them.
     """
     is_cancelled = job.state == "cancelling"
     after = 0 if is_cancelled else after
@@ -55,16 +62,22 @@ def replay_step(
     waits: list[str] = []
     has_unstaged = False
 
-    # Each database stages or withdraws its attempts, and returns the outcomes that it knows.
-    pending = PendingAttempts(databases, replay_sql.marked_attempts(conn, job.id, after))
-    for name, attempts in pending:
+    # Each database or transform stages or withdraws its attempts, and returns the outcomes that it knows.
+    of_transforms, others = _by_transform(replay_sql.marked_attempts(conn, job.id, after))
+    pending = PendingAttempts(databases, others)
+    for name, attempts in chain(of_transforms.items(), pending):
         try:
-            destination = destination_named(databases, name)
-            if is_cancelled:
-                states = staging_sql.withdraw(destination, staging, attempts)
+            if (transform := transform_of(name)) is not None and transforms is not None:
+                states = _at_transform(transforms, job, transform, attempts, load)
+                if is_cancelled and (more := len(attempts) - len(states)):
+                    waits.append(f"{more:,} events are on Kafka for transform {transform}")
             else:
-                states = staging_sql.follow(destination, staging, attempts, load)
-            states = pending.without_routed(states)
+                destination = destination_named(databases, name)
+                if is_cancelled:
+                    states = staging_sql.withdraw(destination, staging, attempts)
+                else:
+                    states = staging_sql.follow(destination, staging, attempts, load)
+                states = pending.without_routed(states)
         except InfrastructureError as error:
             states = _released(name, attempts, error, retired, is_cancelled=is_cancelled)
             if len(states) < len(attempts):
@@ -99,6 +112,29 @@ def replay_step(
     if has_unstaged:
         return after
     return job.done_to if batch.changed else None
+
+
+def _by_transform(attempts: Iterable[Attempt]) -> tuple[dict[str, list[Attempt]], list[Attempt]]:
+    """Return the attempts by the destination that names their transform, and all others."""
+    of_transforms: dict[str, list[Attempt]] = defaultdict(list)
+    others: list[Attempt] = []
+    for attempt in attempts:
+        is_transformed = transform_of(attempt.destination) is not None
+        (of_transforms[attempt.destination] if is_transformed else others).append(attempt)
+    return of_transforms, others
+
+
+def _at_transform(
+    transforms: TransformReplays,
+    job: Job,
+    transform: str,
+    attempts: Sequence[Attempt],
+    load: Load,
+) -> list[AttemptState]:
+    """Return the states of attempts at a transform's events: all, or those that a cancel ends."""
+    if job.state == "cancelling":
+        return transforms.withdraw(job, transform, attempts)
+    return transforms.follow(job, transform, attempts, load)
 
 
 def _released(

@@ -7,9 +7,11 @@ from typing import Final
 
 from services.admin.background_tasks import SessionTask
 from services.admin.jobs.job_session import JobSession
+from services.admin.jobs.kafka_transform_replays import TransformReplays
 from services.admin.jobs.replay import Retired
 from services.admin.segments.folder import Segments
 from shared.errors import OnrampError
+from shared.kafka_security import Brokers
 from shared.registry import Registry
 
 log = logging.getLogger(__name__)
@@ -31,18 +33,26 @@ class JobRunner(SessionTask[JobSession]):
         registry: Registry,
         segments: Segments | None = None,
         retired: Retired = dict,
+        *,
+        brokers: Brokers | None = None,
     ) -> None:
-        """`registry` names personal fields, which samples hide; `retired`: whether each known database is."""
+        """`registry` names personal fields, which samples hide; `retired`: whether each known database is.
+
+        `brokers`: of the Kafka with the transforms.
+        """
         super().__init__()
         self._dsn = dsn
         self._databases = databases
         self._registry = registry
         self._segments = segments
         self._retired = retired
+        self._brokers = brokers
 
     def _open(self) -> JobSession:
+        snapshot = self._registry.snapshot
+        transforms = TransformReplays(self._brokers, snapshot) if self._brokers else None
         return JobSession.open(
-            self._dsn, self._databases, self._segments, self._registry.snapshot, self._retired
+            self._dsn, self._databases, self._segments, snapshot, self._retired, transforms=transforms
         )
 
     def _waits(self, error: OnrampError) -> None:

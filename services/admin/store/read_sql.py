@@ -11,6 +11,7 @@ from psycopg2.extensions import connection
 from services.ops.journey.parked_facts_sql import TOPIC_IDS
 from services.ops.parked.facets import Facets
 from services.ops.parked.fingerprint import OTHERS, Cause
+from shared import wire
 
 #: A group all of whose events were replayed or discarded is resolved, until one of them is open again.
 _STATED: Final = """(
@@ -104,6 +105,10 @@ FILTERS: Final = {
     "assignee": "assignee = %s",
     "since": "parked_at >= %s",
     "until": "parked_at < %s",
+    #: Destinations of transforms; events for tables match too.
+    "transforms": f"""
+        (NOT starts_with(destination, '{wire.TRANSFORM_DESTINATION}') OR destination = ANY (%s::text[]))
+    """,
     "step": "step = %s",
 }
 #: By filter: the column of events that an index has before `id`.

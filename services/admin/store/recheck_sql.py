@@ -17,9 +17,12 @@ from services.admin.store.staging_sql import COLUMNS, KEYS, attempt_of, columns,
 from shared import wire
 from shared.errors import NOT_CONFIGURED, InfrastructureError
 
+#: Without events that a transform ran on again: no database knows them.
 _OF_STATE: Final = f"""
     (SELECT {COLUMNS}, e.gone FROM onramp_admin.events e
-     WHERE e.state = '{{}}' AND e.id > %(after)s ORDER BY e.id LIMIT %(most)s)
+     WHERE e.state = '{{}}' AND e.id > %(after)s
+         AND NOT starts_with(e.destination, '{wire.TRANSFORM_DESTINATION}')
+     ORDER BY e.id LIMIT %(most)s)
 """  # noqa: S608 - our own words
 #: Each branch uses its own index; then the first rows of both.
 _REPLAYED: Final = f"""

@@ -11,6 +11,7 @@ from psycopg2.extensions import connection
 from services.admin.attempts import Attempt, AttemptState
 from services.admin.store.staging_sql import COLUMNS, attempt_of
 from shared.postgres import arrays
+from shared.transform_replay import DROPPED, EMITTED
 
 _MARKED: Final = f"""
     SELECT {COLUMNS} FROM onramp_admin.events e
@@ -21,12 +22,14 @@ _OUTSTANDING: Final = "SELECT count(*) FROM onramp_admin.states WHERE job = %s A
 PARKED: Final = "parked"
 #: Prefix of the outcome of another job's landed attempt.
 EARLIER: Final = "earlier_"
-#: The event's state by the writer's outcome.
+#: The event's state by the outcome of the writer or the transform.
 _STATES: Final = {
     "landed": "replayed",
     "duplicate": "replayed_duplicate",
     "earlier_landed": "replayed",
     "earlier_duplicate": "replayed_duplicate",
+    EMITTED: "replayed",
+    DROPPED: "replayed",
     PARKED: "open",
     None: "open",
 }

@@ -8,7 +8,9 @@ from psycopg2 import sql
 from psycopg2.extensions import connection
 
 from services.admin.store.read_sql import FILTERS
+from services.ops.parked.fingerprint import OTHERS
 from services.ops.parked.parked_events import NO_TOPIC_ID
+from shared import wire
 
 #: Days during which a discard can be undone.
 UNDO_DAYS: Final = 7
@@ -21,14 +23,22 @@ _PARKED_FOR: Final = """
 _CHANGED: Final = """
     SELECT EXISTS (SELECT FROM onramp_admin.events e WHERE {set} AND e.changed_at > %(since)s)
 """
-#: A replayable event has bytes, a configured database (a refused event has none: the default one's writer
-#: routes it again), and a record with its topic's id: the writer counts by that id, which a record of another
-#: client may lack.
-_CAN_BE_REPLAYED: Final = f"""
-    e.topic_id <> '{NO_TOPIC_ID}' AND e.sha256 IS NOT NULL AND NOT e.gone
-    AND EXISTS (SELECT FROM unnest(%(databases)s::text[]) d WHERE starts_with(e.destination, d || '.')
+#: A replayable event has bytes, and a record with its topic's id: the writer counts by that id, which a
+#: record of another client may lack.
+_HAS_BYTES: Final = f"e.topic_id <> '{NO_TOPIC_ID}' AND e.sha256 IS NOT NULL AND NOT e.gone"
+#: Its database is configured.  A refused event has none: the default one's writer routes it again.
+_HAS_DATABASE: Final = """
+    EXISTS (SELECT FROM unnest(%(databases)s::text[]) d WHERE starts_with(e.destination, d || '.')
         OR e.destination = '' OR starts_with(e.destination, '/'))
 """
+_OF_TRANSFORM: Final = f"starts_with(e.destination, '{wire.TRANSFORM_DESTINATION}')"
+_CAN_BE_REHEARSED: Final = f"{_HAS_BYTES} AND {_HAS_DATABASE}"
+_CAN_BE_REPLAYED: Final = f"{_HAS_BYTES} AND ({_OF_TRANSFORM} OR {_HAS_DATABASE})"
+#: The group of causes beyond the limit has no destination.
+_HAS_TRANSFORMED: Final = f"""
+    SELECT EXISTS (SELECT FROM onramp_admin.groups
+        WHERE starts_with(destination, '{wire.TRANSFORM_DESTINATION}') OR code = '{OTHERS.code}')
+"""  # noqa: S608 - our own words
 
 
 class Step(NamedTuple):
@@ -44,7 +54,7 @@ STEPS: Final = {
     "discard": Step("open", "discarded"),
     "restore": Step("discarded", "open", f"e.changed_at > now() - interval '{UNDO_DAYS} days'"),
     "replay": Step("open", "replaying", _CAN_BE_REPLAYED, attempts=1),
-    "rehearse": Step("open", "open", _CAN_BE_REPLAYED),
+    "rehearse": Step("open", "open", _CAN_BE_REHEARSED),
 }
 
 
@@ -95,6 +105,12 @@ def parked_for(conn: connection, events: EventSet) -> list[ParkedFor]:
     """Return the distinct destinations and names of the events of a set."""
     of_set, values = events.condition()
     return [ParkedFor(*row) for row in rows(conn, sql.SQL(_PARKED_FOR).format(set=of_set), values)]
+
+
+def has_transformed(conn: connection) -> bool:
+    """Return whether a transform may have parked events."""
+    ((found,),) = rows(conn, sql.SQL(_HAS_TRANSFORMED), {})
+    return bool(found)
 
 
 def has_changed(conn: connection, events: EventSet, since: datetime) -> bool:

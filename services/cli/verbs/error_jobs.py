@@ -126,7 +126,8 @@ def rehearse(
 
     Prints how many would land, are there already or would fail, by cause, and ten of them as shapes. Waits
     for the writer's answers; after Ctrl-C it continues, and `onramp errors jobs` shows them. Tables with
-    triggers are skipped without --with-triggers. Exits with 1 when not all would land. Examples:
+    triggers are skipped without --with-triggers, events of transforms always (see onramp transforms
+    rehearse). Exits with 1 when not all would land. Examples:
 
     onramp errors rehearse --group 3
 
@@ -174,8 +175,9 @@ def replay(
 ) -> None:
     """Replay parked events, once their cause is fixed: a table, a right, a route.
 
-    The writer lands them by the current routes, each once, with its original Kafka offset. Events that fail
-    again are open again, with the new reason. Examples:
+    The writer lands them by the current routes, each once, with its original Kafka offset. A transform runs
+    its deployed function on the events that it parked. Events that fail again are open again, with the new
+    reason. Examples:
 
     onramp errors replay --group 3 --reason "the column is wide enough now"
 
@@ -184,6 +186,8 @@ def replay(
     onramp errors replay --group 3 --fix fix.json --reason "the price had a comma"
 
     onramp errors replay --group 3 --to public.flights_2025 --reason "its route was removed"
+
+    onramp errors replay --destination transform:flight_delays --reason "the function is corrected"
     """
     filters = {"group": group, "code": code, "event_name": event, "event_id": event_id}
     api, actor = AdminApi.at(admin), actor or getpass.getuser()

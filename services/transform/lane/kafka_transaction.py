@@ -50,6 +50,8 @@ class OutgoingRecord(NamedTuple):
     key: bytes
     value: bytes | None
     headers: Headers
+    #: Milliseconds since 1970; by default the time of sending.
+    timestamp: int | None = None
 
 
 class LaneProducer:
@@ -140,11 +142,16 @@ class LaneProducer:
         acknowledged = []
         batch = self._producer.create_batch()
         for record in records:
-            fields = {"key": record.key, "value": record.value, "headers": record.headers}
-            if batch.append(timestamp=None, **fields) is None:
+            fields = {
+                "timestamp": record.timestamp,
+                "key": record.key,
+                "value": record.value,
+                "headers": record.headers,
+            }
+            if batch.append(**fields) is None:
                 acknowledged.append(await self._submit(batch, partition))
                 batch = self._producer.create_batch()
-                batch.append(timestamp=None, **fields)
+                batch.append(**fields)
         acknowledged.append(await self._submit(batch, partition))
         try:
             await asyncio.gather(*acknowledged)

@@ -8,6 +8,7 @@ import orjson
 
 from services.transform.function.results import Dropped, Failure, FunctionResult
 from services.transform.function.runner import LogLine
+from services.transform.lane import replayed
 from services.transform.lane.kafka_transaction import OutgoingRecord
 from services.transform.lane.order import LaneOrder
 from services.transform.lane.outputs import OutputRecords
@@ -38,11 +39,15 @@ class Outcomes:
             self._counts[partition]["filtered"] += count
         for source, result in zip(batch.events, results, strict=True):
             self._add(source, result)
+        for each in batch.unfit:
+            self.records.append(replayed.unfit(self._order, each))
+            self._counts[each.part.partition]["parked"] += 1
 
     def _add(self, source: SourceEvent, result: FunctionResult) -> None:
         counts = self._counts[source.part.partition]
         if isinstance(result, Dropped):
             counts["dropped"] += 1
+            self._end_replay(source, 0)
         elif isinstance(result, Failure):
             counts["deaths"] += result.error in DEATHS
             self._park(source, error_of(result), traceback_of(result))
@@ -55,11 +60,21 @@ class Outcomes:
                 counts["emitted"] += 1
                 counts["outputs"] += len(records)
                 self.records += records
+                self._end_replay(source, len(records))
+
+    def _end_replay(self, source: SourceEvent, outputs: int) -> None:
+        """Add the outcome of an event that an operator has replayed."""
+        if source.replay is not None:
+            self.records.append(replayed.processed(self._order, source, source.replay, outputs))
 
     def _park(self, source: SourceEvent, error: UserError, traceback: bytes = b"") -> None:
         partition = source.part.partition
         topic_id = self._before[partition].totals.topic_id
-        self.records.append(parked_record(self._order, source, topic_id, error, traceback))
+        if source.replay is None:
+            record = parked_record(self._order, source, topic_id, error, traceback)
+        else:
+            record = replayed.parked_again(self._order, source, source.replay, error, traceback)
+        self.records.append(record)
         self._counts[partition]["parked"] += 1
 
     def positions(self, batch: Batch) -> dict[Partition, Position]:

@@ -3,9 +3,6 @@
 The envelope is the source's metadata and the function's own bytes of the payload, one after the other.
 """
 
-import hashlib
-from typing import Final
-
 import orjson
 
 from services.transform.function.output_checks import OutputChecks
@@ -14,10 +11,7 @@ from services.transform.lane.kafka_transaction import OutgoingRecord
 from services.transform.lane.order import LaneOrder
 from services.transform.lane.source import SourceEvent
 from shared import wire
-
-#: Maximum characters of an event's id.
-_MAX_ID: Final = 128
-_SHA_DIGITS: Final = 64
+from shared.transform_ids import output_id
 
 
 class OutputRecords:
@@ -40,8 +34,8 @@ class OutputRecords:
             metadata.timestamp.isoformat().encode(),
             orjson.dumps(metadata.version),
         )
-        partition = source.part.partition
-        receipt = f"{partition.topic}/{partition.number}/{source.offset}".encode()
+        partition, offset = source.origin
+        receipt = f"{partition.topic}/{partition.number}/{offset}".encode()
         headers = [
             (wire.HEADER_CONTEXT, wire.CONTEXT_BYTES),
             (wire.HEADER_RECEIVED_AT, source.received_at),
@@ -61,15 +55,3 @@ class OutputRecords:
             key = self._checks.key_of(k, output, len(value)) or event_id
             made.append(OutgoingRecord(self._topics[output.event_name], key, value, headers))
         return made
-
-
-def output_id(transform: str, source_id: str, k: int) -> bytes:
-    """Return the id of output number `k`, from 1: the same in each attempt at the event, so repeats are seen.
-
-    A longer id than an envelope may have is cut, and ends with the SHA-256 of the whole.
-    """
-    whole = f"{transform}:{source_id}" if k == 1 else f"{transform}:{source_id}:{k}"
-    if len(whole) > _MAX_ID:
-        digest = hashlib.sha256(whole.encode()).hexdigest()
-        whole = f"{whole[: _MAX_ID - _SHA_DIGITS - 1]}:{digest}"
-    return whole.encode()

@@ -7,7 +7,7 @@ values of the event, so they are in a header of their own.
 from typing import Final
 
 from services.transform.function.results import Failure
-from services.transform.lane.kafka_transaction import OutgoingRecord
+from services.transform.lane.kafka_transaction import Headers, OutgoingRecord
 from services.transform.lane.order import LaneOrder
 from services.transform.lane.source import SourceEvent
 from shared import wire
@@ -38,13 +38,23 @@ def parked_record(
     order: LaneOrder, source: SourceEvent, topic_id: str, error: OnrampError, traceback: bytes = b""
 ) -> OutgoingRecord:
     """Return the record of a parked event."""
-    partition, metadata = source.part.partition, source.envelope.metadata
-    row = source.part.rows.slice(source.row, 1)
-    (identity,) = identities(row, [metadata.id], [source.envelope.event_name], [metadata.version])
-    header = reason(error, partition, source.offset, order.destination, topic_id=topic_id, identity=identity)
+    partition, offset = source.origin
     return OutgoingRecord(
         wire.USER_ERRORS,
-        parked_key(partition, source.offset, order.destination),
+        parked_key(partition, offset, order.destination),
         source.value,
-        [(HEADER_ERROR, header), *([(HEADER_TRACEBACK, traceback)] if traceback else [])],
+        [(HEADER_ERROR, reason_of(order, source, topic_id, error)), *traceback_header(traceback)],
     )
+
+
+def reason_of(order: LaneOrder, source: SourceEvent, topic_id: str, error: OnrampError) -> bytes:
+    """Return the reason's JSON; `topic_id`: of the event's source topic."""
+    (partition, offset), metadata = source.origin, source.envelope.metadata
+    row = source.part.rows.slice(source.row, 1)
+    (identity,) = identities(row, [metadata.id], [source.envelope.event_name], [metadata.version])
+    return reason(error, partition, offset, order.destination, topic_id=topic_id, identity=identity)
+
+
+def traceback_header(traceback: bytes) -> Headers:
+    """Return the header of a traceback, if there is one."""
+    return [(HEADER_TRACEBACK, traceback)] if traceback else []

@@ -11,11 +11,12 @@ import pyarrow.compute as pc
 from services.transform.lane.order import MAX_EVENTS, LaneOrder
 from shared import envelope, wire
 from shared.envelope import Envelope
-from shared.errors import UserError
+from shared.errors import TRANSFORM_OTHER_TYPE, UserError
 from shared.kafka_read import records
 from shared.kafka_read.fetch import Fetcher
 from shared.kafka_read.offsets import Partition
 from shared.kafka_read.records import PartitionSlice
+from shared.transform_replay import Replay
 
 
 class SourceEvent(NamedTuple):
@@ -28,6 +29,25 @@ class SourceEvent(NamedTuple):
     row: int
     value: bytes
     offset: int
+    #: The attempt, if the event was parked before.
+    replay: Replay | None = None
+
+    @property
+    def origin(self) -> tuple[Partition, int]:
+        """Return the partition and the offset of the event on its source topic."""
+        if self.replay is not None:
+            return self.replay.source, self.replay.offset
+        return self.part.partition, self.offset
+
+
+class UnfitReplay(NamedTuple):
+    """A replayed event that the function cannot get."""
+
+    replay: Replay
+    error: UserError
+    part: PartitionSlice
+    row: int
+    offset: int
 
 
 @dataclass(slots=True)
@@ -35,6 +55,7 @@ class Batch:
     """Consecutive records of each partition: events, other records by number, and the next positions."""
 
     events: list[SourceEvent] = field(default_factory=list)
+    unfit: list[UnfitReplay] = field(default_factory=list)
     filtered: Counter[Partition] = field(default_factory=Counter)
     next: dict[Partition, int] = field(default_factory=dict)
     parts: list[PartitionSlice] = field(default_factory=list)
@@ -42,15 +63,17 @@ class Batch:
     @property
     def has_records(self) -> bool:
         """Return whether there is any record; positions also move past transaction markers."""
-        return bool(self.events or self.filtered)
+        return bool(self.events or self.unfit or self.filtered)
 
     def first(self, count: int) -> "Batch":
         """Return the batch as far as its first `count` events: the next run reads the others."""
         cuts: dict[Partition, int] = {}
         for event in self.events[count:]:
             cuts.setdefault(event.part.partition, event.offset)
-        first = Batch(self.events[:count], Counter(self.filtered), self.next | cuts)
+        unfit = [each for each in self.unfit if each.offset < cuts.get(each.part.partition, each.offset + 1)]
+        first = Batch(self.events[:count], unfit, Counter(self.filtered), self.next | cuts)
         events = Counter(event.part.partition for event in first.events)
+        events.update(each.part.partition for each in unfit)
         for partition, cut in cuts.items():
             before = sum(
                 pc.sum(pc.less(part.rows.column("offset"), cut)).as_py() or 0
@@ -67,7 +90,6 @@ class Source:
     def __init__(self, order: LaneOrder, fetcher: Fetcher, positions: Mapping[Partition, int]) -> None:
         self._order = order
         self._fetcher = fetcher
-        self._replay_context = wire.replay_context(order.name)
         #: Start of the next poll.
         self._fetched = dict(positions)
         self._pending: deque[PartitionSlice] = deque()
@@ -101,7 +123,10 @@ class Source:
 
     def _add(self, batch: Batch, part: PartitionSlice) -> None:
         batch.parts.append(part)
-        wanted = self._wanted(part)
+        if part.partition.topic == wire.TRANSFORM_REPLAYS:
+            self._add_replays(batch, part)
+            return
+        wanted = part.wanted()
         times = wanted.rows.column("received_at").to_pylist()
         values, offsets = wanted.rows.column("value").to_pylist(), wanted.rows.column("offset").to_pylist()
         events = 0
@@ -113,12 +138,23 @@ class Source:
         if events < len(part):
             batch.filtered[part.partition] += len(part) - events
 
-    def _wanted(self, part: PartitionSlice) -> PartitionSlice:
-        """Return the records for Onramp, and of the replays those for this transform."""
-        if part.partition.topic != wire.TRANSFORM_REPLAYS:
-            return part.wanted()
-        own = pc.equal(part.rows.column("context"), pa.scalar(self._replay_context, pa.binary()))
-        return PartitionSlice(part.partition, part.rows.filter(own.fill_null(False)))
+    def _add_replays(self, batch: Batch, part: PartitionSlice) -> None:
+        """Add the replays of this transform; those of others are filtered."""
+        columns = ("context", "received_at", "value", "offset")
+        for row, (context, received_at, value, offset) in enumerate(
+            zip(*(part.rows.column(name).to_pylist() for name in columns), strict=True)
+        ):
+            replay = Replay.of_context(context, self._order.name)
+            if replay is None:
+                batch.filtered[part.partition] += 1
+                continue
+            try:
+                event = _replayed_event(value, self._order.source_type)
+            except UserError as e:
+                batch.unfit.append(UnfitReplay(replay, e, part, row, offset))
+            else:
+                at = received_at or _time_of(part, row)
+                batch.events.append(SourceEvent(event, at, part, row, value, offset, replay))
 
 
 def event_of_type(value: bytes | None, event_name: str) -> Envelope | None:
@@ -131,6 +167,14 @@ def event_of_type(value: bytes | None, event_name: str) -> Envelope | None:
     except UserError:
         return None
     return parsed if parsed.event_name == event_name else None
+
+
+def _replayed_event(value: bytes | None, event_name: str) -> Envelope:
+    """Return the event.  Raise `UserError` if a fix has spoilt it, or if the transform reads another type."""
+    parsed = envelope.parse(value or b"")
+    if parsed.event_name != event_name:
+        raise UserError(TRANSFORM_OTHER_TYPE, f"the transform reads {event_name}, not {parsed.event_name}")
+    return parsed
 
 
 def _time_of(part: PartitionSlice, row: int) -> bytes:

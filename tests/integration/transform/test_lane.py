@@ -4,9 +4,9 @@ import orjson
 import pytest
 
 from services.transform.function.results import Failure
-from services.transform.lane.outputs import output_id
 from shared import wire
 from shared.errors import TRANSFORM_BAD_OUTPUT, TRANSFORM_CRASHED, TRANSFORM_FAILED
+from shared.transform_ids import output_id
 from tests.fixtures.fix_kafka import HasBootstrap
 from tests.fixtures.transforms import DIGEST, TransformScene
 from tests.fixtures.writer import event, produce

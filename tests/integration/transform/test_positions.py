@@ -7,6 +7,7 @@ from confluent_kafka import TopicPartition
 
 from shared import wire
 from shared.errors import RECORD_TOO_LARGE, TRANSFORM_POSITION_LOST
+from shared.transform_replay import Replay
 from tests.fixtures.fix_kafka import HasBootstrap
 from tests.fixtures.transforms import TransformScene
 from tests.fixtures.writer import _consumer, delete_records, delete_topic, event, make_topics, produce
@@ -106,16 +107,17 @@ def test_an_output_topic_that_refuses_parks_nothing(kafka: HasBootstrap) -> None
 def test_a_replayed_event_has_the_ids_of_the_first_attempt(scene: TransformScene) -> None:
     (value,) = scene.send([2])
     scene.run()
-    headers = [(wire.HEADER_CONTEXT, wire.replay_context(scene.name))]
-    other = [(wire.HEADER_CONTEXT, wire.replay_context("other"))]
-    produce(scene.bootstrap, wire.TRANSFORM_REPLAYS, [value], headers=headers)
-    produce(scene.bootstrap, wire.TRANSFORM_REPLAYS, [value], headers=other)
+    replay = Replay(job="j", event=1, attempt=1, topic_id="t", topic=scene.source, partition=0, offset=0)
+    for name in (scene.name, "other"):
+        headers = [(wire.HEADER_CONTEXT, replay.context(name))]
+        produce(scene.bootstrap, wire.TRANSFORM_REPLAYS, [value], headers=headers)
 
     scene.run()
 
     outputs = scene.outputs()
     assert len(outputs) == 4
     assert len({each.key for each in outputs}) == 2
+    assert {each.headers[wire.HEADER_SOURCE] for each in outputs} == {f"{scene.source}/0/0".encode()}
     replays = scene.totals()[wire.TRANSFORM_REPLAYS, 0]
     assert (replays["emitted"], replays["outputs"], replays["filtered"]) == (1, 2, 1)
 

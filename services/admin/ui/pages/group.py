@@ -15,6 +15,7 @@ from services.admin.ui.rehearsal import RUNNING, outcome_of
 from services.admin.ui.routes import Ui
 from services.admin.ui.view import PageView, View
 from shared.errors import BAD_QUERY, TABLE, UserError
+from shared.transform_replay import transform_of
 
 _EVENTS: Final = 3
 _ATTEMPTS: Final = 20
@@ -73,6 +74,7 @@ def group_page(
         group=group,
         open_events=group["by_state"].get("open", 0),
         place=place,
+        transform=transform_of(cause["destination"] or ""),
         fix=fault.fix if fault else "",
         shapes=facets.get("shape", {"values": [], "others": 0}),
         hours=hours_of(facets, view),

@@ -14,9 +14,19 @@ from services.admin.ui.rehearsal import RUNNING, outcome_of
 from services.admin.ui.routes import Ui
 from services.admin.ui.view import PageView, Question, View
 from shared.errors import BAD_FIX, BAD_QUERY, NOT_STORED, SET_CHANGED, UserError
+from shared.transform_replay import transform_of
 
 _OPERATION: Final = "POST /v1/jobs"
-_COMMANDS: Final = {"discard": "onramp errors discard", "restore": "onramp errors restore"}
+_COMMANDS: Final = {
+    "discard": "onramp errors discard",
+    "restore": "onramp errors restore",
+    "replay": "onramp errors replay",
+}
+_REASONS: Final = {
+    "discard": "a test of the sender",
+    "restore": "a test of the sender",
+    "replay": "the function is corrected",
+}
 _REASON: Final = Question("reason", "Reason (it is logged)", is_required=True)
 
 
@@ -54,7 +64,7 @@ def add(ui: Ui) -> None:
         }
         return view.go(f"/jobs/{start(view, request)}")
 
-    for kind in ("discard", "restore"):
+    for kind in _COMMANDS:
         _add_change(ui, kind)
 
 
@@ -127,6 +137,11 @@ def _add_change(ui: Ui, kind: str) -> None:
 
 
 def _ask_change(view: PageView, number: int, kind: str, problem: str) -> Response:
+    """Ask for a job on all events of a group; a replay without a rehearsal is for those of a transform."""
+    cause = view.call("GET /v1/groups/{number}", number=number).document["cause"]
+    transform = transform_of(cause["destination"] or "")
+    if kind == "replay" and transform is None:
+        raise UserError(NOT_STORED, f"group {number} is for a table: rehearse its replay first")
     counting = JobRequest(
         kind=kind,
         filters=EventFilters(group=number),
@@ -142,6 +157,8 @@ def _ask_change(view: PageView, number: int, kind: str, problem: str) -> Respons
         "discard": f"Discards the {quantity(events, 'open event')} of group {number}: no replay takes them. "
         "They can be restored for seven days.",
         "restore": f"Opens the {quantity(events, 'discarded event')} of group {number} again.",
+        "replay": f"Runs the deployed function of transform {transform} on the "
+        f"{quantity(events, 'open event')} of group {number}. Events that fail again stay parked.",
     }[kind]
     typed = Question("count", f"Type the number of events ({events:,})", is_required=True)
     return view.confirm(
@@ -151,7 +168,7 @@ def _ask_change(view: PageView, number: int, kind: str, problem: str) -> Respons
         action=f"/groups/{number}/{kind}",
         back=f"/groups/{number}",
         nav="parked",
-        cli=command(_COMMANDS[kind], group=number, reason="a test of the sender"),
+        cli=command(_COMMANDS[kind], group=number, reason=_REASONS[kind]),
         fields={"expect": events, "upto": upto},
         asks=[typed, _REASON] if kind == "discard" else [_REASON],
         is_danger=kind == "discard",

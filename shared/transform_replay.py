@@ -1,0 +1,100 @@
+"""A parked event that a transform runs on again: its record on Kafka, and the record of its outcome.
+
+The admin service writes the first one to `onramp.transform_replays`.  The transform commits the second one to
+`onramp.transform_replayed`, in the transaction of its outputs, so each attempt has exactly one outcome.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Final, Self
+
+import orjson
+
+from shared import wire
+from shared.kafka_read.offsets import Partition
+
+EMITTED: Final = "emitted"
+DROPPED: Final = "dropped"
+PARKED: Final = "parked"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replay:
+    """One attempt of a job at a parked event, and the place that the event was parked of."""
+
+    #: UUID of the job.
+    job: str
+    #: Id in the control database.
+    event: int
+    attempt: int
+    topic_id: str
+    topic: str
+    partition: int
+    offset: int
+
+    @property
+    def source(self) -> Partition:
+        """Return the partition that has the event."""
+        return Partition(self.topic, self.partition)
+
+    def context(self, transform: str) -> bytes:
+        """Return the header `context` of the record, which names the transform and this attempt."""
+        return orjson.dumps({"consumer": _consumer(transform), "replay": asdict(self)})
+
+    @classmethod
+    def of_context(cls, context: bytes | None, transform: str) -> Self | None:
+        """Return the attempt that a header names; None for another transform's, or another client's."""
+        try:
+            document: dict[str, Any] = orjson.loads(context or b"")
+            return cls(**document["replay"]) if document["consumer"] == _consumer(transform) else None
+        except (orjson.JSONDecodeError, TypeError, KeyError):
+            return None
+
+    @classmethod
+    def in_context(cls, context: bytes | None) -> Self | None:
+        """Return the attempt that a header names, for any transform; None for another client's."""
+        try:
+            return cls(**orjson.loads(context or b"")["replay"])
+        except (orjson.JSONDecodeError, TypeError, KeyError):
+            return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayOutcome:
+    """The outcome of an attempt; a parked event has the reason, as on `onramp.user_errors`."""
+
+    transform: str
+    #: SHA-256 of the function's source.
+    digest: str
+    replay: Replay
+    outcome: str
+    outputs: int = 0
+    reason: Mapping[str, Any] | None = None
+
+    @property
+    def key(self) -> bytes:
+        """Return the record's key."""
+        return f"{self.replay.job}/{self.replay.event}/{self.replay.attempt}".encode()
+
+    def value(self) -> bytes:
+        """Return the record's value."""
+        return orjson.dumps(asdict(self))
+
+    @classmethod
+    def parse(cls, value: bytes | None) -> Self | None:
+        """Return the record's content; None for a record of another client."""
+        try:
+            document: dict[str, Any] = orjson.loads(value or b"")
+            return cls(**{**document, "replay": Replay(**document["replay"])})
+        except (orjson.JSONDecodeError, TypeError, KeyError):
+            return None
+
+
+def _consumer(transform: str) -> dict[str, str]:
+    return {"type": "transform", "name": transform}
+
+
+def transform_of(destination: str) -> str | None:
+    """Return the transform that parked an event for `destination`; None if a database's table refused it."""
+    name = destination.removeprefix(wire.TRANSFORM_DESTINATION)
+    return None if name == destination else name
