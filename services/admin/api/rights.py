@@ -18,6 +18,7 @@ from shared.errors import BAD_QUERY, NOT_ALLOWED, UserError
 from shared.landing_columns import OPEN_SCHEMAS, SCHEMA
 from shared.registry import Destination, Role, Snapshot
 from shared.registry.entries import Grant
+from shared.transform_replay import transform_of
 
 #: Database, schema and table.
 _Table = tuple[str, str, str]
@@ -174,6 +175,14 @@ def _require_own_destinations(
     asking: Caller, parked_for: Sequence[ParkedFor], databases: Mapping[str, str], registry: Snapshot
 ) -> None:
     default = _default(databases)
+    transforms = {name for each in parked_for if (name := transform_of(each.destination)) is not None}
+    for name in sorted(transforms & registry.transforms.keys()):
+        if not asking.sees(*registry.transforms[name].to):
+            raise UserError(
+                NOT_ALLOWED,
+                f"this key is for some events, and transform {name} makes others of edited payloads: narrow "
+                "the filters, or ask an operator for all events",
+            )
     for table in sorted({table for each in parked_for for table in _tables_of(each, databases, registry)}):
         if not asking.sees(*landing_in(registry, *table, default)):
             raise UserError(

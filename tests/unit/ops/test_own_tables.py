@@ -30,6 +30,10 @@ REGISTRY = Snapshot.model_validate(
             },
             "pay_a": {"destinations": [{"vanity": "main", "schema": "public", "table": "shared"}]},
         },
+        "transforms": {
+            "own": {"from": "order_a", "to": ["order_b"]},
+            "others": {"from": "order_a", "to": ["order_b", "pay_a"]},
+        },
         "grants": [
             {"topic": "packets", "schema": "public"},
             {"event_type": "order_c", "table": "orders"},
@@ -80,6 +84,9 @@ def test_a_table_is_allowed_where_all_that_lands_in_it_is_seen(
         (ParkedFor("main.public.shared", "events.order_a", "order_a"), False),
         (ParkedFor("main.public.secrets", "events.order_a", "order_a"), False),
         (ParkedFor("gone.public.shared", "events.order_a", "order_a"), True),
+        (ParkedFor("transform:own", "events.order_a", "order_a"), True),
+        (ParkedFor("transform:others", "events.order_a", "order_a"), False),
+        (ParkedFor("transform:gone", "events.order_a", "order_a"), True),
         (ParkedFor("", "events.order_a", "order_a"), False),
         (ParkedFor("", "events.order_b", "order_b"), True),
         (ParkedFor("", "events.order_unknown", "order_unknown"), True),
