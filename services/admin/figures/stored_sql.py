@@ -9,7 +9,7 @@ from psycopg2.extensions import connection
 
 from services.admin.figures.locations import Stored
 from services.ops.findings import Source
-from services.ops.operate.holds_sql import PATIENCE_S
+from services.ops.operate.holds_sql import PATIENCE_SECONDS
 from shared import wire
 from shared.errors import DATABASE_UNAVAILABLE, InfrastructureError
 from shared.postgres.answering import PersistentConnection
