@@ -32,7 +32,9 @@ _LOAD_CPU_SECONDS: Final = 20.0
 _LOAD_WALL_SECONDS: Final = 120.0
 _MIN_POLL_SECONDS: Final = 0.02
 _MAX_POLL_SECONDS: Final = 0.5
-_STACK_SECONDS: Final = 0.2
+#: Maximum seconds until the stack of a killed function begins, and between two pieces of it.
+_STACK_SECONDS: Final = 2.0
+_PIECE_SECONDS: Final = 0.2
 _PIPE_BYTES: Final = 1 << 20
 _SIZE_BYTES: Final = 8
 _MAX_STDERR: Final = 64 << 10
@@ -228,10 +230,12 @@ class FunctionProcess:
     def _show_stack(self) -> None:
         """Have the child write its stack, also from within a loop in C."""
         self._process.send_signal(signal.SIGUSR1)
-        while select.select([self._stderr], [], [], _STACK_SECONDS)[0]:  # it comes in pieces
+        seconds = _STACK_SECONDS
+        while select.select([self._stderr], [], [], seconds)[0]:
             if not (piece := os.read(self._stderr, _MAX_STDERR)):
                 break
             self._stack += piece
+            seconds = _PIECE_SECONDS
 
     def _died(self, *, is_timeout: bool) -> ChildDiedError:
         """End the process and return how it ended."""

@@ -175,10 +175,12 @@ class FunctionRunner:
                 continue
             if max_deaths is not None and self.deaths - first_deaths >= max_deaths and not alone:
                 break
+            end = min(alone, default=len(events))
             try:
-                results += self._try(events[at : min(alone, default=len(events))])
+                results += self._try(events[at:end])
             except ChildDiedError as e:
-                culprit = at + max(e.death.at, 0)
+                # The index is in memory of the process, which the function may have overwritten.
+                culprit = min(at + max(e.death.at, 0), end - 1)
                 alone[culprit] = self._alone(events[culprit])
         return results
 

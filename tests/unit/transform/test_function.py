@@ -112,6 +112,14 @@ def exit_now(payload, lookup):
     os._exit(3)
 
 
+def exit_with_another_index(payload, lookup):
+    frame = sys._getframe()
+    while "current" not in frame.f_locals:
+        frame = frame.f_back
+    frame.f_locals["current"][0] = 1 << 40
+    os._exit(3)
+
+
 def crash(payload, lookup):
     ctypes.string_at(0)
 
@@ -297,6 +305,13 @@ def test_an_event_that_only_dies_after_another_succeeds_alone(runner: FunctionRu
     assert payloads(results[1]) == [{"n": 0}, {"n": 1}]
     assert payloads(results[2])[0]["calls"] == 3  # the process of the second try, and of the event before
     assert runner.deaths == 1
+
+
+def test_a_wrong_index_in_shared_memory_fails_no_other_event(runner: FunctionRunner) -> None:
+    events = [event(1, n=1), event(2, do="exit_with_another_index"), event(3, n=3)]
+    before, wrong, after = runner.run(events)
+    assert (payloads(before), payloads(after)) == ([{"n": 1}], [{"n": 3}])
+    assert failure(wrong).error is TRANSFORM_CRASHED
 
 
 def test_a_run_ends_after_the_maximum_of_deaths(runner: FunctionRunner) -> None:
