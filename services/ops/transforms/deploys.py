@@ -86,9 +86,9 @@ def version_before(versions: list[Version], deployed: str | None, to: str | None
         found = {each.digest: each for each in versions if each.digest.startswith(to)}
         if len(found) != 1:
             count = "no version begins" if not found else f"{len(found)} versions begin"
-            raise DeployError(f"{count} with {to}: `onramp transforms list` prints them")
+            raise DeployError(f"{count} with {to}: `onramp transforms list NAME` prints them")
         return next(iter(found.values()))
     for version in reversed(versions):
         if version.digest != deployed:
             return version
-    raise DeployError("there is no earlier version")
+    raise DeployError("there is no earlier version: `onramp transforms list NAME` prints the versions")

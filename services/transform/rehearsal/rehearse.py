@@ -22,7 +22,7 @@ from services.transform.lane.source import event_of_type
 from services.transform.rehearsal.report import Report
 from services.transform.rehearsal.tally import Cause, Tally
 from shared.errors import TRANSFORM_LOOKUP_UNREADABLE, InfrastructureError
-from shared.json_differences import differences
+from shared.json_differences import ABSENT, JsonDifference, differences
 from shared.kafka_read.decompress import CorruptBatchError
 from shared.kafka_read.fetch import RangeUnreadableError
 from shared.kafka_read.history import Window, ranges_in
@@ -244,7 +244,7 @@ class _Trial:
         elif now != "emitted" or live == result:
             return
         else:
-            places = {_place(each.pointer) for each in differences(_documents(live), _documents(result))}
+            places = {_place(each) for each in differences(_documents(live), _documents(result))}
         if places:
             self._tally.differing += 1
         for place in sorted(places):
@@ -265,6 +265,9 @@ def _documents(result: FunctionResult) -> list[dict[str, Any]]:
     return [{"event_name": each.event_name, "payload": orjson.loads(each.payload)} for each in items]
 
 
-def _place(pointer: str) -> str:
+def _place(difference: JsonDifference) -> str:
     """Return a pointer into the outputs with `*` for indices, so that equal differences are one."""
-    return "/".join("*" if token.isdigit() else token for token in pointer.split("/"))
+    pointer = "/".join("*" if token.isdigit() else token for token in difference.pointer.split("/"))
+    if difference.first is ABSENT:
+        return f"{pointer}: absent from the live version"
+    return f"{pointer}: only in the live version" if difference.second is ABSENT else pointer

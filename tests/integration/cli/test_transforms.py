@@ -98,7 +98,9 @@ def test_a_deploy_needs_its_test_and_its_rehearsal(ground: Ground, capfd: pytest
     assert deployed.exit_code == Exit.OK, deployed.output
     assert ground.shown()["digest"] == digest_of_source(good)
     bad = ground.write(BAD)
-    assert ground.deploy("--untried", "in a hurry").exit_code == Exit.OK
+    hurried = ground.deploy("--untried", "in a hurry")
+    assert hurried.exit_code == Exit.OK
+    assert f"{ground.name}@{digest_of_source(bad)[:12]} is deployed" in hurried.stdout
     assert ground.shown()["digest"] == digest_of_source(bad)
     versions = json.loads(ground.run("list", ground.name, "--json").stdout)
     assert [each["reason"] for each in versions] == ["first", "untried: in a hurry"]
@@ -144,7 +146,12 @@ def test_the_list_shows_totals_and_lag(ground: Ground) -> None:
         "emitted": 1,
         "outputs": 1,
     }
-    produce(ground.registry.bootstrap, wire.TRANSFORMED, [b"not totals", orjson.dumps(totals)])
+    producer = Producer({"bootstrap.servers": ground.registry.bootstrap})
+    for key, value in (("other", b"not totals"), (f"{ground.name}/{topic}/0", orjson.dumps(totals))):
+        producer.produce(
+            wire.TRANSFORMED, key=key, value=value, partition=0
+        )  # compacted: a record needs a key
+    assert producer.flush(30) == 0
     shown = ground.shown()
     assert (shown["lag"], shown["emitted"], shown["dropped"]) == (1, 1, 1)
 
@@ -168,6 +175,7 @@ def test_new_files_have_the_shape_of_a_real_event(ground: Ground) -> None:
     ground.send({"n": 17, "carrier": "UA"})
     made = ground.run("new", "other", "--from", ground.read, "--folder", str(ground.folder / "t"))
     assert made.exit_code == Exit.OK, made.output
+    assert f"  other: {{from: {ground.read}, to: [NAME_OF_AN_OUTPUT]}}" in made.stdout
     text = (ground.folder / "t" / "other.tests.yaml").read_text("utf-8")
     assert "n: 99" in text
     assert "carrier: AA" in text

@@ -141,14 +141,16 @@ def test_differences_from_the_live_version_are_named_by_place(ground: Ground) ->
     assert "this version is the deployed one" in same.notes()
 
     ground.write(
-        MENDED.replace('flight["dep_delay"] < 30', 'flight["dep_delay"] < 35').replace(
-            'airline.get("name")', 'airline.get("name", "unknown").upper()'
-        )
+        MENDED.replace('flight["dep_delay"] < 30', 'flight["dep_delay"] < 35')
+        .replace('airline.get("name")', 'airline.get("name", "unknown").upper()')
+        .replace('"minutes": ', '"late": ')
     )
     report = ground.rehearse(against_live=True)
     assert report.tally.differing == 3
     assert {key: group.events for key, group in report.tally.differences.by_frequency()} == {
         "/*/payload/carrier": 2,
+        "/*/payload/late: absent from the live version": 2,
+        "/*/payload/minutes: only in the live version": 2,
         "outcome: emitted → dropped": 1,
     }
     assert report.exit is Exit.OK

@@ -13,7 +13,7 @@ from services.cli.connection_options import Where, with_where_options
 from services.cli.exits import Exit, complain, exits_when_unavailable
 from services.cli.options import JsonOption, LastOption, SinceOption
 from services.cli.verbs.topics import newest_values
-from services.cli.verbs.transforming.registry import NameArgument, ReasonOption, change
+from services.cli.verbs.transforming.registry import NameArgument, ReasonOption, change, deployed_line
 
 FolderOption = Annotated[Path, typer.Option("--folder", help="Folder of NAME.py and NAME.tests.yaml.")]
 RegistryOption = Annotated[
@@ -63,7 +63,8 @@ def new(where: Where, name: NameArgument, *, source: FromOption, folder: FolderO
         raise typer.Exit(Exit.FAILED) from None
     for path in paths:
         print(f"wrote {path}")
-    print(f"Add `{name}` to `transforms` in onramp.yaml (docs/transforms.md), and apply that.")
+    print(f"Name its outputs in {_FILE}, and apply that (docs/transforms.md):")
+    print(f"transforms:\n  {name}: {{from: {source}, to: [NAME_OF_AN_OUTPUT]}}")
 
 
 def run_test(
@@ -149,6 +150,7 @@ def deploy(
         lambda before: with_source(before, name, source),
         "; ".join(filter(None, (reason, said))),
         as_json=as_json,
+        applied=lambda after: deployed_line(after, name),
     )
 
 

@@ -11,7 +11,7 @@ from services.cli.connection_options import Where, with_where_options
 from services.cli.exits import Exit, exits_when_unavailable, finish
 from services.cli.options import JsonOption
 from services.cli.show.tables import print_table
-from services.cli.verbs.transforming.registry import NameArgument, ReasonOption, change
+from services.cli.verbs.transforming.registry import NameArgument, ReasonOption, change, deployed_line
 
 if TYPE_CHECKING:
     from services.ops.transforms.deploys import Version
@@ -60,7 +60,13 @@ def rollback(
         version = version_before(versions, required(before, name).digest, to)
         return with_source(before, name, version.source)
 
-    change(where, make, reason or "rollback", as_json=as_json)
+    change(
+        where,
+        make,
+        reason or "rollback",
+        as_json=as_json,
+        applied=lambda after: deployed_line(after, name),
+    )
 
 
 @with_where_options

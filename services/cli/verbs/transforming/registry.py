@@ -15,8 +15,23 @@ NameArgument = Annotated[str, typer.Argument(help="The transform's name, as in t
 ReasonOption = Annotated[str, typer.Option("--reason", help="Reason, stored with the change.")]
 
 
-def change(where: Where, make: "Callable[[Snapshot], Snapshot]", reason: str, *, as_json: bool) -> NoReturn:
-    """Bring the registry that `make` returns into force, print the result, and exit."""
+def deployed_line(after: "Snapshot", name: str) -> str:
+    """Return the line that a deploy prints."""
+    return f"{name}@{(after.transforms[name].digest or '')[:12]} is deployed"
+
+
+def change(
+    where: Where,
+    make: "Callable[[Snapshot], Snapshot]",
+    reason: str,
+    *,
+    as_json: bool,
+    applied: "Callable[[Snapshot], str] | None" = None,
+) -> NoReturn:
+    """Bring the registry that `make` returns into force, print the result, and exit.
+
+    `applied`: returns the sentence to print instead of the changed fields.
+    """
     from services.ops.registry.change import State, Wish, change_to, editing
     from shared.errors import UserError
     from shared.registry.memory import reasons
@@ -24,7 +39,8 @@ def change(where: Where, make: "Callable[[Snapshot], Snapshot]", reason: str, *,
     with exits_when_unavailable():
         try:
             with editing(where.kafka_settings) as editor:
-                result = change_to(editor, make(editor.chain.snapshot()), Wish(reason=reason))
+                wanted = make(editor.chain.snapshot())
+                result = change_to(editor, wanted, Wish(reason=reason))
         except UserError as error:
             complain(error.detail)
             raise typer.Exit(Exit.FAILED) from None
@@ -33,10 +49,13 @@ def change(where: Where, make: "Callable[[Snapshot], Snapshot]", reason: str, *,
             raise typer.Exit(Exit.FAILED) from None
     worked = result.state in {State.APPLIED, State.UNCHANGED}
     at = "" if result.offset is None else f" at offset {result.offset}"
+    shown = list(result.changes)
+    if applied is not None and result.state is State.APPLIED:
+        shown = [applied(wanted)]
     finish(
         result.as_dict(),
         worked=worked,
         as_json=as_json,
-        done="\n".join([*result.changes, f"{result.state}{at}"]),
+        done="\n".join([*shown, f"{result.state}{at}"]),
         problem=f"{result.state}: {result.reason}",
     )
