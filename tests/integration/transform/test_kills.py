@@ -1,81 +1,20 @@
 """Kills and freezes of a lane run at each step: results are those of one undisturbed run."""
 
 import asyncio
-import multiprocessing
-import os
 import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
-from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from services.transform.driver.kafka_epochs import take_epoch
-from services.transform.lane import task
-from services.transform.lane.order import LaneOrder, LaneReport
-from shared import failpoints
 from shared.errors import FENCED
 from tests.fixtures.fix_kafka import HasBootstrap
-from tests.fixtures.transforms import InProcess, TransformScene, by_kind
-from tests.fixtures.writer import eventually
+from tests.fixtures.transform_runs import assert_exact, frozen, run_apart, thaw
+from tests.fixtures.transforms import TransformScene
 
-_FORK = multiprocessing.get_context("fork")
 #: Behind the fence, around the function, and between the requests of the transaction.
 USUAL = ("after_function", "before_commit", "committed")
 STEPS = ("fenced", "after_function", "begun", "sent", "before_commit", "committed")
-
-
-def _run(order: LaneOrder, armed: dict[str, str], reports: Connection) -> None:
-    failpoints._ARMED.clear()
-    failpoints._ARMED.update(armed)
-    os.environ.pop("ONRAMP_FAILPOINT_PID", None)
-    reports.send(asyncio.run(task.run(order, InProcess(by_kind))))
-
-
-@contextmanager
-def run_apart(order: LaneOrder, point: str, action: str) -> Iterator[tuple[Any, Connection]]:
-    """Run a lane in a process of its own, with a failpoint."""
-    ours, theirs = _FORK.Pipe()
-    process = _FORK.Process(target=_run, args=(order, {f"transform.{point}": action}, theirs))
-    process.start()
-    theirs.close()
-    try:
-        yield process, ours
-    finally:
-        process.kill()
-        process.join()
-
-
-@contextmanager
-def frozen(order: LaneOrder, folder: Path, point: str) -> Iterator[Connection]:
-    """Run a lane that stands still at a failpoint until `thaw`."""
-    os.environ["ONRAMP_FAILPOINT_DIR"] = str(folder)
-    try:
-        with run_apart(order, point, "pause") as (_, reports):
-            eventually((folder / f"transform.{point}").exists)
-            yield reports
-    finally:
-        del os.environ["ONRAMP_FAILPOINT_DIR"]
-
-
-def thaw(folder: Path, point: str, reports: Connection) -> LaneReport:
-    (folder / f"transform.{point}").unlink()
-    report: LaneReport = reports.recv()
-    return report
-
-
-def assert_exact(scene: TransformScene, events: int = 9) -> None:
-    """A third each is emitted (two outputs), dropped and parked, in each of the two partitions."""
-    third = events // 3
-    ids = [each.value for each in scene.outputs()]
-    assert len(ids) == len(set(ids)) == 2 * 2 * third
-    assert len(scene.parked()) == 2 * third
-    for partition in (0, 1):
-        counts = {"dropped": third, "parked": third, "emitted": third, "outputs": 2 * third}
-        assert scene.counts(partition) == counts
-        assert scene.offsets()[partition] == scene.totals()[scene.source, partition]["next"] == events
 
 
 @pytest.fixture
