@@ -36,6 +36,10 @@ class OutputChecks:
         self._max_event_bytes = max_event_bytes
         self._types = {name: each for name, each in event_types.items() if names is None or name in names}
         self._schemas = Schemas(Snapshot(event_types=self._types))
+        #: Maximum bytes of the listed names that have neither schema nor key.
+        self._max_bytes = {
+            name: limit for name in names or () if (limit := self._only_limit(name)) is not None
+        }
 
     def key_of(self, number: int, output: OutputEvent, size: int) -> bytes | None:
         """Return the key that the output's type takes from the payload; None if its key is the id.
@@ -44,6 +48,8 @@ class OutputChecks:
         (TRANSFORM_BAD_OUTPUT) with the gateway's code and detail, which has no value of the payload, and
         `InfrastructureError` for a schema that does not compile.
         """
+        if size <= self._max_bytes.get(output.event_name, -1):
+            return None  # most outputs: no key and nothing else to check
         try:
             return self._key_of(output, size)
         except UserError as e:
@@ -59,6 +65,15 @@ class OutputChecks:
             except InfrastructureError as e:
                 return _bad_output(number, output.event_name, e)
         return None
+
+    def _only_limit(self, name: str) -> int | None:
+        """Return the maximum bytes of a type for which size is the only check; None for others."""
+        event_type = self._types.get(name)
+        if event_type is None:
+            return self._max_event_bytes
+        if event_type.key is not None or self._schemas.has(name):
+            return None
+        return min(self._max_event_bytes, event_type.max_bytes or self._max_event_bytes)
 
     def _key_of(self, output: OutputEvent, size: int) -> bytes | None:
         name = output.event_name

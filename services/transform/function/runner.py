@@ -283,7 +283,7 @@ def _result_of(answer: list[tuple[str, msgspec.Raw]] | _Failed | None) -> Functi
         return _DROPPED
     if isinstance(answer, _Failed):
         return _failed(answer)
-    return Outputs(tuple(OutputEvent(name, bytes(payload)) for name, payload in answer))
+    return Outputs(tuple([OutputEvent(name, bytes(payload)) for name, payload in answer]))
 
 
 def _failed(failure: _Failed) -> Failure:

@@ -7,10 +7,10 @@ settles a commit with an unknown result.
 
 import asyncio
 import logging
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, NamedTuple, Self
+from typing import Final, Self
 
+import msgspec
 from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.client import AIOKafkaClient
 from aiokafka.errors import KafkaError, MessageSizeTooLargeError, ProducerFenced, RecordListTooLargeError
@@ -43,7 +43,7 @@ _TOO_LARGE: Final = (MessageSizeTooLargeError, RecordListTooLargeError)
 Headers = list[tuple[str, bytes]]
 
 
-class OutgoingRecord(NamedTuple):
+class OutgoingRecord(msgspec.Struct, gc=False):
     """A record of the transaction; its key decides the partition."""
 
     topic: str
@@ -128,30 +128,30 @@ class LaneProducer:
     async def _by_partition(
         self, records: Iterable[OutgoingRecord]
     ) -> dict[TopicPartition, list[OutgoingRecord]]:
-        counts: dict[str, int] = {}
-        by_partition: dict[TopicPartition, list[OutgoingRecord]] = defaultdict(list)
+        by_topic: dict[str, list[list[OutgoingRecord]]] = {}
         for record in records:
-            count = counts.get(record.topic)
-            if count is None:
-                count = counts[record.topic] = len(await self._producer.partitions_for(record.topic))
-            by_partition[TopicPartition(record.topic, partition_of(record.key, count))].append(record)
-        return by_partition
+            partitions = by_topic.get(record.topic)
+            if partitions is None:
+                count = len(await self._producer.partitions_for(record.topic))
+                partitions = by_topic[record.topic] = [[] for _ in range(count)]
+            partitions[partition_of(record.key, len(partitions))].append(record)
+        return {
+            TopicPartition(topic, number): each
+            for topic, partitions in by_topic.items()
+            for number, each in enumerate(partitions)
+            if each
+        }
 
     async def _send(self, partition: TopicPartition, records: Sequence[OutgoingRecord]) -> None:
         """Send the records of one partition in order; return when Kafka has acknowledged them."""
         acknowledged = []
         batch = self._producer.create_batch()
-        for record in records:
-            fields = {
-                "timestamp": record.timestamp,
-                "key": record.key,
-                "value": record.value,
-                "headers": record.headers,
-            }
-            if batch.append(**fields) is None:
+        for each in records:
+            fields = {"key": each.key, "value": each.value, "headers": each.headers}
+            if batch.append(timestamp=each.timestamp, **fields) is None:
                 acknowledged.append(await self._submit(batch, partition))
                 batch = self._producer.create_batch()
-                batch.append(**fields)
+                batch.append(timestamp=each.timestamp, **fields)
         acknowledged.append(await self._submit(batch, partition))
         try:
             await asyncio.gather(*acknowledged)

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import orjson
 
-from services.transform.function.results import Dropped, Failure, FunctionResult
+from services.transform.function.results import Dropped, FunctionResult, Outputs
 from services.transform.function.runner import LogLine
 from services.transform.lane import replayed
 from services.transform.lane.kafka_transaction import OutgoingRecord
@@ -37,21 +37,18 @@ class Outcomes:
         """Add the events of `batch` with the function's results, one for each."""
         for partition, count in batch.filtered.items():
             self._counts[partition]["filtered"] += count
+        part, counts = None, Counter[str]()
         for source, result in zip(batch.events, results, strict=True):
-            self._add(source, result)
+            if source.part is not part:  # neighbouring events are of one slice
+                part = source.part
+                counts = self._counts[part.partition]
+            self._add(source, result, counts)
         for each in batch.unfit:
             self.records.append(replayed.unfit(self._order, each))
             self._counts[each.part.partition]["parked"] += 1
 
-    def _add(self, source: SourceEvent, result: FunctionResult) -> None:
-        counts = self._counts[source.part.partition]
-        if isinstance(result, Dropped):
-            counts["dropped"] += 1
-            self._end_replay(source, 0)
-        elif isinstance(result, Failure):
-            counts["deaths"] += result.error in DEATHS
-            self._park(source, error_of(result), traceback_of(result))
-        else:
+    def _add(self, source: SourceEvent, result: FunctionResult, counts: Counter[str]) -> None:
+        if isinstance(result, Outputs):
             try:
                 records = self._outputs.records(source, result.items)
             except UserError as e:
@@ -61,6 +58,12 @@ class Outcomes:
                 counts["outputs"] += len(records)
                 self.records += records
                 self._end_replay(source, len(records))
+        elif isinstance(result, Dropped):
+            counts["dropped"] += 1
+            self._end_replay(source, 0)
+        else:
+            counts["deaths"] += result.error in DEATHS
+            self._park(source, error_of(result), traceback_of(result))
 
     def _end_replay(self, source: SourceEvent, outputs: int) -> None:
         """Add the outcome of an event that an operator has replayed."""

