@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from concurrent.futures import Executor
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from services.transform.driver.deployed import Deployed, deployed_of
 from services.transform.driver.kafka_epochs import take_epoch
@@ -67,8 +67,21 @@ class _Lane:
 
     run: "asyncio.Task[None] | None" = None
     backoff: Backoff = field(default_factory=Backoff)
+    started_at: float = 0.0
     #: Whether a run has ended well since an operator accepted lost positions.
     has_accepted: bool = False
+
+
+class _Due(NamedTuple):
+    """The lanes of a transform that have work."""
+
+    deployed: Deployed
+    lanes: list[int]
+    tables: Mapping[str, Shared]
+
+    @property
+    def name(self) -> str:
+        return self.deployed.name
 
 
 class Driver:
@@ -82,6 +95,8 @@ class Driver:
         #: The lanes of each transform in the epoch.
         self._epoch_lanes: dict[str, int] = {}
         self._cancelled: set[str] = set()
+        #: Time of each transform's last start of a run.
+        self._started_at: dict[str, float] = defaultdict(float)
         self._failures: dict[str, str] = {}
         self._waits: dict[str, str] = {}
         self._behind: dict[str, Behind] = defaultdict(Behind)
@@ -106,7 +121,7 @@ class Driver:
             if time.monotonic() - self._refreshed_at >= _REFRESH_SECONDS:
                 await self._refresh()
             await self._parts.lags.read_ends()
-        entries = {}
+        entries, due = {}, []
         for name, deployed in self._deployed.items():
             try:
                 lag = await self._parts.lags.of(name, deployed.source_topic)
@@ -115,9 +130,9 @@ class Driver:
                 self._failures[name] = f"{e.fault.code}: {e.detail}"
             entries[name] = self._entry(deployed, lag)
             tables = self._tables(deployed)
-            if tables is not None:
-                for lane in self._due(deployed, lag):
-                    self._start(deployed, lane, tables)
+            if tables is not None and (lanes := self._due(deployed, lag)):
+                due.append(_Due(deployed, lanes, tables))
+        self._start_in_turn(due)
         self._parts.status.update(entries)
 
     async def _pause(self) -> None:
@@ -211,17 +226,36 @@ class Driver:
         return tables if may_run and not self._waits[name] and not isinstance(tables, str) else None
 
     def _due(self, deployed: Deployed, lag: Lag) -> list[int]:
-        """Return the lanes that have work, are not running and do not back off."""
+        """Return the lanes that have work, do not run and do not back off, in order of their last runs."""
         with_work = {p.number % deployed.lanes for p, events in lag.events.items() if events}
         if lag.without_position:
             with_work.add(0)
         lanes = self._lanes[deployed.name]
-        return [n for n in sorted(with_work) if lanes[n].run is None and lanes[n].backoff.is_due()]
+        due = [n for n in sorted(with_work) if lanes[n].run is None and lanes[n].backoff.is_due()]
+        return sorted(due, key=lambda n: lanes[n].started_at)
+
+    def _start_in_turn(self, due: "list[_Due]") -> None:
+        """Start runs while there are slots; transforms and their lanes take turns.
+
+        Spark would run the first by name of two waiting pools, again and again.
+        """
+        if not due:
+            return
+        runs = {name: sum(map(_is_running, lanes.values())) for name, lanes in self._lanes.items()}
+        free = self._parts.jobs.slots - sum(runs.values())
+        while due and free > 0:
+            each = min(due, key=lambda each: (runs[each.name], self._started_at[each.name]))
+            self._start(each.deployed, each.lanes.pop(0), each.tables)
+            runs[each.name] += 1
+            free -= 1
+            due = [other for other in due if other.lanes]
 
     def _start(self, deployed: Deployed, lane: int, tables: Mapping[str, Shared]) -> None:
         run = asyncio.create_task(self._run(deployed, lane, tables))
         run.add_done_callback(self._end)
-        self._lanes[deployed.name][lane].run = run
+        state = self._lanes[deployed.name][lane]
+        state.run, state.started_at = run, time.monotonic()
+        self._started_at[deployed.name] = state.started_at
 
     def _end(self, run: "asyncio.Task[None]") -> None:
         """Keep an unexpected error for the next turn, which raises it."""
@@ -358,3 +392,7 @@ class Driver:
             totals=sums(positions),
             last_failure=self._failures.get(name, ""),
         )
+
+
+def _is_running(lane: _Lane) -> bool:
+    return lane.run is not None

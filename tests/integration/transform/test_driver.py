@@ -1,148 +1,24 @@
 """The driver's loop on a real Kafka, with lane runs in its own threads instead of Spark's tasks."""
 
 import asyncio
-import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from typing import Any
 
-import orjson
 import pytest
-from confluent_kafka import Producer
 
-from services.transform.app import EXIT_FENCED, EXIT_STOPPED, TransformProcess
+from services.transform.app import EXIT_FENCED, EXIT_STOPPED
 from services.transform.driver.kafka_epochs import take_epoch
-from services.transform.function.code import TransformCode
-from services.transform.function.lookups import LookupTable, table_of
-from services.transform.lane import task
 from services.transform.lane.order import LaneOrder, LaneReport
-from services.transform.lane.spark_task import Shared
-from services.transform.settings import TransformSettings
 from shared import wire
 from shared.kafka_security import Brokers
-from shared.registry.memory import MemoryRegistry
-from shared.registry.transforms import digest_of_source
-from shared.settings import KafkaSettings
 from tests.fixtures.fix_kafka import HasBootstrap
-from tests.fixtures.transforms import Author, InProcess, TransformScene, by_kind
+from tests.fixtures.transform_driver import InlineJobs, driver, write_state
+from tests.fixtures.transforms import TransformScene
 from tests.fixtures.writer import delete_records, eventually, records
-
-
-class InlineJobs:
-    """Runs lanes in the calling thread; a cancelled run ends with its short budget."""
-
-    slots = 16
-
-    def __init__(self, author: Author) -> None:
-        self.author = author
-        self.orders: list[LaneOrder] = []
-
-    def run(self, order: LaneOrder, _code: TransformCode, _lookups: Mapping[str, Shared]) -> LaneReport:
-        self.orders.append(order)
-        return asyncio.run(task.run(order, InProcess(self.author)))
-
-    def cancel_transform(self, _: str) -> None:
-        """Nothing: the budget is short."""
-
-    def share(self, table: LookupTable) -> Shared:
-        return _Value(table)
-
-    def is_alive(self) -> bool:
-        return True
-
-
-class _Value:
-    def __init__(self, value: LookupTable) -> None:
-        self.value = value
-
-
-class RunningDriver:
-    """A transform service in a thread."""
-
-    def __init__(
-        self, scene: TransformScene, author: Author = by_kind, *, tracers: bool = False, **transform: Any
-    ) -> None:
-        self.scene = scene
-        self.jobs = InlineJobs(author)
-        self.registry = MemoryRegistry(self.document(**transform))
-        self._loop = asyncio.new_event_loop()
-        self.exit_code: int | None = None
-        settings = TransformSettings(
-            http_port=0, poll_ms=20, run_seconds=1.0, short_run_seconds=0.5, tracers=tracers
-        )
-        kafka = KafkaSettings(bootstrap=scene.bootstrap)
-
-        async def run() -> int:
-            self.process = TransformProcess(
-                settings, kafka, self.registry, lambda: self.jobs, lambda name, _: table_of(name, {})
-            )
-            self._started.set()
-            return await self.process.run(handle_signals=False)
-
-        def target() -> None:
-            self.exit_code = self._loop.run_until_complete(run())
-            self._loop.close()
-
-        self._started = threading.Event()
-        self._thread = threading.Thread(target=target)
-        self._thread.start()
-        self._started.wait()
-
-    def document(self, source: str = "", **transform: Any) -> dict[str, Any]:
-        name = self.scene.name
-        source = source or f"# {name}"
-        return {
-            "event_types": {
-                "source": {"topic": self.scene.source},
-                "made": {"topic": self.scene.target},
-            },
-            "transforms": {
-                name: {
-                    "from": "source",
-                    "to": ["made"],
-                    "start": "earliest",
-                    "source": source,
-                    "digest": digest_of_source(source),
-                    **transform,
-                }
-            },
-        }
-
-    @property
-    def status(self) -> dict[str, Any]:
-        found: dict[str, Any] = orjson.loads(self.process.status.document())["transforms"]
-        entry: dict[str, Any] = found.get(self.scene.name, {})
-        return entry
-
-    def stop(self) -> int | None:
-        if self._thread.is_alive():
-            self._loop.call_soon_threadsafe(self.process.stop)
-        return self.join()
-
-    def join(self) -> int | None:
-        self._thread.join(60)
-        return self.exit_code
 
 
 @pytest.fixture
 def scene(kafka: HasBootstrap) -> TransformScene:
     return TransformScene.make(kafka.bootstrap)
-
-
-@contextmanager
-def driver(scene: TransformScene, author: Author = by_kind, **transform: Any) -> Iterator[RunningDriver]:
-    running = RunningDriver(scene, author, **transform)
-    try:
-        yield running
-    finally:
-        running.stop()
-
-
-def write_state(scene: TransformScene, **state: Any) -> None:
-    """Write a state as the admin service does."""
-    producer = Producer({"bootstrap.servers": scene.bootstrap})
-    producer.produce(wire.TRANSFORMERS, key=f"state:{scene.name}", value=orjson.dumps(state), partition=1)
-    assert producer.flush(30) == 0
 
 
 def test_events_are_transformed_and_the_service_stops(scene: TransformScene) -> None:
@@ -193,6 +69,41 @@ def test_a_deploy_applies_to_the_next_run_and_a_change_of_lanes_takes_an_epoch(s
     last = running.jobs.orders[-1]
     assert (first.lanes, last.lanes) == (1, 2)
     assert last.epoch > first.epoch
+
+
+class BusyJobs(InlineJobs):
+    """Runs with one slot, while each partition always has a new event."""
+
+    def __init__(self, scene: TransformScene) -> None:
+        super().__init__(slots=1)
+        self._scene = scene
+        self._running = 0
+        self.max_running = 0
+
+    def run(self, order: LaneOrder, *rest: Any) -> LaneReport:
+        self._running += 1
+        self.max_running = max(self.max_running, self._running)
+        try:
+            for partition in (0, 1):
+                self._scene.send([0], partition=partition, first=len(self.orders))
+            return super().run(order, *rest)
+        finally:
+            self._running -= 1
+
+
+def test_transforms_take_turns_while_there_are_fewer_slots_than_lanes(scene: TransformScene) -> None:
+    jobs, other = BusyJobs(scene), f"{scene.name}_other"
+    with driver(scene, jobs=jobs, lanes=2) as running:
+        document = running.document(lanes=2)
+        document["transforms"][other] = document["transforms"][scene.name]
+        running.registry.put(document)
+        eventually(lambda: other in [order.name for order in jobs.orders])
+        first = [order.name for order in jobs.orders].index(other)
+        eventually(lambda: len(jobs.orders) >= first + 6)
+    names = [order.name for order in jobs.orders[first : first + 6]]
+    assert names == [other, scene.name] * 3
+    assert {order.lane for order in jobs.orders if order.name == scene.name} == {0, 1}
+    assert jobs.max_running == 1
 
 
 def test_a_driver_with_an_older_epoch_ends(scene: TransformScene) -> None:
