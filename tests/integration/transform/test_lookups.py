@@ -1,16 +1,25 @@
-"""Snapshots of lookups' tables in a real Postgres."""
+"""Snapshots of lookups' tables in a real Postgres, and transforms that read them."""
 
+import itertools
 import json
+import re
 from contextlib import closing
+from copy import copy
+from typing import Any
 
+import orjson
 import psycopg2
 import pytest
 
 from services.transform.function.lookups import LookupTable
 from services.transform.function.lookups_sql import read_lookup
 from shared.errors import TRANSFORM_LOOKUP_UNREADABLE, InfrastructureError
-from shared.registry.transforms import Lookup
+from shared.registry.transforms import Lookup, digest_of_source
+from tests.fixtures.fix_kafka import HasBootstrap
 from tests.fixtures.fix_postgres import Database
+from tests.fixtures.transform_driver import ProcessJobs, driver
+from tests.fixtures.transforms import TransformScene
+from tests.fixtures.writer import eventually
 
 ROWS = """
     CREATE TABLE public.airlines (carrier text, name text, founded int, "odd name" numeric);
@@ -60,3 +69,58 @@ def test_an_unreadable_table_is_an_error_of_the_system(database: Database) -> No
     execute(database, "INSERT INTO public.airlines VALUES ('UA', 'again', 1, 1)")
     with pytest.raises(InfrastructureError, match=r"two rows of public\.airlines have the same carrier"):
         read(database)
+
+
+_FUNCTION = """
+def transform(event, lookup):
+    row = lookup("airlines", "UA")
+    return {"event_name": "made", "payload": {"n": event["payload"]["n"], "name": row and row["name"]}}
+"""
+_AIRLINES = {"database": "onramp", "table": "public.airlines", "key": "carrier", "columns": ["name"]}
+
+
+def _names(scene: TransformScene) -> dict[int, Any]:
+    """Return the name in the output of each event."""
+    payloads = [orjson.loads(each.value or b"{}")["payload"] for each in scene.outputs()]
+    return {each["n"]: each["name"] for each in payloads}
+
+
+def test_a_changed_table_is_used_and_a_dropped_one_until_its_snapshot_is_ten_intervals_old(
+    kafka: HasBootstrap, database: Database
+) -> None:
+    scene = TransformScene.make(kafka.bootstrap)
+    scene.send_payload(n=0)
+
+    def read_one(name: str, lookup: Lookup) -> LookupTable:
+        return read_lookup(name, lookup, database.dsn)
+
+    transform = {"source": _FUNCTION, "digest": digest_of_source(_FUNCTION), "lookups": ["airlines"]}
+    tables = {"airlines": {**_AIRLINES, "refresh_s": 1}}
+    with driver(scene, jobs=ProcessJobs(), read_lookup=read_one, tables=tables, **transform) as running:
+        eventually(lambda: running.status.get("reason") == "lookup airlines has not been read yet")
+        execute(database, ROWS)
+        eventually(lambda: _names(scene) == {0: "United"})
+
+        execute(database, "UPDATE public.airlines SET name = 'Onward' WHERE carrier = 'UA'")
+        numbers = itertools.count(1)
+
+        def is_swapped() -> bool:
+            scene.send_payload(n=next(numbers))
+            return "Onward" in _names(scene).values()
+
+        eventually(is_swapped)
+        execute(database, "ALTER TABLE public.airlines RENAME TO elsewhere")
+        sent = scene.send_payload(n=next(numbers))
+        eventually(lambda: sent and scene.offsets()[0] == next(copy(numbers)))
+        eventually(lambda: running.status["state"] == "waiting")
+        assert re.fullmatch(r"the snapshot of lookup airlines is 1\d s old", running.status["reason"])
+        eventually(lambda: not running.status["running_lanes"])
+        scene.send_payload(n=(waits := next(numbers)))
+        eventually(lambda: sum(running.status["lag"].values()) == 1)
+        assert waits not in _names(scene)
+
+        execute(database, "ALTER TABLE public.elsewhere RENAME TO airlines")
+        eventually(lambda: _names(scene).get(waits) == "Onward")
+        assert running.status["state"] == "running"
+    assert not scene.parked()
+    assert sorted(_names(scene)) == list(range(waits + 1))

@@ -2,10 +2,10 @@
 
 import signal
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-import psutil
 import pytest
 
 from shared.errors import TRANSFORM_TIMEOUT
@@ -14,18 +14,9 @@ from stack import services
 from stack.registry import OwnRegistry
 from stack.services import Service
 from tests.fixtures.fix_kafka import HasBootstrap
+from tests.fixtures.transform_service import SOURCE, document_of, entry_of, python_workers
 from tests.fixtures.transforms import TransformScene
 from tests.fixtures.writer import eventually
-
-_SOURCE = """
-def transform(event, lookup):
-    p = event["payload"]
-    while p.get("loops"):
-        pass
-    if not p["outputs"]:
-        return None
-    return [{"event_name": "made", "payload": {"n": p["n"], "k": k}} for k in range(p["outputs"])]
-"""
 
 
 @pytest.fixture
@@ -33,23 +24,10 @@ def scene(kafka: HasBootstrap) -> TransformScene:
     return TransformScene.make(kafka.bootstrap)
 
 
-@pytest.fixture
-def service(scene: TransformScene, tmp_path: Path) -> Iterator[Service]:
-    transform = {
-        "from": "source",
-        "to": ["made"],
-        "start": "earliest",
-        "lanes": 2,
-        "limits": {"cpu_ms": 200},
-        "source": _SOURCE,
-        "digest": digest_of_source(_SOURCE),
-    }
-    document = {
-        "event_types": {"source": {"topic": scene.source}, "made": {"topic": scene.target}},
-        "transforms": {scene.name: transform},
-    }
+@contextmanager
+def running(scene: TransformScene, document: dict[str, Any], folder: Path) -> Iterator[Service]:
     own = OwnRegistry(scene.bootstrap, document)
-    log = tmp_path / "transform.log"
+    log = folder / "transform.log"
     service = services.transform(bootstrap=scene.bootstrap, dsn="", log=log, env=own.env)
     service.start()
     try:
@@ -57,6 +35,12 @@ def service(scene: TransformScene, tmp_path: Path) -> Iterator[Service]:
         yield service
     finally:
         service.stop()
+
+
+@pytest.fixture
+def service(scene: TransformScene, tmp_path: Path) -> Iterator[Service]:
+    with running(scene, document_of(scene, lanes=2), tmp_path) as service:
+        yield service
 
 
 @pytest.mark.full
@@ -68,7 +52,7 @@ def test_results_are_exact_although_workers_and_the_driver_are_killed(
     eventually(lambda: sum(scene.offsets().values()) == 1800)
     for first in (900, 1200):
         scene.send([2, 0, None] * 100, first=first)
-        worker = eventually(lambda: _workers(service.pid))[0]
+        worker = eventually(lambda: python_workers(service.pid))[0]
         worker.send_signal(signal.SIGKILL)
         end = first + 300
         eventually(lambda end=end: scene.offsets()[0] == end)
@@ -100,16 +84,22 @@ def test_an_event_on_which_the_function_never_ends_is_parked_alone(scene: Transf
     assert len(scene.outputs()) == 20
 
 
-def _workers(pid: int) -> list[psutil.Process]:
-    """Return Spark's Python workers: children of its daemon, with the same command line."""
-    workers = []
-    for each in psutil.Process(pid).children(recursive=True):
-        with suppress(psutil.Error):  # it has ended
-            parent = each.parent()
-            if parent and _is_daemon(parent) and _is_daemon(each):
-                workers.append(each)
-    return workers
-
-
-def _is_daemon(process: psutil.Process) -> bool:
-    return "services.transform.driver.worker_daemon" in process.cmdline()
+@pytest.mark.full
+def test_a_function_that_never_ends_delays_no_other_transform(scene: TransformScene, tmp_path: Path) -> None:
+    """Both read one topic: the lag of the fast one returns to 0, while the other is at its first event."""
+    looping = f"{scene.name}_looping"
+    document = document_of(scene)
+    document["transforms"][looping] = document_of(scene, limits={"cpu_ms": 60_000})["transforms"][scene.name]
+    document["transforms"][scene.name] |= {"source": SOURCE, "digest": digest_of_source(SOURCE)}
+    with running(scene, document, tmp_path) as service:
+        scene.send_payload(n=0, outputs=1, loops=True)
+        eventually(lambda: entry_of(service, looping)["running_lanes"] == [0])
+        for first in range(1, 1001, 200):
+            scene.send([1] * 200, first=first)
+            end = first + 200
+            eventually(lambda end=end: scene.offsets().get(0) == end)
+            eventually(lambda: sum(entry_of(service, scene.name)["lag"].values()) == 0)
+        slow = entry_of(service, looping)
+        assert (slow["running_lanes"], slow["lag"][f"{scene.source}/0"]) == ([0], 1001)
+        assert slow["totals"]["emitted"] == 0
+    assert len(scene.outputs()) == 1001
