@@ -10,6 +10,7 @@ _POSITIONS: Final = "tests/integration/transform/test_positions.py"
 _AUDIT: Final = "tests/integration/transform/test_audit.py"
 _REPLAYS: Final = "tests/integration/transform/test_replays.py"
 _DRIVER: Final = "tests/integration/transform/test_driver.py"
+_LOOKUPS: Final = "tests/integration/transform/test_lookups.py"
 
 MUTANTS: Final = (
     Mutant(
@@ -156,5 +157,17 @@ MUTANTS: Final = (
         "",
         "tests/integration/transform/test_tracers.py"
         "::test_a_tracer_is_emitted_once_under_the_id_that_the_tracer_looks_for",
+        "letting transforms take turns",
+        "services/transform/driver/loop.py",
+        "key=lambda each: (runs[each.name], self._started_at[each.name])",
+        "key=lambda each: each.name",
+        f"{_DRIVER}::test_transforms_take_turns_while_there_are_fewer_slots_than_lanes",
+    ),
+    Mutant(
+        "using a changed lookup",
+        "services/transform/driver/lookup_snapshots.py",
+        "            if table.digest != snapshot.digest:\n",
+        "            if not snapshot.digest:\n",
+        f"{_LOOKUPS}::test_a_changed_table_is_used_and_a_dropped_one_until_its_snapshot_is_ten_intervals_old",
     ),
 )
