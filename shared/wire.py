@@ -17,6 +17,9 @@ SETTLED: Final = "onramp.settled"
 WRITERS: Final = "onramp.writers"
 REGISTRY: Final = "onramp.registry"
 WRITER_GROUP: Final = "onramp-writer"
+#: The lake: plans, routes and positions of tables, compacted; and the group of its process.
+LAKE: Final = "onramp.lake"
+LAKE_GROUP: Final = "onramp-lake"
 #: Transforms: partition 0 has the epochs of their drivers, partition 1 their states by key `state:<name>`.
 TRANSFORMERS: Final = "onramp.transformers"
 #: The totals of each transform, source partition and topic generation, by that key.

@@ -26,6 +26,7 @@ MAY_IMPORT = {
     "services/cdc": ["services.cdc", "shared"],
     "services/tracer": ["services.tracer", "shared"],
     "services/transform": ["services.transform", "shared"],
+    "services/lake": ["services.lake", "shared"],
     # The command line starts the stack on this machine, and its verbs for operators are the
     # admin service's, or prepare sources; the gateway and the writer are programs to it.
     "services/cli": [
@@ -123,6 +124,7 @@ OWNERS = {
         "stack/*.py",
     ],
     "pyspark": ["shared/spark/*.py"],
+    "deltalake": ["shared/lake/delta_*.py", "services/lake/*delta_*.py", "services/ops/*delta_*.py"],
     "confluent_kafka": ["stack/kafka_probe.py"],
 }
 OURS = ("clients", "services", "shared", "stack", "tests", "docs", "loadtest")
@@ -200,6 +202,7 @@ def test_the_owners_of_a_driver_use_it() -> None:
 
 @pytest.mark.parametrize("module", ["services.ingest.app", "services.cli.app"])
 def test_a_light_process_does_not_import_heavy_libraries(module: str) -> None:
-    program = f"import sys, {module}; print(*{{'numpy', 'pyarrow', 'pyspark'}} & sys.modules.keys())"
+    heavy = {"numpy", "pyarrow", "pyspark", "deltalake", "duckdb"}
+    program = f"import sys, {module}; print(*{heavy} & sys.modules.keys())"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.split() == []

@@ -1,0 +1,1 @@
+"""The lake's Delta tables: names, columns, storage and positions, for each service that uses them."""

@@ -1,0 +1,27 @@
+"""Transaction identifiers of the lake's commits: the position of each Kafka partition in a table's log."""
+
+from typing import Final, NamedTuple
+
+#: Property of a table: the Kafka cluster whose Onramp writes the table.
+OWNER: Final = "onramp.owner"
+_PREFIX: Final = "onramp"
+_LANDED: Final = "landed"
+#: Prefix of the transaction identifiers of compactions.
+COMPACTION: Final = f"{_PREFIX}/compaction"
+
+
+class TablePosition(NamedTuple):
+    """The offset that a table continues at in a partition of one topic generation, and its rows so far."""
+
+    next_offset: int
+    landed: int
+
+
+def position_id(topic_id: str, partition: int) -> str:
+    """Return the identifier whose version is the next offset of the partition."""
+    return f"{_PREFIX}/{topic_id}/{partition}"
+
+
+def landed_id(topic_id: str, partition: int) -> str:
+    """Return the identifier whose version is the number of rows of the partition."""
+    return f"{_PREFIX}/{topic_id}/{partition}/{_LANDED}"
