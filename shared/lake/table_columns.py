@@ -5,18 +5,9 @@ from typing import Final
 
 import pyarrow as pa
 
-from shared import landing_columns
+from shared import landing_rows
 from shared.lake.lake_tables import DATE, MONTH, Kind, Partitioning
 
-_TYPES: Final = {
-    "text": pa.string(),
-    "timestamptz": pa.timestamp("us", "UTC"),
-    "integer": pa.int32(),
-    "bigint": pa.int64(),
-    "jsonb": pa.string(),
-}
-#: The columns that every table begins with, in order.
-LANDING: Final = pa.schema([(c.name, _TYPES[c.type]) for c in landing_columns.COLUMNS])
 #: The types of typed columns.
 KINDS: Final = {
     Kind.STRING: pa.string(),
@@ -31,7 +22,7 @@ _KIND_OF: Final = {str(each): kind for kind, each in KINDS.items()}
 def base_schema(partitioning: Partitioning) -> pa.Schema:
     """Return the columns of a new table without typed properties."""
     dates = [DATE, *([MONTH] if partitioning is Partitioning.MONTH else [])]
-    return pa.schema([*LANDING, *(pa.field(name, pa.date32()) for name in dates)])
+    return pa.schema([*landing_rows.COLUMNS, *(pa.field(name, pa.date32()) for name in dates)])
 
 
 def kind_of(column_type: pa.DataType) -> Kind | None:

@@ -10,11 +10,11 @@ import psycopg2
 import pyarrow as pa
 import pytest
 
-from services.writer.parse import parse
 from services.writer.settle import waiting_table
 from services.writer.sort import sort
 from services.writer.waiting import waiting_rows
 from shared import wire
+from shared.parse import parse
 from tests.fixtures.inline import KilledError, Places
 from tests.fixtures.scenes import Scene
 from tests.fixtures.second_database import Other

@@ -10,8 +10,8 @@ from typing import Final, Literal, NamedTuple
 import msgspec
 import pyarrow as pa
 
-from services.writer.parse.events import COLUMNS, Events
 from shared.errors import NOT_A_CHANGE, UserError
+from shared.parse.events import COLUMNS, Events
 
 _MAX_NAME_BYTES: Final = 63
 

@@ -9,10 +9,10 @@ import pyarrow as pa
 from services.writer.changes.read_changes import SourceTable, read
 from services.writer.model.routes import SourceRoute
 from services.writer.model.targets import Target
-from services.writer.parse.events import Events, RowIndices
 from services.writer.persist import landing_tables
 from shared import change_table
 from shared.kafka_read.records import PartitionSlice
+from shared.parse.events import Events, RowIndices
 
 
 def read_changes(

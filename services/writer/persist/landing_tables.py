@@ -1,11 +1,10 @@
 """The landing tables: one for each event name, created when its first event arrives."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import psycopg2
-import pyarrow as pa
 from psycopg2 import sql
 from psycopg2.extensions import connection
 
@@ -15,22 +14,27 @@ from services.writer.postgres.error_faults import translate
 from services.writer.postgres.pool import connected
 from shared import landing_columns
 from shared.errors import DATABASE_UNAVAILABLE, InfrastructureError, OnrampError
-from shared.kafka_read.records import received_at
 from shared.landing_columns import Column, Part
+from shared.landing_rows import COLUMNS, SOURCES, rows
+
+__all__ = [
+    "COLUMNS",
+    "KEY",
+    "SCHEMA",
+    "SOURCES",
+    "change",
+    "confirm_table",
+    "ensure_table",
+    "ensure_tables",
+    "has_key",
+    "rows",
+    "takes_inserts",
+]
 
 log = logging.getLogger(__name__)
 
 SCHEMA: Final = landing_columns.SCHEMA
 (KEY,) = landing_columns.named(Part.KEY)
-_TYPES: Final = {
-    "text": pa.string(),
-    "timestamptz": pa.timestamp("us", "UTC"),
-    "integer": pa.int32(),
-    "bigint": pa.int64(),
-    "jsonb": pa.string(),
-}
-#: The columns of a landing table, in order.
-COLUMNS: Final = pa.schema([(c.name, _TYPES[c.type]) for c in landing_columns.COLUMNS])
 _DEFINITIONS: Final = sql.SQL(", ").join(sql.SQL(c.definition) for c in landing_columns.COLUMNS)
 _CREATE: Final = "CREATE TABLE IF NOT EXISTS {table} ({definitions})"
 _LATER: Final = tuple(c for c in landing_columns.COLUMNS if c.is_later)
@@ -179,27 +183,3 @@ def change(database: Database, statement: sql.Composed) -> None:
                 cursor.execute(_UNDER_LOCK.format(lock=sql.Literal(_LOCK), statement=statement))
         except psycopg2.Error as e:
             raise translate(e, database) from None
-
-
-#: Functions that build each column from Kafka's records and their parsed events.
-SOURCES: Final[dict[str, Callable[[pa.RecordBatch, pa.RecordBatch], pa.Array]]] = {
-    "_id": lambda _, events: events.column("id"),
-    "_event_name": lambda _, events: events.column("event_name"),
-    "_timestamp": lambda _, events: events.column("timestamp"),
-    "_version": lambda _, events: events.column("version"),
-    "_received_at": lambda records, _: received_at(records),
-    "_topic": lambda records, _: records.column("topic"),
-    "_partition": lambda records, _: records.column("partition"),
-    "_offset": lambda records, _: records.column("offset"),
-    "payload": lambda _, events: events.column("body"),
-}
-
-
-def rows(records: pa.RecordBatch, events: pa.RecordBatch) -> pa.RecordBatch:
-    """Build the rows (`COLUMNS`) of `events` (`events.COLUMNS`) and their Kafka `records` (`ARRIVALS`).
-
-    Row i of both is the same event.  A packet's row has no metadata, which its typed table does not
-    need.  Costs no Python operation per row.
-    """
-    values = [SOURCES[name](records, events) for name in COLUMNS.names]
-    return pa.RecordBatch.from_arrays(values, schema=COLUMNS)

@@ -15,8 +15,9 @@ from services.writer.plan import gateway_checks
 from services.writer.plan.outcome_diff import EventOutcomes
 from services.writer.plan.reasons import Reason, parked, refusal
 from services.writer.plan.rules import Rules, TableName
-from services.writer.sort.sort import Parsed, parse, sort_parsed
+from services.writer.sort.sort import sort_parsed
 from shared.kafka_read.records import PartitionSlice
+from shared.parse.slices import Parsed, parse
 
 #: A function that writes rows into a copy of their table and rolls back; it raises `UntriedError`.
 Persist = Callable[[Variant, pa.Table], PersistResult]

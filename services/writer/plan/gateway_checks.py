@@ -9,12 +9,12 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from services.writer.parse.events import RowIndices, group
 from services.writer.plan.reasons import Reason, pattern, refusal
 from services.writer.plan.rules import UNREGISTERED, Rules, TypeRules
 from shared.contracts.faults import faults
 from shared.contracts.json_schema import CompiledSchema, compile_schema
 from shared.errors import EVENT_TOO_LARGE, SCHEMA_MISMATCH, UNKNOWN_EVENT_NAME, UserError
+from shared.parse.events import RowIndices, group
 
 #: Maximum compiled schemas that a process caches.
 _MAX_CACHED: Final = 4096

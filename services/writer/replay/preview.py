@@ -12,7 +12,6 @@ import orjson
 import pyarrow as pa
 
 from services.writer.model.targets import Target
-from services.writer.parse.parse import read
 from services.writer.persist import landing_tables
 from services.writer.persist.table_copies import Copies, Variant
 from services.writer.persist.table_rights import UntriedError
@@ -21,6 +20,7 @@ from services.writer.postgres.pool import transaction
 from shared.contracts.tables import columns_of
 from shared.errors import OnrampError, UserError
 from shared.kafka_read.records import ARRIVALS, USUAL
+from shared.parse.parse import read
 
 log = logging.getLogger(__name__)
 

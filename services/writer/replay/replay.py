@@ -17,7 +17,6 @@ from psycopg2.extensions import connection
 from services.writer.batching.row_rates import RateLimiter
 from services.writer.model.routes import Routes
 from services.writer.model.targets import Target
-from services.writer.parse.parse import read
 from services.writer.persist.row_results import row_error
 from services.writer.postgres.database import Database
 from services.writer.postgres.pool import transaction
@@ -30,6 +29,8 @@ from services.writer.settle.retry_reasons import BlockedError, SerializationConf
 from shared import failpoints
 from shared.errors import INTERNAL_PERSIST, InfrastructureError, UserError
 from shared.path_steps import Step
+from shared.parse.parse import read
+from shared.steps import Step
 
 log = logging.getLogger(__name__)
 

@@ -17,7 +17,6 @@ from psycopg2.extensions import connection
 
 from services.writer.model.routes import Routes, is_closed
 from services.writer.model.targets import Target
-from services.writer.parse.parse import read
 from services.writer.persist import encodings, landing_tables
 from services.writer.replay.staged_attempts import ParkedEvent
 from services.writer.sort.packets import destinations
@@ -27,6 +26,7 @@ from shared import wire
 from shared.errors import AMBIGUOUS_TABLE, FORBIDDEN_DESTINATION, NOT_ROUTED, UserError
 from shared.kafka_read.offsets import Partition
 from shared.kafka_read.records import ARRIVALS, USUAL, PartitionSlice
+from shared.parse.parse import read
 
 _NOT_ROUTED: Final = "the current routes do not route it to the table that it was parked for"
 _MOVED: Final = "the current routes route it to another database than when this attempt was sorted"

@@ -7,29 +7,22 @@ time, and each table's rows are built by whole columns.
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field, replace
-from typing import Final
+from dataclasses import KW_ONLY, dataclass, field
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from services.writer.changes.sort_changes import read_changes
 from services.writer.model.routes import Routes, SourceRoute
 from services.writer.model.targets import Target
-from services.writer.parse.events import Events, RowIndices
-from services.writer.parse.parse import read
-from services.writer.persist import landing_tables
 from services.writer.sort.packets import destinations
 from services.writer.sort.route_lookup import RouteLookup, lookup_for
-from shared import wire
-from shared.errors import RECORD_HEADERS_TOO_LARGE, UserError
+from shared.errors import UserError
 from shared.kafka_read.identity import identities
-from shared.kafka_read.records import LARGE, PartitionSlice
+from shared.kafka_read.records import PartitionSlice
 from shared.parked_record import UNKNOWN, Identity
-
-#: The columns of a record, in addition to the value, that its row needs.
-_JOINED: Final = ["topic", "partition", "offset", "received_at", "timestamp"]
+from shared.parse.events import Events, RowIndices
+from shared.parse.slices import Parsed, parse
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,15 +127,6 @@ class _Sorting:
             self._rejected += [(i, pointer, error) for i in indices.tolist()]
 
 
-@dataclass(frozen=True, slots=True)
-class Parsed:
-    """At least one slice, and the events and rows of all slices' records, concatenated."""
-
-    slices: Sequence[PartitionSlice]
-    events: Events
-    rows: pa.RecordBatch
-
-
 def sort(slices: Sequence[PartitionSlice], routes: Routes) -> Iterator[Sorted]:
     """Sort the records of each slice by their destinations under `routes`; yield a result for each, in order.
 
@@ -156,12 +140,6 @@ def sort(slices: Sequence[PartitionSlice], routes: Routes) -> Iterator[Sorted]:
     sorted_events = sort_parsed(parse(of_events), routes) if of_events else iter(())
     for one, source in zip(slices, sources, strict=True):
         yield next(sorted_events) if source is None else _sort_changes(one, source, routing)
-
-
-def parse(slices: Sequence[PartitionSlice]) -> Parsed:
-    """Parse the records of `slices` together, because each of a hundred partitions may have few records."""
-    events = _read(slices)
-    return Parsed(slices, events, landing_tables.rows(_records(slices), events.columns))
 
 
 def sort_parsed(parsed: Parsed, routes: Routes) -> Iterator[Sorted]:
@@ -179,33 +157,6 @@ def _sort_changes(part: PartitionSlice, source: SourceRoute, routing: RouteLooku
     sorting = _Sorting(part, events, routing)
     sorting.place(indices)
     return _sorted(sorting, rows)
-
-
-def _records(slices: Sequence[PartitionSlice]) -> pa.RecordBatch:
-    """Concatenate the slices' records without their values, which the events contain."""
-    return pa.RecordBatch.from_arrays(
-        [pa.concat_arrays([each.rows.column(name) for each in slices]) for name in _JOINED], names=_JOINED
-    )
-
-
-def _read(slices: Sequence[PartitionSlice]) -> Events:
-    """Parse the values; a record whose headers were too large to carry is invalid regardless of its value."""
-    values = pa.concat_arrays([each.rows.column("value") for each in slices])
-    large = pc.equal(pa.concat_arrays([each.rows.column("context") for each in slices]), LARGE)
-    if not pc.any(large).as_py():
-        return read(values)
-    events = read(pc.if_else(large, pa.scalar(None, values.type), values))
-    errors = dict(events.errors) | {int(i): _headers_too_large() for i in np.flatnonzero(large)}
-    return replace(events, errors=errors)
-
-
-def _headers_too_large() -> UserError:
-    detail = (
-        f"{wire.HEADER_CONTEXT} and {wire.HEADER_RECEIVED_AT} have more than {wire.MAX_HEADER_BYTES:,} "
-        f"bytes together, or there are more than {wire.MAX_HEADERS} headers; the record's value is stored, "
-        "its headers are not"
-    )
-    return UserError(RECORD_HEADERS_TOO_LARGE, detail)
 
 
 def _sorted(sorting: _Sorting, rows: pa.RecordBatch) -> Sorted:

@@ -7,7 +7,6 @@ from psycopg2.extensions import connection
 
 from services.writer.changes.read_changes import read as read_changes
 from services.writer.model.targets import Target
-from services.writer.parse.parse import read
 from services.writer.persist import landing_tables
 from services.writer.postgres.database import Database
 from services.writer.settle.event_type_pauses import PausePolicy
@@ -17,6 +16,7 @@ from services.writer.settle.waiting_table import WaitingEvents
 from shared.errors import UserError
 from shared.kafka_read.offsets import Partition
 from shared.kafka_read.records import PartitionSlice
+from shared.parse.parse import read
 
 
 def context(conn: connection, database: Database, taken: Sequence[WaitingEvents]) -> SettlementContext:

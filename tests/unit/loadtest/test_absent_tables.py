@@ -6,9 +6,9 @@ import pyarrow as pa
 
 from loadtest.absent_tables import packets
 from services.writer.model.routes import Routes
-from services.writer.parse.parse import read
 from services.writer.sort.packets import destinations
 from services.writer.sort.route_lookup import lookup_for
+from shared.parse.parse import read
 
 
 def test_each_packet_names_another_table_that_the_topic_may_address() -> None:

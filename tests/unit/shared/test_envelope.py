@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.writer.parse import text_checks
 from shared import envelope
 from shared.errors import BAD_ENVELOPE, UserError
+from shared.parse import text_checks
 
 GOOD = {
     "metadata": {"id": "order-1001", "timestamp": "2026-11-21T08:00:00Z", "version": "1"},

@@ -8,10 +8,10 @@ import pyarrow.compute as pc
 import pytest
 
 from services.writer.model.routes import Routes
-from services.writer.parse.parse import read
 from services.writer.plan import gateway_checks
 from services.writer.plan.rules import Rules, TypeRules
 from shared.contracts import faults
+from shared.parse.parse import read
 from tests.fixtures.writer import envelope, event
 
 ROUTES = Routes("onramp")

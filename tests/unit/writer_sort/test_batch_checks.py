@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.writer.parse import json_checks, one_by_one, parse, text_checks
-from services.writer.parse.events import Events
+from shared.parse import json_checks, one_by_one, parse, text_checks
+from shared.parse.events import Events
 from tests.fixtures.examples import examples
 from tests.fixtures.writer import envelope
 

@@ -4,7 +4,7 @@ import orjson
 import pyarrow as pa
 import pytest
 
-from services.writer.parse import same_layout
+from shared.parse import same_layout
 from tests.fixtures.writer import envelope
 
 N = 100

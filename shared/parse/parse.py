@@ -5,9 +5,9 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from services.writer.parse import one_by_one, same_layout
-from services.writer.parse.events import Events, RowIndices, merge
 from shared.errors import UserError
+from shared.parse import one_by_one, same_layout
+from shared.parse.events import Events, RowIndices, merge
 
 #: Minimum values to match against a template; fewer values are cheaper to parse one by one.
 _MIN_VALUES: Final = 64

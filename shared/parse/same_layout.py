@@ -14,10 +14,10 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from services.writer.parse import json_checks
-from services.writer.parse.events import COLUMNS
-from services.writer.parse.text_checks import PLAIN_VERSION, matches_patterns
 from shared.kafka_read.arrow_bytes import Pieces, offsets, place_in
+from shared.parse import json_checks
+from shared.parse.events import COLUMNS
+from shared.parse.text_checks import PLAIN_VERSION, matches_patterns
 
 _Mask = np.ndarray[Any, np.dtype[np.bool_]]
 _Ints = np.ndarray[Any, np.dtype[np.int32]]

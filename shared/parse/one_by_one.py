@@ -11,11 +11,11 @@ from typing import Any, Final
 import msgspec
 import pyarrow as pa
 
-from services.writer.parse import json_checks, text_checks
-from services.writer.parse.events import COLUMNS, Events
 from shared import envelope, strict_json
 from shared.envelope import Metadata
 from shared.errors import NO_ENVELOPE, UserError
+from shared.parse import json_checks, text_checks
+from shared.parse.events import COLUMNS, Events
 
 
 class RawMetadata(msgspec.Struct, gc=False):
