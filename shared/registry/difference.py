@@ -78,7 +78,7 @@ def too_large(snapshot: Snapshot) -> str:
 def _routes(snapshot: Snapshot) -> Iterator[dict[str, Any]]:
     """Yield the parts of a registry that the writer stores, in its format."""
     for name, event_type in snapshot.event_types.items():
-        for each in event_type.destinations:
+        for each in event_type.database_destinations:
             place = {"database": each.vanity or each.database or _ANY_NAME, "schema": each.db_schema or ""}
             yield {"event_name": name, "table": each.table or "", **place}
             if event_type.contract.model_fields_set and each.table:

@@ -19,7 +19,9 @@ from shared import wire
 from shared.contracts.compatibility import Mode
 from shared.contracts.created_tables import with_limits
 from shared.contracts.json_values import fault_of
+from shared.lake.lake_tables import TABLE_NAME
 from shared.landing_columns import is_closed
+from shared.registry.lake import LakeOptions
 from shared.registry.sources import Model, ModelName, Source, SourceName
 from shared.registry.texts import Retention, matching
 from shared.registry.transforms import Lookup, LookupName, Transform, TransformName
@@ -88,9 +90,9 @@ def _sha256(written: object) -> bytes:
 
 
 class Destination(_Frozen):
-    """A destination of events."""
+    """A destination of events: a table of a database, or a table of the lake."""
 
-    type: Literal["postgres"] = "postgres"
+    type: Literal["postgres", "lake"] = "postgres"
     vanity: str | None = None
     database: str | None = None
     db_schema: str | None = Field(None, alias="schema")
@@ -102,16 +104,32 @@ class Destination(_Frozen):
         False, description="Whether the table intentionally has no key that identifies repeats."
     )
 
+    @property
+    def is_lake(self) -> bool:
+        """Return whether this is a table of the lake."""
+        return self.type == "lake"
+
     @model_validator(mode="after")
     def _can_be_written_to(self) -> Self:
+        if self.is_lake:
+            return self._checked_lake_table()
         if self.table and not self.db_schema:
             raise ValueError("a table needs its schema")
         if self.db_schema and is_closed(self.db_schema):
             raise ValueError(f"the schema {self.db_schema:.70} is Postgres' or Onramp's own: name another")
         return self
 
+    def _checked_lake_table(self) -> Self:
+        if self.model_fields_set - {"type", "table"}:
+            raise ValueError("a destination in the lake has a type and a table alone")
+        if self.table is not None and not TABLE_NAME.fullmatch(self.table):
+            raise ValueError(f"a table of the lake is {TABLE_NAME.pattern}")
+        return self
+
     @model_validator(mode="after")
     def _creates_what_is_named(self) -> Self:
+        if self.is_lake:
+            return self
         if self.create and not (self.db_schema and self.table):
             raise ValueError("to create a table its schema and table are named")
         if self.unkeyed and (self.create or not self.table):
@@ -155,7 +173,19 @@ class EventType(_Entry):
     partitions: int | None = Field(None, ge=1, le=1000)
     contract: EventContract = EventContract()
     destinations: tuple[Destination, ...] = ()
+    lake: LakeOptions = LakeOptions()
     alerts: AlertLimits = AlertLimits()
+
+    @model_validator(mode="after")
+    def _has_one_table_in_the_lake(self) -> Self:
+        if sum(each.is_lake for each in self.destinations) > 1:
+            raise ValueError("an event type has at most one destination in the lake")
+        return self
+
+    @property
+    def database_destinations(self) -> tuple[Destination, ...]:
+        """Return the destinations in databases; without any, events go to the landing table."""
+        return tuple(each for each in self.destinations if not each.is_lake)
 
     @property
     def checked_schema(self) -> Mapping[str, Any] | None:
@@ -296,10 +326,24 @@ class Snapshot(_Frozen):
         for name in self.event_types:
             if wire.is_reserved(name):
                 raise ValueError(f"the event name {name} is Onramp's own")
+        self._require_distinct_lake_tables()
         self._digest = self._content().hex()
         for section in _NAMED_SECTIONS:
             object.__setattr__(self, section, MappingProxyType(dict(getattr(self, section))))
         return self
+
+    def lake_table_of(self, event_name: str) -> str | None:
+        """Return the table of the lake for events with this name; None without a destination there."""
+        event_type = self.event_types.get(event_name)
+        named = next((each for each in event_type.destinations if each.is_lake), None) if event_type else None
+        return None if named is None else named.table or event_name
+
+    def _require_distinct_lake_tables(self) -> None:
+        holders: dict[str, str] = {}
+        for name in self.event_types:
+            table = self.lake_table_of(name)
+            if table is not None and (other := holders.setdefault(table, name)) != name:
+                raise ValueError(f"{other} and {name} have one table in the lake, {table}: name two")
 
     def _content(self) -> bytes:
         """Return the SHA-256 of all entries, computed in pieces because each piece blocks other threads."""

@@ -21,7 +21,7 @@ def unknown_places(
     found: dict[str, str] = {}
     for name, event_type in snapshot.event_types.items():
         for n, destination in enumerate(event_type.destinations):
-            if reason := _reason(destination, schemas, default):
+            if not destination.is_lake and (reason := _reason(destination, schemas, default)):
                 found[f"event_types.{name}.destinations.{n}"] = reason
     patterns = {f"grants.{n}": grant.database for n, grant in enumerate(snapshot.grants)}
     patterns |= {f"contracts.{n}": contract.database for n, contract in enumerate(snapshot.contracts)}

@@ -206,7 +206,7 @@ def _tables_of(parked: ParkedFor, databases: Mapping[str, str], registry: Snapsh
     event_type = registry.event_types.get(name)
     routed = [
         (database, each.db_schema or SCHEMA, each.table) if each.table else (database, SCHEMA, name)
-        for each in (event_type.destinations if event_type else ()) or (Destination(),)
+        for each in (event_type.database_destinations if event_type else ()) or (Destination(),)
         for database in [_database(each, _default(databases))]
     ]
     granted = [
@@ -240,7 +240,7 @@ def landing_in(registry: Snapshot, database: str, schema: str, table: str, defau
     named = {
         name
         for name, event_type in registry.event_types.items()
-        if any(_is(each, database, schema, table, default) for each in event_type.destinations)
+        if any(_is(each, database, schema, table, default) for each in event_type.database_destinations)
     }
     return sorted(own | named | granted) if own | named else []
 

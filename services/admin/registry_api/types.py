@@ -152,5 +152,5 @@ def _line(name: str, event_type: EventType) -> dict[str, Any]:
         "description": event_type.description,
         "topic": event_type.topic or wire.topic_of(name),
         "has_schema": event_type.json_schema is not None,
-        "tables": sum(bool(each.table) for each in event_type.destinations),
+        "tables": sum(bool(each.table) for each in event_type.database_destinations),
     }

@@ -28,7 +28,7 @@ class Place(NamedTuple):
 def tables_of(places: Places, snapshot: Snapshot) -> Iterator[tuple[Place, EventType, Destination]]:
     """Yield the tables that event types name; landing tables are the writer's own."""
     for name, event_type in sorted(snapshot.event_types.items()):
-        for destination in event_type.destinations:
+        for destination in event_type.database_destinations:
             if destination.table:
                 yield _place(places, name, destination), event_type, destination
 

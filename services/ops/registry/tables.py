@@ -76,8 +76,8 @@ def _changed(before: Snapshot, after: Snapshot) -> Iterator[tuple[str, EventType
             event_type.json_schema,
             event_type.contract,
         )
-        known = old.destinations if old is not None and is_as_before else ()
-        for destination in event_type.destinations:
+        known = old.database_destinations if old is not None and is_as_before else ()
+        for destination in event_type.database_destinations:
             if destination.table and destination not in known:
                 yield name, event_type, destination
 

@@ -19,7 +19,7 @@ def routes_of(snapshot: Snapshot, databases: Sequence[Database]) -> Routes:
     routed = [
         (name, known, destination)
         for name, known in sorted(snapshot.event_types.items())
-        for destination in known.destinations
+        for destination in known.database_destinations
     ]
     return Routes(
         default,

@@ -229,7 +229,7 @@ def _creates(snapshot: Snapshot, default: str) -> Iterator[tuple[TableName, tupl
 
 def _tables(snapshot: Snapshot, default: str) -> Iterator[tuple[TableName, str, Destination]]:
     for event_type, known in snapshot.event_types.items():
-        for each in known.destinations:
+        for each in known.database_destinations:
             if each.table:
                 database = each.vanity or each.database or default
                 yield TableName(database, each.db_schema or "", each.table), event_type, each
