@@ -601,6 +601,18 @@ OWN_TOPIC_UNSAFE: Final = _waiting(
     "The settings of one of Onramp's own topics could lose its records.",
     "Fix the setting with the command in the writer's log; the writer then continues by itself.",
 )
+LAKE_UNAVAILABLE: Final = _waiting(
+    "lake_unavailable",
+    Step.PERSIST,
+    "A table of the lake cannot be read or written now: its storage is unreachable, full or refuses access.",
+    "None, or make room, or renew the credentials: the lake service repeats the batch by itself.",
+)
+LAKE_TABLE_HALTED: Final = _waiting(
+    "lake_table_halted",
+    Step.PERSIST,
+    "A table of the lake was restored, replaced or damaged, or belongs to another Onramp or program.",
+    "See docs/lake.md, A table is halted. Its topics wait on Kafka, other topics land.",
+)
 FENCED: Final = _waiting(
     "fenced",
     Step.PERSIST,

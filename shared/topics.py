@@ -46,6 +46,10 @@ TRANSFORM_TOPICS: Final = (
 )
 
 
+#: The lake service creates it at its start.
+LAKE_TOPICS: Final = (TopicSpec(wire.LAKE, 1, {**_COMPACTED, **_ROOM}),)
+
+
 def registry_topic(name: str) -> TopicSpec:
     """Return the specification of the registry's topic, created by its first reader or writer."""
     return TopicSpec(name, 1, _RETAINED)

@@ -13,15 +13,10 @@ READER_VERSION: Final = 1
 WRITER_VERSION: Final = 2
 
 
-def open_table(storage: Storage, table: str, *, is_for_append: bool = False) -> DeltaTable | None:
-    """Return the table's newest version, or None if there is no table.
-
-    `is_for_append`: without the list of its files, which an append does not need.  Raise delta-rs' errors.
-    """
+def open_table(storage: Storage, table: str) -> DeltaTable | None:
+    """Return the table's newest version, or None if there is no table.  Raise delta-rs' errors."""
     try:
-        return DeltaTable(
-            storage.table_url(table), storage_options=storage.options(), without_files=is_for_append
-        )
+        return DeltaTable(storage.table_url(table), storage_options=storage.options())
     except TableNotFoundError:
         return None
 

@@ -25,11 +25,12 @@ from services.transform.driver.lookup_snapshots import LookupSnapshots
 from services.transform.driver.outcome_watch import OutcomeWatch, sums
 from services.transform.lane.order import LaneReport
 from services.transform.lane.spark_task import Shared
-from services.transform.observe.status import Behind, Status, TransformEntry
+from services.transform.observe.status import Status, TransformEntry
 from services.transform.settings import TransformSettings
 from shared import wire
 from shared.backoff import Backoff
 from shared.errors import FENCED, InfrastructureError
+from shared.kafka_read.behind import Behind
 from shared.kafka_security import Brokers
 from shared.registry import Registry
 

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.writer.driver.spark import shares
 from shared.kafka_read.offsets import Partition, Range
+from shared.kafka_read.shares import shares
 
 
 def _topics(*events: list[int]) -> list[Range]:

@@ -1,0 +1,1 @@
+"""The state of the lake service: status and metrics."""

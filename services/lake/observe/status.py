@@ -1,0 +1,131 @@
+"""The state of the lake service: one document, which the driver replaces and threads of HTTP read."""
+
+import time
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from services.lake.driver.partitions import Partitions
+from services.lake.observe.metrics import LakeMetrics
+from services.lake.task.order import LakeReport
+from shared.kafka_read.behind import Behind
+from shared.kafka_read.offsets import Partition
+
+
+@dataclass(slots=True)
+class TableEntry:
+    """The totals of one table since the start of the process, and the reason why it waits."""
+
+    rows: int = 0
+    commits: int = 0
+    refused: int = 0
+    rescued: int = 0
+    repeated: int = 0
+    last_commit_at: float = 0.0
+    code: str = ""
+    reason: str = ""
+
+
+@dataclass(slots=True)
+class TopicEntry:
+    """The lag of one topic."""
+
+    lag_events: int = 0
+    behind_seconds: float = 0.0
+    retention_left_seconds: float | None = None
+    waiting: dict[int, str] = field(default_factory=dict)
+
+
+class LakeStatus:
+    """The service's state and metrics."""
+
+    def __init__(self) -> None:
+        self.metrics = LakeMetrics()
+        self.trouble = "starting"
+        #: Retention of topics in seconds; topics with unlimited retention are missing.
+        self.retentions: Mapping[str, float] = {}
+        self._tables: dict[str, TableEntry] = defaultdict(TableEntry)
+        self._topics: dict[str, TopicEntry] = {}
+        self._behind: dict[str, Behind] = defaultdict(Behind)
+        self._lost: dict[str, int] = {}
+        self._batches = 0
+        self._updated_at = 0.0
+
+    def show(self, partitions: Partitions) -> None:
+        """Replace the lags and the waiting tables."""
+        next_offsets = partitions.next_offsets()
+        by_topic: dict[str, dict[Partition, int]] = defaultdict(dict)
+        for p, end in partitions.ends.items():
+            by_topic[p.topic][p] = end
+        now = time.time()
+        self._topics = {
+            topic: self._topic(topic, ends, next_offsets, partitions, now) for topic, ends in by_topic.items()
+        }
+        self._show_tables(partitions)
+        for topic, lost in partitions.lost.items():
+            self.metrics.lost.labels(topic).inc(lost - self._lost.get(topic, 0))
+            self._lost[topic] = lost
+        self._updated_at = now
+
+    def _topic(
+        self,
+        topic: str,
+        ends: Mapping[Partition, int],
+        next_offsets: Mapping[Partition, int],
+        partitions: Partitions,
+        now: float,
+    ) -> TopicEntry:
+        entry = TopicEntry(sum(max(end - next_offsets.get(p, 0), 0) for p, end in ends.items()))
+        entry.behind_seconds = round(self._behind[topic].seconds(ends, next_offsets, now), 1)
+        if topic in self.retentions:
+            entry.retention_left_seconds = max(self.retentions[topic] - entry.behind_seconds, 0.0)
+            self.metrics.retention.labels(topic).set(entry.retention_left_seconds)
+        entry.waiting = {p.number: each.detail for p, each in partitions.waiting.items() if p.topic == topic}
+        self.metrics.lag.labels(topic).set(entry.lag_events)
+        self.metrics.behind.labels(topic).set(entry.behind_seconds)
+        return entry
+
+    def _show_tables(self, partitions: Partitions) -> None:
+        halted = {each.table: each for each in partitions.waiting.values() if each.table}
+        for name in {*self._tables, *halted}:
+            entry, wait = self._tables[name], halted.get(name)
+            if entry.code and (wait is None or wait.code != entry.code):
+                self.metrics.halted.remove(name, entry.code)
+            entry.code, entry.reason = (wait.code, wait.detail) if wait else ("", "")
+            if wait:
+                self.metrics.halted.labels(name, wait.code).set(1)
+
+    def count(self, reports: Sequence[LakeReport]) -> None:
+        """Count the commits of a batch."""
+        for table in (table for report in reports for table in report.tables):
+            entry = self._tables[table.table]
+            for name in ("rows", "commits", "refused", "rescued", "repeated"):
+                added = getattr(table, name)
+                setattr(entry, name, getattr(entry, name) + added)
+                getattr(self.metrics, name).labels(table.table).inc(added)
+            if table.commits:
+                entry.last_commit_at = time.time()
+
+    def count_batch(self, events: int, seconds: float) -> None:
+        """Count a batch."""
+        self._batches += bool(events)
+        self.metrics.batches.observe(seconds)
+
+    @property
+    def is_ready(self) -> bool:
+        """Return whether the driver follows its topics."""
+        return not self.trouble
+
+    def document(self) -> bytes:
+        """Return the answer of /status."""
+        document: dict[str, Any] = {
+            "trouble": self.trouble,
+            "updated_at": self._updated_at,
+            "batches": self._batches,
+            "tables": dict(self._tables),
+            "topics": self._topics,
+        }
+        return orjson.dumps(document, option=orjson.OPT_NON_STR_KEYS)

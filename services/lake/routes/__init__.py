@@ -1,0 +1,1 @@
+"""ROUTES: the tables of the lake that events go to."""

@@ -1,0 +1,1 @@
+"""TASK: lands a share of a batch in Delta tables; `land.py` is the flow."""
