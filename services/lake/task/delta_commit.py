@@ -5,8 +5,9 @@ accepts the same identifier again from a newer version.  So the comparison is ma
 the commit is based on: each row is committed once, whatever happens to the answer of a commit.
 """
 
+import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -36,8 +37,8 @@ _PROPERTIES: Final = {
     # Statistics of payloads would copy their values to the log.
     "delta.dataSkippingStatsColumns": "_timestamp,_received_at,_partition,_offset",
 }
-#: Signs of a damaged log in the errors of delta-rs.
-_DAMAGE: Final = ("Json error", "Parquet error", "Missing", "Invalid table version", "log segment")
+#: Colours and backtraces in the errors of delta-rs.
+_NOISE: Final = re.compile(r"\x1b\[[0-9;]*m|\n\s+0: .*", re.DOTALL)
 _WRITER: Final = WriterProperties(compression="ZSTD", compression_level=1)
 
 
@@ -112,14 +113,14 @@ def _attempt(
 
 
 def _opened(order: LakeOrder, table: LakeTable) -> DeltaTable | None:
-    """Return the table, None if there is none; a log that cannot be read halts it."""
+    """Return the table, None if there is none; a damaged log halts it.
+
+    A storage that fails is an `OSError`.
+    """
     try:
         return open_table(order.storage, table.name)
     except DeltaError as e:
-        reason = _reason(e)
-        if any(sign in reason for sign in _DAMAGE):
-            raise _halted(table, f"its log cannot be read: {reason}") from None
-        raise
+        raise _halted(table, f"its log is damaged: {_reason(e)}") from None
 
 
 def _created(order: LakeOrder, table: LakeTable) -> DeltaTable | None:
@@ -281,6 +282,6 @@ def _halted(table: LakeTable, reason: str) -> InfrastructureError:
 
 
 def _reason(error: BaseException) -> str:
-    """Return the first line of an error: delta-rs appends a backtrace."""
-    lines: Sequence[str] = str(error).splitlines() or [type(error).__name__]
-    return lines[0][:_MAX_DETAIL]
+    """Return the text of an error as one line."""
+    text = " ".join(_NOISE.sub("", str(error)).split())
+    return text[:_MAX_DETAIL] or type(error).__name__
