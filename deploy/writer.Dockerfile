@@ -23,6 +23,8 @@ RUN apt-get update \
     && apt-get install --yes --no-install-recommends openjdk-17-jre-headless \
     && rm -rf /var/lib/apt/lists/*
 RUN useradd --uid 10001 --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin onramp
+# The owner of the volume of the lake's tables.
+RUN install -d -o 10001 -g 10001 /lake
 COPY --from=build /opt/venv /opt/venv
 WORKDIR /app
 COPY shared shared
@@ -30,6 +32,8 @@ COPY services/__init__.py services/__init__.py
 COPY services/writer services/writer
 # Transforms: the same libraries, with `--entrypoint "python -m services.transform"`.
 COPY services/transform services/transform
+# The lake: as the transforms, with `--entrypoint "python -m services.lake"`.
+COPY services/lake services/lake
 ENV PATH=/opt/venv/bin:$PATH \
     PYTHONPATH=/app \
     PYTHONDONTWRITEBYTECODE=1 \

@@ -26,6 +26,7 @@ from services.cdc.agent.metrics import AgentMetrics
 from services.cli.app import app
 from services.cli.show.audit_metrics import AuditMetrics
 from services.ingest.observe import metrics
+from services.lake.observe.metrics import LakeMetrics
 from services.tracer.metrics import TracerMetrics
 from services.transform.observe.metrics import TransformMetrics
 from services.writer.observe.metrics import Metrics
@@ -204,6 +205,7 @@ def metrics_page() -> str:
         ("Admin", "services/admin/api/metrics.py", AdminMetrics().registry),
         ("Tracer", "services/tracer/metrics.py", TracerMetrics().registry),
         ("Transform", "services/transform/observe/metrics.py", TransformMetrics().registry),
+        ("Lake", "services/lake/observe/metrics.py", LakeMetrics().registry),
         ("Audit", "services/cli/show/audit_metrics.py", AuditMetrics().registry),
     ):
         rows = sorted(_declared(registry))
@@ -309,7 +311,8 @@ def _context(command: Any, name: str) -> Any:
 def settings_classes() -> Iterator[tuple[str, type[BaseSettings]]]:
     """Every settings class, shared ones first, with the module that declares it."""
     services = [*sorted(ROOT.glob("services/*/settings.py")), *sorted(ROOT.glob("services/*/*/settings.py"))]
-    for path in [ROOT / "shared/settings.py", *services, ROOT / "stack/connect_settings.py"]:
+    shared = [ROOT / "shared/settings.py", ROOT / "shared/lake/settings.py"]
+    for path in [*shared, *services, ROOT / "stack/connect_settings.py"]:
         module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
         for value in vars(importlib.import_module(module)).values():
             if not (isinstance(value, type) and issubclass(value, BaseSettings)):

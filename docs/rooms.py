@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parent.parent
-SERVICES: Final = ("ingest", "writer", "cdc", "ops", "admin", "tracer", "transform", "cli")
+SERVICES: Final = ("ingest", "writer", "cdc", "ops", "admin", "tracer", "transform", "lake", "cli")
 #: Folders in no service, or that import several: they have no floors.
 BESIDE: Final = (
     "shared",

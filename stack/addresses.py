@@ -16,6 +16,7 @@ WRITER_PORT: Final = 8081
 ADMIN_PORT: Final = 8082
 TRACER_PORT: Final = 8085
 TRANSFORM_PORT: Final = 8086
+LAKE_PORT: Final = 8087
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +30,7 @@ class Addresses:
     admin: str = f"http://{LOOPBACK}:{ADMIN_PORT}"
     tracer: str = f"http://{LOOPBACK}:{TRACER_PORT}"
     transform: str = f"http://{LOOPBACK}:{TRANSFORM_PORT}"
+    lake: str = f"http://{LOOPBACK}:{LAKE_PORT}"
 
 
 def note(folder: Path, addresses: Addresses) -> None:

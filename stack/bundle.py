@@ -1,4 +1,4 @@
-"""The code of writer and transforms as one archive for ``spark-submit`` (``make bundle``).
+"""The code of writer, transforms and lake as one archive for ``spark-submit`` (``make bundle``).
 
 The archive excludes dependencies from the package index: the cluster's Python has them, see
 docs/production.md.
@@ -13,6 +13,7 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 BUNDLE: Final = ROOT / ".onramp" / "onramp-writer.zip"
 _CODE: Final = (
     "services/__init__.py",
+    "services/lake/**/*.py",
     "services/transform/**/*.py",
     "services/writer/**/*.py",
     "services/writer/**/*.sql",

@@ -8,6 +8,7 @@ from stack.addresses import (
     ADMIN_PORT,
     GATEWAY_PORT,
     KAFKA_PORT,
+    LAKE_PORT,
     POSTGRES_PORT,
     TRACER_PORT,
     TRANSFORM_PORT,
@@ -35,7 +36,10 @@ class Plan:
     admin_port: int = ADMIN_PORT
     tracer_port: int = TRACER_PORT
     transform_port: int = TRANSFORM_PORT
+    lake_port: int = LAKE_PORT
     prometheus: bool = False
     """Whether to start a Prometheus that scrapes the services."""
+    lake: bool = False
+    """Whether to land every event type in Delta tables in the data folder as well."""
     source_demo: bool = False
     """Whether to create a second database of flights and capture it; it needs the embedded Postgres."""

@@ -160,11 +160,30 @@ def transform(
     return Service(_command("transform", "services.transform", log, variables), port, WRITER_READY_SECONDS)
 
 
-def _for_spark(bootstrap: str, dsn: str) -> dict[str, str]:
+def lake(
+    *,
+    bootstrap: str,
+    folder: Path,
+    log: Path,
+    port: int | None = None,
+    env: Mapping[str, str] | None = None,
+) -> Service:
+    """Return the lake service for these brokers, with all event types in `folder`, not started."""
+    port = port or free_port()
+    variables = _for_spark(bootstrap) | {
+        "ONRAMP_LAKE_URL": str(folder),
+        "ONRAMP_LAKE_ALL": "true",
+        "ONRAMP_LAKE_HTTP_PORT": str(port),
+        **(env or {}),
+    }
+    return Service(_command("lake", "services.lake", log, variables), port, WRITER_READY_SECONDS)
+
+
+def _for_spark(bootstrap: str, dsn: str = "") -> dict[str, str]:
     """Return the variables of a service whose driver starts Spark."""
     return {
         "ONRAMP_KAFKA_BOOTSTRAP": bootstrap,
-        "ONRAMP_WRITER_DSN": dsn,
+        **({"ONRAMP_WRITER_DSN": dsn} if dsn else {}),
         # Spark reads JAVA_HOME first, which may name a Java that Spark cannot use.
         "JAVA_HOME": str(find_java().home),
         "SPARK_LOCAL_IP": LOOPBACK,

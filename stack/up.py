@@ -28,6 +28,7 @@ from stack.postgres import Postgres
 from stack.prometheus import (
     JOB_AGENT,
     JOB_GATEWAY,
+    JOB_LAKE,
     JOB_TRACER,
     JOB_TRANSFORM,
     JOB_WRITER,
@@ -68,6 +69,7 @@ class Stack:
         self.tracer = ""
         self.transform = ""
         self._transform_port = plan.transform_port
+        self.lake = ""
         self.prometheus = ""
         self.source = ""
         self._agent = ""
@@ -116,6 +118,8 @@ class Stack:
         self._start_admin()
         self.follow_sources()
         self.follow_transforms()
+        if self._plan.lake:
+            self._start_lake()
         if self._watching is not None:
             self._start_prometheus(self._watching)
         note(
@@ -128,6 +132,7 @@ class Stack:
                 admin=self.admin,
                 tracer=self.tracer,
                 **({"transform": self.transform} if self.transform else {}),
+                **({"lake": self.lake} if self.lake else {}),
             ),
         )
 
@@ -307,6 +312,21 @@ class Stack:
             name = "the transform service"
             self._wait_ready([self._beside.add(name, self._launch(name, transform))])
 
+    def _start_lake(self) -> None:
+        """Start the lake service; events land in Postgres without it, so a failure ends no other part."""
+        plan = self._plan
+        lake = services.lake(
+            bootstrap=self.bootstrap,
+            folder=plan.data_dir / "lake",
+            log=plan.data_dir / "logs" / "lake.log",
+            port=self._port("The lake service", plan.lake_port),
+            env=self._shared_env,
+        )
+        self.lake = lake.url
+        with self._report.step("Starting the lake service"):
+            name = "the lake service"
+            self._wait_ready([self._beside.add(name, self._launch(name, lake))])
+
     def _start_capture(self) -> None:
         """Start the capture of sources; landing does not need it, so a failure ends no other part."""
         variables = {source.dsn_env for source in self.sources.values()}
@@ -329,6 +349,7 @@ class Stack:
             targets = {JOB_GATEWAY: self.gateway, JOB_WRITER: self.writer, JOB_TRACER: self.tracer}
             targets |= {JOB_AGENT: self._agent} if self._agent else {}
             targets |= {JOB_TRANSFORM: self.transform} if self.transform else {}
+            targets |= {JOB_LAKE: self.lake} if self.lake else {}
             prometheus = Prometheus(
                 self.data_dir / "prometheus", targets, programs=programs, port=self._port("Prometheus", PORT)
             )

@@ -7,9 +7,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 class LakeSettings(BaseSettings):
     """Environment variables `ONRAMP_LAKE_…` of the service; its storage has another class."""
 
-    model_config = SettingsConfigDict(
-        env_prefix="ONRAMP_LAKE_", frozen=True, hide_input_in_errors=True, extra="ignore"
-    )
+    model_config = SettingsConfigDict(env_prefix="ONRAMP_LAKE_", frozen=True, hide_input_in_errors=True)
 
     all: bool = Field(
         False,

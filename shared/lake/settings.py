@@ -12,9 +12,7 @@ from shared.lake.storage import Storage
 class LakeStorageSettings(BaseSettings):
     """Environment variables `ONRAMP_LAKE_…` of the storage, for the lake service and for operators."""
 
-    model_config = SettingsConfigDict(
-        env_prefix="ONRAMP_LAKE_", frozen=True, hide_input_in_errors=True, extra="ignore"
-    )
+    model_config = SettingsConfigDict(env_prefix="ONRAMP_LAKE_", frozen=True, hide_input_in_errors=True)
 
     url: str = Field(
         "",

@@ -157,6 +157,8 @@ MUTANTS: Final = (
         "",
         "tests/integration/transform/test_tracers.py"
         "::test_a_tracer_is_emitted_once_under_the_id_that_the_tracer_looks_for",
+    ),
+    Mutant(
         "letting transforms take turns",
         "services/transform/driver/loop.py",
         "key=lambda each: (runs[each.name], self._started_at[each.name])",

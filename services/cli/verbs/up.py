@@ -54,6 +54,13 @@ PrometheusOption = Annotated[
     ),
 ]
 
+LakeOption = Annotated[
+    bool,
+    typer.Option(
+        "--lake", help="Land every event type in Delta tables as well, in the folder lake of --data-dir."
+    ),
+]
+
 SourceDemoOption = Annotated[
     bool,
     typer.Option(
@@ -76,6 +83,7 @@ def up(
     events: EventsOption = flights.TOTAL,
     leave: ExitOption = False,
     prometheus: PrometheusOption = False,
+    lake: LakeOption = False,
     source_demo: SourceDemoOption = False,
     as_json: ResultAsJsonOption = False,
 ) -> None:
@@ -96,6 +104,8 @@ def up(
 
     onramp up --events 0 --source-demo     the changes of another database as rows here
 
+    onramp up --lake              the same events in Delta tables
+
     onramp up --prometheus        and see its alerts on http://127.0.0.1:9090
     """
     from services.cli.connection_options import kafka_and_databases
@@ -109,6 +119,7 @@ def up(
         dsn=dsn,
         brokers=brokers,
         prometheus=prometheus,
+        lake=lake,
         source_demo=source_demo,
         writer_env={"ONRAMP_WRITER_DATABASE": database, "ONRAMP_WRITER_DATABASES": databases},
     )

@@ -10,12 +10,13 @@ from typing import Final, TypeVar
 
 from services.lake.driver.kafka_cluster import LakeCluster
 from services.lake.driver.lake_log import LakeLog, PlannedRange
-from services.lake.driver.partitions import Partitions, Wait
+from services.lake.driver.partitions import Partitions
 from services.lake.driver.spark import Jobs
 from services.lake.observe.status import LakeStatus
 from services.lake.routes.lake_routes import LakeRoutes, routes_of, starts_of
 from services.lake.settings import LakeSettings
 from services.lake.task.order import LakeOrder, LakeReport
+from services.lake.waits import Wait
 from shared import failpoints
 from shared.errors import LAKE_UNAVAILABLE, TABLE, InfrastructureError
 from shared.kafka_read.offsets import Partition, Range, share, total
@@ -96,7 +97,8 @@ class Loop:
                 parts.status.retentions = await parts.cluster.retentions(topics)
                 self._retentions_at = time.monotonic()
         parts.status.trouble = ""
-        parts.status.show(parts.partitions)
+        partitions = parts.partitions
+        parts.status.show(partitions.ends, partitions.next_offsets(), partitions.waiting, partitions.lost)
         return routes
 
     def _due(self, routes: LakeRoutes) -> Batch | None:

@@ -10,6 +10,7 @@ from typing import Final
 from services.lake.driver.kafka_cluster import Committed, LakeCluster
 from services.lake.driver.lake_log import LakeLog, PlannedRange
 from services.lake.routes.lake_routes import LakeRoutes, is_read
+from services.lake.waits import Wait
 from shared.kafka_read.offsets import Partition, Range
 from shared.lake.lake_topic import PositionKey
 
@@ -17,16 +18,6 @@ log = logging.getLogger(__name__)
 
 #: The log was cut by an unclean election or a restored disk, and waits for its records.
 _LOG_CUT: Final = "log_cut"
-
-
-@dataclass(frozen=True, slots=True)
-class Wait:
-    """The reason why a partition waits, and when it is tried again (monotonic)."""
-
-    table: str
-    code: str
-    detail: str
-    retry_at: float
 
 
 @dataclass(slots=True)

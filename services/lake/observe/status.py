@@ -8,9 +8,9 @@ from typing import Any
 
 import orjson
 
-from services.lake.driver.partitions import Partitions
 from services.lake.observe.metrics import LakeMetrics
 from services.lake.task.order import LakeReport
+from services.lake.waits import Wait
 from shared.kafka_read.behind import Behind
 from shared.kafka_read.offsets import Partition
 
@@ -54,42 +54,42 @@ class LakeStatus:
         self._batches = 0
         self._updated_at = 0.0
 
-    def show(self, partitions: Partitions) -> None:
-        """Replace the lags and the waiting tables."""
-        next_offsets = partitions.next_offsets()
+    def show(
+        self,
+        ends: Mapping[Partition, int],
+        next_offsets: Mapping[Partition, int],
+        waiting: Mapping[Partition, Wait],
+        lost: Mapping[str, int],
+    ) -> None:
+        """Replace the lags and the waiting tables; `lost`: events by topic since the session began."""
         by_topic: dict[str, dict[Partition, int]] = defaultdict(dict)
-        for p, end in partitions.ends.items():
+        for p, end in ends.items():
             by_topic[p.topic][p] = end
         now = time.time()
-        self._topics = {
-            topic: self._topic(topic, ends, next_offsets, partitions, now) for topic, ends in by_topic.items()
-        }
-        self._show_tables(partitions)
-        for topic, lost in partitions.lost.items():
-            self.metrics.lost.labels(topic).inc(lost - self._lost.get(topic, 0))
-            self._lost[topic] = lost
+        self._topics = {topic: self._topic(topic, of, next_offsets, now) for topic, of in by_topic.items()}
+        for p, wait in waiting.items():
+            if p.topic in self._topics:
+                self._topics[p.topic].waiting[p.number] = wait.detail
+        self._show_tables({each.table: each for each in waiting.values() if each.table})
+        for topic, count in lost.items():
+            self.metrics.lost.labels(topic).inc(max(count - self._lost.get(topic, 0), 0))
+        self._lost = dict(lost)
         self._updated_at = now
 
     def _topic(
-        self,
-        topic: str,
-        ends: Mapping[Partition, int],
-        next_offsets: Mapping[Partition, int],
-        partitions: Partitions,
-        now: float,
+        self, topic: str, ends: Mapping[Partition, int], next_offsets: Mapping[Partition, int], now: float
     ) -> TopicEntry:
         entry = TopicEntry(sum(max(end - next_offsets.get(p, 0), 0) for p, end in ends.items()))
         entry.behind_seconds = round(self._behind[topic].seconds(ends, next_offsets, now), 1)
         if topic in self.retentions:
             entry.retention_left_seconds = max(self.retentions[topic] - entry.behind_seconds, 0.0)
             self.metrics.retention.labels(topic).set(entry.retention_left_seconds)
-        entry.waiting = {p.number: each.detail for p, each in partitions.waiting.items() if p.topic == topic}
         self.metrics.lag.labels(topic).set(entry.lag_events)
         self.metrics.behind.labels(topic).set(entry.behind_seconds)
+        self.metrics.lost.labels(topic)  # at 0, so that an increase is visible
         return entry
 
-    def _show_tables(self, partitions: Partitions) -> None:
-        halted = {each.table: each for each in partitions.waiting.values() if each.table}
+    def _show_tables(self, halted: Mapping[str, Wait]) -> None:
         for name in {*self._tables, *halted}:
             entry, wait = self._tables[name], halted.get(name)
             if entry.code and (wait is None or wait.code != entry.code):

@@ -10,6 +10,7 @@ from prometheus_client import CollectorRegistry
 from services.cdc.agent.metrics import AgentMetrics
 from services.cli.show.audit_metrics import AuditMetrics
 from services.ingest.observe import metrics
+from services.lake.observe.metrics import LakeMetrics
 from services.tracer.metrics import TracerMetrics
 from services.transform.observe.metrics import TransformMetrics
 from services.writer.observe.metrics import Metrics
@@ -45,6 +46,7 @@ def declared() -> dict[str, Declared]:
         AgentMetrics().registry,
         TracerMetrics().registry,
         TransformMetrics().registry,
+        LakeMetrics().registry,
     ):
         known |= _of(registry)
     return known

@@ -65,6 +65,8 @@ OWNERS = {
         "shared/kafka_schemas.py",
         "services/transform/*kafka_*.py",
         "services/transform/app.py",  # its errors alone: the session decides what waits
+        "services/lake/*kafka_*.py",
+        "services/lake/app.py",  # as above
         "services/transform/lane/task.py",  # as above: the run ends
         "shared/kafka_read/*.py",
     ],
