@@ -16,6 +16,7 @@ from tests.mutants import (
     client,
     error_store,
     gateway,
+    lake,
     landing,
     merger,
     operators,
@@ -48,6 +49,7 @@ AREAS: Final[Mapping[str, tuple[Mutant, ...]]] = {
     "stack": stack.MUTANTS,
     "statement": statement.MUTANTS,
     "transforms": transforms.MUTANTS,
+    "lake": lake.MUTANTS,
     "ui": ui.MUTANTS,
 }
 

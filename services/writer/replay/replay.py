@@ -28,8 +28,8 @@ from services.writer.settle import event_log, holds
 from services.writer.settle.retry_reasons import BlockedError, SerializationConflictError
 from shared import failpoints
 from shared.errors import INTERNAL_PERSIST, InfrastructureError, UserError
-from shared.path_steps import Step
 from shared.parse.parse import read
+from shared.path_steps import Step
 from shared.steps import Step
 
 log = logging.getLogger(__name__)

@@ -1,0 +1,103 @@
+"""Kills and freezes of the driver at each step: each event is in its table once."""
+
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+
+from services.lake.app import EXIT_FENCED
+from shared.lake.delta_log import position_of
+from tests.fixtures.fix_kafka import HasBootstrap
+from tests.fixtures.lake import LakeScene
+from tests.fixtures.writer import eventually
+
+#: The plan is on Kafka; before and after the commit to the table; before and after the group's offsets.
+STEPS = ("planned", "before_commit", "committed", "landed", "settled")
+
+
+@pytest.fixture
+def scene(kafka: HasBootstrap, tmp_path: Path) -> LakeScene:
+    return LakeScene(kafka.bootstrap, tmp_path / "lake")
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        each if each in ("planned", "committed") else pytest.param(each, marks=pytest.mark.full)
+        for each in STEPS
+    ],
+)
+def test_a_killed_driver_is_continued_exactly(scene: LakeScene, step: str) -> None:
+    scene.send(5)
+    scene.send(4, partition=1)
+    with scene.program(f"lake.{step}=kill") as driver:
+        assert driver.wait(60) == -9
+    scene.send(3, first=5)
+    with scene.running():
+        scene.has(12)
+    assert_positions(scene, 8, 4)
+
+
+@pytest.mark.full
+def test_a_driver_that_is_killed_again_and_again_lands_each_event_once(scene: LakeScene) -> None:
+    for n in range(10):
+        scene.send(5, first=5 * n)
+        with scene.program(f"lake.{STEPS[n % len(STEPS)]}=kill") as driver:
+            assert driver.wait(60) == -9
+    with scene.running():
+        scene.has(50)
+    assert_positions(scene, 50)
+
+
+def test_a_range_is_finished_under_the_routes_of_its_plan(scene: LakeScene) -> None:
+    """The registry names another table while the driver is down: no event is in both."""
+    scene.send(5)
+    with scene.program("lake.planned=kill") as driver:
+        assert driver.wait(60) == -9
+    other = f"{scene.name}_later"
+    scene.registry.put(scene.document(destinations=[{"type": "lake", "table": other}], lake={"start": "now"}))
+    with scene.running():
+        scene.has(5)
+        scene.send(3, first=5)
+        scene.has(3, other)
+    scene.has(5)
+
+
+@pytest.mark.parametrize("step", ["before_commit", pytest.param("planned", marks=pytest.mark.full)])
+def test_a_zombie_that_wakes_up_lands_nothing_twice_and_ends(scene: LakeScene, step: str) -> None:
+    scene.send(5)
+    flag = scene.folder.parent / f"lake.{step}"
+    with scene.program(f"lake.{step}=pause") as zombie:
+        eventually(flag.exists)
+        with scene.running():
+            scene.send(3, first=5)
+            scene.has(8)
+            flag.unlink()
+            assert zombie.wait(60) == EXIT_FENCED
+            scene.send(2, first=8)
+            scene.has(10)
+    assert_positions(scene, 10)
+
+
+def test_of_two_drivers_the_newer_one_lands(scene: LakeScene) -> None:
+    with scene.running() as older:
+        scene.send(3)
+        scene.has(3)
+        with scene.running():
+            scene.send(3, first=3)
+            scene.has(6)
+            eventually(lambda: older.code == EXIT_FENCED)
+            scene.send(3, first=6)
+            scene.has(9)
+    assert_positions(scene, 9)
+
+
+def assert_positions(scene: LakeScene, *ends: int) -> None:
+    """The table's own log has the ends and the rows of each partition."""
+    table = scene.table()
+    assert isinstance(table, DeltaTable)
+    ids = {key.partition: key.topic_id for key in scene.known_positions() if key.table == scene.name}
+    for number, end in enumerate(ends):
+        position = position_of(table, ids[number], number)
+        assert position is not None
+        assert (position.next_offset, position.landed) == (end, end)
