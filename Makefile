@@ -24,7 +24,7 @@ export UV_SYSTEM_CERTS ?= true
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run demo prometheus browser screenshots test lint types format test-full test-unit fuzz mutants proof proof-plan proof-parked proof-sources bench bench-gateway bench-writer bench-scale bench-errors bench-latency load load-full model bundle clean bench-registry bench-plan bench-cdc bench-ui bench-transforms
+.PHONY: help setup run demo prometheus browser screenshots test lint types format test-full test-unit fuzz mutants proof proof-plan proof-parked proof-sources bench bench-gateway bench-writer bench-scale bench-errors bench-latency load load-full model bundle clean bench-registry bench-plan bench-cdc bench-ui bench-transforms bench-lake
 
 help: ## Show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -122,6 +122,9 @@ bench-cdc: $(STAMP) ## Sources: from a commit to its public row, a large transac
 
 bench-transforms: $(STAMP) ## A lane run of a transform beside a bare read and a bare send: CPU per event, ratios of one run (minutes)
 	$(PY) -m loadtest.bench_transforms $(ARGS)
+
+bench-lake: $(STAMP) ## Kafka to Delta tables beside reading and sorting alone: CPU per row, ratios of one run (minutes)
+	$(PY) -m loadtest.bench_lake $(ARGS)
 
 bench-ui: $(STAMP) ## The web UI with 500 types, a million parked events and ten tabs (half an hour)
 	$(PY) -m loadtest.bench_ui $(ARGS)

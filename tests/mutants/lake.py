@@ -42,8 +42,8 @@ MUTANTS: Final = (
     Mutant(
         "halting a restored table of the lake",
         _COMMIT,
-        "        if before is not None and (position is None or position.next_offset < before.next_offset):\n",
-        "        if False:\n",
+        "        if before is not None and (position is None or position",
+        "        if False and (position is None or position",
         f"{_LAND}::test_a_restored_table_is_halted_and_continues_when_it_is_whole_again",
     ),
     Mutant(

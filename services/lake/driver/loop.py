@@ -98,7 +98,9 @@ class Loop:
                 self._retentions_at = time.monotonic()
         parts.status.trouble = ""
         partitions = parts.partitions
-        parts.status.show(partitions.ends, partitions.next_offsets(), partitions.waiting, partitions.lost)
+        parts.status.show(
+            partitions.ends, partitions.next_offsets(), partitions.waiting, partitions.take_lost()
+        )
         return routes
 
     def _due(self, routes: LakeRoutes) -> Batch | None:

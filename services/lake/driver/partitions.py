@@ -36,8 +36,7 @@ class Partitions:
         self._positions: dict[Partition, _Position] = {}
         self.ends: dict[Partition, int] = {}
         self.waiting: dict[Partition, Wait] = {}
-        #: Events that Kafka had deleted before they could land, by topic.
-        self.lost: Counter[str] = Counter()
+        self._lost: Counter[str] = Counter()
 
     async def refresh(self, routes: LakeRoutes, starts: Mapping[str, str]) -> None:
         """Read topics and ends; adopt new partitions and tables.
@@ -137,7 +136,7 @@ class Partitions:
             begin = begins.get(p, 0)
             if position.next_offset < begin:
                 lost = begin - position.next_offset
-                self.lost[p.topic] += lost
+                self._lost[p.topic] += lost
                 log.error(
                     "Kafka has deleted events before they were in the lake",
                     extra={
@@ -206,6 +205,11 @@ class Partitions:
 
     def _may_be_tried(self, p: Partition, now: float) -> bool:
         return p not in self.waiting or (self.waiting[p].code != _LOG_CUT and self.waiting[p].retry_at <= now)
+
+    def take_lost(self) -> Counter[str]:
+        """Return the events that Kafka had deleted before they could land, by topic, since the last call."""
+        lost, self._lost = self._lost, Counter()
+        return lost
 
     def range_of(self, p: Partition, start: int, end: int) -> Range:
         """Return a range of a followed partition."""

@@ -50,7 +50,6 @@ class LakeStatus:
         self._tables: dict[str, TableEntry] = defaultdict(TableEntry)
         self._topics: dict[str, TopicEntry] = {}
         self._behind: dict[str, Behind] = defaultdict(Behind)
-        self._lost: dict[str, int] = {}
         self._batches = 0
         self._updated_at = 0.0
 
@@ -61,7 +60,7 @@ class LakeStatus:
         waiting: Mapping[Partition, Wait],
         lost: Mapping[str, int],
     ) -> None:
-        """Replace the lags and the waiting tables; `lost`: events by topic since the session began."""
+        """Replace the lags and the waiting tables; `lost`: new lost events by topic."""
         by_topic: dict[str, dict[Partition, int]] = defaultdict(dict)
         for p, end in ends.items():
             by_topic[p.topic][p] = end
@@ -72,8 +71,7 @@ class LakeStatus:
                 self._topics[p.topic].waiting[p.number] = wait.detail
         self._show_tables({each.table: each for each in waiting.values() if each.table})
         for topic, count in lost.items():
-            self.metrics.lost.labels(topic).inc(max(count - self._lost.get(topic, 0), 0))
-        self._lost = dict(lost)
+            self.metrics.lost.labels(topic).inc(count)
         self._updated_at = now
 
     def _topic(
