@@ -30,7 +30,6 @@ from shared import failpoints
 from shared.errors import INTERNAL_PERSIST, InfrastructureError, UserError
 from shared.parse.parse import read
 from shared.path_steps import Step
-from shared.steps import Step
 
 log = logging.getLogger(__name__)
 
