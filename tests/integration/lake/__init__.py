@@ -1,0 +1,1 @@
+"""The lake with real processes."""

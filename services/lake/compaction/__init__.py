@@ -1,0 +1,1 @@
+"""COMPACTION: rewrites small files, closes dates, drops old dates, and deletes files without references."""
