@@ -1,6 +1,10 @@
-"""Compaction of one table: one partition after another, one commit each."""
+"""Compaction of one table: rewrites one partition after another, and commits several small ones together.
 
-from collections.abc import Callable, Iterator
+A commit costs as much as the rewrite of some thousand rows, so closing a year of small dates takes twenty
+commits rather than 365.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -8,21 +12,21 @@ from deltalake import DeltaTable
 
 from services.lake.compaction.data_files import read_files
 from services.lake.compaction.policy import Policy, Rewrite, choose
-from services.lake.compaction.replace import Outcome, replace_files
+from services.lake.compaction.replace import Replacement, replace_files
 from services.lake.compaction.rewrite import rewrite
 from shared import failpoints
 
 
 @dataclass(frozen=True, slots=True)
 class Compacted:
-    """The result of one rewrite.  `files_after` is None for a rewrite that another process superseded."""
+    """The result of one commit.  `superseded`: rewrites in vain, because another process was first."""
 
-    partition: str | None
+    partitions: Sequence[str | None]
     files_before: int
-    files_after: int | None
+    files_after: int
     bytes_before: int
     bytes_after: int
-    rows: int
+    superseded: int
 
 
 def due(table: DeltaTable, policy: Policy, now: datetime) -> Iterator[tuple[str | None, Rewrite]]:
@@ -36,34 +40,54 @@ def due(table: DeltaTable, policy: Policy, now: datetime) -> Iterator[tuple[str 
 def compact(
     table: DeltaTable, policy: Policy, now: datetime, *, is_stopped: Callable[[], bool] = lambda: False
 ) -> Iterator[Compacted]:
-    """Rewrite until no partition needs it or `is_stopped`; yield each result.
+    """Rewrite until no partition needs it or `is_stopped`; yield the result of each commit.
 
     `table` is loaded at its newest version and follows its own commits. Raises `ContendedError`,
     `RowCountError` and errors of the storage.
     """
-    while not is_stopped():
-        progress = False
-        for value, chosen in due(table, policy, now):
+    is_progressing = True
+    while is_progressing and not is_stopped():
+        is_progressing = False
+        for group in _groups(due(table, policy, now), policy):
             if is_stopped():
                 return
-            result = _compact_one(table, policy, value, chosen)
-            progress |= result.files_after is not None
+            result = _compact_group(table, policy, group)
+            is_progressing |= bool(result.partitions)
             yield result
-        table.update_incremental()
-        if not progress:
-            return
 
 
-def _compact_one(table: DeltaTable, policy: Policy, value: str | None, chosen: Rewrite) -> Compacted:
-    new = rewrite(table, value, chosen.files, target_bytes=policy.target_bytes, closes=chosen.closes)
+def _groups(
+    rewrites: Iterator[tuple[str | None, Rewrite]], policy: Policy
+) -> Iterator[Sequence[tuple[str | None, Rewrite]]]:
+    """Yield rewrites for one commit each."""
+    group: list[tuple[str | None, Rewrite]] = []
+    size = 0
+    for value, chosen in rewrites:
+        more = sum(file.bytes for file in chosen.files)
+        if group and (size + more > policy.target_bytes or len(group) == policy.max_commit_partitions):
+            yield group
+            group, size = [], 0
+        group.append((value, chosen))
+        size += more
+    if group:
+        yield group
+
+
+def _compact_group(
+    table: DeltaTable, policy: Policy, group: Sequence[tuple[str | None, Rewrite]]
+) -> Compacted:
+    new: list[Replacement] = [
+        rewrite(table, value, chosen.files, target_bytes=policy.target_bytes, closes=chosen.closes)
+        for value, chosen in group
+    ]
     failpoints.reach("lake.compaction_files_written")
-    outcome = replace_files(table, value, new.sources, new.actions)
+    done = replace_files(table, new)
     failpoints.reach("lake.compaction_committed")
     return Compacted(
-        partition=value,
-        files_before=len(new.sources),
-        files_after=len(new.actions) if outcome is Outcome.COMMITTED else None,
-        bytes_before=sum(file.bytes for file in new.sources),
-        bytes_after=sum(action.size for action in new.actions),
-        rows=new.rows,
+        partitions=[each.value for each in done],
+        files_before=sum(len(each.sources) for each in done),
+        files_after=sum(len(each.actions) for each in done),
+        bytes_before=sum(file.bytes for each in done for file in each.sources),
+        bytes_after=sum(action.size for each in done for action in each.actions),
+        superseded=len(new) - len(done),
     )

@@ -27,6 +27,8 @@ class Policy:
     #: Limits of one rewrite, so that a kill repeats little work.
     max_rewrite_bytes: int = 1024 * _MIB
     max_rewrite_files: int = 2000
+    #: Small partitions of one commit.
+    max_commit_partitions: int = 20
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ two processes that compact the same files would double their rows. So a commit h
 
 import time
 from collections.abc import Mapping, Sequence
-from enum import Enum, auto
+from dataclasses import dataclass
 from typing import Final
 
 from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Transaction
@@ -20,11 +20,13 @@ from services.lake.compaction.data_files import DataFile, active_paths, partitio
 _ATTEMPTS: Final = 100
 
 
-class Outcome(Enum):
-    """The outcome of a replacement.  `SUPERSEDED`: another process has removed a source; nothing changed."""
+@dataclass(frozen=True, slots=True)
+class Replacement:
+    """Files of the partition `value` that replace `sources`; without `actions` their rows are dropped."""
 
-    COMMITTED = auto()
-    SUPERSEDED = auto()
+    value: str | None
+    sources: Sequence[DataFile]
+    actions: Sequence[AddAction] = ()
 
 
 class ContendedError(Exception):
@@ -33,35 +35,30 @@ class ContendedError(Exception):
 
 def replace_files(
     table: DeltaTable,
-    value: str | None,
-    sources: Sequence[DataFile],
-    actions: Sequence[AddAction],
+    replacements: Sequence[Replacement],
     *,
-    changes_data: bool = False,
     transactions: Mapping[str, int] | None = None,
-) -> Outcome:
-    """Remove `sources` of the partition `value` and add the files of `actions` in one version.
+) -> Sequence[Replacement]:
+    """Commit the replacements in one version; return those that are committed.
 
-    Each transaction identifier is set to its version. Raises `ContendedError`, and errors of the storage:
-    then the commit may have happened, and the next snapshot says so.
+    A replacement with a source that another process has removed is left out. Each transaction identifier is
+    set to its version. Raises `ContendedError`, and errors of the storage: then the commit may have happened,
+    and the next snapshot says so.
     """
-    column = partition_column(table)
-    now = int(time.time() * 1000)
-    values = {column: value} if column else {}
-    removes = [RemoveAction(file.path, changes_data, now, file.bytes, values) for file in sources]
     properties = CommitProperties(
         max_commit_retries=0,
         app_transactions=[Transaction(key, version) for key, version in (transactions or {}).items()],
     )
+    column = partition_column(table)
     for _ in range(_ATTEMPTS):
         active = active_paths(table)
-        if actions and all(action.path in active for action in actions):
-            return Outcome.COMMITTED  # the reply of the attempt before was lost
-        if not all(file.path in active for file in sources):
-            return Outcome.SUPERSEDED
+        committed = [each for each in replacements if _is_committed(each, active)]
+        valid = [each for each in replacements if all(file.path in active for file in each.sources)]
+        if not valid:
+            return committed
         try:
             table.create_write_transaction(
-                [*actions, *removes],
+                [action for each in valid for action in _actions(each, column)],
                 "append",
                 table.schema(),
                 [column] if column else None,
@@ -72,7 +69,22 @@ def replace_files(
                 ),
             )
         except CommitFailedError:
-            table.update_incremental()
+            pass  # another commit came first: compare again
         else:
-            return Outcome.COMMITTED
+            return [*committed, *valid]
+        finally:
+            table.update_incremental()
     raise ContendedError(f"{_ATTEMPTS} commits were refused")
+
+
+def _is_committed(replacement: Replacement, active: frozenset[str]) -> bool:
+    """Return whether an attempt succeeded whose reply was lost."""
+    return bool(replacement.actions) and all(action.path in active for action in replacement.actions)
+
+
+def _actions(replacement: Replacement, column: str | None) -> Sequence[AddAction | RemoveAction]:
+    values = {column: replacement.value} if column else {}
+    now = int(time.time() * 1000)
+    drops = not replacement.actions
+    removes = [RemoveAction(file.path, drops, now, file.bytes, values) for file in replacement.sources]
+    return [*replacement.actions, *removes]

@@ -6,7 +6,6 @@ vacuum, a week later.
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final, Self
 from uuid import uuid4
 
@@ -20,6 +19,7 @@ from pyarrow.fs import PyFileSystem
 
 from services.lake.compaction.data_files import CLOSED, COMPACTED, DataFile, partition_column
 from services.lake.compaction.file_statistics import statistics_json
+from services.lake.compaction.replace import Replacement
 
 _BATCH_ROWS: Final = 32_768
 #: Rows and bytes in memory of a row group: readers decompress one at a time.
@@ -34,18 +34,9 @@ class RowCountError(Exception):
     """The rewritten files hold another number of rows than their sources: nothing is committed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rewritten:
-    """New files for one commit, and their sources."""
-
-    sources: Sequence[DataFile]
-    actions: Sequence[AddAction]
-    rows: int
-
-
 def rewrite(
     table: DeltaTable, value: str | None, files: Sequence[DataFile], *, target_bytes: int, closes: bool
-) -> Rewritten:
+) -> Replacement:
     """Write the rows of `files` of the partition `value` into files of about `target_bytes`, in order.
 
     A column that a source does not have is null. Raises `RowCountError` if the log and the files disagree.
@@ -73,7 +64,7 @@ def rewrite(
         AddAction(path, size, values, now, data_change=False, stats=statistics_json(footer, bounded))
         for path, footer, size in output.files
     ]
-    return Rewritten(files, actions, rows)
+    return Replacement(value, files, actions)
 
 
 def _folder(path: str) -> str:

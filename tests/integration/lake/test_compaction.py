@@ -13,7 +13,7 @@ from deltalake import DeltaTable
 from services.lake.compaction.compact import compact
 from services.lake.compaction.data_files import read_files
 from services.lake.compaction.policy import Policy
-from services.lake.compaction.replace import Outcome, replace_files
+from services.lake.compaction.replace import replace_files
 from services.lake.compaction.rewrite import rewrite
 from tests.fixtures.delta_tables import FIRST_DAY, append, logged_files, receipts, small_files
 
@@ -72,9 +72,9 @@ def test_a_second_rewrite_of_the_same_files_is_superseded(tmp_path: Path) -> Non
         rewrite(t, DAY, read_files(t)[DAY], target_bytes=Policy().target_bytes, closes=False)
         for t in (first, second)
     ]
-    assert replace_files(first, DAY, new[0].sources, new[0].actions) is Outcome.COMMITTED
+    assert replace_files(first, new[:1]) == new[:1]
     append(uri, 1, 10)
-    assert replace_files(second, DAY, new[1].sources, new[1].actions) is Outcome.SUPERSEDED
+    assert replace_files(second, new[1:]) == []
     assert receipts(Path(uri)) == expected(p0=40, p1=10)
 
 
@@ -82,8 +82,8 @@ def test_a_commit_whose_reply_was_lost_counts_as_committed(tmp_path: Path) -> No
     small_files(uri := str(tmp_path / "flights"), 4)
     table = DeltaTable(uri)
     new = rewrite(table, DAY, read_files(table)[DAY], target_bytes=Policy().target_bytes, closes=False)
-    replace_files(DeltaTable(uri), DAY, new.sources, new.actions)  # as if by this process, unknown to it
-    assert replace_files(table, DAY, new.sources, new.actions) is Outcome.COMMITTED
+    replace_files(DeltaTable(uri), [new])  # as if by this process, unknown to it
+    assert replace_files(table, [new]) == [new]
     assert receipts(Path(uri)) == expected(p0=40)
 
 
@@ -92,5 +92,5 @@ def test_an_optimize_of_another_engine_supersedes_ours(tmp_path: Path) -> None:
     table = DeltaTable(uri)
     new = rewrite(table, DAY, read_files(table)[DAY], target_bytes=Policy().target_bytes, closes=False)
     DeltaTable(uri).optimize.compact()
-    assert replace_files(table, DAY, new.sources, new.actions) is Outcome.SUPERSEDED
+    assert replace_files(table, [new]) == []
     assert receipts(Path(uri)) == expected(p0=40)

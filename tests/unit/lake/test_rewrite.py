@@ -24,10 +24,8 @@ def test_each_date_is_one_file_afterwards_and_the_null_date_too(tmp_path: Path) 
     table = small_files(str(tmp_path), 17, days=days)
     before = table.to_pyarrow_table().sort_by("_offset")
     results = [*compact(table, Policy(), LATER)]
-    assert [(r.partition, r.files_before, r.files_after) for r in results] == [
-        (None, 17, 1),
-        ("2026-01-01", 17, 1),
-        ("2026-01-02", 17, 1),
+    assert [(r.partitions, r.files_before, r.files_after) for r in results] == [
+        ([None, "2026-01-01", "2026-01-02"], 51, 3)
     ]
     assert DeltaTable(str(tmp_path)).to_pyarrow_table().sort_by("_offset") == before
     assert receipts(tmp_path) == [(0, offset) for offset in range(170)]
@@ -44,7 +42,7 @@ def test_a_file_ends_at_the_target_size(tmp_path: Path, monkeypatch: pytest.Monk
     table = small_files(str(tmp_path), 4)
     new = rewrite(table, DAY, read_files(table)[DAY], target_bytes=1000, closes=False)
     assert len(new.actions) > 1
-    assert sum(json.loads(action.stats)["numRecords"] for action in new.actions) == new.rows == 40
+    assert sum(json.loads(action.stats)["numRecords"] for action in new.actions) == 40
     assert [(tmp_path / action.path).stat().st_size for action in new.actions] == [
         a.size for a in new.actions
     ]
