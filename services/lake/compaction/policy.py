@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Final
 
-from services.lake.compaction.data_files import DataFile
+from services.lake.compaction.delta_files import DataFile, Partition
+from shared.lake.lake_tables import DATE, MONTH
 
 _MIB: Final = 1024 * 1024
-_MONTH_DIGITS: Final = 7
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,9 +39,9 @@ class Rewrite:
     closes: bool
 
 
-def choose(policy: Policy, value: str | None, files: Sequence[DataFile], now: datetime) -> Rewrite | None:
-    """Return the next rewrite of the partition `value`, or None if its files stay as they are."""
-    has_ended = has_partition_ended(value, now)
+def choose(policy: Policy, partition: Partition, files: Sequence[DataFile], now: datetime) -> Rewrite | None:
+    """Return the next rewrite of the partition, or None if its files stay as they are."""
+    has_ended = has_partition_ended(partition, now)
     rest = [file for file in files if file.bytes < policy.target_bytes]
     small = [file for file in rest if file.bytes < policy.small_bytes]
     if len(small) >= policy.min_small_files:
@@ -52,20 +52,21 @@ def choose(policy: Policy, value: str | None, files: Sequence[DataFile], now: da
     return _bounded(policy, rest, closes=True) if now.timestamp() - newest >= policy.idle_seconds else None
 
 
-def has_partition_ended(value: str | None, now: datetime) -> bool:
-    """Return whether all dates of a partition value, a day or a month, are before the UTC day of `now`."""
-    end = end_of(value)
+def has_partition_ended(partition: Partition, now: datetime) -> bool:
+    """Return whether all dates of a partition are before the UTC day of `now`."""
+    end = end_of(partition)
     return end is not None and end <= now.astimezone(UTC).date()
 
 
-def end_of(value: str | None) -> date | None:
-    """Return the first day after a partition value such as `2026-01-31` or `2026-01`, else None."""
-    if value is None:
+def end_of(partition: Partition) -> date | None:
+    """Return the first day after a partition's day or month; None for a partition without a date."""
+    if partition.value is None or partition.column not in (DATE, MONTH):
         return None
     try:
-        if len(value) == _MONTH_DIGITS:
-            return (date.fromisoformat(f"{value}-01") + timedelta(days=32)).replace(day=1)
-        return date.fromisoformat(value) + timedelta(days=1)
+        first = date.fromisoformat(partition.value)
+        if partition.column == DATE:
+            return first + timedelta(days=1)
+        return (first.replace(day=1) + timedelta(days=32)).replace(day=1)
     except (ValueError, OverflowError):
         return None
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 from deltalake import DeltaTable
 
-from services.lake.compaction.compact import compact
+from services.lake.compaction.delta_compact import compact
 from services.lake.compaction.policy import Policy
 from tests.fixtures.delta_tables import append
 

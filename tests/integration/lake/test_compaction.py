@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from services.lake.compaction.compact import compact
-from services.lake.compaction.data_files import read_files
+from services.lake.compaction.delta_compact import compact
+from services.lake.compaction.delta_files import Partition, read_files
+from services.lake.compaction.delta_replace import replace_files
+from services.lake.compaction.delta_rewrite import rewrite
 from services.lake.compaction.policy import Policy
-from services.lake.compaction.replace import replace_files
-from services.lake.compaction.rewrite import rewrite
 from tests.fixtures.delta_tables import FIRST_DAY, append, logged_files, receipts, small_files
 
 PROGRAM = [sys.executable, "-m", "tests.integration.lake.compaction_program"]
-DAY = FIRST_DAY.isoformat()
+DAY = Partition("_date", FIRST_DAY.isoformat())
 
 
 def start(*arguments: str, failpoint: str = "") -> subprocess.Popen[str]:

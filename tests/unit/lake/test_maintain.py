@@ -8,8 +8,13 @@ from pathlib import Path
 import duckdb
 from deltalake import DeltaTable
 
-from services.lake.compaction.compact import compact
-from services.lake.compaction.maintain import checkpoint_if_due, checkpoint_version, unreferenced, vacuum
+from services.lake.compaction.delta_compact import compact
+from services.lake.compaction.delta_maintain import (
+    checkpoint_if_due,
+    checkpoint_version,
+    unreferenced,
+    vacuum,
+)
 from services.lake.compaction.policy import Policy
 from tests.fixtures.delta_tables import SOURCE, receipts, small_files
 

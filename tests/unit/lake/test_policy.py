@@ -4,12 +4,13 @@ from datetime import UTC, date, datetime
 
 import pytest
 
-from services.lake.compaction.data_files import DataFile
+from services.lake.compaction.delta_files import DataFile, Partition
 from services.lake.compaction.policy import Policy, choose, end_of
 
 MIB = 1024 * 1024
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
-TODAY, YESTERDAY = "2026-03-01", "2026-02-28"
+TODAY, YESTERDAY = Partition("_date", "2026-03-01"), Partition("_date", "2026-02-28")
+NULL = Partition("_date", None)
 POLICY = Policy()
 
 
@@ -27,8 +28,8 @@ def test_sixteen_small_files_of_a_day_are_rewritten_without_the_larger_ones() ->
 
 def test_fifteen_small_files_of_today_and_of_the_null_date_stay() -> None:
     assert choose(POLICY, TODAY, files(15), NOW) is None
-    assert choose(POLICY, None, files(15), NOW) is None
-    assert choose(POLICY, None, files(16), NOW) is not None
+    assert choose(POLICY, NULL, files(15), NOW) is None
+    assert choose(POLICY, NULL, files(16), NOW) is not None
 
 
 def test_an_ended_date_is_rewritten_once() -> None:
@@ -65,15 +66,18 @@ def test_a_rewrite_is_bounded_and_an_incomplete_one_does_not_close() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "end"),
+    ("column", "value", "end"),
     [
-        ("2026-02-28", date(2026, 3, 1)),
-        ("2026-12", date(2027, 1, 1)),
-        ("2026-02", date(2026, 3, 1)),
-        (None, None),
-        ("9999-12-31", None),
-        ("other", None),
+        ("_date", "2026-02-28", date(2026, 3, 1)),
+        ("_month", "2026-12-01", date(2027, 1, 1)),
+        ("_month", "2026-02-01", date(2026, 3, 1)),
+        ("_date", None, None),
+        (None, None, None),
+        ("_date", "9999-12-31", None),
+        ("_month", "9999-12-01", None),
+        ("_date", "other", None),
+        ("region", "2026-02-28", None),
     ],
 )
-def test_the_end_of_a_partition(value: str | None, end: date | None) -> None:
-    assert end_of(value) == end
+def test_the_end_of_a_partition(column: str | None, value: str | None, end: date | None) -> None:
+    assert end_of(Partition(column, value)) == end

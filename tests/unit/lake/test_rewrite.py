@@ -9,14 +9,14 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from services.lake.compaction.compact import compact
-from services.lake.compaction.data_files import DataFile, read_files
+from services.lake.compaction.delta_compact import compact
+from services.lake.compaction.delta_files import DataFile, Partition, read_files
+from services.lake.compaction.delta_rewrite import RowCountError, rewrite
 from services.lake.compaction.policy import Policy
-from services.lake.compaction.rewrite import RowCountError, rewrite
 from tests.fixtures.delta_tables import FIRST_DAY, logged_files, receipts, small_files
 
 LATER = datetime(2036, 1, 1, tzinfo=UTC)
-DAY = FIRST_DAY.isoformat()
+DAY = Partition("_date", FIRST_DAY.isoformat())
 
 
 def test_each_date_is_one_file_afterwards_and_the_null_date_too(tmp_path: Path) -> None:
@@ -24,8 +24,8 @@ def test_each_date_is_one_file_afterwards_and_the_null_date_too(tmp_path: Path) 
     table = small_files(str(tmp_path), 17, days=days)
     before = table.to_pyarrow_table().sort_by("_offset")
     results = [*compact(table, Policy(), LATER)]
-    assert [(r.partitions, r.files_before, r.files_after) for r in results] == [
-        ([None, "2026-01-01", "2026-01-02"], 51, 3)
+    assert [([p.value for p in r.partitions], r.files_before, r.files_after) for r in results] == [
+        (["2026-01-01", "2026-01-02", None], 51, 3)
     ]
     assert DeltaTable(str(tmp_path)).to_pyarrow_table().sort_by("_offset") == before
     assert receipts(tmp_path) == [(0, offset) for offset in range(170)]
@@ -38,7 +38,7 @@ def test_each_date_is_one_file_afterwards_and_the_null_date_too(tmp_path: Path) 
 
 
 def test_a_file_ends_at_the_target_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("services.lake.compaction.rewrite._GROUP_ROWS", 10)
+    monkeypatch.setattr("services.lake.compaction.delta_rewrite._GROUP_ROWS", 10)
     table = small_files(str(tmp_path), 4)
     new = rewrite(table, DAY, read_files(table)[DAY], target_bytes=1000, closes=False)
     assert len(new.actions) > 1
@@ -74,7 +74,7 @@ def test_long_texts_and_columns_of_nulls_have_no_bounds(tmp_path: Path) -> None:
     write_deltalake(tmp_path, data)
     write_deltalake(tmp_path, data, mode="append")
     table = DeltaTable(tmp_path)
-    new = rewrite(table, None, read_files(table)[None], target_bytes=10**9, closes=False)
+    new = rewrite(table, Partition(), read_files(table)[Partition()], target_bytes=10**9, closes=False)
     stats = json.loads(new.actions[0].stats)
     assert (list(stats["minValues"]), list(stats["maxValues"])) == (["_offset"], ["_offset"])
     assert stats["nullCount"] == {"_offset": 0, "text": 0, "empty": 4}

@@ -41,25 +41,36 @@ class DataFile(NamedTuple):
         return self.name.startswith((COMPACTED, CLOSED))
 
 
+class Partition(NamedTuple):
+    """A partition of a table: its column and the text of its value, both None without partitioning."""
+
+    column: str | None = None
+    value: str | None = None
+
+    @property
+    def values(self) -> dict[str, str | None]:
+        """Return the partition as actions of the log name it."""
+        return {self.column: self.value} if self.column else {}
+
+    def __str__(self) -> str:
+        """Return the value for messages."""
+        return "all rows" if self.column is None else f"{self.column}={self.value or 'null'}"
+
+
 def partition_column(table: DeltaTable) -> str | None:
     """Return the table's partition column, or None for an unpartitioned table."""
     columns = table.metadata().partition_columns
     return columns[0] if columns else None
 
 
-def read_files(table: DeltaTable) -> Mapping[str | None, Sequence[DataFile]]:
-    """Return the files of the table's snapshot by partition value, oldest first; None is null."""
+def read_files(table: DeltaTable) -> Mapping[Partition, Sequence[DataFile]]:
+    """Return the files of the table's snapshot by partition, the oldest of each first."""
     actions = pa.table(table.get_add_actions(flatten=True))
     column = partition_column(table)
-    values = _column(actions, f"partition.{column}") if column else [None] * actions.num_rows
-    rows = _column(actions, "num_records")
-    files: dict[str | None, list[DataFile]] = defaultdict(list)
-    times = _column(actions, "modification_time")
-    for path, size, count, added, value in zip(
-        _column(actions, "path"), _column(actions, "size_bytes"), rows, times, values, strict=True
-    ):
-        key = None if value is None else str(value)
-        files[key].append(DataFile(path, size, count, added))
+    names = ("path", "size_bytes", "num_records", "modification_time", f"partition.{column}")
+    files: dict[Partition, list[DataFile]] = defaultdict(list)
+    for *fields, value in zip(*(_column(actions, name) for name in names), strict=True):
+        files[Partition(column, None if value is None else str(value))].append(DataFile(*fields))
     for each in files.values():
         each.sort(key=lambda file: (file.added_ms, file.path))
     return files

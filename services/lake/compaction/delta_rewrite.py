@@ -17,9 +17,9 @@ from deltalake.fs import DeltaStorageHandler
 from deltalake.transaction import AddAction
 from pyarrow.fs import PyFileSystem
 
-from services.lake.compaction.data_files import CLOSED, COMPACTED, DataFile, partition_column
+from services.lake.compaction.delta_files import CLOSED, COMPACTED, DataFile, Partition
+from services.lake.compaction.delta_replace import Replacement
 from services.lake.compaction.file_statistics import statistics_json
-from services.lake.compaction.replace import Replacement
 
 _BATCH_ROWS: Final = 32_768
 #: Rows and bytes in memory of a row group: readers decompress one at a time.
@@ -35,14 +35,15 @@ class RowCountError(Exception):
 
 
 def rewrite(
-    table: DeltaTable, value: str | None, files: Sequence[DataFile], *, target_bytes: int, closes: bool
+    table: DeltaTable, partition: Partition, files: Sequence[DataFile], *, target_bytes: int, closes: bool
 ) -> Replacement:
-    """Write the rows of `files` of the partition `value` into files of about `target_bytes`, in order.
+    """Write the rows of `files` of the partition into files of about `target_bytes`, in order.
 
     A column that a source does not have is null. Raises `RowCountError` if the log and the files disagree.
     """
-    column = partition_column(table)
-    schema = pa.schema([field for field in pa.schema(table.schema().to_arrow()) if field.name != column])
+    schema = pa.schema(
+        [field for field in pa.schema(table.schema().to_arrow()) if field.name != partition.column]
+    )
     handler = DeltaStorageHandler.from_table(
         table._table,  # noqa: SLF001 - as `to_pyarrow_dataset` of deltalake does
         table._storage_options,  # noqa: SLF001
@@ -59,12 +60,13 @@ def rewrite(
         raise RowCountError(msg)
     bounded = [field.name for field in schema if field.name not in _UNBOUNDED]
     now = int(time.time() * 1000)
-    values = {column: value} if column else {}
     actions = [
-        AddAction(path, size, values, now, data_change=False, stats=statistics_json(footer, bounded))
+        AddAction(
+            path, size, partition.values, now, data_change=False, stats=statistics_json(footer, bounded)
+        )
         for path, footer, size in output.files
     ]
-    return Replacement(value, files, actions)
+    return Replacement(partition, files, actions)
 
 
 def _folder(path: str) -> str:

@@ -14,7 +14,7 @@ from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Tr
 from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import AddAction, RemoveAction
 
-from services.lake.compaction.data_files import DataFile, active_paths, partition_column
+from services.lake.compaction.delta_files import DataFile, Partition, active_paths, partition_column
 
 #: Commits of others come every few seconds, a comparison takes milliseconds.
 _ATTEMPTS: Final = 100
@@ -22,9 +22,9 @@ _ATTEMPTS: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
-    """Files of the partition `value` that replace `sources`; without `actions` their rows are dropped."""
+    """Files of a partition that replace `sources`; without `actions` their rows are dropped."""
 
-    value: str | None
+    partition: Partition
     sources: Sequence[DataFile]
     actions: Sequence[AddAction] = ()
 
@@ -58,12 +58,12 @@ def replace_files(
             return committed
         try:
             table.create_write_transaction(
-                [action for each in valid for action in _actions(each, column)],
+                [action for each in valid for action in _actions(each)],
                 "append",
                 table.schema(),
                 [column] if column else None,
                 commit_properties=properties,
-                # Checkpoints and old log entries are the work of `maintain`.
+                # Checkpoints and old log entries are the work of `delta_maintain`.
                 post_commithook_properties=PostCommitHookProperties(
                     create_checkpoint=False, cleanup_expired_logs=False
                 ),
@@ -82,8 +82,8 @@ def _is_committed(replacement: Replacement, active: frozenset[str]) -> bool:
     return bool(replacement.actions) and all(action.path in active for action in replacement.actions)
 
 
-def _actions(replacement: Replacement, column: str | None) -> Sequence[AddAction | RemoveAction]:
-    values = {column: replacement.value} if column else {}
+def _actions(replacement: Replacement) -> Sequence[AddAction | RemoveAction]:
+    values = replacement.partition.values
     now = int(time.time() * 1000)
     drops = not replacement.actions
     removes = [RemoveAction(file.path, drops, now, file.bytes, values) for file in replacement.sources]

@@ -10,10 +10,10 @@ from datetime import datetime
 
 from deltalake import DeltaTable
 
-from services.lake.compaction.data_files import read_files
+from services.lake.compaction.delta_files import Partition, read_files
+from services.lake.compaction.delta_replace import Replacement, replace_files
+from services.lake.compaction.delta_rewrite import rewrite
 from services.lake.compaction.policy import Policy, Rewrite, choose
-from services.lake.compaction.replace import Replacement, replace_files
-from services.lake.compaction.rewrite import rewrite
 from shared import failpoints
 
 
@@ -21,7 +21,7 @@ from shared import failpoints
 class Compacted:
     """The result of one commit.  `superseded`: rewrites in vain, because another process was first."""
 
-    partitions: Sequence[str | None]
+    partitions: Sequence[Partition]
     files_before: int
     files_after: int
     bytes_before: int
@@ -29,12 +29,12 @@ class Compacted:
     superseded: int
 
 
-def due(table: DeltaTable, policy: Policy, now: datetime) -> Iterator[tuple[str | None, Rewrite]]:
+def due(table: DeltaTable, policy: Policy, now: datetime) -> Iterator[tuple[Partition, Rewrite]]:
     """Yield the next rewrite of each partition that needs one, in order of the partitions."""
     files = read_files(table)
-    for value in sorted(files, key=lambda value: value or ""):
-        if chosen := choose(policy, value, files[value], now):
-            yield value, chosen
+    for partition in sorted(files, key=str):
+        if chosen := choose(policy, partition, files[partition], now):
+            yield partition, chosen
 
 
 def compact(
@@ -57,34 +57,34 @@ def compact(
 
 
 def _groups(
-    rewrites: Iterator[tuple[str | None, Rewrite]], policy: Policy
-) -> Iterator[Sequence[tuple[str | None, Rewrite]]]:
+    rewrites: Iterator[tuple[Partition, Rewrite]], policy: Policy
+) -> Iterator[Sequence[tuple[Partition, Rewrite]]]:
     """Yield rewrites for one commit each."""
-    group: list[tuple[str | None, Rewrite]] = []
+    group: list[tuple[Partition, Rewrite]] = []
     size = 0
-    for value, chosen in rewrites:
+    for partition, chosen in rewrites:
         more = sum(file.bytes for file in chosen.files)
         if group and (size + more > policy.target_bytes or len(group) == policy.max_commit_partitions):
             yield group
             group, size = [], 0
-        group.append((value, chosen))
+        group.append((partition, chosen))
         size += more
     if group:
         yield group
 
 
 def _compact_group(
-    table: DeltaTable, policy: Policy, group: Sequence[tuple[str | None, Rewrite]]
+    table: DeltaTable, policy: Policy, group: Sequence[tuple[Partition, Rewrite]]
 ) -> Compacted:
     new: list[Replacement] = [
-        rewrite(table, value, chosen.files, target_bytes=policy.target_bytes, closes=chosen.closes)
-        for value, chosen in group
+        rewrite(table, partition, chosen.files, target_bytes=policy.target_bytes, closes=chosen.closes)
+        for partition, chosen in group
     ]
     failpoints.reach("lake.compaction_files_written")
     done = replace_files(table, new)
     failpoints.reach("lake.compaction_committed")
     return Compacted(
-        partitions=[each.value for each in done],
+        partitions=[each.partition for each in done],
         files_before=sum(len(each.sources) for each in done),
         files_after=sum(len(each.actions) for each in done),
         bytes_before=sum(file.bytes for each in done for file in each.sources),
