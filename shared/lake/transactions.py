@@ -6,8 +6,7 @@ from typing import Final, NamedTuple
 OWNER: Final = "onramp.owner"
 _PREFIX: Final = "onramp"
 _LANDED: Final = "landed"
-#: Prefix of the transaction identifiers of compactions.
-COMPACTION: Final = f"{_PREFIX}/compaction"
+_DROPPED: Final = "dropped"
 
 
 class TablePosition(NamedTuple):
@@ -25,3 +24,11 @@ def position_id(topic_id: str, partition: int) -> str:
 def landed_id(topic_id: str, partition: int) -> str:
     """Return the identifier whose version is the number of rows of the partition."""
     return f"{_PREFIX}/{topic_id}/{partition}/{_LANDED}"
+
+
+def dropped_id(topic: str, partition: int) -> str:
+    """Return the identifier whose version is the number of the partition's rows that `keep_days` has dropped.
+
+    It counts the rows of all generations of the topic: rows do not name their generation.
+    """
+    return f"{_PREFIX}/{_DROPPED}/{topic}/{partition}"

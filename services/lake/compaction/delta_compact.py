@@ -5,16 +5,16 @@ commits rather than 365.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 
 from deltalake import DeltaTable
 
-from services.lake.compaction.delta_files import Partition, read_files
 from services.lake.compaction.delta_replace import Replacement, replace_files
 from services.lake.compaction.delta_rewrite import rewrite
 from services.lake.compaction.policy import Policy, Rewrite, choose
 from shared import failpoints
+from shared.lake.delta_files import Partition, read_files
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +27,10 @@ class Compacted:
     bytes_before: int
     bytes_after: int
     superseded: int
+
+    def as_dict(self) -> dict[str, object]:
+        """Return the result as fields of a log entry, and as JSON."""
+        return asdict(self) | {"partitions": [str(partition) for partition in self.partitions]}
 
 
 def due(table: DeltaTable, policy: Policy, now: datetime) -> Iterator[tuple[Partition, Rewrite]]:

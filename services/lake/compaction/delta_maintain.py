@@ -9,27 +9,18 @@ from collections.abc import Sequence
 from typing import Final
 
 from deltalake import DeltaTable
-from deltalake.fs import DeltaStorageHandler
-from pyarrow.fs import FileType, PyFileSystem
+from pyarrow.fs import FileType
+
+from shared.lake.delta_storage import files_of
 
 #: Names of the data files of delta-rs and of compaction.
 _OWN_FILES: Final = re.compile(r"(?:part-\d+-|compacted-|closed-)[0-9a-f-]{36}(?:-c\d+)?\.\w+\.parquet")
 _LAST_CHECKPOINT: Final = "_delta_log/_last_checkpoint"
 
 
-def storage_of(table: DeltaTable) -> PyFileSystem:
-    """Return the folder of the table as a filesystem of pyarrow."""
-    return PyFileSystem(
-        DeltaStorageHandler.from_table(
-            table._table,  # noqa: SLF001 - as `to_pyarrow_dataset` of deltalake does
-            table._storage_options,  # noqa: SLF001
-        )
-    )
-
-
 def checkpoint_version(table: DeltaTable) -> int | None:
     """Return the version of the last checkpoint, or None without one."""
-    storage = storage_of(table)
+    storage = files_of(table)
     if storage.get_file_info(_LAST_CHECKPOINT).type is FileType.NotFound:
         return None
     with storage.open_input_file(_LAST_CHECKPOINT) as file:
@@ -62,7 +53,7 @@ def unreferenced(table: DeltaTable, retention_hours: int) -> tuple[Sequence[str]
 def vacuum(table: DeltaTable, retention_hours: int) -> Sequence[str]:
     """Delete Onramp's files that no recent snapshot needs; return their paths."""
     own, _ = unreferenced(table, retention_hours)
-    storage = storage_of(table)
+    storage = files_of(table)
     for path in own:
         storage.delete_file(path)
     table.cleanup_metadata()

@@ -6,7 +6,7 @@ two processes that compact the same files would double their rows. So a commit h
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -14,7 +14,7 @@ from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Tr
 from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import AddAction, RemoveAction
 
-from services.lake.compaction.delta_files import DataFile, Partition, active_paths, partition_column
+from shared.lake.delta_files import DataFile, Partition, active_paths, partition_column
 
 #: Commits of others come every few seconds, a comparison takes milliseconds.
 _ATTEMPTS: Final = 100
@@ -37,18 +37,14 @@ def replace_files(
     table: DeltaTable,
     replacements: Sequence[Replacement],
     *,
-    transactions: Mapping[str, int] | None = None,
+    transactions: Callable[[DeltaTable], Mapping[str, int]] = lambda _: {},
 ) -> Sequence[Replacement]:
     """Commit the replacements in one version; return those that are committed.
 
-    A replacement with a source that another process has removed is left out. Each transaction identifier is
-    set to its version. Raises `ContendedError`, and errors of the storage: then the commit may have happened,
-    and the next snapshot says so.
+    A replacement with a source that another process has removed is left out. `transactions` returns versions
+    of identifiers, for the snapshot of each attempt. Raises `ContendedError`, and errors of the storage: then
+    the commit may have happened, and the next snapshot says so.
     """
-    properties = CommitProperties(
-        max_commit_retries=0,
-        app_transactions=[Transaction(key, version) for key, version in (transactions or {}).items()],
-    )
     column = partition_column(table)
     for _ in range(_ATTEMPTS):
         active = active_paths(table)
@@ -62,7 +58,10 @@ def replace_files(
                 "append",
                 table.schema(),
                 [column] if column else None,
-                commit_properties=properties,
+                commit_properties=CommitProperties(
+                    max_commit_retries=0,
+                    app_transactions=[Transaction(*each) for each in transactions(table).items()],
+                ),
                 # Checkpoints and old log entries are the work of `delta_maintain`.
                 post_commithook_properties=PostCommitHookProperties(
                     create_checkpoint=False, cleanup_expired_logs=False

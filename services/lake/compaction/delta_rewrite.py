@@ -13,13 +13,13 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
-from deltalake.fs import DeltaStorageHandler
 from deltalake.transaction import AddAction
 from pyarrow.fs import PyFileSystem
 
-from services.lake.compaction.delta_files import CLOSED, COMPACTED, DataFile, Partition
 from services.lake.compaction.delta_replace import Replacement
 from services.lake.compaction.file_statistics import statistics_json
+from shared.lake.delta_files import CLOSED, COMPACTED, DataFile, Partition
+from shared.lake.delta_storage import files_of
 
 _BATCH_ROWS: Final = 32_768
 #: Rows and bytes in memory of a row group: readers decompress one at a time.
@@ -44,12 +44,7 @@ def rewrite(
     schema = pa.schema(
         [field for field in pa.schema(table.schema().to_arrow()) if field.name != partition.column]
     )
-    handler = DeltaStorageHandler.from_table(
-        table._table,  # noqa: SLF001 - as `to_pyarrow_dataset` of deltalake does
-        table._storage_options,  # noqa: SLF001
-        {file.path: file.bytes for file in files},
-    )
-    storage = PyFileSystem(handler)
+    storage = files_of(table, {file.path: file.bytes for file in files})
     output = _Output(storage, schema, _folder(files[0].path), CLOSED if closes else COMPACTED, target_bytes)
     with output:
         for group in _groups(_batches(storage, schema, files)):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Final
 
-from services.lake.compaction.delta_files import DataFile, Partition
+from shared.lake.delta_files import DataFile, Partition
 from shared.lake.lake_tables import DATE, MONTH
 
 _MIB: Final = 1024 * 1024

@@ -11,10 +11,10 @@ import pytest
 from deltalake import DeltaTable
 
 from services.lake.compaction.delta_compact import compact
-from services.lake.compaction.delta_files import Partition, read_files
 from services.lake.compaction.delta_replace import replace_files
 from services.lake.compaction.delta_rewrite import rewrite
 from services.lake.compaction.policy import Policy
+from shared.lake.delta_files import Partition, read_files
 from tests.fixtures.delta_tables import FIRST_DAY, append, logged_files, receipts, small_files
 
 PROGRAM = [sys.executable, "-m", "tests.integration.lake.compaction_program"]

@@ -16,7 +16,8 @@ from services.lake.compaction.delta_maintain import (
     vacuum,
 )
 from services.lake.compaction.policy import Policy
-from tests.fixtures.delta_tables import SOURCE, receipts, small_files
+from shared.lake.transactions import landed_id, position_id
+from tests.fixtures.delta_tables import TOPIC_ID, receipts, small_files
 
 WEEK = 7 * 24
 LATER = datetime(2036, 1, 1, tzinfo=UTC)
@@ -29,14 +30,14 @@ def compacted(folder: Path) -> DeltaTable:
 
 
 def test_a_checkpoint_is_written_every_twenty_commits(tmp_path: Path) -> None:
-    table = small_files(str(tmp_path), 19)
+    table = small_files(str(tmp_path), 18)  # its creation is a commit too
     assert not checkpoint_if_due(table, 20)
     assert checkpoint_version(table) is None
-    table = small_files(str(tmp_path), 20)
+    table = small_files(str(tmp_path), 19)
     assert checkpoint_if_due(table, 20)
     assert checkpoint_version(table) == 19
-    assert not checkpoint_if_due(small_files(str(tmp_path), 39), 20)
-    assert checkpoint_if_due(small_files(str(tmp_path), 40), 20)
+    assert not checkpoint_if_due(small_files(str(tmp_path), 38), 20)
+    assert checkpoint_if_due(small_files(str(tmp_path), 39), 20)
 
 
 def test_a_table_opens_from_its_checkpoint_alone_with_its_positions(tmp_path: Path) -> None:
@@ -46,8 +47,8 @@ def test_a_table_opens_from_its_checkpoint_alone_with_its_positions(tmp_path: Pa
         entry.unlink()
     table = DeltaTable(str(tmp_path))
     assert (table.count(), len(table.file_uris())) == (170, 1)
-    assert table.transaction_version(f"{SOURCE}/0") == 170
-    assert table.transaction_version(f"{SOURCE}/0/landed") == 170
+    assert table.transaction_version(position_id(TOPIC_ID, 0)) == 170
+    assert table.transaction_version(landed_id(TOPIC_ID, 0)) == 170
 
 
 def test_vacuum_waits_a_week_from_the_removal_however_old_the_file_is(tmp_path: Path) -> None:

@@ -4,8 +4,8 @@ from datetime import UTC, date, datetime
 
 import pytest
 
-from services.lake.compaction.delta_files import DataFile, Partition
 from services.lake.compaction.policy import Policy, choose, end_of
+from shared.lake.delta_files import DataFile, Partition
 
 MIB = 1024 * 1024
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -10,9 +10,9 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from services.lake.compaction.delta_compact import compact
-from services.lake.compaction.delta_files import DataFile, Partition, read_files
 from services.lake.compaction.delta_rewrite import RowCountError, rewrite
 from services.lake.compaction.policy import Policy
+from shared.lake.delta_files import DataFile, Partition, read_files
 from tests.fixtures.delta_tables import FIRST_DAY, logged_files, receipts, small_files
 
 LATER = datetime(2036, 1, 1, tzinfo=UTC)

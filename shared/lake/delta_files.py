@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 from deltalake import DeltaTable
 
-#: Prefixes of the names of files that this service writes.
+#: Prefixes of the names of files that compaction writes.
 COMPACTED: Final = "compacted-"
 CLOSED: Final = "closed-"
 
@@ -37,7 +37,7 @@ class DataFile(NamedTuple):
 
     @property
     def is_compacted(self) -> bool:
-        """Return whether this service wrote the file."""
+        """Return whether compaction wrote the file."""
         return self.name.startswith((COMPACTED, CLOSED))
 
 

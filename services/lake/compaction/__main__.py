@@ -1,0 +1,94 @@
+"""`python -m services.lake.compaction`: maintains the lake's tables until SIGTERM or SIGINT."""
+
+import logging
+import signal
+import sys
+import threading
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Final
+
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+
+from services.lake.compaction.delta_rounds import Rounds
+from services.lake.compaction.metrics import CompactionMetrics
+from services.lake.compaction.settings import CompactionSettings
+from shared import logs
+from shared.lake.settings import LakeStorageSettings
+from shared.page_server import JSON, PageServer, alive
+from shared.read_settings import WrongSettingsError, read_settings, warn_of_unknown
+from shared.registry import Registry
+from shared.registry.factory import open_registry
+from shared.settings import KafkaSettings, RegistrySettings
+
+log = logging.getLogger(__name__)
+
+EXIT_USAGE: Final = 2
+
+
+def main() -> int:
+    """Run until a stop signal; return the exit code, 2 for wrong settings."""
+    logs.set_up("compaction")
+    try:
+        settings, storage = read_settings(CompactionSettings), read_settings(LakeStorageSettings)
+        kafka, registry = read_settings(KafkaSettings), read_settings(RegistrySettings)
+    except WrongSettingsError as e:
+        log.error("a setting is wrong: the service does not start", extra={"reason": str(e)})  # noqa: TRY400
+        return EXIT_USAGE
+    if not storage.url:
+        log.error("the service does not start: ONRAMP_LAKE_URL is not set")
+        return EXIT_USAGE
+    logs.set_up("compaction", settings.log_level)
+    warn_of_unknown(CompactionSettings, KafkaSettings, RegistrySettings)
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    _run(settings, storage, open_registry(registry, kafka), stop)
+    return 0
+
+
+def _run(
+    settings: CompactionSettings, storage: LakeStorageSettings, registry: Registry, stop: threading.Event
+) -> None:
+    metrics = CompactionMetrics()
+    rounds = Rounds(lambda: storage.storage, settings, metrics, stop.is_set)
+    first = threading.Event()
+    server = PageServer(
+        {
+            "/healthz": alive,
+            "/readyz": lambda: (
+                HTTPStatus.OK if first.is_set() else HTTPStatus.SERVICE_UNAVAILABLE,
+                JSON,
+                b'{"rounds":"%s"}' % (b"running" if first.is_set() else b"first"),
+            ),
+            "/metrics": lambda: (HTTPStatus.OK, CONTENT_TYPE_LATEST, generate_latest(metrics.registry)),
+        },
+        settings.http_host,
+        settings.http_port,
+    ).start()
+    log.info("compaction runs", extra={"url": storage.url, "port": server.port})
+    try:
+        while not stop.is_set():
+            rounds.run(_keep_days(registry))
+            first.set()
+            stop.wait(settings.round_seconds)
+    finally:
+        server.stop()
+        registry.close()
+
+
+def _keep_days(registry: Registry) -> Mapping[str, int]:
+    """Return `keep_days` by table; nothing, so that no date is dropped, while the registry is not valid."""
+    registry.refresh()
+    if not registry.is_read or not registry.is_valid:
+        return {}
+    snapshot = registry.snapshot()
+    days = {
+        snapshot.lake_table_of(name) or name: event_type.lake.keep_days
+        for name, event_type in snapshot.event_types.items()
+    }
+    return {table: keep for table, keep in days.items() if keep is not None}
+
+
+if __name__ == "__main__":
+    sys.exit(main())
