@@ -27,6 +27,7 @@ from services.cli.app import app
 from services.cli.show.audit_metrics import AuditMetrics
 from services.ingest.observe import metrics
 from services.lake.observe.metrics import LakeMetrics
+from services.lake.compaction.metrics import CompactionMetrics
 from services.tracer.metrics import TracerMetrics
 from services.transform.observe.metrics import TransformMetrics
 from services.writer.observe.metrics import Metrics
@@ -206,6 +207,7 @@ def metrics_page() -> str:
         ("Tracer", "services/tracer/metrics.py", TracerMetrics().registry),
         ("Transform", "services/transform/observe/metrics.py", TransformMetrics().registry),
         ("Lake", "services/lake/observe/metrics.py", LakeMetrics().registry),
+        ("Compaction", "services/lake/compaction/metrics.py", CompactionMetrics().registry),
         ("Audit", "services/cli/show/audit_metrics.py", AuditMetrics().registry),
     ):
         rows = sorted(_declared(registry))

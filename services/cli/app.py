@@ -28,6 +28,7 @@ from services.cli.verbs import (
     writer,
 )
 from services.cli.verbs.completeness import statement, tracer
+from services.cli.verbs.lake_tables import lake
 from services.cli.verbs.transforming import transforms
 from stack.errors import StackError
 
@@ -59,6 +60,7 @@ sources.app.command()(rebuild.rebuild)
 app.add_typer(topics.app, name="topics")
 app.add_typer(transforms.app, name="transforms")
 app.add_typer(sources.app, name="sources")
+app.add_typer(lake.app, name="lake")
 app.command()(audit.audit)
 app.command()(statement.statement)
 app.add_typer(tracer.app, name="tracer")

@@ -81,6 +81,12 @@ def active_paths(table: DeltaTable) -> frozenset[str]:
     return frozenset(_column(pa.table(table.get_add_actions(flatten=True)), "path"))
 
 
+def newest_value(table: DeltaTable, column: str) -> Any:
+    """Return the maximum of a column by the files' statistics, or None if no file has them."""
+    actions = pa.table(table.get_add_actions(flatten=True))
+    return max((each for each in _column(actions, f"max.{column}") if each is not None), default=None)
+
+
 def _column(actions: pa.Table, name: str) -> list[Any]:
     if name not in actions.column_names:
         return [None] * actions.num_rows

@@ -37,6 +37,8 @@ MAY_IMPORT = {
         # Tests of functions, which need neither Kafka nor Spark.
         "services.transform.author",
         "services.transform.function",
+        # Maintenance of the lake's tables, which needs neither Kafka nor Spark.
+        "services.lake.compaction",
         "stack",
         "shared",
         "clients.python.onramp_client",
@@ -126,6 +128,7 @@ OWNERS = {
         "stack/*.py",
     ],
     "pyspark": ["shared/spark/*.py"],
+    "duckdb": ["services/ops/lake/delta_query.py"],
     "deltalake": ["shared/lake/delta_*.py", "services/lake/*delta_*.py", "services/ops/*delta_*.py"],
     "confluent_kafka": ["stack/kafka_probe.py"],
 }

@@ -1,0 +1,1 @@
+"""`onramp lake`: one module for reading the tables, one for their maintenance."""

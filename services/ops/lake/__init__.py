@@ -1,0 +1,1 @@
+"""The lake for operators: facts about its tables, SQL queries, and the audit of rows against Kafka."""
