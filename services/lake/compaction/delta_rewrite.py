@@ -28,6 +28,8 @@ _GROUP_BYTES: Final = 96 * 1024 * 1024
 _ZSTD_LEVEL: Final = 1
 #: The whole event: bounds of its text help no reader.
 _UNBOUNDED: Final = frozenset({"payload"})
+#: The table's property that names the columns with statistics.
+_STATISTICS: Final = "delta.dataSkippingStatsColumns"
 
 
 class RowCountError(Exception):
@@ -53,7 +55,7 @@ def rewrite(
     if all(file.rows is not None for file in files) and rows != sum(file.rows or 0 for file in files):
         msg = f"{rows} rows were read where the log says {sum(file.rows or 0 for file in files)}"
         raise RowCountError(msg)
-    bounded = [field.name for field in schema if field.name not in _UNBOUNDED]
+    bounded = _bounded(table, schema)
     now = int(time.time() * 1000)
     actions = [
         AddAction(
@@ -62,6 +64,14 @@ def rewrite(
         for path, footer, size in output.files
     ]
     return Replacement(partition, files, actions)
+
+
+def _bounded(table: DeltaTable, schema: pa.Schema) -> Sequence[str]:
+    """Return the columns whose bounds the log may hold: those that the table's properties name, if any."""
+    named = table.metadata().configuration.get(_STATISTICS)
+    if named is not None:
+        return [name.strip() for name in named.split(",")]
+    return [field.name for field in schema if field.name not in _UNBOUNDED]
 
 
 def _folder(path: str) -> str:

@@ -17,19 +17,18 @@ _MAX_TEXT: Final = 64
 
 
 def statistics_json(footer: pq.FileMetaData, bounded: Iterable[str]) -> str:
-    """Return the statistics of a file for its add action, with bounds of the columns `bounded`."""
+    """Return the statistics of a file for its add action, of the columns `bounded`."""
     columns = {footer.schema.column(i).name: i for i in range(footer.num_columns)}
     null_count: dict[str, int] = {}
     minima: dict[str, Any] = {}
     maxima: dict[str, Any] = {}
-    for name, index in columns.items():
-        chunks = [footer.row_group(group).column(index) for group in range(footer.num_row_groups)]
-        parts = [chunk.statistics for chunk in chunks]
-        if any(part is None or not part.has_null_count for part in parts):
-            continue
-        null_count[name] = sum(part.null_count for part in parts)
     for name in bounded:
-        if name in columns and (limits := _limits(footer, columns[name])):
+        if name not in columns:
+            continue
+        nulls = _nulls(footer, columns[name])
+        if nulls is not None:
+            null_count[name] = nulls
+        if limits := _limits(footer, columns[name]):
             minima[name], maxima[name] = limits
     return json.dumps(
         {
@@ -39,6 +38,14 @@ def statistics_json(footer: pq.FileMetaData, bounded: Iterable[str]) -> str:
             "nullCount": null_count,
         }
     )
+
+
+def _nulls(footer: pq.FileMetaData, index: int) -> int | None:
+    """Return the number of nulls of a column, or None if it is unknown."""
+    parts = [footer.row_group(group).column(index).statistics for group in range(footer.num_row_groups)]
+    if any(part is None or not part.has_null_count for part in parts):
+        return None
+    return sum(part.null_count for part in parts)
 
 
 def _limits(footer: pq.FileMetaData, index: int) -> tuple[Any, Any] | None:

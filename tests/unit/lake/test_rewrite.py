@@ -80,6 +80,17 @@ def test_long_texts_and_columns_of_nulls_have_no_bounds(tmp_path: Path) -> None:
     assert stats["nullCount"] == {"_offset": 0, "text": 0, "empty": 4}
 
 
+def test_a_table_that_names_columns_has_statistics_of_them_alone(tmp_path: Path) -> None:
+    named = {"delta.dataSkippingStatsColumns": "_partition,_offset"}
+    for _ in range(2):
+        data = pa.table({"_partition": [1], "_offset": [2], "p_secret": ["x"]})
+        write_deltalake(tmp_path, data, mode="append", configuration=named)
+    table = DeltaTable(tmp_path)
+    new = rewrite(table, Partition(), read_files(table)[Partition()], target_bytes=10**9, closes=False)
+    assert "p_secret" not in new.actions[0].stats
+    assert json.loads(new.actions[0].stats)["maxValues"] == {"_partition": 1, "_offset": 2}
+
+
 def test_a_column_that_older_files_do_not_have_is_null(tmp_path: Path) -> None:
     small_files(str(tmp_path), 2)
     newer = pa.table(
