@@ -26,8 +26,8 @@ from services.cdc.agent.metrics import AgentMetrics
 from services.cli.app import app
 from services.cli.show.audit_metrics import AuditMetrics
 from services.ingest.observe import metrics
-from services.lake.observe.metrics import LakeMetrics
 from services.lake.compaction.metrics import CompactionMetrics
+from services.lake.observe.metrics import LakeMetrics
 from services.tracer.metrics import TracerMetrics
 from services.transform.observe.metrics import TransformMetrics
 from services.writer.observe.metrics import Metrics

@@ -40,6 +40,8 @@ class Where:
     writer: str = ""
     #: DSNs of separate roles that own tables, by database.
     owners: Mapping[str, str] = field(default_factory=dict, repr=False, kw_only=True)
+    #: The folder of `onramp up`.
+    data_dir: Path = field(default=DATA_DIR, kw_only=True)
 
     def open_schemas(self, database: str) -> tuple[str, ...]:
         """Return the schemas of a database to which the writer may write."""
@@ -132,7 +134,8 @@ def kafka_and_databases(
     known = addresses.known(data_dir)
     by_name = _by_name(dsn, database, databases, data_dir)
     owners = _owners(databases)
-    return Where(kafka or known.kafka, by_name, _schemas(databases), known.writer, owners=owners)
+    schemas = _schemas(databases)
+    return Where(kafka or known.kafka, by_name, schemas, known.writer, owners=owners, data_dir=data_dir)
 
 
 def databases_alone(

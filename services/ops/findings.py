@@ -134,6 +134,21 @@ class Line:
         return self.next_offset - self.baseline - (self.holes or 0) - (self.probes or 0)
 
 
+@dataclass(frozen=True, slots=True)
+class LakeLine:
+    """The totals of one Kafka partition in a table of the lake."""
+
+    table: str
+    topic: str
+    partition: int
+    next_offset: int
+    #: Rows that the table's log counts, and those that `keep_days` has dropped.
+    landed: int
+    dropped: int
+    #: Rows that the table has.
+    rows: int
+
+
 @dataclass(slots=True)
 class TransformLine:
     """The totals of a transform in one source partition, up to its group's offset."""
@@ -172,6 +187,8 @@ class Report:
     unchecked: list[str] = field(default_factory=list)
     #: Events on Kafka above the ledgers: not settled yet.
     unsettled: int = 0
+    #: Partitions of the lake's tables; empty without a lake.
+    lake: list[LakeLine] = field(default_factory=list)
     #: Number of records that were read.
     receipts: int = 0
     #: Events missing in a table, without known routes.
@@ -216,6 +233,7 @@ class Report:
                 asdict(line) | {"accounted": line.accounted, "read": line.read} for line in self.lines
             ],
             "transforms": [asdict(line) | {"accounted": line.accounted} for line in self.transforms],
+            "lake": [asdict(line) for line in self.lake],
             "findings": [f.as_dict() for f in self.findings],
             "unchecked": self.unchecked,
         }

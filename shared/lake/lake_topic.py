@@ -10,6 +10,7 @@ import msgspec
 from shared.lake.transactions import TablePosition
 
 _POSITION: Final = "position"
+_START: Final = "start"
 
 
 class PositionKey(NamedTuple):
@@ -21,6 +22,7 @@ class PositionKey(NamedTuple):
     partition: int
 
 
+_decode_start: Final = msgspec.json.Decoder(int).decode
 _decode: Final = msgspec.json.Decoder(TablePosition).decode
 
 
@@ -36,3 +38,16 @@ def parse_position(key: bytes, value: bytes) -> tuple[PositionKey, TablePosition
         return None
     table, topic, topic_id, partition = rest.split("/")
     return PositionKey(table, topic, topic_id, int(partition)), _decode(value)
+
+
+def parse_start(key: bytes, value: bytes | None) -> tuple[PositionKey, int | None] | None:
+    """Return the first offset that a table takes of a partition, as a record states it; None: not any more.
+
+    Return None for another record.  Raise one of `UNREADABLE`.
+    """
+    kind, _, rest = key.decode().partition("/")
+    if kind != _START:
+        return None
+    table, topic, topic_id, partition = rest.split("/")
+    start = None if value is None else _decode_start(value)
+    return PositionKey(table, topic, topic_id, int(partition)), start

@@ -7,6 +7,8 @@ OWNER: Final = "onramp.owner"
 _PREFIX: Final = "onramp"
 _LANDED: Final = "landed"
 _DROPPED: Final = "dropped"
+#: Identifier whose version is the first day, in days since 1970, of which `keep_days` has dropped no row.
+DROPPED_BEFORE: Final = f"{_PREFIX}/{_DROPPED}"
 
 
 class TablePosition(NamedTuple):

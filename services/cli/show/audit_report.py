@@ -8,7 +8,7 @@ from services.cli.show.tables import table_of
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from services.ops.findings import Line, Report, TransformLine
+    from services.ops.findings import LakeLine, Line, Report, TransformLine
 
 _MAX_FINDINGS: Final = 100
 
@@ -21,6 +21,7 @@ def parts_of(report: "Report", *, verbose: bool = False) -> Iterator[Union[str, 
         yield _partitions(report.lines)
     if report.transforms and (verbose or not report.balanced):
         yield _transforms(report.transforms)
+    yield from _lake(report.lake, verbose=verbose or not report.balanced)
     if report.findings:
         rows = [
             (
@@ -70,6 +71,20 @@ def _transforms(lines: "Sequence[TransformLine]") -> "Table":
         shown = ("-" if count is None else f"{count:,}" for count in counts)
         rows.append((line.transform, f"{line.topic}/{line.partition}", *shown))
     return table_of(("TRANSFORM", "PARTITION", *numbers), rows, numbers)
+
+
+def _lake(lines: "Sequence[LakeLine]", *, verbose: bool) -> Iterator[Union[str, "Table"]]:
+    if lines:
+        tables = {line.table for line in lines}
+        yield f"lake: {sum(line.rows for line in lines):,} rows of {len(tables):,} tables"
+    if not lines or not verbose:
+        return
+    numbers = ("NEXT OFFSET", "LANDED", "DROPPED", "ROWS")
+    rows = []
+    for line in lines:
+        counts = (line.next_offset, line.landed, line.dropped, line.rows)
+        rows.append((line.table, f"{line.topic}/{line.partition}", *(f"{n:,}" for n in counts)))
+    yield table_of(("LAKE TABLE", "PARTITION", *numbers), rows, numbers)
 
 
 def _result(report: "Report") -> str:

@@ -16,6 +16,7 @@ from services.cli.show.audit_report import parts_of
 from services.cli.show.tables import show
 
 if TYPE_CHECKING:
+    from services.ops.audit.lake import Lake
     from services.ops.findings import Report
 
 TopicsOption = Annotated[
@@ -40,6 +41,15 @@ ControlOption = Annotated[
         show_default=False,
     ),
 ]
+LakeOption = Annotated[
+    str | None,
+    typer.Option(
+        "--lake",
+        help="Folder of the lake's tables, or s3://bucket/prefix; by default that of `onramp up`, if any.",
+        envvar="ONRAMP_LAKE_URL",
+        show_default=False,
+    ),
+]
 MetricsOption = Annotated[
     Path | None,
     typer.Option(
@@ -61,13 +71,15 @@ def audit(
     topics: TopicsOption = r"events\..+",
     deep: DeepOption = None,
     control: ControlOption = None,
+    lake_url: LakeOption = None,
     metrics: MetricsOption = None,
     verbose: VerboseOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Prove from stored data that no event is lost or duplicated.
 
-    Parked events are compared with those that `onramp admin` stores, and replays with the databases.
+    Parked events are compared with those that `onramp admin` stores, and replays with the databases. Rows of
+    the lake's tables are compared with the tables' own counts, and with --deep by receipt.
     Exits with 0 when all totals reconcile, 1 for violations, 3 when a part cannot be reached, 4 when there is
     no violation but some events cannot be checked. Nothing is changed; the writer may run. Examples:
 
@@ -88,7 +100,8 @@ def audit(
     with exits_when_unavailable():
         kept_in = control or next(iter(where.databases.values()))
         outputs = partial(output_topics_of, where.kafka_settings)
-        request = Request(where.brokers, where.databases, topics, deep, kept_in, outputs)
+        lake = _lake(where, lake_url)
+        request = Request(where.brokers, where.databases, topics, deep, kept_in, outputs, lake)
         report = asyncio.run(run_audit(request))
     if metrics:
         _write(report, metrics)
@@ -97,6 +110,22 @@ def audit(
     else:
         show(*parts_of(report, verbose=verbose))
     raise typer.Exit(_exit_code(report))
+
+
+def _lake(where: Where, url: str | None) -> "Lake | None":
+    """Return the lake of the option, else that of `onramp up`; None if there is none."""
+    folder = where.data_dir / "lake"
+    address = url or (str(folder) if folder.is_dir() else "")
+    if not address:
+        return None
+    from services.ops.audit.lake import Lake
+    from shared.lake.settings import LakeStorageSettings
+
+    try:
+        storage = LakeStorageSettings(url=address).storage
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="ONRAMP_LAKE_*") from error
+    return Lake(storage, where.registry())
 
 
 def _write(report: "Report", file: Path) -> None:

@@ -5,6 +5,7 @@ The audit compares rows with events: without the count, dropped rows would be mi
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from datetime import date
 from typing import Final
 
 import pyarrow as pa
@@ -12,10 +13,12 @@ import pyarrow.dataset as ds
 from deltalake import DeltaTable
 
 from services.lake.compaction.delta_replace import Replacement, replace_files
+from services.lake.compaction.policy import end_of
 from shared.lake.delta_files import DataFile, Partition, read_files
 from shared.lake.delta_storage import files_of
-from shared.lake.transactions import dropped_id
+from shared.lake.transactions import DROPPED_BEFORE, dropped_id
 
+_EPOCH: Final = date(1970, 1, 1)
 _SOURCE: Final = ["_topic", "_partition"]
 
 
@@ -31,7 +34,11 @@ def drop(table: DeltaTable, partition: Partition) -> int:
 
     def dropped(snapshot: DeltaTable) -> Mapping[str, int]:
         identifiers = {dropped_id(*source): count for source, count in rows.items()}
-        return {key: (snapshot.transaction_version(key) or 0) + n for key, n in identifiers.items()}
+        versions = {key: (snapshot.transaction_version(key) or 0) + n for key, n in identifiers.items()}
+        if (end := end_of(partition)) is not None:
+            day = (end - _EPOCH).days
+            versions[DROPPED_BEFORE] = max(day, snapshot.transaction_version(DROPPED_BEFORE) or 0)
+        return versions
 
     done = replace_files(table, [Replacement(partition, files)], transactions=dropped)
     return rows.total() if done else 0

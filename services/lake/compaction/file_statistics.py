@@ -45,7 +45,7 @@ def _nulls(footer: pq.FileMetaData, index: int) -> int | None:
     parts = [footer.row_group(group).column(index).statistics for group in range(footer.num_row_groups)]
     if any(part is None or not part.has_null_count for part in parts):
         return None
-    return sum(part.null_count for part in parts)
+    return sum(int(part.null_count) for part in parts)
 
 
 def _limits(footer: pq.FileMetaData, index: int) -> tuple[Any, Any] | None:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from services.ops import parked_store_sql, totals_sql
 from services.ops.audit.checks import (
@@ -45,6 +45,9 @@ from services.ops.transactions.check import check_transactions
 from shared.kafka_security import Brokers
 from shared.topics import OWN_TOPICS
 
+if TYPE_CHECKING:
+    from services.ops.audit.lake import Lake
+
 #: Maximum receipts that are read by default.
 MAX_DEEP_EVENTS: Final = 2_000_000
 _ATTEMPTS: Final = 5
@@ -56,7 +59,7 @@ class Request:
     """The scope of an audit: DSNs by database.  `deep` None: receipts are read up to a limit.
 
     `control`: the DSN of the control database, or None to skip it.  `output_topics` reads the registry, which
-    is needed once a transform has run.
+    is needed once a transform has run.  `lake`: its storage and the registry.
     """
 
     brokers: Brokers
@@ -65,6 +68,7 @@ class Request:
     deep: bool | None = None
     control: str = ""
     output_topics: OutputTopics = dict
+    lake: "Lake | None" = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,12 +134,20 @@ async def _once(request: Request, logs: KafkaLogs, progress: Progress, *, last: 
         await check_transactions(logs, snapshots, report, deep=request.deep, limit=MAX_DEEP_EVENTS)
         if kept:
             kept.run(books, report, deep=deep)
+        if request.lake is not None:
+            await _audit_lake(request.lake, logs, topics, report)
         report_unreadable(books, report)
         if not report.deep:
             report.unchecked.append("receipts were not read: --deep reads them")
     report.findings.sort(key=lambda f: (f.source, -1 if f.offset is None else f.offset, f.code))
     report.unchecked = list(dict.fromkeys(report.unchecked))
     return report
+
+
+async def _audit_lake(lake: "Lake", logs: KafkaLogs, topics: re.Pattern[str], report: Report) -> None:
+    from services.ops.audit.lake import audit_lake  # noqa: PLC0415 - Delta and Arrow load for a lake alone
+
+    await audit_lake(lake, logs, topics, report)
 
 
 def _meets_a_writer(books: Books, *, deep: bool) -> bool:

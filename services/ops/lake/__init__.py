@@ -1,1 +1,1 @@
-"""The lake for operators: facts about its tables, SQL queries, and the audit of rows against Kafka."""
+"""The lake for operators: facts about its tables, their receipts, and SQL queries."""

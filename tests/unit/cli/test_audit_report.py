@@ -6,7 +6,7 @@ import pytest
 
 from services.cli.show.audit_report import parts_of
 from services.cli.show.tables import show
-from services.ops.findings import Code, Finding, Line, Report, Source
+from services.ops.findings import Code, Finding, LakeLine, Line, Report, Source
 
 Printed = Callable[..., list[str]]
 
@@ -59,3 +59,13 @@ def test_partitions_are_printed_on_request_or_when_their_totals_do_not_reconcile
     first, *rest = printed(wrong)
     assert first.startswith("NOT ALL CHECKED: no violation, but 2 events")
     assert rest == table
+
+
+def test_tables_of_the_lake_are_counted_and_printed_on_request(printed: Printed) -> None:
+    line = LakeLine("flights", "events.a", 0, next_offset=1_300, landed=1_200, dropped=200, rows=1_000)
+    report = Report(lake=[line])
+    assert printed(report)[1:] == ["lake: 1,000 rows of 1 tables"]
+    assert printed(report, verbose=True)[2:] == [
+        "LAKE TABLE  PARTITION   NEXT OFFSET  LANDED  DROPPED   ROWS",
+        "flights     events.a/0        1,300   1,200      200  1,000",
+    ]

@@ -10,7 +10,7 @@ from deltalake import DeltaTable
 from services.lake.compaction.delta_drop import drop
 from services.lake.compaction.retention import Confirmation, expired
 from shared.lake.delta_files import Partition
-from shared.lake.transactions import dropped_id
+from shared.lake.transactions import DROPPED_BEFORE, dropped_id
 from tests.fixtures.delta_tables import TOPIC, append, receipts, small_files
 
 NOW = datetime(2026, 3, 31, 12, tzinfo=UTC)
@@ -98,6 +98,7 @@ def test_dropped_rows_are_counted_in_the_commit(tmp_path: Path) -> None:
     assert drop(DeltaTable(uri), OLDER) == 5
     table = DeltaTable(uri)
     assert [table.transaction_version(dropped_id(TOPIC, p)) for p in (0, 1)] == [15, 10]
+    assert table.transaction_version(DROPPED_BEFORE) == (date(2026, 3, 1) - date(1970, 1, 1)).days
 
 
 def test_rows_that_arrive_during_a_drop_stay(tmp_path: Path) -> None:
