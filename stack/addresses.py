@@ -17,6 +17,7 @@ ADMIN_PORT: Final = 8082
 TRACER_PORT: Final = 8085
 TRANSFORM_PORT: Final = 8086
 LAKE_PORT: Final = 8087
+COMPACTION_PORT: Final = 8088
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

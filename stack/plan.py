@@ -6,6 +6,7 @@ from pathlib import Path
 
 from stack.addresses import (
     ADMIN_PORT,
+    COMPACTION_PORT,
     GATEWAY_PORT,
     KAFKA_PORT,
     LAKE_PORT,
@@ -37,6 +38,7 @@ class Plan:
     tracer_port: int = TRACER_PORT
     transform_port: int = TRANSFORM_PORT
     lake_port: int = LAKE_PORT
+    compaction_port: int = COMPACTION_PORT
     prometheus: bool = False
     """Whether to start a Prometheus that scrapes the services."""
     lake: bool = False

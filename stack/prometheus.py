@@ -28,6 +28,7 @@ JOB_AGENT: Final = "onramp-agent"
 JOB_TRACER: Final = "onramp-tracer"
 JOB_TRANSFORM: Final = "onramp-transform"
 JOB_LAKE: Final = "onramp-lake"
+JOB_COMPACTION: Final = "onramp-compaction"
 _PACKAGE: Final = "prometheus"
 _KNOWN: Final[Mapping[str, str]] = {
     "prometheus_2.42.0+ds-5+deb12u1_amd64.deb": (

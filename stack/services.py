@@ -179,6 +179,22 @@ def lake(
     return Service(_command("lake", "services.lake", log, variables), port, WRITER_READY_SECONDS)
 
 
+def compaction(
+    *, bootstrap: str, folder: Path, log: Path, port: int | None = None, env: Mapping[str, str] | None = None
+) -> Service:
+    """Return the service that compacts the tables in `folder`, not started."""
+    port = port or free_port()
+    variables = {
+        "ONRAMP_KAFKA_BOOTSTRAP": bootstrap,
+        "ONRAMP_LAKE_URL": str(folder),
+        "ONRAMP_COMPACTION_HTTP_PORT": str(port),
+        **(env or {}),
+    }
+    return Service(
+        _command("compaction", "services.lake.compaction", log, variables), port, WRITER_READY_SECONDS
+    )
+
+
 def _for_spark(bootstrap: str, dsn: str = "") -> dict[str, str]:
     """Return the variables of a service whose driver starts Spark."""
     return {

@@ -27,6 +27,7 @@ from stack.ports import LOOPBACK, Usual
 from stack.postgres import Postgres
 from stack.prometheus import (
     JOB_AGENT,
+    JOB_COMPACTION,
     JOB_GATEWAY,
     JOB_LAKE,
     JOB_TRACER,
@@ -73,6 +74,7 @@ class Stack:
         self.prometheus = ""
         self.source = ""
         self._agent = ""
+        self._compaction = ""
         self._named: NamedSources | None = None
         self._capture: Capture | None = None
         self._watching: Programs | None = None
@@ -313,19 +315,28 @@ class Stack:
             self._wait_ready([self._beside.add(name, self._launch(name, transform))])
 
     def _start_lake(self) -> None:
-        """Start the lake service; events land in Postgres without it, so a failure ends no other part."""
-        plan = self._plan
+        """Start the lake and its compaction; a failure ends no other part: events land in Postgres."""
+        plan, folder = self._plan, self._plan.data_dir / "lake"
         lake = services.lake(
             bootstrap=self.bootstrap,
-            folder=plan.data_dir / "lake",
+            folder=folder,
             log=plan.data_dir / "logs" / "lake.log",
             port=self._port("The lake service", plan.lake_port),
             env=self._shared_env,
         )
-        self.lake = lake.url
-        with self._report.step("Starting the lake service"):
-            name = "the lake service"
-            self._wait_ready([self._beside.add(name, self._launch(name, lake))])
+        compaction = services.compaction(
+            bootstrap=self.bootstrap,
+            folder=folder,
+            log=plan.data_dir / "logs" / "compaction.log",
+            port=self._port("The compaction of the lake", plan.compaction_port),
+            env=self._shared_env,
+        )
+        self.lake, self._compaction = lake.url, compaction.url
+        with self._report.step("Starting the lake service and its compaction"):
+            parts = {"the lake service": lake, "the compaction of the lake": compaction}
+            self._wait_ready(
+                [self._beside.add(name, self._launch(name, each)) for name, each in parts.items()]
+            )
 
     def _start_capture(self) -> None:
         """Start the capture of sources; landing does not need it, so a failure ends no other part."""
@@ -349,7 +360,7 @@ class Stack:
             targets = {JOB_GATEWAY: self.gateway, JOB_WRITER: self.writer, JOB_TRACER: self.tracer}
             targets |= {JOB_AGENT: self._agent} if self._agent else {}
             targets |= {JOB_TRANSFORM: self.transform} if self.transform else {}
-            targets |= {JOB_LAKE: self.lake} if self.lake else {}
+            targets |= {JOB_LAKE: self.lake, JOB_COMPACTION: self._compaction} if self.lake else {}
             prometheus = Prometheus(
                 self.data_dir / "prometheus", targets, programs=programs, port=self._port("Prometheus", PORT)
             )

@@ -10,6 +10,7 @@ from prometheus_client import CollectorRegistry
 from services.cdc.agent.metrics import AgentMetrics
 from services.cli.show.audit_metrics import AuditMetrics
 from services.ingest.observe import metrics
+from services.lake.compaction.metrics import CompactionMetrics
 from services.lake.observe.metrics import LakeMetrics
 from services.tracer.metrics import TracerMetrics
 from services.transform.observe.metrics import TransformMetrics
@@ -47,6 +48,7 @@ def declared() -> dict[str, Declared]:
         TracerMetrics().registry,
         TransformMetrics().registry,
         LakeMetrics().registry,
+        CompactionMetrics().registry,
     ):
         known |= _of(registry)
     return known

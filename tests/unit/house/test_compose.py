@@ -37,7 +37,7 @@ OURS = dict.fromkeys(("secrets", "gateway"), "deploy/ingest.Dockerfile")
 OURS["writer"] = "deploy/writer.Dockerfile"
 OURS |= dict.fromkeys(("apply", "admin", "tracer"), "deploy/admin.Dockerfile")
 OURS |= dict.fromkeys(("agent", "merger"), "deploy/admin.Dockerfile")
-OURS |= dict.fromkeys(("transform", "lake"), "deploy/writer.Dockerfile")
+OURS |= dict.fromkeys(("transform", "lake", "compaction"), "deploy/writer.Dockerfile")
 OURS["connect"] = "deploy/connect.Dockerfile"
 
 
@@ -308,6 +308,7 @@ def test_clients_inside_and_outside_are_told_an_address_that_they_reach() -> Non
         ("tracer", ["ONRAMP_TRACER_PORT"]),
         ("transform", ["ONRAMP_TRANSFORM_HTTP_PORT"]),
         ("lake", ["ONRAMP_LAKE_HTTP_PORT"]),
+        ("compaction", ["ONRAMP_COMPACTION_HTTP_PORT"]),
     ],
 )
 def test_published_ports_and_probes_are_the_services_own(service: str, ports: list[str]) -> None:
