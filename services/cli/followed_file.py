@@ -86,7 +86,11 @@ class FollowedFile:
 
     def _lines(self, result: Result) -> list[str]:
         if result.state is State.UNCHANGED:
-            return []
+            return (
+                [f"{self._file}: {result.reason}", *(f"  {line}" for line in result.ddl)]
+                if result.ddl
+                else []
+            )
         if result.state is State.APPLIED:
             return [f"{self._file} is in force:", *(f"  {line}" for line in [*result.changes, *result.ddl])]
         hint = _HINTS.get(result.state, _FIX).format(self._file)

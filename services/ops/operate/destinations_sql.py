@@ -20,6 +20,14 @@ _TABLE: Final = """
     SELECT c.oid, c.relkind::text, has_table_privilege(c.oid, 'INSERT')
     FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = %s AND c.relname = %s
 """
+#: Needs no right in the schemas.
+_ABSENT: Final = """
+    SELECT name.schema, name.table FROM unnest(%s::text[], %s::text[]) name (schema, "table")
+    WHERE NOT EXISTS (
+        SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+        WHERE n.nspname = name.schema AND c.relname = name.table
+    )
+"""
 _COLUMNS: Final = """
     SELECT a.attname::text, format_type(a.atttypid, a.atttypmod), t.typcategory::text, t.typname::text,
            a.attnotnull, a.atthasdef OR a.attidentity <> '',
@@ -103,6 +111,13 @@ class _Key(NamedTuple):
     immediate: bool
     columns: list[str]
     primary: bool
+
+
+def absent(conn: connection, tables: Sequence[tuple[str, str]]) -> set[tuple[str, str]]:
+    """Return those of `tables` (schema, name) that do not exist."""
+    with conn.cursor() as cursor:
+        cursor.execute(_ABSENT, ([schema for schema, _ in tables], [name for _, name in tables]))
+        return set(cursor.fetchall())
 
 
 def facts(conn: connection, wanted: Wanted) -> list[Fact]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from services.ops.registry.database_addresses import Places
-from services.ops.registry.tables import Creation, make_tables
+from services.ops.registry.tables import Creation, make_dropped_tables, make_tables
 from shared import wire
 from shared.contracts.json_schema import compile_schema
 from shared.contracts.pair import Kind
@@ -119,13 +119,15 @@ def change_to(
 ) -> Result:
     """Bring the sections that `wanted` names into force: checks, then tables, then the record.
 
+    A change of a file also creates dropped tables of destinations with `create: true` again.
+
     Raises `InfrastructureError`.
     """
     differs = difference(editor.chain, wanted)
     lines = differs.lines(editor.chain.document())
-    if differs.is_empty:
-        return Result(State.UNCHANGED, "nothing differs")
     before = editor.chain.snapshot()
+    if differs.is_empty:
+        return _unchanged(before, wish, where if of_file else None)
     after = Snapshot(**{name: getattr(before, name) for name in before.model_fields_set} | _named(wanted))
     if reason := _wrong(after, differs) or (_not_configured(after, differs, where) if where else ""):
         return Result(State.REFUSED, reason, lines)
@@ -138,11 +140,30 @@ def change_to(
         reason = "review the undecided findings, then use --accept"
         return result._replace(state=State.UNDECIDED, reason=reason)
     made = make_tables(where, before, after, is_dry=wish.is_dry) if where else Creation([])
+    if where and of_file and not made.problem:
+        again = make_dropped_tables(where, before, after, is_dry=wish.is_dry)
+        made = made._replace(
+            statements=[*made.statements, *again.statements],
+            unseen="; ".join(filter(None, (made.unseen, again.unseen, again.problem))),
+        )
     result = result._replace(ddl=made.statements)
     if made.problem or wish.is_dry:
         state = State.REFUSED if made.problem else State.POSSIBLE
         return result._replace(state=state, reason=made.problem or made.unseen)
     return _with_record(result, _written(editor, differs, wish, of_file=of_file), made.unseen)
+
+
+def _unchanged(in_force: Snapshot, wish: Wish, where: Places | None) -> Result:
+    """Return the result of a change without differences, after creating tables that were dropped."""
+    same = Result(State.UNCHANGED, "nothing differs")
+    if where is None:
+        return same
+    again = make_dropped_tables(where, in_force, in_force, is_dry=wish.is_dry)
+    if again.problem:
+        return Result(State.REFUSED, again.problem, ddl=again.statements)
+    done = "would be created again" if wish.is_dry else "were created again"
+    said = (same.reason, f"dropped tables {done}" if again.statements else "", again.unseen)
+    return same._replace(reason="; ".join(filter(None, said)), ddl=again.statements)
 
 
 def _with_record(result: Result, written: Result, unseen: str) -> Result:

@@ -1,5 +1,6 @@
 """Creates the tables of event types with `create: true`, before the change that needs them."""
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -7,6 +8,7 @@ from services.ops.operate import create_sql
 from services.ops.operate.destinations_sql import (
     Fact,
     Wanted,
+    absent,
     facts,
     key_fact,
     own_column_facts,
@@ -16,6 +18,9 @@ from services.ops.registry.database_addresses import Places
 from shared.contracts.tables import FieldColumn, columns_of, quoted
 from shared.errors import DATABASE_UNAVAILABLE, InfrastructureError
 from shared.registry import Destination, EventType, Snapshot
+
+#: A destination with the name of its event type.
+_Changed = tuple[str, EventType, Destination]
 
 
 class Creation(NamedTuple):
@@ -43,7 +48,39 @@ def make_tables(where: Places, before: Snapshot, after: Snapshot, *, is_dry: boo
 
     Raises `InfrastructureError` when a database that the change needs cannot be reached.
     """
-    changed = list(_changed(before, after))
+    return _make(where, list(_changed(before, after)), is_dry=is_dry)
+
+
+def make_dropped_tables(where: Places, before: Snapshot, after: Snapshot, *, is_dry: bool) -> Creation:
+    """Create the tables of unchanged destinations with `create: true` that do not exist any more.
+
+    Opens one session for each database; `unseen` names the databases that do not answer.
+    """
+    changed = {(name, destination) for name, _, destination in _changed(before, after)}
+    unchanged: dict[str, list[_Changed]] = defaultdict(list)
+    for name, event_type in sorted(after.event_types.items()):
+        for destination in event_type.destinations:
+            database = _database(where, destination)
+            if destination.create and (name, destination) not in changed and database in where.databases:
+                unchanged[database].append((name, event_type, destination))
+    statements: list[str] = []
+    problems: list[str] = []
+    unseen: list[str] = []
+    for database, of_one in unchanged.items():
+        try:
+            with connected(database, where.databases[database]) as conn:
+                lacking = absent(conn, [(d.db_schema or "", d.table or "") for _, _, d in of_one])
+            dropped = [each for each in of_one if (each[2].db_schema, each[2].table) in lacking]
+            made = _make(where, dropped, is_dry=is_dry)
+        except InfrastructureError as error:
+            unseen.append(f"whether the tables of {database} exist was not checked: {error.detail}")
+            continue
+        statements += made.statements
+        problems += filter(None, [made.problem])
+    return Creation(statements, "\n".join(problems), "; ".join(unseen))
+
+
+def _make(where: Places, changed: Sequence[_Changed], *, is_dry: bool) -> Creation:
     keys = _without_keys(where, changed)
     if keys.problem:
         return keys
@@ -68,7 +105,11 @@ def make_tables(where: Places, before: Snapshot, after: Snapshot, *, is_dry: boo
     return Creation(statements, unseen=keys.unseen)
 
 
-def _changed(before: Snapshot, after: Snapshot) -> Iterator[tuple[str, EventType, Destination]]:
+def _database(where: Places, destination: Destination) -> str:
+    return destination.vanity or destination.database or next(iter(where.databases), "")
+
+
+def _changed(before: Snapshot, after: Snapshot) -> Iterator[_Changed]:
     """Yield the tables whose requirements differ from those in force."""
     for name, event_type in sorted(after.event_types.items()):
         old = before.event_types.get(name)
@@ -82,14 +123,14 @@ def _changed(before: Snapshot, after: Snapshot) -> Iterator[tuple[str, EventType
                 yield name, event_type, destination
 
 
-def _without_keys(where: Places, changed: Sequence[tuple[str, EventType, Destination]]) -> Creation:
+def _without_keys(where: Places, changed: Sequence[_Changed]) -> Creation:
     """Check the keys of existing tables that these event types name, where their databases answer."""
     missing: list[str] = []
     unseen: list[str] = []
     for name, event_type, destination in changed:
         if destination.create:
             continue
-        database = destination.vanity or destination.database or next(iter(where.databases), "")
+        database = _database(where, destination)
         wanted = Wanted(
             schema=destination.db_schema or "",
             table=destination.table or "",
@@ -137,7 +178,7 @@ def _lacking(table: _Table, dsn: str) -> str:
 
 
 def _table(where: Places, name: str, event_type: EventType, destination: Destination) -> _Table:
-    database = destination.vanity or destination.database or next(iter(where.databases), "")
+    database = _database(where, destination)
     place = f"event_types.{name}"
     if database not in where.databases:
         known = ", ".join(where.databases) or "none (give --dsn)"

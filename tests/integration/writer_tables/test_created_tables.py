@@ -77,6 +77,31 @@ def test_a_table_is_made_before_its_change_and_grows(database: Database, tmp_pat
     execute(database.dsn, f"DROP OWNED BY {role}; DROP ROLE {role}")
 
 
+def test_a_created_table_that_was_dropped_is_created_again(database: Database, tmp_path: Path) -> None:
+    log, where = MemoryLog(), Where("", {"onramp": database.dsn})
+    made = apply(log, tmp_path, where, SCHEMA)
+    assert (apply(log, tmp_path, where, SCHEMA).state, len(log.records)) == (State.UNCHANGED, 1)
+    execute(database.dsn, 'DROP TABLE public."od""d"')
+    dry = apply(log, tmp_path, where, SCHEMA, is_dry=True)
+    assert (dry.reason, dry.ddl) == ("nothing differs; dropped tables would be created again", made.ddl)
+    again = apply(log, tmp_path, where, SCHEMA)
+    assert (again.state, again.reason) == (
+        State.UNCHANGED,
+        "nothing differs; dropped tables were created again",
+    )
+    execute(database.dsn, _INSERT)
+
+    execute(database.dsn, 'DROP TABLE public."od""d"')
+    file = tmp_path / "onramp.yaml"
+    file.write_text(file.read_text() + "  b: {}\n")  # another change
+    changed = apply_file(Editor(log), file, Wish(), where)
+    assert (changed.state, changed.ddl, len(log.records)) == (State.APPLIED, made.ddl, 2)
+    down = Where("", {"onramp": "postgresql://x@127.0.0.1:1/x"})
+    unseen = apply_file(Editor(log), file, Wish(), down)
+    assert unseen.state is State.UNCHANGED
+    assert "whether the tables of onramp exist was not checked" in unseen.reason
+
+
 def test_a_table_that_is_held_is_waited_for_briefly(database: Database, tmp_path: Path) -> None:
     log, where = MemoryLog(), Where("", {"onramp": database.dsn})
     assert apply(log, tmp_path, where, SCHEMA).state is State.APPLIED
