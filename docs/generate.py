@@ -115,7 +115,7 @@ _COMPOSE_PORTS: Final = (
     ("KAFKA", "Kafka", 9092),
     ("POSTGRES", "Postgres", 5432),
     ("GATEWAY", "the gateway", 8080),
-    ("GATEWAY_ADMIN", "the gateway's pages for operators", 8083),
+    ("GATEWAY_ADMIN", "the gateway's pages for operators", 8090),
     ("WRITER", "the writer", 8081),
     ("ADMIN", "the admin service", 8082),
     ("AGENT", "the agent", 8084),

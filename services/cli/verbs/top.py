@@ -37,7 +37,7 @@ def top(
 
     onramp top --once --json
 
-    onramp top --gateway http://gateway.example:8087 --writer http://writer.example:8081
+    onramp top --gateway http://gateway.example:8090 --writer http://writer.example:8081
     """
     from services.cli.top_run import TopRun
     from stack.addresses import known
