@@ -24,7 +24,7 @@ export UV_SYSTEM_CERTS ?= true
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run demo prometheus browser screenshots test lint types format test-full test-unit fuzz mutants proof proof-plan proof-parked proof-sources bench bench-gateway bench-writer bench-scale bench-errors bench-latency load load-full model bundle clean bench-registry bench-plan bench-cdc bench-ui bench-transforms bench-lake
+.PHONY: help setup run demo prometheus browser screenshots test lint types format test-full test-compose test-unit fuzz mutants proof proof-plan proof-parked proof-sources bench bench-gateway bench-writer bench-scale bench-errors bench-latency load load-full model bundle clean bench-registry bench-plan bench-cdc bench-ui bench-transforms bench-lake
 
 help: ## Show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,6 +49,9 @@ test: lint types fetched-prometheus fetched-browser ## Lint, types and every tes
 
 test-full: fetched-prometheus fetched-browser ## Every test, with the rare and heavy ones that `make test` leaves out (an hour and a half)
 	$(SUITE) -- $(WORKERS) -m "" $(ARGS)
+
+test-compose: $(STAMP) ## Build the images and run docker-compose.yml on an engine; starts one as root if none runs
+	$(PY) -m tests.compose $(ARGS)
 
 test-unit: $(STAMP) ## Only the tests that start nothing
 	$(PY) -m pytest tests/unit $(ARGS)

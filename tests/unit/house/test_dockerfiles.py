@@ -1,6 +1,6 @@
 """The Dockerfiles' structure, and that what they copy is enough to import the service.
 
-No engine is at hand to build them, so their promises are read from their text.
+`make test-compose` builds and runs them; here their promises are read from their text.
 """
 
 import re

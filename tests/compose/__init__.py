@@ -1,0 +1,1 @@
+"""Runs the images and docker-compose.yml on a Docker engine: `make test-compose`."""

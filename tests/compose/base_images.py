@@ -1,0 +1,86 @@
+"""Base images made of packages, because no registry of images is reached: stand-ins, named in the output.
+
+Under the names of the Dockerfiles and of docker-compose.yml, they exist in the engine's own store alone.
+"""
+
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from stack import debian
+from stack.cache import cache_dir, locked
+from stack.jars import ensure_jars
+from tests.compose.engine import Docker
+
+PYTHON: Final = "python:3.11.14-slim-bookworm"
+UV: Final = "ghcr.io/astral-sh/uv:0.13.8"
+#: What each name is here.
+STAND_INS: Final = {
+    PYTHON: "Debian bookworm with Debian's Python 3.11, by mmdebstrap",
+    UV: "the program of PyPI's package uv",
+    "apache/kafka:4.2.0": "the jars of stack/jars.lock, with an entry point of tests/compose/images",
+    "postgres:18.4": "Debian's Postgres 15, with an entry point of tests/compose/images",
+}
+_PACKAGES: Final = "python3,python3-venv,ca-certificates,netbase,tzdata"
+_FIX: Final = "Pull the base images of deploy/*.Dockerfile and docker-compose.yml."
+_IMAGES: Final = Path(__file__).with_name("images")
+_CERTIFICATES: Final = Path("/etc/ssl/certs/ca-certificates.crt")
+
+
+def ensure_base_images(docker: Docker) -> None:
+    """Make the images that the engine does not have, and print which are stand-ins."""
+    makers = {PYTHON: _python, UV: _uv, "apache/kafka:4.2.0": _kafka, "postgres:18.4": _postgres}
+    for name, make in makers.items():
+        if docker.run("images", "--quiet", name):
+            print(f"base image {name}: in the engine's store")
+            continue
+        make(docker)
+        print(f"base image {name}: a stand-in, {STAND_INS[name]}")
+
+
+def _python(docker: Docker) -> None:
+    folder = cache_dir("compose")
+    tree = folder / "bookworm.tar"
+    with locked(folder / ".lock"):
+        if not tree.exists():
+            root = debian.ensure_package("mmdebstrap", {}, fix=_FIX)
+            new = tree.with_suffix(".new.tar")
+            command = [str(root / "usr/bin/mmdebstrap"), "--variant=minbase", f"--include={_PACKAGES}"]
+            # This machine's certificate authorities: it may reach registries of packages through a proxy.
+            command += [f"--customize-hook=copy-in {_CERTIFICATES} /etc/ssl/certs"]
+            subprocess.run([*command, "bookworm", str(new)], check=True)
+            new.rename(tree)
+    settings = [f"SSL_CERT_FILE={_CERTIFICATES}", f"REQUESTS_CA_BUNDLE={_CERTIFICATES}"]
+    changes = [each for setting in settings for each in ("--change", f"ENV {setting}")]
+    docker.run("import", *changes, "--change", 'CMD ["python3"]', str(tree), PYTHON)
+
+
+def _uv(docker: Docker) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        package = f"uv=={UV.rpartition(':')[2]}"
+        pip = ["python3", "-m", "pip", "install", "--quiet", "--no-deps", "--target", folder, package]
+        subprocess.run(pip, check=True)
+        _build(docker, UV, "FROM scratch\nCOPY uv /uv\n", [Path(folder) / "bin/uv"])
+
+
+def _kafka(docker: Docker) -> None:
+    files = [*ensure_jars("broker"), _IMAGES / "kafka-entrypoint.sh"]
+    _build(docker, "apache/kafka:4.2.0", (_IMAGES / "kafka.Dockerfile").read_text("utf-8"), files)
+
+
+def _postgres(docker: Docker) -> None:
+    files = [_IMAGES / "postgres-entrypoint.sh"]
+    _build(docker, "postgres:18.4", (_IMAGES / "postgres.Dockerfile").read_text("utf-8"), files)
+
+
+def _build(docker: Docker, name: str, dockerfile: str, files: list[Path]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        context = Path(folder)
+        (context / "Dockerfile").write_text(dockerfile, "utf-8")
+        (context / "jars").mkdir()
+        for file in files:
+            target = context / "jars" if file.suffix == ".jar" else context
+            shutil.copy(file, target / file.name)
+        docker.run("build", "--tag", name, folder)

@@ -1,0 +1,104 @@
+"""One project of docker-compose.yml on free ports: up, events, rows, crashes of containers, down."""
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final, cast
+
+import psycopg2
+
+from stack.ports import LOOPBACK, free_port
+from tests.compose.engine import Docker, kill_container
+from tests.unit.deploy import compose_file
+from tests.unit.house.tree import ROOT
+
+_PORT: Final = re.compile(r"ONRAMP_COMPOSE_\w+_PORT")
+_UP_SECONDS: Final = "900"
+
+
+class ComposeStack:
+    """The stack of one Compose project."""
+
+    def __init__(self, docker: Docker, project: str, sources: Path, override: Path) -> None:
+        """`override`: a second Compose file, with what only the test has."""
+        self._docker = docker
+        self.ports = {name: str(free_port()) for name in set(_PORT.findall(compose_file.TEXT))}
+        docker.env |= {**self.ports, "ONRAMP_COMPOSE_SOURCES": str(sources)}
+        files = ["--file", str(ROOT / "docker-compose.yml"), "--file", str(override)]
+        self._base = ["--project-name", project, "--project-directory", str(ROOT), *files]
+
+    def compose(self, *arguments: str, profiles: tuple[str, ...] = (), text: str | None = None) -> str:
+        """Run a command of Compose on the project."""
+        chosen = [each for profile in profiles for each in ("--profile", profile)]
+        return self._docker.compose(*self._base, *chosen, *arguments, text=text)
+
+    def up(self, *services: str, profiles: tuple[str, ...] = ()) -> None:
+        """Build, start and wait until every service is healthy."""
+        wait = ["--build", "--wait", "--wait-timeout", _UP_SECONDS]
+        self.compose("up", *wait, *services, profiles=profiles)
+
+    def down(self, *, volumes: bool = False) -> None:
+        """Stop and remove all containers."""
+        self.compose("down", *(["--volumes"] if volumes else []), profiles=("*",))
+
+    def crash(self, service: str) -> None:
+        """SIGKILL the first process of a service; its restart policy starts it again."""
+        kill_container(self._docker, self.compose("ps", "--quiet", service).strip())
+
+    def secret(self, file: str) -> str:
+        """Return a file that the service `secrets` has made."""
+        command = ["run", "--rm", "--no-deps", "--entrypoint", "cat", "secrets", f"/volumes/{file}"]
+        return self.compose(*command).strip()
+
+    def onramp(self, *arguments: str, env: Mapping[str, str] | None = None, text: str | None = None) -> str:
+        """Run a verb of the command line in a container."""
+        given = [each for name, value in (env or {}).items() for each in ("--env", f"{name}={value}")]
+        entry = ["--entrypoint", "python -m services.cli"]
+        return self.compose(
+            "run", "--rm", "--no-TTY", "--no-deps", *given, *entry, "apply", *arguments, text=text
+        )
+
+    @property
+    def gateway(self) -> str:
+        """The gateway's address on this machine."""
+        return f"http://{LOOPBACK}:{self.ports['ONRAMP_COMPOSE_GATEWAY_PORT']}"
+
+    def port(self, service: str) -> str:
+        """Return the port of a service on this machine."""
+        return self.ports[f"ONRAMP_COMPOSE_{service}_PORT"]
+
+    def rows(self, query: str) -> list[tuple[Any, ...]]:
+        """Run a query in Onramp's database; no rows while the database is down or a table is missing."""
+        dsn = {
+            "host": LOOPBACK,
+            "port": self.port("POSTGRES"),
+            "user": "onramp",
+            "dbname": "onramp",
+            "password": self.password,
+        }
+        try:
+            with _connection(dsn) as conn, conn.cursor() as cursor:
+                cursor.execute(query)
+                rows: list[tuple[Any, ...]] = cursor.fetchall()
+                return rows
+        except (psycopg2.OperationalError, psycopg2.errors.UndefinedTable, psycopg2.errors.InvalidSchemaName):
+            return []
+
+    password: str = ""
+
+
+@contextmanager
+def _connection(dsn: Mapping[str, str]) -> Iterator[Any]:
+    conn = psycopg2.connect(connect_timeout=5, **cast("Any", dsn))
+    try:
+        yield conn
+    finally:
+        conn.close()
+
+
+def owned_by_images(folder: Path) -> None:
+    """Give a folder and its files to the user of the images."""
+    for each in (folder, *folder.iterdir()):
+        os.chown(each, 10001, 10001)
