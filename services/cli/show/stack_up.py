@@ -79,6 +79,7 @@ def next_steps(stack: "Stack") -> list[str]:
         f"Key       {stack.api_key}   (for development, kept in {stack.data_dir / FILE_NAME})",
         f"Kafka     {stack.bootstrap}",
         f"Postgres  {dsn}",
+        *([f"Lake      {stack.data_dir / 'lake'}   ({stack.lake}/status)"] if stack.lake else []),
         *(line for name in sorted(stack.sources) for line in lines_of_source(stack, name)),
         "",
         "Send an event of your own:",

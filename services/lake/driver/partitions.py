@@ -116,7 +116,8 @@ class Partitions:
     ) -> dict[Partition, tuple[int, str]]:
         """Set the position of the other partitions; move those back of which a new table takes older events.
 
-        The other tables leave out what they have.  Return the moved positions.
+        The other tables leave out what they have.  Return the new positions: they are committed before the
+        first plan, which a successor could not recognize as unfinished otherwise.
         """
         moved: dict[Partition, tuple[int, str]] = {}
         wanted: dict[Partition, int] = {}
@@ -124,8 +125,11 @@ class Partitions:
             p = Partition(key.topic, key.partition)
             wanted[p] = min(start, wanted.get(p, start))
         for p, topic_id in ids.items():
-            position = self._positions.setdefault(p, _Position(topic_id, wanted.get(p, begins[p])))
-            if wanted.get(p, position.next_offset) < position.next_offset:
+            position = self._positions.get(p)
+            if position is None:
+                position = self._positions[p] = _Position(topic_id, wanted.get(p, begins[p]))
+                moved[p] = (position.next_offset, topic_id)
+            elif wanted.get(p, position.next_offset) < position.next_offset:
                 position.next_offset = wanted[p]
                 moved[p] = (position.next_offset, topic_id)
         return moved
