@@ -22,10 +22,7 @@ def scene(kafka: HasBootstrap, tmp_path: Path) -> LakeScene:
 
 @pytest.mark.parametrize(
     "step",
-    [
-        each if each in ("planned", "committed") else pytest.param(each, marks=pytest.mark.full)
-        for each in STEPS
-    ],
+    [each if each == "committed" else pytest.param(each, marks=pytest.mark.full) for each in STEPS],
 )
 def test_a_killed_driver_is_continued_exactly(scene: LakeScene, step: str) -> None:
     scene.send(5)
@@ -63,7 +60,8 @@ def test_a_range_is_finished_under_the_routes_of_its_plan(scene: LakeScene) -> N
     scene.has(5)
 
 
-@pytest.mark.parametrize("step", ["before_commit", pytest.param("planned", marks=pytest.mark.full)])
+@pytest.mark.full
+@pytest.mark.parametrize("step", ["before_commit", "planned"])
 def test_a_zombie_that_wakes_up_lands_nothing_twice_and_ends(scene: LakeScene, step: str) -> None:
     scene.send(5)
     flag = scene.folder.parent / f"lake.{step}"

@@ -57,6 +57,9 @@ def test_events_are_exact_although_workers_and_the_driver_are_killed(
 
 def workers_of(service: Service) -> list[psutil.Process]:
     """Return the Python workers that Spark's daemon has forked."""
-    family = psutil.Process(service.pid).children(recursive=True)
-    daemons = [each for each in family if "worker_daemon" in " ".join(each.cmdline())]
-    return [worker for daemon in daemons for worker in daemon.children()]
+    workers: list[psutil.Process] = []
+    for process in psutil.Process(service.pid).children(recursive=True):
+        with suppress(psutil.NoSuchProcess):  # also of a zombie
+            if "worker_daemon" in " ".join(process.cmdline()):
+                workers += process.children()
+    return workers
