@@ -26,6 +26,12 @@ class LakeMetrics:
         self.repeated = self._counter(
             "repeated_rows", "Rows with the id of an earlier row of the same commit: retries of producers."
         )
+        self.filtered = Counter(
+            "onramp_lake_filtered_records",
+            "Records for no table of the lake: other types, packets, and records that the writer parks.",
+            ["topic"],
+            registry=self.registry,
+        )
         self.lost = Counter(
             "onramp_lake_lost_events",
             "Events that Kafka deleted before they were in the lake.",

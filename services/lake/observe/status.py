@@ -107,6 +107,9 @@ class LakeStatus:
             if table.commits:
                 entry.last_commit_at = time.time()
 
+        for each in (each for report in reports for each in report.ranges):
+            self.metrics.filtered.labels(each.partition.topic).inc(each.filtered)
+
     def count_batch(self, events: int, seconds: float) -> None:
         """Count a batch."""
         self._batches += bool(events)

@@ -35,6 +35,7 @@ class Lake:
         self.schema = schema
         self.table_options = table
         self.is_all = False
+        self.storage = LakeStorageSettings(url=str(folder)).storage
         self.owner = "cluster"
         self.positions: dict[PositionKey, TablePosition] = {}
         self.starts: dict[PositionKey, int] = {}
@@ -46,7 +47,7 @@ class Lake:
             ranges={r.partition: r for r in ranges},
             routes=LakeRoutes((LakeRoute("flight", P0.topic, table),), is_all=self.is_all),
             brokers=Brokers("nowhere:1"),
-            storage=LakeStorageSettings(url=str(self.folder)).storage,
+            storage=self.storage,
             owner=self.owner,
             flush_bytes=self.flush_bytes,
             starts=self.starts,

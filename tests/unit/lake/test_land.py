@@ -184,8 +184,8 @@ def test_a_damaged_log_halts_its_table_alone(lake: Lake, damage: str) -> None:
     assert lake.rows("another").num_rows == 1
 
 
-def test_an_unreachable_storage_fails_and_is_no_halt(lake: Lake) -> None:
-    lake.folder = Path("/proc/nowhere")
+def test_an_unreachable_storage_fails_and_is_no_halt() -> None:
+    lake = Lake(Path("/proc/nowhere"))
     assert lake.land_flights(range(5)).failure == LAKE_UNAVAILABLE.code
 
 
