@@ -19,7 +19,7 @@ from services.lake.task.order import LakeOrder, LakeReport
 from services.lake.waits import Wait
 from shared import failpoints
 from shared.errors import LAKE_UNAVAILABLE, TABLE, InfrastructureError
-from shared.kafka_read.offsets import Partition, Range, share, total
+from shared.kafka_read.offsets import Partition, Range, share
 from shared.kafka_security import Brokers
 from shared.lake.lake_topic import PositionKey
 from shared.lake.storage import Storage
@@ -137,13 +137,13 @@ class Loop:
         await parts.cluster.producer.commit(entries)
         parts.lake_log.apply(entries)
         failpoints.reach("lake.planned")
-        reports = await self._land(ranges, routes)
-        failpoints.reach("lake.landed")
-        for report in reports:
-            if report.failure is not None:
-                raise InfrastructureError(TABLE[report.failure], report.detail)
-        await self._settle(ranges, reports)
-        parts.status.count_batch(total(ranges.values()), time.monotonic() - self._batch_at)
+        with parts.status.batch():
+            reports = await self._land(ranges, routes)
+            failpoints.reach("lake.landed")
+            for report in reports:
+                if report.failure is not None:
+                    raise InfrastructureError(TABLE[report.failure], report.detail)
+            await self._settle(ranges, reports)
 
     async def _land(self, ranges: Mapping[Partition, Range], routes: LakeRoutes) -> list[LakeReport]:
         """Run the batch; if it fails with an unexpected error, run each range for itself."""

@@ -55,6 +55,11 @@ class LakeMetrics:
             "table",
             "code",
         )
+        self.running = Gauge(
+            "onramp_lake_batch_running_seconds",
+            "Seconds since the start of the running batch; 0 between batches.",
+            registry=self.registry,
+        )
         self.batches = Histogram(
             "onramp_lake_batch_seconds",
             "Seconds of a batch: plan, landing and settling.",

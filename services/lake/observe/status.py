@@ -2,7 +2,8 @@
 
 import time
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -51,6 +52,9 @@ class LakeStatus:
         self._topics: dict[str, TopicEntry] = {}
         self._behind: dict[str, Behind] = defaultdict(Behind)
         self._batches = 0
+        #: The start of the running batch (monotonic); its age is measured by each scrape.
+        self._began: float | None = None
+        self.metrics.running.set_function(self._running_seconds)
         self._updated_at = 0.0
 
     def show(
@@ -110,10 +114,19 @@ class LakeStatus:
         for each in (each for report in reports for each in report.ranges):
             self.metrics.filtered.labels(each.partition.topic).inc(each.filtered)
 
-    def count_batch(self, events: int, seconds: float) -> None:
-        """Count a batch."""
-        self._batches += bool(events)
-        self.metrics.batches.observe(seconds)
+    @contextmanager
+    def batch(self) -> Iterator[None]:
+        """Measure a batch."""
+        self._began = time.monotonic()
+        try:
+            yield
+            self._batches += 1
+            self.metrics.batches.observe(time.monotonic() - self._began)
+        finally:
+            self._began = None
+
+    def _running_seconds(self) -> float:
+        return 0.0 if (began := self._began) is None else time.monotonic() - began
 
     @property
     def is_ready(self) -> bool:
