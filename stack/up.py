@@ -117,11 +117,11 @@ class Stack:
                 source_demo.make(self._postgres, self.bootstrap)
         self._before_services()
         self._start_services()
+        if self._plan.lake:
+            self._start_lake()
         self._start_admin()
         self.follow_sources()
         self.follow_transforms()
-        if self._plan.lake:
-            self._start_lake()
         if self._watching is not None:
             self._start_prometheus(self._watching)
         note(
@@ -292,6 +292,7 @@ class Stack:
                 "ONRAMP_GATEWAY_URLS": self.gateway,
                 "ONRAMP_WRITER_URLS": self.writer,
                 "ONRAMP_TRACER_URLS": self.tracer,
+                **({"ONRAMP_LAKE_URLS": f"{self.lake},{self._compaction}"} if self.lake else {}),
                 **self._shared_env,
                 **plan.writer_env,
             },

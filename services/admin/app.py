@@ -20,6 +20,7 @@ from services.admin.audits.runner import AuditRunner
 from services.admin.background_tasks import UntilStopped
 from services.admin.dead_letters.ingester import DeadLetterIngester
 from services.admin.dead_letters.segment_packer import Packer
+from services.admin.figures.lake_watch import LakeWatch
 from services.admin.figures.settings import FiguresSettings
 from services.admin.figures.tracers_watch import TracersWatch
 from services.admin.figures.transforms_watch import TransformsWatch
@@ -83,6 +84,7 @@ def create(
     figures_watch = FiguresWatch(figures, brokers, dsn, databases, settled)
     tracers_watch = TracersWatch(figures.tracers())
     transforms_watch = TransformsWatch(transform_reader, operators.registry)
+    lake_watch = LakeWatch(figures.lake(), operators.registry)
     statements = Statements(brokers, dsn, databases, settled, transform_reader)
     day_statements = DayStatements(statements)
 
@@ -109,6 +111,7 @@ def create(
         figures_watch,
         tracers_watch,
         transforms_watch,
+        lake_watch,
         day_statements,
     )
 
@@ -140,6 +143,7 @@ def create(
     app.state.figures, app.state.registry = figures_watch, operators.registry
     app.state.tracers, app.state.day_statements = tracers_watch, day_statements
     app.state.transforms = transforms_watch
+    app.state.lake = lake_watch
     add_ui(app, dsn, operators)
     add_statement(app, statements, registry)
     return app

@@ -1,4 +1,4 @@
-"""Where the admin service reads figures: the URLs of the gateways, of the writers and of the tracers."""
+"""Where the admin service reads figures: the URLs of gateways, writers, tracers and the lake."""
 
 from pydantic import Field
 
@@ -25,10 +25,20 @@ class FiguresSettings(ServiceUrls):
         "Empty: no tracer is read.",
     )
 
+    lake_urls: str = Field(
+        "",
+        description="The same for the lake service and its compaction, whose tables the web UI shows: their "
+        "ports with `/status`. Empty: none is read.",
+    )
+
+    def lake(self) -> tuple[str, ...]:
+        """Return the URLs of the lake service and of compaction."""
+        return split_urls(self.lake_urls)
+
     def tracers(self) -> tuple[str, ...]:
         """Return the URLs of the tracers."""
         return split_urls(self.tracer_urls)
 
     def all_urls(self) -> tuple[str, ...]:
         """Return all URLs, which are checked at the start."""
-        return (*super().all_urls(), *self.tracers())
+        return (*super().all_urls(), *self.tracers(), *self.lake())

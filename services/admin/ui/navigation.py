@@ -23,6 +23,7 @@ ENTRIES: Final = (
     Entry("transforms", "Transforms", "/transforms", "shuffle", "f", "GET /v1/transforms"),
     Entry("topics", "Topics", "/topics", "list", "q", "GET /v1/topics"),
     Entry("databases", "Databases", "/databases", "database", "d", "GET /v1/destinations"),
+    Entry("lake", "Lake", "/lake", "waves", "i", "GET /v1/destinations"),
     Entry("sources", "Sources", "/sources", "branch", "s", "GET /v1/types"),
     Entry("jobs", "Jobs", "/jobs", "play", "j", "GET /v1/jobs"),
     Entry("keys", "Keys", "/keys", "key", "k", "GET /v1/keys"),

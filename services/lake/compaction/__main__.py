@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Final
 
+import msgspec
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from services.lake.compaction.delta_rounds import Rounds
@@ -15,6 +16,7 @@ from services.lake.compaction.metrics import CompactionMetrics
 from services.lake.compaction.settings import CompactionSettings
 from shared import logs
 from shared.lake.settings import LakeStorageSettings
+from shared.lake.status import CompactionStatus
 from shared.page_server import JSON, PageServer, alive
 from shared.read_settings import WrongSettingsError, read_settings, warn_of_unknown
 from shared.registry import Registry
@@ -61,6 +63,7 @@ def _run(
                 JSON,
                 b'{"rounds":"%s"}' % (b"running" if first.is_set() else b"first"),
             ),
+            "/status": lambda: (HTTPStatus.OK, JSON, _status(rounds)),
             "/metrics": lambda: (HTTPStatus.OK, CONTENT_TYPE_LATEST, generate_latest(metrics.registry)),
         },
         settings.http_host,
@@ -75,6 +78,10 @@ def _run(
     finally:
         server.stop()
         registry.close()
+
+
+def _status(rounds: Rounds) -> bytes:
+    return msgspec.json.encode(CompactionStatus(rounds.status))
 
 
 def _keep_days(registry: Registry) -> Mapping[str, int]:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Final
 
+import msgspec
 import pyarrow as pa
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
@@ -24,6 +25,7 @@ from services.lake.compaction.settings import CompactionSettings
 from shared.lake.delta_files import read_files
 from shared.lake.delta_log import open_table, owner_of
 from shared.lake.delta_storage import list_tables
+from shared.lake.status import MaintainedTable
 from shared.lake.storage import Storage
 
 log = logging.getLogger(__name__)
@@ -50,6 +52,8 @@ class Rounds:
         self._is_stopped = is_stopped
         self._confirmation = Confirmation(settings.confirm_seconds, time.monotonic)
         self._vacuumed: dict[str, float] = {}
+        #: The tables by name; replaced as a whole, because threads of HTTP read it.
+        self.status: dict[str, MaintainedTable] = {}
 
     def run(self, keep_days: Mapping[str, int]) -> None:
         """Work on each table once.  `keep_days` by table; dates of other tables are not dropped."""
@@ -59,6 +63,7 @@ class Rounds:
         except ERRORS as error:
             log.warning("the lake's storage cannot be listed", extra={"reason": _reason(error)})
             return
+        self.status = {name: table for name, table in self.status.items() if name in tables}
         for name in tables:
             if self._is_stopped():
                 return
@@ -66,6 +71,8 @@ class Rounds:
                 self._table(storage, name, keep_days.get(name))
             except ERRORS as error:
                 self._metrics.failures.labels(name).inc()
+                known = self.status.get(name, MaintainedTable())
+                self._set(name, msgspec.structs.replace(known, error=_reason(error)))
                 log.warning(
                     "the maintenance of a table failed", extra={"table": name, "reason": _reason(error)}
                 )
@@ -114,8 +121,22 @@ class Rounds:
         self._metrics.small_files.labels(name).set(small)
         self._metrics.bytes.labels(name).set(sum(file.bytes for file in files))
         self._metrics.last_round.labels(name).set(time.time())
-        if rewritten := [file.added_ms for file in files if file.is_compacted]:
-            self._metrics.last_compaction.labels(name).set(max(rewritten) / 1000)
+        rewritten = max((file.added_ms / 1000 for file in files if file.is_compacted), default=None)
+        if rewritten is not None:
+            self._metrics.last_compaction.labels(name).set(rewritten)
+        rows = [file.rows for file in files]
+        current = MaintainedTable(
+            rows=None if None in rows else sum(filter(None, rows)),
+            files=len(files),
+            small_files=small,
+            bytes=sum(file.bytes for file in files),
+            last_compaction_at=rewritten,
+            last_round_at=time.time(),
+        )
+        self._set(name, current)
+
+    def _set(self, name: str, table: MaintainedTable) -> None:
+        self.status = self.status | {name: table}
 
 
 def _reason(error: BaseException) -> str:

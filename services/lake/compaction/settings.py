@@ -14,7 +14,7 @@ class CompactionSettings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="ONRAMP_COMPACTION_", frozen=True, hide_input_in_errors=True)
 
     http_host: str = Field(
-        "127.0.0.1", description="Address to listen on for /healthz, /readyz and /metrics."
+        "127.0.0.1", description="Address to listen on for /healthz, /readyz, /status and /metrics."
     )
     http_port: int = Field(8088, ge=0, le=65535, description="Port to listen on; 0 picks a free one.")
     round_seconds: float = Field(60.0, gt=0, description="Seconds between two rounds over all tables.")

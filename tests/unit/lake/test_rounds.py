@@ -46,10 +46,13 @@ def test_a_damaged_table_delays_no_other(tmp_path: Path) -> None:
         small_files(str(tmp_path / name), 4)
     (tmp_path / "flights" / "_delta_log" / f"{2:020}.json").write_text("{", "utf-8")
     metrics = CompactionMetrics()
-    rounds(tmp_path, metrics).run({})
+    each_round = rounds(tmp_path, metrics)
+    each_round.run({})
     assert receipts(tmp_path / "trains") == ROWS
     assert len(logged_files(tmp_path / "trains")) == 1
     assert value(metrics, "failures_total", "flights") == 1
+    assert (each_round.status["trains"].rows, each_round.status["trains"].error) == (40, "")
+    assert each_round.status["flights"].error
 
 
 def test_a_table_of_another_program_stays_as_it_is(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from services.admin.figures.reading import Line, Reading, TypeFigures
 from services.admin.figures.status_sentence import status_of
 from services.admin.ui import completeness, transforms_line
 from services.admin.ui.charts import Part
+from services.admin.ui.lake_tables import visible_lake
 from services.admin.ui.routes import Ui
 from services.admin.ui.view import Down, PageView, View
 from shared.registry import Snapshot
@@ -48,6 +49,7 @@ def add(ui: Ui) -> None:
             ),
             transforms=transforms_line.of(view),
             tracers=view.state.tracers.reading,
+            lake=visible_lake(view),
             statement=completeness.of_yesterday(view),
             parts=_parts(locations),
             groups=_groups(view),
