@@ -11,12 +11,12 @@ import typer
 
 from services.cli.connection_options import Where, with_where_options
 from services.cli.exits import Exit, exits_when_unavailable
+from services.cli.lake_options import LakeOption, lake_of
 from services.cli.options import JsonOption
 from services.cli.show.audit_report import parts_of
 from services.cli.show.tables import show
 
 if TYPE_CHECKING:
-    from services.ops.audit.lake import Lake
     from services.ops.findings import Report
 
 TopicsOption = Annotated[
@@ -38,15 +38,6 @@ ControlOption = Annotated[
         help="The control database, where `onramp admin` stores parked events; by default the default "
         "database, if it has that schema.",
         envvar="ONRAMP_ADMIN_DSN",
-        show_default=False,
-    ),
-]
-LakeOption = Annotated[
-    str | None,
-    typer.Option(
-        "--lake",
-        help="Folder of the lake's tables, or s3://bucket/prefix; by default that of `onramp up`, if any.",
-        envvar="ONRAMP_LAKE_URL",
         show_default=False,
     ),
 ]
@@ -100,7 +91,7 @@ def audit(
     with exits_when_unavailable():
         kept_in = control or next(iter(where.databases.values()))
         outputs = partial(output_topics_of, where.kafka_settings)
-        lake = _lake(where, lake_url)
+        lake = lake_of(where, lake_url)
         request = Request(where.brokers, where.databases, topics, deep, kept_in, outputs, lake)
         report = asyncio.run(run_audit(request))
     if metrics:
@@ -110,22 +101,6 @@ def audit(
     else:
         show(*parts_of(report, verbose=verbose))
     raise typer.Exit(_exit_code(report))
-
-
-def _lake(where: Where, url: str | None) -> "Lake | None":
-    """Return the lake of the option, else that of `onramp up`; None if there is none."""
-    folder = where.data_dir / "lake"
-    address = url or (str(folder) if folder.is_dir() else "")
-    if not address:
-        return None
-    from services.ops.audit.lake import Lake
-    from shared.lake.settings import LakeStorageSettings
-
-    try:
-        storage = LakeStorageSettings(url=address).storage
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="ONRAMP_LAKE_*") from error
-    return Lake(storage, where.registry())
 
 
 def _write(report: "Report", file: Path) -> None:

@@ -8,12 +8,15 @@ import typer
 
 from services.cli.connection_options import Where, with_where_options
 from services.cli.exits import Exit, complain, exits_when_unavailable
+from services.cli.lake_options import LakeOption, lake_of
 from services.cli.options import JsonOption
 from services.cli.show.journey_lines import lines_of
 from services.cli.verbs.audit import ControlOption
 
 if TYPE_CHECKING:
+    from services.ops.audit.lake import Lake
     from services.ops.journey.finder import Finder
+    from services.ops.journey.timeline import Journey
 
 SubjectArgument = Annotated[
     str, typer.Argument(metavar="ID|RECEIPT", help="The event's id, or its receipt topic/partition/offset.")
@@ -30,6 +33,7 @@ def journey(
     *,
     event_type: TypeOption = None,
     control: ControlOption = None,
+    lake_url: LakeOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Print where an event is: landed, a duplicate, parked, waiting, filtered, or not settled yet.
@@ -51,6 +55,8 @@ def journey(
     try:
         with exits_when_unavailable():
             found = asyncio.run(finder.find(subject, event_type))
+            if lake := lake_of(where, lake_url):
+                found = _with_lake(found, lake)
     except UserError as error:
         raise typer.BadParameter(error.detail, param_hint="ID|RECEIPT") from None
     print(json.dumps(found.as_dict()) if as_json else "\n".join(lines_of(found)))
@@ -59,6 +65,12 @@ def journey(
     for part in found.unanswered:
         complain(part)
     raise typer.Exit(Exit.UNAVAILABLE if found.unanswered else Exit.FAILED)
+
+
+def _with_lake(journey: "Journey", lake: "Lake") -> "Journey":
+    from services.ops.journey.lake import with_lake
+
+    return with_lake(journey, lake)
 
 
 def _finder(where: Where, control: str) -> "Finder":
