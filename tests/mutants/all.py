@@ -17,6 +17,7 @@ from tests.mutants import (
     error_store,
     gateway,
     lake,
+    lake_maintenance,
     landing,
     merger,
     operators,
@@ -50,6 +51,7 @@ AREAS: Final[Mapping[str, tuple[Mutant, ...]]] = {
     "statement": statement.MUTANTS,
     "transforms": transforms.MUTANTS,
     "lake": lake.MUTANTS,
+    "lake_maintenance": lake_maintenance.MUTANTS,
     "ui": ui.MUTANTS,
 }
 
