@@ -126,8 +126,9 @@ bench-cdc: $(STAMP) ## Sources: from a commit to its public row, a large transac
 bench-transforms: $(STAMP) ## A lane run of a transform beside a bare read and a bare send: CPU per event, ratios of one run (minutes)
 	$(PY) -m loadtest.bench_transforms $(ARGS)
 
-bench-lake: $(STAMP) ## Kafka to Delta tables beside reading and sorting alone: CPU per row, ratios of one run (minutes)
+bench-lake: $(STAMP) ## Kafka to Delta tables beside reading and sorting alone, ratios of one run; compaction of a million rows (minutes)
 	$(PY) -m loadtest.bench_lake $(ARGS)
+	$(PY) -m loadtest.bench_compaction
 
 bench-ui: $(STAMP) ## The web UI with 500 types, a million parked events and ten tabs (half an hour)
 	$(PY) -m loadtest.bench_ui $(ARGS)

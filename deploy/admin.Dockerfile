@@ -25,6 +25,8 @@ COPY services/ops services/ops
 COPY services/cdc services/cdc
 COPY services/admin services/admin
 COPY services/tracer services/tracer
+# Compaction and vacuum of `onramp lake`.
+COPY services/lake services/lake
 COPY services/cli services/cli
 COPY stack stack
 ENV PATH=/opt/venv/bin:$PATH \
