@@ -5,12 +5,13 @@ to the next one twice is 2 KB long and needs 2^34 evaluations of one value, duri
 answers no request. The unit is one evaluation of a keyword: 5 to 20 ns with jsonschema-rs 0.60, measured.
 """
 
-import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import takewhile
 from typing import Any, Final
 
+from shared.contracts.exact_numbers import Weights, is_too_costly, weights_of
+from shared.contracts.pattern_cost import pattern_cost
 from shared.contracts.schema_references import Node, References, TooCostlyError
 
 #: Maximum evaluations of one value of an event, over all subschemas that apply to it.
@@ -27,15 +28,19 @@ _VALUE_BYTES: Final = 2
 _UNKNOWN_REFERENCE: Final = 100
 #: `unevaluatedProperties` evaluates its sibling keywords again, to find the evaluated fields (measured).
 _UNEVALUATED: Final = 3
-#: A state of a pattern costs about 30 ns per character if a text is in many states at once.
-_STATE: Final = 3
 #: A `multipleOf` with a fraction computes with numbers of any length: 3 to 9 µs per value, measured.
 _FRACTION: Final = 400
 #: The same below 1e-20: 60 to 160 µs.
 _TINY_FRACTION: Final = 8_000
 _TINY: Final = 1e-20
-#: Patterns with fewer states become small automata, which read 1 MB in milliseconds.
-_FEW_STATES: Final = 16
+
+#: Keywords whose fields are looked up one by one in each object: 50 to 150 ns, measured.
+_BY_FIELD: Final = ("dependentRequired", "dependencies")
+_DEPENDENT: Final = 5
+#: Formats that take about 100 ns per character; the others take less than 30 ns.
+_FORMATS: Final = {"idn-hostname": 10, "idn-email": 10, "regex": 10}
+#: Sums are capped, because they may double with each reference.
+_MAX_COST: Final = 10**12
 
 _MAX_REFERENCES: Final = 200
 
@@ -65,17 +70,18 @@ class SchemaCost:
         """
         self._root = schema
         self._nodes: dict[int, Node] = {}
-        self._references = References(schema, self._nodes)
-        self._closures: dict[int, tuple[int, Places]] = {}
-        self._known: dict[tuple[int, int], int] = {}
-        by_level = (self._at(id(schema), level) for level in range(_LEVELS))
+        references = References(schema, self._nodes)
+        evaluations = _Sums(schema, self._nodes, references, _own_cost, unknown=_UNKNOWN_REFERENCE)
+        by_level = (_bounded(evaluations.at(level)) for level in range(_LEVELS))
         # An event is one value with many below it.
         self._whole, *below = takewhile(bool, by_level)
         self._per_value = max(below, default=0)
         self._missing = max((len(_list(each.get("required"))) for each in self._nodes.values()), default=0)
-        self._per_character = sum(map(_pattern_cost, self._patterns()))
-        #: Whether numbers beyond the usual range take 100 µs each (shared/contracts/long_numbers.py).
-        self.has_fractions = any(_fraction_cost(each) for each in self._nodes.values())
+        self._per_character = self._highest(references, _text_cost)
+        self._has_unique = any(each.get("uniqueItems") is True for each in self._nodes.values())
+        weights = {id_: weights_of(each) for id_, each in self._nodes.items()}
+        kinds = range(len(Weights._fields))
+        self._weights = Weights(*(self._highest(references, _weight_in(weights, kind)) for kind in kinds))
 
     @property
     def max_bytes(self) -> int:
@@ -88,8 +94,53 @@ class SchemaCost:
         faults = self._whole + self._per_value + self._missing
         return _MAX_FAULTS * _VALUE_BYTES // (faults + 1)
 
+    def reason_against(self, payload: Any, size: int) -> str:
+        """Return why the check of an event of this size in bytes could take too long; empty if it cannot."""
+        if size > self.max_bytes:
+            limit = f"the limit of this type's schema is {self.max_bytes}"
+            return f"{size} bytes; {limit}, because each value is checked often"
+        if is_too_costly(payload, size, self._weights, MAX_PER_EVENT, has_unique=self._has_unique):
+            return (
+                "comparing its numbers with this type's schema could take too long: send fewer numbers that "
+                "have a fraction, are beyond 1e50 or below 1e-50, or are integers above 2^63"
+            )
+        return ""
+
+    def _highest(self, references: References, own: Callable[[Node], int]) -> int:
+        """Return the maximum sum of `own` over the subschemas of one value."""
+        if not any(map(own, self._nodes.values())):
+            return 0
+        sums = _Sums(self._root, self._nodes, references, own)
+        return max(sums.at(level) for level in range(_LEVELS))
+
+
+class _Sums:
+    """Sums of what subschemas cost, over all that apply to one value."""
+
+    def __init__(
+        self,
+        root: Node,
+        nodes: Mapping[int, Node],
+        references: References,
+        own: Callable[[Node], int],
+        *,
+        unknown: int = 0,
+    ) -> None:
+        """`own`: the cost of a subschema's own keywords; `unknown`: that of JSON Schema's own document."""
+        self._root = root
+        self._nodes = nodes
+        self._references = references
+        self._own = own
+        self._unknown = unknown
+        self._closures: dict[int, tuple[int, Places]] = {}
+        self._known: dict[tuple[int, int], int] = {}
+
+    def at(self, levels: int) -> int:
+        """Return the maximum cost of a value this number of levels below the root."""
+        return self._at(id(self._root), levels)
+
     def _at(self, node: int, levels: int) -> int:
-        """Return the maximum evaluations of a value this number of levels below the place of `node`."""
+        """Return the maximum cost of a value this number of levels below the place of `node`."""
         known = self._known.get((node, levels))
         if known is not None:
             return known
@@ -99,13 +150,7 @@ class SchemaCost:
             every = self._sum(below.get(_EVERY_MEMBER, Counter()), levels - 1)
             named = (self._sum(below[name], levels - 1) for name in below if name != _EVERY_MEMBER)
             here = every + max(named, default=0)
-        if here > MAX_PER_VALUE:
-            raise TooCostlyError(
-                f"one value of an event could be checked more than {MAX_PER_VALUE:,} times: subschemas that "
-                "apply to the same value multiply where they refer to common ones (allOf, anyOf, oneOf, "
-                "$ref), or a schema refers to itself from two of them. Refer to each only once"
-            )
-        self._known[node, levels] = here
+        self._known[node, levels] = here = min(here, _MAX_COST)
         return here
 
     def _sum(self, members: Counter[int], levels: int) -> int:
@@ -121,17 +166,15 @@ class SchemaCost:
         if len(above) > _MAX_REFERENCES:
             raise TooCostlyError(f"a subschema is reached over more than {_MAX_REFERENCES} others")
         schema = self._nodes[node]
-        cost, below = _own_cost(schema), _members(schema)
+        cost, below = self._own(schema), _members(schema)
         for each in self._in_place(schema):
-            inner, members = (
-                (_UNKNOWN_REFERENCE, {}) if each is None else self._closure(id(each), (*above, node))
-            )
+            inner, members = (self._unknown, {}) if each is None else self._closure(id(each), (*above, node))
             cost += inner
             for name, counted in members.items():
                 below.setdefault(name, Counter()).update(counted)
         if any(key in schema for key in ("unevaluatedProperties", "unevaluatedItems")):
             cost *= _UNEVALUATED
-        self._closures[node] = min(cost, 2 * MAX_PER_VALUE), below
+        self._closures[node] = min(cost, _MAX_COST), below
         return self._closures[node]
 
     def _in_place(self, schema: Node) -> Iterator[Node | None]:
@@ -147,18 +190,29 @@ class SchemaCost:
             if isinstance(schema.get(key), str):
                 yield from self._references.targets(schema, schema[key])
 
-    def _patterns(self) -> Iterator[str]:
-        for each in self._nodes.values():
-            if isinstance(each.get("pattern"), str):
-                yield each["pattern"]
-            yield from _map(each.get("patternProperties"))
+
+def _bounded(cost: int) -> int:
+    if cost > MAX_PER_VALUE:
+        raise TooCostlyError(
+            f"one value of an event could be checked more than {MAX_PER_VALUE:,} times: subschemas that "
+            "apply to the same value multiply where they refer to common ones (allOf, anyOf, oneOf, "
+            "$ref), or a schema refers to itself from two of them. Refer to each only once"
+        )
+    return cost
+
+
+def _weight_in(own: Mapping[int, Weights], kind: int) -> Callable[[Node], int]:
+    return lambda node: own[id(node)][kind]
 
 
 def _own_cost(schema: Node) -> int:
     listed = schema.get("enum", [schema.get("const")])
     # Objects and arrays are compared one by one, other values by their hash.
     compared = sum(20 for each in _list(listed) if isinstance(each, list | dict))
-    return 1 + len(schema) + compared + _fraction_cost(schema)
+    dependent = sum(len(_map(schema.get(key))) for key in _BY_FIELD)
+    format_ = schema.get("format")
+    of_text = _FORMATS.get(format_, 0) if isinstance(format_, str) else 0
+    return 1 + len(schema) + compared + dependent * _DEPENDENT + of_text + _fraction_cost(schema)
 
 
 def _fraction_cost(schema: Node) -> int:
@@ -184,40 +238,11 @@ def _members(schema: Node) -> Places:
     return below
 
 
-def _pattern_cost(pattern: str) -> int:
-    """Return the cost of a pattern per character of an event; 0 for usual patterns.
-
-    A text of `[ab]*a[ab]{1000}c` is in a thousand states at once: 14 µs per character, measured.
-    """
-    states, unbounded = _states(pattern)
-    ends_soon = pattern.startswith("^") and not unbounded
-    return 0 if states <= _FEW_STATES or ends_soon else states * _STATE
-
-
-_TOKEN: Final = re.compile(r"\\.|\[(?:\\.|[^\]\\])*\]|\{(\d+)(?:(,)(\d*))?\}|.", re.DOTALL)
-
-
-def _states(pattern: str) -> tuple[int, bool]:
-    """Return the approximate number of states, repetitions expanded, and whether one is unbounded."""
-    groups, last, unbounded = [0], 0, False
-    for token in _TOKEN.finditer(pattern):
-        text, low, comma, high = token[0], token[1], token[2], token[3]
-        if text == "(":
-            groups.append(0)
-            continue
-        if text == ")" and len(groups) > 1:
-            last = groups.pop()
-        elif low is not None:
-            unbounded |= bool(comma and not high)
-            groups[-1] += last * (max(int(low), int(high or 0)) - 1)
-            continue
-        elif text in "*+":
-            unbounded = True
-            continue
-        else:
-            last = 1
-        groups[-1] += last
-    return sum(groups), unbounded
+def _text_cost(schema: Node) -> int:
+    """Return the cost of a subschema's patterns per character of a value."""
+    pattern = schema.get("pattern")
+    patterns = [*_map(schema.get("patternProperties")), *([pattern] if isinstance(pattern, str) else [])]
+    return sum(map(pattern_cost, patterns))
 
 
 def _list(value: Any) -> list[Any]:

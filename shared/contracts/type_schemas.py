@@ -8,7 +8,6 @@ import orjson
 
 from shared.contracts.faults import faults
 from shared.contracts.json_schema import CompiledSchema, compile_schema
-from shared.contracts.long_numbers import MAX_LONG, has_too_many_long_numbers
 from shared.errors import (
     EVENT_TOO_LARGE,
     SCHEMA_MISMATCH,
@@ -76,15 +75,8 @@ class Schemas:
             return
         if isinstance(schema, ValueError):
             raise InfrastructureError(SCHEMA_UNUSABLE, f"event_types.{event_name}.schema: {schema}")
-        if size > schema.cost.max_bytes:
-            limit = f"the limit of this type's schema is {schema.cost.max_bytes}"
-            raise UserError(EVENT_TOO_LARGE, f"{size} bytes; {limit}, because each value is checked often")
-        if schema.cost.has_fractions and has_too_many_long_numbers(document["payload"], size):
-            raise UserError(
-                EVENT_TOO_LARGE,
-                f"more than {MAX_LONG} numbers are beyond 1e50 or below 1e-50, and this type's schema has a "
-                "multipleOf with a fraction, which takes long for each",
-            )
+        if reason := schema.cost.reason_against(document["payload"], size):
+            raise UserError(EVENT_TOO_LARGE, reason)
         if schema.is_valid(document["payload"]):
             return
         if reported.faults >= MAX_REPORTED:

@@ -38,7 +38,7 @@ def refused(events: pa.RecordBatch, sizes: pa.Array, sides: Sequence[Rules]) -> 
                 found.update({int(i): [refusal(error)] for i in rows})
             elif of_type.max_bytes is not None:
                 found.update(_too_large(rows, sizes, of_type.max_bytes))
-        _check_schemas(rows, events.column("body"), rules, out)
+        _check_schemas(rows, events.column("body"), sizes, rules, out)
     return out
 
 
@@ -50,20 +50,20 @@ def _too_large(rows: RowIndices, sizes: pa.Array, limit: int) -> Iterator[tuple[
 
 
 def _check_schemas(
-    rows: RowIndices, bodies: pa.Array, rules: Sequence[TypeRules], out: Sequence[Refused]
+    rows: RowIndices, bodies: pa.Array, sizes: pa.Array, rules: Sequence[TypeRules], out: Sequence[Refused]
 ) -> None:
     """Add to `out` the events that each side's schema refuses, unless they are refused already."""
     by_schema = _by_schema(rules)
     if not by_schema:
         return
     checks = [(_compiled(schema), sides) for schema, sides in by_schema.items()]
-    for i, body in zip(rows.tolist(), bodies.take(pa.array(rows)).to_pylist(), strict=True):
+    taken = (column.take(pa.array(rows)).to_pylist() for column in (bodies, sizes))
+    for i, body, size in zip(rows.tolist(), *taken, strict=True):
         if body is None:  # the value could not be parsed
             continue
         payload = orjson.loads(body)
         for schema, sides in checks:
-            if not schema.is_valid(payload):
-                reasons = _reasons(schema, payload, len(body))
+            if reasons := _reasons(schema, payload, size):
                 for side in sides:
                     out[side].setdefault(i, reasons)
 
@@ -77,6 +77,10 @@ def _by_schema(rules: Sequence[TypeRules]) -> dict[bytes, list[int]]:
 
 
 def _reasons(schema: CompiledSchema, payload: Any, size: int) -> list[Reason]:
+    if schema.cost.reason_against(payload, size):  # it names the event's size
+        return [refusal(UserError(EVENT_TOO_LARGE, "checking it by this type's schema could take too long"))]
+    if schema.is_valid(payload):
+        return []
     listed = faults(schema, payload, size)
     code = SCHEMA_MISMATCH.code
     return list(dict.fromkeys(Reason(code, pattern(each["pointer"]), each["detail"]) for each in listed))

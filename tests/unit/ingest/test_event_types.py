@@ -152,7 +152,7 @@ async def test_an_event_with_many_numbers_of_hundreds_of_digits_is_refused_where
     for prices in (long, small, [{"a": long}]):
         answer = await gateway.post(one(prices=prices))
         assert (answer.status_code, answer.json()["type"]) == (413, "/errors/event_too_large")
-        assert "more than 5000 numbers are beyond 1e50" in answer.json()["detail"]
+        assert "comparing its numbers with this type's schema" in answer.json()["detail"]
     for prices in ([1e308] * 4_999, [0.0, 12.34] * 5_001):
         assert (await gateway.post(one(prices=prices))).status_code == 202
     free = make_gateway(registry(schema={"properties": {"prices": {"items": {"multipleOf": 2}}}}))

@@ -79,3 +79,9 @@ def test_names_and_sizes_are_checked_as_the_gateway_does() -> None:
     )
     assert unknown == {1: ["unknown_event_name /event_name"]}
     assert large == {2: ["event_too_large "]}
+
+
+def test_an_event_that_the_gateway_does_not_check_for_its_cost_is_refused() -> None:
+    costly = rules(order_placed={"properties": {"n": {"uniqueItems": True}}})
+    values: list[bytes | None] = [event("a", n=[2**63 + i for i in range(size)]) for size in (501, 500)]
+    assert refused(values, costly) == [{0: ["event_too_large "]}]
