@@ -23,7 +23,7 @@ Moment = Annotated[datetime, Meta(tz=True)]
 Version = Annotated[str, Meta(pattern=_VERSION)]
 
 
-class Metadata(msgspec.Struct, frozen=True):
+class Metadata(msgspec.Struct, frozen=True, gc=False):
     """The identity of an event. Further keys are ignored here and preserved in the bytes on Kafka."""
 
     id: str
@@ -31,7 +31,7 @@ class Metadata(msgspec.Struct, frozen=True):
     version: str
 
 
-class Envelope(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Envelope(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     """One event.  `payload` is a slice of the producer's own bytes, a JSON object.
 
     `pipeline_context` is empty unless the sender names destinations.
@@ -43,12 +43,12 @@ class Envelope(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     pipeline_context: msgspec.Raw = msgspec.Raw()
 
 
-class _StrictMetadata(Metadata, frozen=True):
+class _StrictMetadata(Metadata, frozen=True, gc=False):
     id: Id
     version: Version
 
 
-class _StrictEnvelope(Envelope, frozen=True, forbid_unknown_fields=True):
+class _StrictEnvelope(Envelope, frozen=True, forbid_unknown_fields=True, gc=False):
     """The envelope with all checks in msgspec, which explains a fault, and takes three times as long."""
 
     metadata: _StrictMetadata

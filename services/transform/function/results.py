@@ -15,7 +15,7 @@ class OutputEvent(NamedTuple):
     payload: bytes
 
 
-class Outputs(msgspec.Struct, frozen=True):
+class Outputs(msgspec.Struct, frozen=True, gc=False):
     """The outputs of one event, at least one.  A struct: it is made in a quarter of a dataclass' time."""
 
     items: tuple[OutputEvent, ...]
