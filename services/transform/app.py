@@ -114,9 +114,6 @@ class TransformProcess:
                 await self._back_off(e.fault.code, e.detail)
             except (KafkaError, TimeoutError, OSError) as e:
                 await self._back_off(KAFKA_UNAVAILABLE.code, type(e).__name__)
-            if not self._stop.is_set() and not await asyncio.to_thread(jobs.is_alive):
-                log.error(_JVM_ENDED)
-                return EXIT_FAILED
         return EXIT_STOPPED
 
     async def _back_off(self, code: str, detail: str) -> None:

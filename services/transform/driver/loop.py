@@ -93,6 +93,7 @@ class Driver:
         self._deployed: dict[str, Deployed] = {}
         self._lanes: dict[str, dict[int, _Lane]] = defaultdict(lambda: defaultdict(_Lane))
         self._epoch = -1
+        self._slots = 0
         #: The lanes of each transform in the epoch.
         self._epoch_lanes: dict[str, int] = {}
         self._cancelled: set[str] = set()
@@ -152,6 +153,7 @@ class Driver:
     async def _refresh(self) -> None:
         """Read registry, states, totals and topics; cancel runs of changed transforms."""
         parts = self._parts
+        self._slots = await asyncio.to_thread(self._read_slots)
         await asyncio.to_thread(parts.registry.refresh)
         if not parts.registry.is_read:
             return
@@ -179,6 +181,11 @@ class Driver:
         parts.lookups.follow({name: snapshot.lookups[name] for name in used if name in snapshot.lookups})
         await self._count_outcomes()
         self._refreshed_at = time.monotonic()
+
+    def _read_slots(self) -> int:
+        """Return Spark's slots, which change with the executors; none when its JVM has ended."""
+        jobs = self._parts.jobs
+        return jobs.slots if jobs.is_alive() else 0
 
     async def _renew_epoch(self) -> None:
         """Take an epoch at the start, and when the lanes of a transform change and no run of it is left."""
@@ -243,7 +250,7 @@ class Driver:
         if not due:
             return
         runs = {name: sum(map(_is_running, lanes.values())) for name, lanes in self._lanes.items()}
-        free = self._parts.jobs.slots - sum(runs.values())
+        free = self._slots - sum(runs.values())
         while due and free > 0:
             each = min(due, key=lambda each: (runs[each.name], self._started_at[each.name]))
             self._start(each.deployed, each.lanes.pop(0), each.tables)
@@ -287,7 +294,7 @@ class Driver:
         """Return the seconds of a run: long while every lane of all transforms has a slot."""
         lanes = sum(each.lanes for each in self._deployed.values())
         settings = self._parts.settings
-        return settings.run_seconds if lanes <= self._parts.jobs.slots else settings.short_run_seconds
+        return settings.run_seconds if lanes <= self._slots else settings.short_run_seconds
 
     def _note_lost_run(self, name: str, lane: int, error: Exception) -> None:
         """Note a run without a report: what it has committed is read from Kafka."""
@@ -359,8 +366,8 @@ class Driver:
             self._parts.jobs.cancel_transform(name)
 
     async def _end_runs(self) -> None:
-        """Cancel all runs and wait for their ends."""
-        for name in self._running():
+        """Cancel all runs and wait for their ends; they end by themselves with Spark's JVM."""
+        for name in self._running() if self._slots else ():
             self._cancel(name)
         runs = [lane.run for lanes in self._lanes.values() for lane in lanes.values() if lane.run]
         if runs:

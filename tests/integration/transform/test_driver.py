@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from services.transform.app import EXIT_FENCED, EXIT_STOPPED
+from services.transform.app import EXIT_FAILED, EXIT_FENCED, EXIT_STOPPED
 from services.transform.driver.kafka_epochs import take_epoch
 from services.transform.lane.order import LaneOrder, LaneReport
 from shared import wire
@@ -111,6 +111,13 @@ def test_a_driver_with_an_older_epoch_ends(scene: TransformScene) -> None:
         eventually(lambda: running.process.status.is_ready)
         asyncio.run(take_epoch(Brokers(scene.bootstrap), {scene.name: 1}))
         assert running.join() == EXIT_FENCED
+
+
+def test_the_service_ends_with_the_jvm_of_spark(scene: TransformScene) -> None:
+    with driver(scene) as running:
+        eventually(lambda: running.process.status.is_ready)
+        running.jobs.has_ended = True
+        assert running.join() == EXIT_FAILED
 
 
 def test_a_position_outside_of_the_log_pauses_until_an_operator_accepts(scene: TransformScene) -> None:
