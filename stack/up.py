@@ -124,19 +124,7 @@ class Stack:
         self.follow_transforms()
         if self._watching is not None:
             self._start_prometheus(self._watching)
-        note(
-            self.data_dir,
-            Addresses(
-                kafka=self.bootstrap,
-                gateway=self.gateway,
-                postgres_port=self._postgres_port,
-                writer=self.writer,
-                admin=self.admin,
-                tracer=self.tracer,
-                **({"transform": self.transform} if self.transform else {}),
-                **({"lake": self.lake} if self.lake else {}),
-            ),
-        )
+        self._note_addresses()
 
     @property
     def sources(self) -> Mapping[str, Source]:
@@ -168,7 +156,22 @@ class Stack:
         if self.transform or self._named is None or not self._named.has_transforms:
             return ""
         self._start_transform()
+        self._note_addresses()
         return self.transform
+
+    def _note_addresses(self) -> None:
+        """Store the addresses for other commands."""
+        addresses = Addresses(
+            kafka=self.bootstrap,
+            gateway=self.gateway,
+            postgres_port=self._postgres_port,
+            writer=self.writer,
+            admin=self.admin,
+            tracer=self.tracer,
+            **({"transform": self.transform} if self.transform else {}),
+            **({"lake": self.lake} if self.lake else {}),
+        )
+        note(self.data_dir, addresses)
 
     def check(self) -> None:
         """Raise if a required part has ended by itself; the message shows the end of its log."""

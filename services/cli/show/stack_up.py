@@ -75,6 +75,7 @@ def next_steps(stack: "Stack") -> list[str]:
         f"Gateway   {stack.gateway}   (API: {stack.gateway}/docs)",
         f"Writer    {stack.writer}/metrics",
         f"Admin     {stack.admin}   (bin/onramp errors groups; key in {stack.data_dir / OPERATOR_FILE_NAME})",
+        *([f"Transform {stack.transform}/status   (bin/onramp transforms list)"] if stack.transform else []),
         *([f"Alerts    {stack.prometheus}"] if stack.prometheus else []),
         f"Key       {stack.api_key}   (for development, kept in {stack.data_dir / FILE_NAME})",
         f"Kafka     {stack.bootstrap}",
