@@ -35,7 +35,8 @@ from tests.fixtures.fix_kafka import HasBootstrap
 from tests.fixtures.fix_postgres import Templates, created
 from tests.fixtures.transforms import DIGEST, TransformScene
 from tests.fixtures.ui import serving
-from tests.fixtures.writer import execute, records, rows
+from tests.fixtures.writer import eventually, execute, records, rows
+from tests.integration.transform.test_driver import driver
 from tests.integration.transform.test_kills import run_apart
 
 _FORK = multiprocessing.get_context("fork")
@@ -358,6 +359,18 @@ def test_another_transforms_events_stay_open(desk: Desk) -> None:
 
     with pytest.raises(UserError, match="while the transform is deployed"):
         desk.start()
+
+
+def test_a_running_service_takes_replays(desk: Desk) -> None:
+    def has_ended() -> bool:
+        desk.work(1)
+        return desk.job(job).state == "done"
+
+    with driver(desk.scene):
+        job = desk.start()
+        eventually(has_ended)
+
+    assert desk.states() == [(0, "replayed", 1), (1, "replayed", 1), (2, "open", 1)]
 
 
 def test_events_of_transforms_are_in_no_balance_of_accepted_events(desk: Desk) -> None:
