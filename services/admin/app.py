@@ -94,6 +94,7 @@ def create(
         dsn,
         topics_of(registry.snapshot),
         lambda: registry.snapshot().event_types,
+        lambda: registry.snapshot().transforms,
         settled=settled,
     )
 

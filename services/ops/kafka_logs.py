@@ -289,6 +289,13 @@ class KafkaLogs:
             if each.offset >= 0
         }
 
+    async def committed_offset(self, group: str, source: Source) -> tuple[int, str] | None:
+        """Return the offset of a group in a partition, and its metadata; None without one."""
+        with self._translated():
+            offsets = await self._admin.group_offsets(group, _COORDINATOR_SECONDS, [TopicPartition(*source)])
+        found = offsets.get(TopicPartition(*source))
+        return None if found is None or found.offset < 0 else (found.offset, found.metadata or "")
+
     async def read(self, spans: Mapping[Source, tuple[int, int]]) -> AsyncGenerator[LogRecord]:
         """Yield the records in `spans` (first and end offset).
 

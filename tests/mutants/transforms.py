@@ -9,6 +9,7 @@ _KILLS: Final = "tests/integration/transform/test_kills.py"
 _POSITIONS: Final = "tests/integration/transform/test_positions.py"
 _AUDIT: Final = "tests/integration/transform/test_audit.py"
 _REPLAYS: Final = "tests/integration/transform/test_replays.py"
+_JOURNEY: Final = "tests/integration/transform/test_journey_of_outputs.py"
 _DRIVER: Final = "tests/integration/transform/test_driver.py"
 _LOOKUPS: Final = "tests/integration/transform/test_lookups.py"
 
@@ -107,6 +108,20 @@ MUTANTS: Final = (
         "                self._end_replay(source, len(records))\n",
         "",
         f"{_REPLAYS}::test_each_replayed_event_gets_one_end_state_of_its_outcome",
+    ),
+    Mutant(
+        "that a journey names the outputs of its own event",
+        "services/ops/journey/transform_facts.py",
+        "record.headers.get(wire.HEADER_SOURCE) == receipt",
+        "record.headers.get(wire.HEADER_SOURCE) is not None",
+        f"{_JOURNEY}::test_an_event_without_outputs_says_why",
+    ),
+    Mutant(
+        "that a journey hides steps about events that its reader does not see",
+        "services/ops/journey/finder.py",
+        "p.without_hidden_steps(sees) for p",
+        "p for p",
+        f"{_JOURNEY}::test_links_to_events_of_other_types_are_for_those_who_see_them",
     ),
     Mutant(
         "pausing a transform that parks most of its events",

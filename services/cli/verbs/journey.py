@@ -38,6 +38,8 @@ def journey(
 ) -> None:
     """Print where an event is: landed, a duplicate, parked, waiting, filtered, or not settled yet.
 
+    Also prints the outputs that transforms emitted for the event, or the event that an output is made of.
+
     A receipt is answered exactly. An id is searched in the tables that have it as their key, among the parked
     events, and on Kafka from the newest record back. No value of the event is printed. Exits with 1 when the
     event is not known, 3 when it is not known and a part did not answer. Examples:
@@ -81,5 +83,10 @@ def _finder(where: Where, control: str) -> "Finder":
 
     snapshot = cache(where.registry)
     return Finder(
-        where.brokers, where.databases, control, topics_of(snapshot), lambda: snapshot().event_types
+        where.brokers,
+        where.databases,
+        control,
+        topics_of(snapshot),
+        lambda: snapshot().event_types,
+        lambda: snapshot().transforms,
     )

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from services.ops.audit.classify import Event, Kind, classify
 from services.ops.findings import Table
@@ -15,9 +15,49 @@ from services.ops.parked.parked_events import NO_TOPIC_ID
 from services.ops.parked.records import ErrorEvent
 from services.ops.settled.reader import SettledReader
 from shared import change_table, wire
+from shared.transform_totals import Position
 
 #: Kinds of records whose `metadata` has the event's id.
 _WITH_ID: Final = frozenset({Kind.ENVELOPE, Kind.PROBE, Kind.PACKET})
+
+
+class Parent(NamedTuple):
+    """The event that an output is of, and the transform's name@digest.
+
+    `event_name`: of the event, if the transform is registered.
+    """
+
+    receipt: Receipt
+    version: str
+    event_name: str | None
+
+
+class Output(NamedTuple):
+    """An output of a transform."""
+
+    id: str
+    event_name: str | None
+    receipt: Receipt | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transformation:
+    """The facts of one transform about its source event; `event_types`: of its outputs."""
+
+    transform: str
+    event_types: Sequence[str]
+    #: In the event's partition; None if it has none.
+    position: Position | None = None
+    outputs: Sequence[Output] = ()
+    #: The version (name@digest) of the outputs; empty if Kafka has them no more.
+    version: str = ""
+    #: Whether every output would have been found, and a parked event.
+    is_whole: bool = False
+
+    def seems_dropped(self, offset: int) -> bool:
+        """Return whether the event at `offset` was processed without an output."""
+        position = self.position
+        return not self.outputs and position is not None and position.totals.first <= offset < position.next
 
 
 @dataclass(slots=True, kw_only=True)
@@ -46,6 +86,9 @@ class Evidence:
     diverted_digests: dict[str, str] = field(default_factory=dict)
     #: Databases for which a diverted range with the offset has no event.
     without_events: set[str] = field(default_factory=set)
+    #: The source event, if this event is an output.
+    parent: Parent | None = None
+    transformations: Sequence[Transformation] = ()
     #: Sentences about topics that were not searched whole.
     doubts: list[str] = field(default_factory=list)
     #: The classified record, or None if Kafka did not return it.

@@ -13,8 +13,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, Self
 
-import orjson
-
 from services.ops.audit.classify import Kind as RecordKind
 from services.ops.findings import Source, Table
 from services.ops.journey import database_facts_sql, parked_facts_sql, table_rows_sql
@@ -24,25 +22,28 @@ from services.ops.journey.kafka_side import (
     OnKafka,
     Search,
     extents_as_text,
+    has_id,
     read_receipt,
     search_back,
     search_since,
+    with_key,
 )
 from services.ops.journey.parked_facts_sql import CONTROL, ParkedFacts
-from services.ops.journey.steps import passage_of
+from services.ops.journey.steps import passage_of, passages_of_rows
 from services.ops.journey.subject import Receipt, subject_of
 from services.ops.journey.table_rows_sql import EventRow, TableAnswers
-from services.ops.journey.timeline import Journey, Kind, Passage, Step
+from services.ops.journey.timeline import Journey, Passage
+from services.ops.journey.transform_facts import parent_of, transformations
 from services.ops.kafka_logs import KafkaLogs, LogRecord
 from services.ops.parked.records import Empty, ErrorEvent, Marker, diverted, parked
 from services.ops.settled.reader import SettledReader
 from shared import wire
-from shared.errors import BAD_QUERY, InfrastructureError, UserError
+from shared.errors import BAD_QUERY, KAFKA_UNAVAILABLE, InfrastructureError, UserError
 from shared.kafka_security import Brokers
-from shared.kafka_topic_ids import NamedTopic
 from shared.landing_columns import SCHEMA
-from shared.partitioner import partition_of
 from shared.registry import Snapshot
+from shared.registry.transforms import Transform
+from shared.transform_totals import Position, Totals
 
 #: Maximum tables, and topics, that are searched for an id without an event type.
 MAX_TABLES: Final = 50
@@ -54,6 +55,7 @@ _KAFKA_SECONDS: Final = 2.0
 #: Seconds of one search on Onramp's topics, and of the search by id.
 _TAIL_SECONDS: Final = 0.4
 _ID_SECONDS: Final = 0.9
+_TRANSFORM_SECONDS: Final = 2.0
 
 #: Whether a caller sees events of this name; None: the name is unknown.
 Sees = Callable[[str | None], bool]
@@ -82,7 +84,7 @@ class Finder:
     """Finds journeys in one installation; for many threads.
 
     `databases`: DSNs by public name, the default one first.  `control`: the DSN of the control database,
-    empty without one.  `event_names`: the registered event types.
+    empty without one.  `event_names`: the registered event types; `transforms`: the registered ones.
     """
 
     brokers: Brokers
@@ -90,6 +92,7 @@ class Finder:
     control: str
     topic_of: TopicOf = default_topic
     event_names: Callable[[], Iterable[str]] = tuple
+    transforms: Callable[[], Mapping[str, Transform]] = dict
     settled: SettledReader = field(default_factory=SettledReader)
 
     async def find(self, text: str, event_name: str | None = None, *, sees: Sees | None = None) -> Journey:
@@ -108,7 +111,10 @@ class Finder:
                 journey = await search.by_id(subject, event_name)
         if sees is None:
             return journey
-        return replace(journey, passages=tuple(p for p in journey.passages if sees(p.event_name)))
+        return replace(
+            journey,
+            passages=tuple(p.without_hidden_steps(sees) for p in journey.passages if sees(p.event_name)),
+        )
 
 
 class _Search:
@@ -148,7 +154,7 @@ class _Search:
         }
         if finder.control:
             calls[CONTROL] = partial(parked_facts_sql.by_receipt, finder.control, receipt)
-        kafka, answers = await asyncio.gather(self._on_kafka(receipt), self._ask(calls))
+        kafka, answers = await asyncio.gather(self.on_kafka(receipt), self._ask(calls))
         stored = answers.pop(CONTROL, ParkedFacts(is_prepared=False))
         evidence = Evidence(
             receipt=receipt,
@@ -163,6 +169,7 @@ class _Search:
         )
         await self._find_rows(evidence)
         await self._find_on_topics(evidence)
+        await self._find_transformed(evidence)
         return passage_of(evidence)
 
     async def _find_rows(self, evidence: Evidence) -> None:
@@ -207,12 +214,17 @@ class _Search:
             for each in search.records:
                 _note_diverted(evidence, diverted(each))
         if _may_be_unstored(evidence):
-            consumed = evidence.parked.consumed
-            search = await self._tail(wire.USER_ERRORS, record, partial(_is_parked, evidence), consumed)
-            events = (parked(each) for each in search.records)
-            evidence.unstored = [event for event in events if event is not None]
+            search = await self._find_unstored(evidence, record)
             if not search.is_whole and not evidence.unstored:
                 evidence.doubts += [t for t in extents_as_text(search.extents.items()) if "oldest" not in t]
+
+    async def _find_unstored(self, evidence: Evidence, record: LogRecord) -> Search:
+        """Add the parked events that the control database does not have; return the search."""
+        consumed = evidence.parked.consumed
+        search = await self._tail(wire.USER_ERRORS, record, partial(_is_parked, evidence), consumed)
+        events = (parked(each) for each in search.records)
+        evidence.unstored = [event for event in events if event is not None]
+        return search
 
     async def _tail(
         self,
@@ -237,7 +249,47 @@ class _Search:
             self._fail_kafka(e)
             return Search()
 
-    async def _on_kafka(self, receipt: Receipt) -> OnKafka:
+    async def _find_transformed(self, evidence: Evidence) -> None:
+        """Add the source event of an output, and what transforms have made of the event."""
+        if self._logs is None:
+            return
+        try:
+            transforms = self._finder.transforms()
+            evidence.parent = parent_of(evidence.kafka.record, transforms)
+            async with asyncio.timeout(_TRANSFORM_SECONDS):
+                evidence.transformations = await transformations(evidence, transforms, self)
+        except (InfrastructureError, TimeoutError) as e:
+            why = e.detail.rstrip(".") if isinstance(e, InfrastructureError) else "no answer in time"
+            evidence.doubts.append(f"Which transforms have processed it is unknown: {why}.")
+
+    async def rows_with_id(self, id_: str, event_names: Iterable[str]) -> list[EventRow]:
+        """Return the rows of an output (`Places.rows_with_id`)."""
+        tables = [table for name in event_names for table in self._tables_of(name)]
+        answers = await self._ask(self._searches(id_, tables))
+        return [row for each in answers.values() for row in each.rows]
+
+    async def records_since(
+        self, event_name: str, record: LogRecord, is_wanted: Callable[[LogRecord], bool]
+    ) -> Search:
+        """Return the records of outputs (`Places.records_since`)."""
+        topic, _ = self._finder.topic_of(event_name)
+        return await self._tail(topic, record, is_wanted)
+
+    async def find_unstored(self, evidence: Evidence) -> bool:
+        """Search parked events on Kafka (`Places.find_unstored`)."""
+        record = evidence.kafka.record
+        return record is not None and (await self._find_unstored(evidence, record)).is_whole
+
+    async def position(self, transform: str, source: Source) -> Position | None:
+        """Return a transform's position (`Places.position`)."""
+        if self._logs is None:
+            raise InfrastructureError(KAFKA_UNAVAILABLE, self._problem)
+        found = await self._logs.committed_offset(f"{wire.TRANSFORM_GROUP}{transform}", source)
+        totals = None if found is None else Totals.of_metadata(found[1])
+        return None if found is None or totals is None else Position(found[0], totals)
+
+    async def on_kafka(self, receipt: Receipt) -> OnKafka:
+        """Return Kafka's answer about a receipt."""
         if self._logs is not None:
             try:
                 async with asyncio.timeout(_KAFKA_SECONDS):
@@ -250,17 +302,7 @@ class _Search:
 
     async def by_id(self, id_: str, event_name: str | None) -> Journey:
         tables = None if event_name is None else self._tables_of(event_name)
-        calls: dict[str, Callable[[], Any]] = {
-            name: partial(
-                table_rows_sql.rows_by_id,
-                name,
-                dsn,
-                id_,
-                tables if tables is None else [t for t in tables if t.database == name],
-                MAX_TABLES,
-            )
-            for name, dsn in self._reachable().items()
-        }
+        calls = self._searches(id_, tables)
         if self._finder.control:
             calls[CONTROL] = partial(parked_facts_sql.by_id, self._finder.control, id_)
         answers = await self._ask(calls)
@@ -283,7 +325,7 @@ class _Search:
         newest = sorted(receipts, key=lambda r: (r.source, r.offset), reverse=True)
         passages = [await self._passage(receipt) for receipt in newest[:MAX_PASSAGES]]
         known = [passage for passage in passages if passage.is_known]
-        known += _by_rows_alone(rows, known)
+        known += passages_of_rows(rows, known)
         return Journey(
             subject=id_,
             passages=tuple(known or passages),
@@ -334,13 +376,27 @@ class _Search:
                 known = await self._logs.named_topics(*topics)
                 return await search_back(
                     self._logs,
-                    {name: _with_key(topic, id_) if topics[name] else topic for name, topic in known.items()},
-                    partial(_has_id, id_),
+                    {name: with_key(topic, id_) if topics[name] else topic for name, topic in known.items()},
+                    partial(has_id, id_),
                     until=time.monotonic() + _ID_SECONDS,
                 )
         except (InfrastructureError, TimeoutError) as e:
             self._fail_kafka(e)
             return Search()
+
+    def _searches(self, id_: str, tables: Sequence[Table] | None) -> dict[str, Callable[[], Any]]:
+        """Return the search of each database for the rows with an id, in `tables` or in all."""
+        return {
+            name: partial(
+                table_rows_sql.rows_by_id,
+                name,
+                dsn,
+                id_,
+                tables if tables is None else [t for t in tables if t.database == name],
+                MAX_TABLES,
+            )
+            for name, dsn in self._reachable().items()
+        }
 
     # --- parts -----------------------------------------------------------------------------------
 
@@ -415,52 +471,6 @@ def _may_be_unstored(evidence: Evidence) -> bool:
     return any(
         evidence.is_settled(t.database) and t not in with_rows and t.destination not in waiting for t in sure
     )
-
-
-def _has_id(id_: str, record: LogRecord) -> bool:
-    value = record.value or b""
-    if id_.encode() not in value:
-        return False
-    try:
-        document = orjson.loads(value)
-    except orjson.JSONDecodeError:
-        return False
-    match document:
-        case {"metadata": {"id": str(own)}}:
-            return own == id_
-    return False
-
-
-def _with_key(topic: NamedTopic, id_: str) -> NamedTopic:
-    """Return the topic with the partition of a key alone."""
-    if not topic.leaders:
-        return topic
-    number = partition_of(id_.encode(), len(topic.leaders))
-    return topic._replace(leaders={n: leader for n, leader in topic.leaders.items() if n == number})
-
-
-def _by_rows_alone(rows: Iterable[EventRow], passages: Sequence[Passage]) -> list[Passage]:
-    """Return passages for rows that no passage shows: without a receipt, or with one that no part knows."""
-    shown = {step.destination for passage in passages for step in passage.outcomes}
-    known = {passage.receipt for passage in passages}
-    alone: list[Passage] = []
-    for row in rows:
-        if row.receipt in known if row.receipt else str(row.table) in shown:
-            continue
-        why = "no ledger knows its receipt" if row.receipt else "the table stores no receipts"
-        step = Step(
-            Kind.LANDED,
-            f"has a row in {row.table}: {why}",
-            receipt=row.receipt,
-            destination=str(row.table),
-            sql=row.sql,
-        )
-        alone.append(
-            Passage(
-                receipt=row.receipt, id=row.id, event_name=row.event_name, steps=(step,), outcomes=(step,)
-            )
-        )
-    return alone
 
 
 def _names(events: Iterable[Any]) -> set[str | None]:

@@ -10,11 +10,14 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final, NamedTuple
 
+import orjson
+
 from services.ops.findings import Source
 from services.ops.journey.subject import Receipt
 from services.ops.kafka_logs import KafkaLogs, LogRecord, no_leader
 from services.ops.times import as_moment
 from shared.kafka_topic_ids import NamedTopic
+from shared.partitioner import partition_of
 
 #: Maximum records that are read at once from all partitions, the newest first.
 _CHUNK: Final = 4_000
@@ -160,3 +163,26 @@ def extents_as_text(extents: Iterable[tuple[Source, Extent]]) -> list[str]:
         noun = "1 partition was" if whole == 1 else f"{whole} partitions were"
         sentences.append(f"Kafka: {noun} searched to the oldest record.")
     return sentences
+
+
+def has_id(id_: str, record: LogRecord) -> bool:
+    """Return whether the record is of an event with this id."""
+    value = record.value or b""
+    if id_.encode() not in value:
+        return False
+    try:
+        document = orjson.loads(value)
+    except orjson.JSONDecodeError:
+        return False
+    match document:
+        case {"metadata": {"id": str(own)}}:
+            return own == id_
+    return False
+
+
+def with_key(topic: NamedTopic, id_: str) -> NamedTopic:
+    """Return the topic with the partition of a key alone."""
+    if not topic.leaders:
+        return topic
+    number = partition_of(id_.encode(), len(topic.leaders))
+    return topic._replace(leaders={n: leader for n, leader in topic.leaders.items() if n == number})

@@ -12,6 +12,7 @@ from services.ops.journey.timeline import Kind, Step
 from services.ops.parked.outcome_sentence import sentence_of
 from services.ops.times import as_moment
 from shared import wire
+from shared.transform_replay import transform_of
 
 
 class ParkedSteps:
@@ -134,7 +135,9 @@ class ParkedSteps:
             case "replaying":
                 kind, text = Kind.REPLAYING, f"is being replayed {job['text']}"
             case "replayed" | "replayed_duplicate":
-                kind, text = Kind.REPLAYED, f"was replayed {job['text']}: landed in {named}"
+                transform = transform_of(event.destination)
+                end = f"landed in {named}" if transform is None else f"transform {transform} has processed it"
+                kind, text = Kind.REPLAYED, f"was replayed {job['text']}: {end}"
             case "open" if event.failed:
                 why = sentence_of(event.failed).rstrip(".")
                 kind, text = Kind.REPLAY_FAILED, f"was replayed {job['text']}, which failed: {why}"

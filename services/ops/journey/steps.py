@@ -1,6 +1,6 @@
 """Turns the evidence about a receipt into steps, each with the part that says so."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from services.ops.audit.classify import Kind as RecordKind
@@ -10,10 +10,12 @@ from services.ops.journey.evidence import Evidence, as_lsn, commit_of
 from services.ops.journey.parked_steps import ParkedSteps
 from services.ops.journey.table_rows_sql import EventRow, TableAnswers
 from services.ops.journey.timeline import Kind, Passage, Step
+from services.ops.journey.transform_steps import parent_step, transform_steps
 from services.ops.times import as_moment, as_time
 from shared import change_table, wire
 from shared.backoff import MAX_SECONDS
 from shared.errors import TABLE as FAULTS
+from shared.transform_replay import transform_of
 
 _RETRIES: Final = f"the writer tries again by itself, after {MAX_SECONDS:.0f} seconds at most"
 
@@ -35,11 +37,14 @@ class _Steps:
     def passage(self) -> Passage:
         evidence = self._evidence
         steps = [*self._accepted()]
+        if (of_parent := parent_step(evidence)) is not None:
+            steps.append(of_parent)
         event = evidence.event
         if event is not None and event.kind is RecordKind.FILTERED:
             steps += self._last([self._filtered()])
         else:
             steps += self._destinations()
+            steps += [step for each in transform_steps(evidence) for step in self._last([each])]
         self._note_gaps()
         is_known = evidence.kafka.record is not None or bool(self._outcomes)
         return Passage(
@@ -100,12 +105,12 @@ class _Steps:
     def _destinations(self) -> Iterator[Step]:
         """Yield the steps of each destination: those with evidence first, then those that are expected."""
         evidence = self._evidence
-        if evidence.event is not None and not evidence.is_passed():
-            yield from self._last([self._not_settled(None)])  # its routes are those of the time then
-            return
         if evidence.is_beyond():
             return
         parked = ParkedSteps(evidence).by_destination()
+        if evidence.event is not None and not evidence.is_passed():
+            yield from self._before_writer(parked)
+            return
         for steps in parked.values():
             yield from self._last(steps)
         waiting = self._waiting()
@@ -119,6 +124,13 @@ class _Steps:
                 yield from self._last([*self._expected(table, is_sure=table in sure)])
         if not self._outcomes:
             yield from self._last(self._without_destination())
+
+    def _before_writer(self, parked: Mapping[str, list[Step]]) -> Iterator[Step]:
+        """Yield the steps of an event that the writer has not reached; a transform may have parked it."""
+        yield from self._last([self._not_settled(None)])  # its routes are those of the time then
+        for destination, steps in parked.items():
+            if transform_of(destination) is not None:
+                yield from self._last(steps)
 
     def _last(self, steps: list[Step]) -> list[Step]:
         """Note the last of a destination's steps as its outcome."""
@@ -359,3 +371,27 @@ def _accepted_by(producer: str, by_gateway: bool) -> str:
     if producer in {"", "anonymous"}:
         return "was accepted by the gateway without a key"
     return f"was accepted by the gateway with the key {producer}"
+
+
+def passages_of_rows(rows: Iterable[EventRow], passages: Sequence[Passage]) -> list[Passage]:
+    """Return passages for rows that no passage shows: without a receipt, or with one that no part knows."""
+    shown = {step.destination for passage in passages for step in passage.outcomes}
+    known = {passage.receipt for passage in passages}
+    alone: list[Passage] = []
+    for row in rows:
+        if row.receipt in known if row.receipt else str(row.table) in shown:
+            continue
+        why = "no ledger knows its receipt" if row.receipt else "the table stores no receipts"
+        step = Step(
+            Kind.LANDED,
+            f"has a row in {row.table}: {why}",
+            receipt=row.receipt,
+            destination=str(row.table),
+            sql=row.sql,
+        )
+        alone.append(
+            Passage(
+                receipt=row.receipt, id=row.id, event_name=row.event_name, steps=(step,), outcomes=(step,)
+            )
+        )
+    return alone

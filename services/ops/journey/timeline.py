@@ -1,7 +1,7 @@
 """The answer about an event: one sentence, and its steps in their order."""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import KW_ONLY, dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final
@@ -25,6 +25,10 @@ class Kind(StrEnum):
     LANDED = "landed"
     DUPLICATE = "duplicate"
     ABSENT = "absent"
+    OUTPUT = "output"
+    EMITTED = "emitted"
+    DROPPED = "dropped"
+    NOT_TRANSFORMED = "not_transformed"
     UNKNOWN = "unknown"
 
 
@@ -74,6 +78,15 @@ class Passage:
     #: Sentences about parts that did not answer or do not store the answer.
     unknown: tuple[str, ...] = ()
     is_known: bool = True
+
+    def without_hidden_steps(self, sees: Callable[[str | None], bool]) -> "Passage":
+        """Return the passage without steps about events of types that the caller does not see."""
+
+        def is_visible(step: Step) -> bool:
+            return all(map(sees, step.facts.get("event_names", ())))
+
+        steps, outcomes = filter(is_visible, self.steps), filter(is_visible, self.outcomes)
+        return replace(self, steps=tuple(steps), outcomes=tuple(outcomes))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,6 +25,10 @@ _PILLS: Final = {
     "landed": ("landed", "ok"),
     "duplicate": ("duplicate", "off"),
     "absent": ("no row", "err"),
+    "output": ("output", "info"),
+    "emitted": ("emitted", "ok"),
+    "dropped": ("dropped", "off"),
+    "not_transformed": ("not transformed", "wait"),
     "unknown": ("unknown", "none"),
 }
 _Text = Annotated[str, Query(max_length=512)]
