@@ -58,7 +58,9 @@ class Http11Protocol(HttpToolsProtocol):
                 if self.parser.get_method() == b"CONNECT":
                     self.send_400_response("CONNECT asks for a tunnel, and this is no proxy.")
                     return
-                self._decline()
+                if not self._decline():
+                    self.send_400_response("Invalid HTTP request received.")
+                    return
             except httptools.HttpParserError:
                 self.send_400_response("Invalid HTTP request received.")
                 return
@@ -70,14 +72,21 @@ class Http11Protocol(HttpToolsProtocol):
         if not self.parser.should_upgrade():
             self.on_message_complete()
 
-    def _decline(self) -> None:
-        """Replace the parser by one that has read this request's headers without the upgrade."""
+    def _decline(self) -> bool:
+        """Replace the parser by one that has read this request's headers without the upgrade.
+
+        Return whether the headers say where the body ends: the parser checks it only without an upgrade.
+        """
         line = b"%b / HTTP/%b\r\n" % (self.parser.get_method(), self.parser.get_http_version().encode())
         headers = b"".join(b"%b: %b\r\n" % each for each in self._head if each[0] != b"upgrade")
         callbacks = _BehindHeaders(self)
         self.parser = _parser(callbacks)
-        self.parser.feed_data(b"%b%b\r\n" % (line, headers))
+        try:
+            self.parser.feed_data(b"%b%b\r\n" % (line, headers))
+        except httptools.HttpParserError:
+            return False
         callbacks.is_behind_headers = True
+        return True
 
 
 def _parser(callbacks: object) -> httptools.HttpRequestParser:

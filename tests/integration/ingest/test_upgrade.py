@@ -80,6 +80,18 @@ async def test_thousands_of_offers_in_one_read_do_not_end_the_connection_with_an
     assert statuses(await served.raw(request(one("a")))) == [202]
 
 
+@pytest.mark.parametrize("offer", ["", *OFFERS])
+async def test_a_body_without_an_end_is_refused_with_and_without_an_offer(
+    served: Served, offer: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    headers = b"".join(each.encode() + b"\r\n" for each in OFFERS.get(offer, ()))
+    head = b"POST /v1/events HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: identity\r\n" + headers
+    answers = await served.raw(head + b"\r\n" + request(one("a")))
+    assert statuses(answers) == [400], answers
+    assert ids(served) == []
+    assert not [each for each in caplog.records if each.exc_info]
+
+
 async def test_a_tunnel_is_refused_and_what_follows_is_not_read(served: Served) -> None:
     answers = await served.raw(
         b"CONNECT localhost:80 HTTP/1.1\r\nHost: localhost\r\n\r\n" + request(one("a"))
