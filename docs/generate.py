@@ -121,6 +121,8 @@ _COMPOSE_PORTS: Final = (
     ("AGENT", "the agent", 8084),
     ("TRACER", "the tracer", 8085),
     ("TRANSFORM", "the transform service", 8086),
+    ("LAKE", "the lake service", 8087),
+    ("COMPACTION", "the lake's compaction", 8088),
     ("PROMETHEUS", "Prometheus", 9090),
     ("GRAFANA", "Grafana", 3000),
 )

@@ -15,7 +15,7 @@ NEEDED = {
     "postgres": {"CHOWN", "DAC_OVERRIDE", "FOWNER", "SETGID", "SETUID"},
 }
 #: Java executes libraries that it unpacks into /tmp.
-JAVA = {"kafka", "writer", "transform", "connect"}
+JAVA = {"kafka", "writer", "transform", "lake", "connect"}
 _MIN_START_SECONDS = 180
 _TMP = "/tmp"  # noqa: S108 - of a container
 

@@ -6,6 +6,7 @@ SERVICES = compose_file.load()["services"]
 PROFILES = {
     "cdc": {"connect", "agent", "merger"},
     "transforms": {"transform"},
+    "lake": {"lake", "compaction"},
     "watch": {"tracer", "prometheus", "grafana"},
 }
 
