@@ -834,6 +834,13 @@ WAITING_CHANGED: Final = _rejected(
     "Read it again (GET /v1/holds, /v1/databases or /v1/partitions), check the new state, and send the "
     "change with the new ETag.",
 )
+TRANSFORM_CHANGED: Final = _rejected(
+    "transform_changed",
+    412,
+    Step.RECEIVE,
+    "The state of the transform has changed since it was read.",
+    "Read it again (GET /v1/transforms), check the new state, and send the change with its `state_tag`.",
+)
 NOT_WAITING: Final = _rejected(
     "not_waiting",
     409,

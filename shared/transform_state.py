@@ -5,6 +5,7 @@ itself.
 """
 
 from dataclasses import asdict, dataclass
+from hashlib import sha256
 from typing import Any, Final, Self
 
 import orjson
@@ -32,6 +33,11 @@ class TransformState:
     def is_paused(self) -> bool:
         """Return whether no run may start."""
         return self.state == PAUSED
+
+    @property
+    def tag(self) -> str:
+        """Return a text that another state does not have."""
+        return sha256(self.value()).hexdigest()[:16]
 
     def value(self) -> bytes:
         """Return the value of the state's record."""

@@ -70,6 +70,8 @@ _MORE: Final[Mapping[str, tuple[int, ...]]] = {
     "POST /v1/audits": (409,),
     "POST /v1/transforms/{name}/deploy": (*_CHANGE, 428),
     "POST /v1/transforms/{name}/rollback": (*_CHANGE, 428),
+    "POST /v1/transforms/{name}/pause": (412,),
+    "POST /v1/transforms/{name}/resume": (412,),
     "POST /v1/holds/resume": (404, *_CHANGE, 428),
     "POST /v1/holds/dead-letter": (404, *_CHANGE, 428),
     "POST /v1/databases/{name}/resolve": (*_CHANGE, 428),

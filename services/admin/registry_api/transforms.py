@@ -8,7 +8,8 @@ from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from services.admin.api.operators import Caller
-from services.admin.api.queries import StateIfGiven
+from services.admin.api.problems import RefusalError
+from services.admin.api.queries import State, StateIfGiven
 from services.admin.api.rights import Asking
 from services.admin.registry_api.changes import Act, Changes, answered, require_there, tagged
 from services.admin.registry_api.schemas import Said, body, described, document_of, valid
@@ -21,9 +22,10 @@ from services.ops.transforms.overview import overview
 from services.ops.transforms.reader import NO_FACTS, TransformReader
 from services.ops.transforms.source_difference import with_differences
 from shared import wire
+from shared.errors import TRANSFORM_CHANGED, UserError
 from shared.registry import Snapshot
 from shared.registry.transforms import MAX_SOURCE_BYTES
-from shared.transform_state import PAUSED, RUNNING
+from shared.transform_state import INITIAL, PAUSED, RUNNING, TransformState
 
 TransformName = Annotated[
     str, Path(pattern=f"^{wire.EVENT_NAME.pattern}$", description="A transform's name.")
@@ -118,15 +120,16 @@ def add_transforms(app: FastAPI, dsn: str, desk: RegistryReader, reader: Transfo
         act = Act("roll back transform", f"transform {name}")
         return answered(*changes.make(asking, act, said, state, wanted))
 
-    _add_states(app, dsn, desk)
+    _add_states(app, dsn, desk, reader)
 
 
-def _add_states(app: FastAPI, dsn: str, desk: RegistryReader) -> None:
+def _add_states(app: FastAPI, dsn: str, desk: RegistryReader, reader: TransformReader) -> None:
     """Add the routes that pause and resume."""
 
-    def set_to(name: str, state: str, said: Said, asking: Caller) -> dict[str, Any]:
+    def set_to(name: str, state: str, said: Said, given: State, asking: Caller) -> dict[str, Any]:
         """Write the state with its entry in the audit log, or try whether it can be written."""
         require_there(name in desk.read().snapshot.transforms, "transform")
+        _require_current(given, reader.read().states.get(name, INITIAL))
         actor, act = asking.acting(said.actor), "pause" if state == PAUSED else "resume"
         with transaction(dsn) as conn:
             record_act(conn, actor, f"{act} transform", f"transform {name}", said.reason)
@@ -139,17 +142,30 @@ def _add_states(app: FastAPI, dsn: str, desk: RegistryReader) -> None:
 
     @app.post("/v1/transforms/{name}/pause")
     def pause_transform(
-        name: TransformName, said: Annotated[Said, Query()], asking: Asking
+        name: TransformName, said: Annotated[Said, Query()], state: StateIfGiven, asking: Asking
     ) -> dict[str, Any]:
-        """Pause a transform: its events stay on Kafka."""
-        return set_to(name, PAUSED, said, asking)
+        """Pause a transform: its events stay on Kafka.  If-Match: its `state_tag`."""
+        return set_to(name, PAUSED, said, state, asking)
 
     @app.post("/v1/transforms/{name}/resume")
     def resume_transform(
-        name: TransformName, said: Annotated[Said, Query()], asking: Asking
+        name: TransformName, said: Annotated[Said, Query()], state: StateIfGiven, asking: Asking
     ) -> dict[str, Any]:
-        """Resume a transform; `accept`: a position outside of the log moves to its nearest end."""
-        return set_to(name, RUNNING, said, asking)
+        """Resume a transform; `accept`: a position outside of the log moves to its nearest end.
+
+        If-Match: its `state_tag`.
+        """
+        return set_to(name, RUNNING, said, state, asking)
+
+
+def _require_current(given: State, current: TransformState) -> None:
+    """Raise `UserError` TRANSFORM_CHANGED with the author and the time of the present state."""
+    try:
+        given.require(current.tag, TRANSFORM_CHANGED)
+    except UserError as e:
+        by = current.by or "onramp"
+        detail = f"{e.detail}; it is {current.state} by {by} at {current.at}: {current.reason}"
+        raise RefusalError(TRANSFORM_CHANGED, detail, changed_by=current.by, changed_at=current.at) from None
 
 
 def _versions(desk: RegistryReader, name: str) -> list[Version]:

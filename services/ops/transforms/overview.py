@@ -23,6 +23,7 @@ def overview(snapshot: Snapshot, facts: TransformFacts) -> list[dict[str, Any]]:
 def _view(
     name: str, transform: Transform, state: TransformState | None, total: TransformTotals | None
 ) -> dict[str, Any]:
+    tag = (state or INITIAL).tag
     if transform.source is None:
         state = TransformState(state="not_deployed")
     return {
@@ -33,5 +34,6 @@ def _view(
         "lookups": list(transform.lookups),
         "digest": transform.digest,
         **{field: getattr(state or INITIAL, field) for field in _STATE},
+        "state_tag": tag,
         **(total or TransformTotals()).as_dict(transform.lanes),
     }

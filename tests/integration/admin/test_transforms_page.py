@@ -45,6 +45,10 @@ def test_a_transform_is_paused_resumed_and_rolled_back(service: Inside, own_topi
     assert (state.state, state.reason, state.by) == ("paused", "the airlines are wrong", "otto")
     assert "It is paused by otto" in ada.see("/transforms/pages"), "the next page shows the change"
 
+    late = otto.send(page, "/transforms/pages/state/pause", reason="again")
+    assert late.status_code == 412
+    assert "it is paused by otto at" in late.text
+
     page = ada.see("/transforms/pages/state/accept")
     assert "onramp transforms resume pages --accept --reason WHY" in page
     ada.send(page, "/transforms/pages/state/accept", reason="they are gone")

@@ -13,6 +13,7 @@ from services.admin.registry_api.schemas import Said
 from services.admin.registry_api.transforms import RollbackSaid, TransformName
 from services.admin.ui.charts import Part
 from services.admin.ui.formats import command, quantity
+from services.admin.ui.pages.waiting import state_of
 from services.admin.ui.routes import Ui
 from services.admin.ui.view import Down, PageView, View
 from shared.wire import TRANSFORM_DESTINATION
@@ -139,6 +140,7 @@ def _add_changes(ui: Ui) -> None:
             back=f"/transforms/{name}",
             nav="transforms",
             cli=_command(name, act),
+            fields={"etag": transform["state_tag"]},
             ask=("reason", "Reason, stored in the audit log"),
             is_danger=act == "accept",
         )
@@ -147,7 +149,7 @@ def _add_changes(ui: Ui) -> None:
     def set_state(view: View, name: TransformName, act: str) -> Response:
         if act in _ACTS:
             said = Said.model_validate(_said(view) | dict(_ACTS[act].query))
-            view.call(_route(act), name=name, said=said)
+            view.call(_route(act), name=name, said=said, state=state_of(view))
         return _changed(view, name)
 
 
