@@ -11,6 +11,7 @@ from services.lake.driver.spark import LakeSpark
 from services.lake.settings import LakeSettings
 from shared import logs
 from shared.lake.settings import LakeStorageSettings
+from shared.priority import come_last
 from shared.read_settings import WrongSettingsError, read_settings, warn_of_unknown
 from shared.registry.factory import open_registry
 from shared.settings import KafkaSettings, RegistrySettings
@@ -34,6 +35,7 @@ def main() -> int:
         return EXIT_USAGE
     logs.set_up("lake", settings.log_level)
     warn_of_unknown(LakeSettings, LakeStorageSettings, KafkaSettings, RegistrySettings)
+    come_last()  # rows in Postgres are more urgent; Spark and its workers inherit the priority
     # A failpoint in a Spark worker means this process, not the worker (tests only).
     os.environ.setdefault("ONRAMP_FAILPOINT_PID", str(os.getpid()))
     process = LakeProcess(

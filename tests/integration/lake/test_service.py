@@ -8,6 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from shared.priority import NICE
 from stack import services
 from stack.registry import OwnRegistry
 from stack.services import Service
@@ -40,6 +41,8 @@ def service(scene: LakeScene, tmp_path: Path) -> Iterator[Service]:
 def test_events_are_exact_although_workers_and_the_driver_are_killed(
     scene: LakeScene, service: Service
 ) -> None:
+    family = [psutil.Process(service.pid), *psutil.Process(service.pid).children(recursive=True)]
+    assert {each.nice() for each in family} == {min(psutil.Process().nice() + NICE, 19)}
     for n in range(10):
         for partition in (0, 1):
             scene.send(3_000, first=3_000 * n, partition=partition, origin="EWR")
