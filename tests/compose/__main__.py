@@ -34,7 +34,7 @@ INSERT INTO app.orders SELECT n, 'new' FROM generate_series(1, 100) n;
 def main() -> int:
     """Run all steps; return the exit code."""
     folder = cache_dir("compose") / "engine"
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     with engine(folder) as docker, tempfile.TemporaryDirectory() as scratch:
         ensure_base_images(docker)
         sources = Path(scratch) / "sources"

@@ -23,6 +23,7 @@ STAND_INS: Final = {
     "apache/kafka:4.2.0": "the jars of stack/jars.lock, with an entry point of tests/compose/images",
     "postgres:18.4": "Debian's Postgres 15, with an entry point of tests/compose/images",
 }
+_LABEL: Final = "onramp.stand-in"
 _PACKAGES: Final = "python3,python3-venv,ca-certificates,netbase,tzdata"
 _FIX: Final = "Pull the base images of deploy/*.Dockerfile and docker-compose.yml."
 _IMAGES: Final = Path(__file__).with_name("images")
@@ -33,14 +34,25 @@ def ensure_base_images(docker: Docker) -> None:
     """Make the images that the engine does not have, and print which are stand-ins."""
     makers = {PYTHON: _python, UV: _uv, "apache/kafka:4.2.0": _kafka, "postgres:18.4": _postgres}
     for name, make in makers.items():
-        if docker.run("images", "--quiet", name):
-            print(f"base image {name}: in the engine's store")
+        if not _is_stand_in(docker, name):
+            print(f"base image {name}: the original, in the engine's store")
             continue
         make(docker)
         print(f"base image {name}: a stand-in, {STAND_INS[name]}")
 
 
+def _is_stand_in(docker: Docker, name: str) -> bool:
+    """Return whether the engine has no image of this name, or one that this module has made."""
+    if not docker.run("images", "--quiet", name):
+        return True
+    return (
+        docker.run("inspect", "--format", f'{{{{index .Config.Labels "{_LABEL}"}}}}', name).strip() == "yes"
+    )
+
+
 def _python(docker: Docker) -> None:
+    if docker.run("images", "--quiet", PYTHON):
+        return  # an import is not cached, and all images are built on this one
     folder = cache_dir("compose")
     tree = folder / "bookworm.tar"
     with locked(folder / ".lock"):
@@ -54,6 +66,7 @@ def _python(docker: Docker) -> None:
             new.rename(tree)
     settings = [f"SSL_CERT_FILE={_CERTIFICATES}", f"REQUESTS_CA_BUNDLE={_CERTIFICATES}"]
     changes = [each for setting in settings for each in ("--change", f"ENV {setting}")]
+    changes += ["--change", f"LABEL {_LABEL}=yes"]
     docker.run("import", *changes, "--change", 'CMD ["python3"]', str(tree), PYTHON)
 
 
@@ -83,4 +96,4 @@ def _build(docker: Docker, name: str, dockerfile: str, files: list[Path]) -> Non
         for file in files:
             target = context / "jars" if file.suffix == ".jar" else context
             shutil.copy(file, target / file.name)
-        docker.run("build", "--tag", name, folder)
+        docker.run("build", "--quiet", "--label", f"{_LABEL}=yes", "--tag", name, folder)

@@ -7,6 +7,5 @@ env | grep '^KAFKA_' | grep -v '^KAFKA_HEAP_OPTS=' | while IFS='=' read -r name 
   name=${name,,}
   echo "${name//_/.}=$value"
 done > "$config"
-echo ok > /opt/kafka/logs/started
 java -cp '/opt/kafka/libs/*' kafka.tools.StorageTool format --cluster-id "$CLUSTER_ID" --config "$config" --ignore-formatted
 exec java ${KAFKA_HEAP_OPTS:-} -XX:+UseG1GC -cp '/opt/kafka/libs/*' kafka.Kafka "$config"
