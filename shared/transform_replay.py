@@ -67,6 +67,8 @@ class ReplayOutcome:
     #: SHA-256 of the function's source.
     digest: str
     replay: Replay
+    #: Offset of the attempt on `onramp.transform_replays`.
+    at: int
     outcome: str
     outputs: int = 0
     reason: Mapping[str, Any] | None = None

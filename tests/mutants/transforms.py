@@ -110,6 +110,13 @@ MUTANTS: Final = (
         f"{_REPLAYS}::test_each_replayed_event_gets_one_end_state_of_its_outcome",
     ),
     Mutant(
+        "that the audit counts outputs of replays with the replays",
+        "services/ops/audit/transform_outputs.py",
+        "            if place in replayed:\n",
+        "            if False:\n",
+        f"{_AUDIT}::test_replays_are_counted_with_their_topic",
+    ),
+    Mutant(
         "that a journey names the outputs of its own event",
         "services/ops/journey/transform_facts.py",
         "record.headers.get(wire.HEADER_SOURCE) == receipt",
@@ -147,8 +154,8 @@ MUTANTS: Final = (
     Mutant(
         "that the audit compares outputs below the group's offset alone",
         "services/ops/audit/transform_outputs.py",
-        "            if output.offset < positions.get(key, 0):\n",
-        "            if key in positions:\n",
+        "            is_below = offset < positions.get(key, 0)\n",
+        "            is_below = key in positions\n",
         f"{_AUDIT}::test_events_that_were_not_processed_yet_are_no_finding",
     ),
     Mutant(

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from services.ops.audit.transform_replays import REPLAYS, Place
 from services.ops.findings import Source
 from services.ops.kafka_logs import LogRecord
 from shared import wire
@@ -44,25 +45,37 @@ class OutputTally:
     _hashes: set[int] = field(default_factory=set)
 
     async def read(
-        self, records: AsyncIterator[LogRecord], positions: Mapping[tuple[str, Source], int]
+        self,
+        records: AsyncIterator[LogRecord],
+        positions: Mapping[tuple[str, Source], int],
+        replayed: Mapping[Place, int | None],
     ) -> None:
-        """Count the outputs of source events below `positions`."""
+        """Count the outputs of source events below `positions`.
+
+        `replayed`: the offsets of replays, to which outputs of replayed events belong; None: not to count.
+        """
         async for record in records:
             self.records += 1
             output = output_of(record)
             if output is None:
                 continue
-            key = output.transform, output.source
-            if output.offset < positions.get(key, 0):
-                self._add(key, output, record)
+            key, offset = (output.transform, output.source), output.offset
+            is_below = offset < positions.get(key, 0)
+            place = Place(output.transform, output.source, output.offset)
+            if place in replayed:
+                at = replayed[place]
+                key, is_below = (output.transform, REPLAYS), at is not None
+                offset = offset if at is None else at
+            if is_below:
+                self._add(key, offset, output, record)
 
-    def _add(self, key: tuple[str, Source], output: Output, record: LogRecord) -> None:
+    def _add(self, key: tuple[str, Source], offset: int, output: Output, record: LogRecord) -> None:
         if (known := hash(output)) in self._hashes:
             self.repeats.append(Repeat(output, f"{record.source}/{record.offset}"))
             return
         self._hashes.add(known)
         self.outputs[key] += 1
-        self.emitted[key].add(output.offset)
+        self.emitted[key].add(offset)
 
 
 def output_of(record: LogRecord) -> Output | None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from services.ops.audit.transform_outputs import OutputTally
+from services.ops.audit.transform_replays import REPLAYS, read_replays
 from services.ops.findings import Code, Finding, Report, Source, TransformLine
 from services.ops.kafka_logs import KafkaLogs
 from services.ops.parked.records import parked
@@ -67,18 +68,21 @@ async def check_transforms(
     parked_events = await _parked(logs, books)
     lines = {key: _line(key, position) for key, position in sorted(books.positions.items())}
     report.transforms = list(lines.values())
+    sources = await logs.spans({source.topic for _, source in books.positions})
+    spans = await _spans_after(logs, ends, report)
+    positions = {key: each.next for key, each in books.positions.items()}
+    replays = await read_replays(logs, positions)
+    parked_events |= {(name, REPLAYS): count for name, count in replays.parked.items()}
     for key, line in lines.items():
         report.findings += [*_check_totals(books, key), *_check_parked(books, key, parked_events[key])]
         report.findings += _check_read_bound(line)
-    sources = await logs.spans({source.topic for _, source in books.positions})
-    spans = await _spans_after(logs, ends, report)
     events = sum(end - first for first, end in spans.values()) + sum(_unread(books, sources))
     if deep is False or (deep is None and events > limit):
         report.unchecked.append("events and outputs of transforms were not read: --deep reads them")
         return
     await _check_read(logs, sources, lines, report)
     tally = OutputTally()
-    await tally.read(logs.read(spans), {key: each.next for key, each in books.positions.items()})
+    await tally.read(logs.read(spans), positions, replays.emitted)
     is_whole = all(first == 0 for first, _ in spans.values()) and ends.keys() <= spans.keys()
     _check_outputs(books, topics, lines, tally, report, is_whole=is_whole)
 
@@ -163,7 +167,8 @@ def _check_totals(books: _Books, key: _Key) -> Iterator[Finding]:
 def _check_parked(books: _Books, key: _Key, found: int) -> Iterator[Finding]:
     counted = books.positions[key].totals.parked
     if found != counted:
-        text = f"{_named(key)} counts {counted} parked, {wire.USER_ERRORS} holds {found}"
+        topic = wire.TRANSFORM_REPLAYED if key[1] == REPLAYS else wire.USER_ERRORS
+        text = f"{_named(key)} counts {counted} parked, {topic} holds {found}"
         yield Finding(Code.WRONG_TOTAL, key[1], None, text)
 
 

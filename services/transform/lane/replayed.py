@@ -23,6 +23,7 @@ def processed(order: LaneOrder, source: SourceEvent, replay: Replay, outputs: in
         transform=order.name,
         digest=order.digest,
         replay=replay,
+        at=source.offset,
         outcome=EMITTED if outputs else DROPPED,
         outputs=outputs,
     )
@@ -34,19 +35,24 @@ def parked_again(
 ) -> OutgoingRecord:
     """Return the outcome of an event that has failed again."""
     why = reason_of(order, source, replay.topic_id, error)
-    return _record(_parked(order, replay, why), source.part, source.row, traceback)
+    return _record(_parked(order, replay, source.offset, why), source.part, source.row, traceback)
 
 
 def unfit(order: LaneOrder, each: UnfitReplay) -> OutgoingRecord:
     """Return the outcome of an event that the function cannot get."""
     replay = each.replay
     why = reason(each.error, replay.source, replay.offset, order.destination, topic_id=replay.topic_id)
-    return _record(_parked(order, replay, why), each.part, each.row)
+    return _record(_parked(order, replay, each.offset, why), each.part, each.row)
 
 
-def _parked(order: LaneOrder, replay: Replay, why: bytes) -> ReplayOutcome:
+def _parked(order: LaneOrder, replay: Replay, at: int, why: bytes) -> ReplayOutcome:
     return ReplayOutcome(
-        transform=order.name, digest=order.digest, replay=replay, outcome=PARKED, reason=orjson.loads(why)
+        transform=order.name,
+        digest=order.digest,
+        replay=replay,
+        at=at,
+        outcome=PARKED,
+        reason=orjson.loads(why),
     )
 
 

@@ -13,6 +13,7 @@ from services.ops.findings import Report, TransformLine
 from shared import wire
 from shared.kafka_read.offsets import Partition
 from shared.kafka_security import Brokers
+from shared.transform_replay import EMITTED, Replay, ReplayOutcome
 from shared.transform_totals import Position, Totals, as_record
 from tests.fixtures.fix_kafka import HasBootstrap
 from tests.fixtures.fix_postgres import Database
@@ -98,6 +99,42 @@ def test_a_healthy_transform_has_no_finding(scene: TransformScene, migrated: Dat
 def test_events_that_were_not_processed_yet_are_no_finding(scene: TransformScene, migrated: Database) -> None:
     scene.send([1, 1], first=9)
     emit(scene, 1, 6)  # a run that has committed after the audit has read the offsets
+    assert findings(audited(scene, migrated)) == []
+
+
+def replay(scene: TransformScene, **payload: int) -> None:
+    """Give the parked event to the transform again, with another payload."""
+    topic_id = scene.totals()[scene.source, 0]["topic_id"]
+    attempt = Replay(
+        job="j", event=1, attempt=1, topic_id=topic_id, topic=scene.source, partition=0, offset=2
+    )
+    headers = [(wire.HEADER_CONTEXT, attempt.context(scene.name))]
+    produce(
+        scene.bootstrap, wire.TRANSFORM_REPLAYS, [event("0-2", "source", n=2, **payload)], headers=headers
+    )
+    return attempt
+
+
+def test_replays_are_counted_with_their_topic(scene: TransformScene, migrated: Database) -> None:
+    for payload in ({}, {"outputs": 2}):  # it fails again, then it is emitted
+        replay(scene, **payload)
+        assert scene.run().fault is None
+
+    report = audited(scene, migrated)
+
+    assert findings(report) == []
+    (line,) = [each for each in report.transforms if each.topic == wire.TRANSFORM_REPLAYS]
+    assert (line.parked, line.emitted, line.outputs, line.on_kafka) == (1, 1, 2, 2)
+
+
+def test_a_replay_behind_the_position_is_no_finding(scene: TransformScene, migrated: Database) -> None:
+    attempt = Replay(job="j", event=1, attempt=1, topic_id="t", topic=scene.source, partition=0, offset=2)
+    outcome = ReplayOutcome(
+        transform=scene.name, digest=DIGEST, replay=attempt, at=10**9, outcome=EMITTED, outputs=1
+    )
+    emit(scene, 1, 2)
+    produce(scene.bootstrap, wire.TRANSFORM_REPLAYED, [outcome.value()])
+
     assert findings(audited(scene, migrated)) == []
 
 

@@ -34,7 +34,12 @@ def test_a_header_of_another_client_names_no_attempt(context: bytes | None) -> N
 
 def test_an_outcome_is_read_as_it_was_written() -> None:
     outcome = ReplayOutcome(
-        transform="flights", digest="d", replay=REPLAY, outcome=PARKED, reason={"code": "transform_failed"}
+        transform="flights",
+        digest="d",
+        replay=REPLAY,
+        at=3,
+        outcome=PARKED,
+        reason={"code": "transform_failed"},
     )
 
     assert ReplayOutcome.parse(outcome.value()) == outcome
