@@ -2,11 +2,20 @@
 
 from collections.abc import Mapping
 from typing import Final
+from urllib.parse import urlsplit
 
 from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 from deltalake.fs import DeltaStorageHandler
-from pyarrow.fs import FileSelector, FileType, PyFileSystem
+from pyarrow.fs import (
+    FileSelector,
+    FileSystem,
+    FileType,
+    LocalFileSystem,
+    PyFileSystem,
+    S3FileSystem,
+    SubTreeFileSystem,
+)
 
 from shared.lake.lake_tables import TABLE_NAME
 from shared.lake.storage import Storage
@@ -23,6 +32,29 @@ def files_of(table: DeltaTable, sizes: Mapping[str, int] | None = None) -> PyFil
             dict(sizes or {}),
         )
     )
+
+
+def native_files(storage: Storage, table: str) -> FileSystem:
+    """Return the folder of a table to read, without delta-rs.
+
+    DuckDB and Arrow read files in threads of their own. A filesystem in Python needs the interpreter there:
+    a query that ends before it has read all files would block, or crash the process at its end.
+    """
+    if storage.is_local:
+        return SubTreeFileSystem(storage.table_url(table), LocalFileSystem())
+    options = storage.options()
+    endpoint = urlsplit(storage.endpoint)
+    bucket = S3FileSystem(
+        access_key=options.get("AWS_ACCESS_KEY_ID"),
+        secret_key=options.get("AWS_SECRET_ACCESS_KEY"),
+        session_token=options.get("AWS_SESSION_TOKEN"),
+        region=storage.region,
+        endpoint_override=endpoint.netloc or None,
+        scheme=endpoint.scheme or "https",
+        request_timeout=storage.request_seconds,
+        connect_timeout=min(storage.request_seconds, 5),
+    )
+    return SubTreeFileSystem(storage.table_url(table).partition("://")[2], bucket)
 
 
 def list_tables(storage: Storage) -> list[str]:

@@ -100,7 +100,7 @@ class ReceiptCheck:
         while self._at < len(self._offsets) and self._offsets[self._at] == event.offset:
             has_row = True
             self._at += 1
-        is_ours = event.kind is Kind.ENVELOPE and self._is_for_table(event.name)
+        is_ours = event.kind in (Kind.ENVELOPE, Kind.PROBE) and self._is_for_table(event.name)
         if has_row and not is_ours and event.kind is not Kind.PACKET:
             self._report(Code.PHANTOM, event.offset, f"a row of {self._table} for an event of no such type")
         elif is_ours and not has_row and self._start <= event.offset < self._upto and self._must_exist(event):

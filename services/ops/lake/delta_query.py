@@ -16,6 +16,7 @@ import duckdb
 import pyarrow as pa
 
 from services.ops.lake.delta_facts import ERRORS, opened, table_names, unavailable
+from shared.lake.delta_storage import native_files
 from shared.lake.storage import Storage
 
 _CONFIG: Final[dict[str, str | bool | int | float | list[str]]] = {
@@ -45,7 +46,8 @@ def query(storage: Storage, sql: str) -> Iterator[Result]:
     with duckdb.connect(config=_CONFIG) as connection:
         for name in table_names(storage):
             if re.search(rf"\b{name}\b", sql, re.IGNORECASE):
-                connection.register(name, opened(storage, name).to_pyarrow_dataset())
+                dataset = opened(storage, name).to_pyarrow_dataset(filesystem=native_files(storage, name))
+                connection.register(name, dataset)
         connection.execute("SET TimeZone = 'UTC'")
         connection.execute("SET lock_configuration = true")
         try:

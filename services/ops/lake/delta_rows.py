@@ -7,6 +7,7 @@ import pyarrow.dataset as ds
 from services.ops.findings import Source
 from services.ops.lake.delta_facts import ERRORS, unavailable
 from shared.lake.delta_log import open_table
+from shared.lake.delta_storage import native_files
 from shared.lake.storage import Storage
 from shared.lake.transactions import DROPPED_BEFORE
 
@@ -26,7 +27,7 @@ def row_of(storage: Storage, table: str, source: Source, offset: int) -> RowAnsw
         handle = open_table(storage, table)
         if handle is None:
             return None
-        rows = handle.to_pyarrow_dataset()
+        rows = handle.to_pyarrow_dataset(filesystem=native_files(storage, table))
         here = (ds.field("_topic") == source.topic) & (ds.field("_partition") == source.partition)
         has_row = rows.count_rows(filter=here & (ds.field("_offset") == offset)) > 0
         later = not has_row and rows.filter(here & (ds.field("_offset") > offset)).head(1).num_rows > 0

@@ -173,3 +173,9 @@ def test_a_row_above_the_position_is_found(tmp_path: Path) -> None:
     write_deltalake(str(tmp_path), rows(0, [9], [FIRST_DAY]), mode="append")
     events = [record(offset) for offset in range(4)]
     assert compare(read(tmp_path), events) == [(Code.PHANTOM, 9)]
+
+
+def test_events_of_the_probe_have_rows(tmp_path: Path) -> None:
+    append(str(tmp_path), 0, 2)
+    events = [record(0, wire.PROBE_EVENT), record(1, wire.PROBE_EVENT)]
+    assert compare(read(tmp_path), events, is_for_table=wire.PROBE_EVENT.__eq__) == []

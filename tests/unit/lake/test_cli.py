@@ -2,6 +2,8 @@
 
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
@@ -133,3 +135,12 @@ def test_without_a_lake_the_option_is_named(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.delenv("ONRAMP_LAKE_URL", raising=False)
     result = CliRunner().invoke(app, ["lake", "tables", "--data-dir", str(tmp_path)])
     assert (result.exit_code, "give --url" in result.stderr) == (2, True)
+
+
+@pytest.mark.full
+def test_a_query_that_needs_few_rows_of_many_files_ends_its_process(tmp_path: Path) -> None:
+    small_files(str(tmp_path / "flights"), 60, each=500, days=[FIRST_DAY, None])
+    sql = "SELECT _id, _offset FROM flights LIMIT 1"
+    command = [sys.executable, "-m", "services.cli", "lake", "query", sql, "--url", str(tmp_path)]
+    for _ in range(8):
+        assert subprocess.run(command, capture_output=True, timeout=60, check=False).returncode == 0
