@@ -123,7 +123,7 @@ bench-plan: $(STAMP) ## How many events a second `onramp plan` tries, and what l
 bench-cdc: $(STAMP) ## Sources: from a commit to its public row, a large transaction, a backlog, a snapshot, a crash (half an hour)
 	$(PY) -m loadtest.bench_cdc $(ARGS)
 
-bench-transforms: $(STAMP) ## A lane run of a transform beside a bare read and a bare send: CPU per event, ratios of one run (minutes)
+bench-transforms: $(STAMP) ## Transforms: CPU per event, delays at 1,000 a second, the idle cost, one that never ends (minutes)
 	$(PY) -m loadtest.bench_transforms $(ARGS)
 
 bench-lake: $(STAMP) ## Kafka to Delta tables beside reading and sorting alone, ratios of one run; compaction of a million rows (minutes)

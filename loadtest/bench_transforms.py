@@ -4,6 +4,9 @@ Each round has three parts: `read` polls a topic, `send` puts as many records on
 transactions of the same size, and `whole` is the lane run with the function in a process of its own, which
 emits one output for each event.  Figures are the CPU of this process and of the function's, without the
 broker's; ratios are those of one round.
+
+`--part service` runs the whole service: delays at 1,000 events a second, the CPU of further idle transforms,
+and the delays of seven transforms with and without an eighth whose function never ends.
 """
 
 import argparse
@@ -20,6 +23,16 @@ import orjson
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from loadtest.transform_service_load import (
+    LOOPING_SOURCE,
+    PARTITIONS,
+    cpu_seconds,
+    delays,
+    idle_cpu_ms,
+    quantile,
+    running,
+)
+from loadtest.transform_service_load import SOURCE as SERVICE_SOURCE
 from services.transform.driver.kafka_epochs import take_epoch
 from services.transform.function.code import TransformCode
 from services.transform.function.runners import close_all, runner_of
@@ -35,7 +48,10 @@ from shared.topics import TRANSFORM_TOPICS
 from shared.transform_totals import Position, Totals
 from stack.kafka import Kafka
 
-PARTITIONS: Final = 6
+#: Idle transforms besides the first, and transforms that run together with one that never ends.
+_FURTHER: Final = 7
+#: Events a second that each of several transforms reads.
+_SHARED_RATE: Final = 125
 SOURCE: Final = """
 def transform(event, lookup):
     p = event["payload"]
@@ -62,22 +78,92 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--events", type=int, default=120_000)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--part", choices=["all", "cpu", "service"], default="all")
+    parser.add_argument("--seconds", type=float, default=40.0, help="Seconds of each load of the service.")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         kafka = Kafka(Path(folder) / "kafka")
         kafka.start()
         try:
             kafka.wait_ready()
-            rounds = [_round(kafka.bootstrap, args.events) for _ in range(args.rounds)]
+            if args.part != "service":
+                _measure_cpu(kafka.bootstrap, args.events, args.rounds)
+            if args.part != "cpu":
+                _measure_service(kafka.bootstrap, args.seconds, Path(folder))
         finally:
             close_all()
             kafka.stop()
+
+
+def _measure_cpu(bootstrap: str, events: int, count: int) -> None:
+    rounds = [_round(bootstrap, events) for _ in range(count)]
     for each in rounds:
         print(_line("round", each))
     middle = Round(*(statistics.median(column) for column in zip(*rounds, strict=True)))
     print(
         _line("median", middle), f"(of the rounds' ratios: {statistics.median(r.ratio for r in rounds):.2f})"
     )
+
+
+def _measure_service(bootstrap: str, seconds: float, folder: Path) -> None:
+    for rate in (100, 1_000):
+        print(f"{rate:,} events/s: {_load(bootstrap, ['bench'], rate, seconds, folder)}")
+    idle = {
+        count: _idle_ms(bootstrap, [f"bench_{n}" for n in range(count)], seconds, folder)
+        for count in (1, 1 + _FURTHER)
+    }
+    each = (idle[1 + _FURTHER] - idle[1]) / _FURTHER
+    print(
+        f"idle: {idle[1]:.1f} ms of CPU a second with one transform, {each:.2f} ms more with each further one"
+    )
+    names = [f"bench_{n}" for n in range(_FURTHER)]
+    alone = _load(bootstrap, names, _SHARED_RATE, seconds, folder)
+    print(f"{_FURTHER} transforms of {_SHARED_RATE} events/s: {alone}")
+    together = _load(bootstrap, names, _SHARED_RATE, seconds, folder, is_one_looping=True)
+    print(f"the same, with one that never ends: {together}")
+    print(f"p99 with ÷ p99 without: {together.p99 / alone.p99:.2f}")
+
+
+class Load(NamedTuple):
+    """The service under a load: delays of outputs in ms, and CPU milliseconds a second."""
+
+    p50: float
+    p99: float
+    outputs: int
+    cpu_ms: float
+
+    def __str__(self) -> str:
+        return (
+            f"p50 {self.p50:.0f} ms, p99 {self.p99:.0f} ms of {self.outputs:,} outputs; "
+            f"the service used {self.cpu_ms:.0f} ms of CPU a second"
+        )
+
+
+def _load(
+    bootstrap: str, names: list[str], rate: int, seconds: float, folder: Path, *, is_one_looping: bool = False
+) -> Load:
+    topics = _service_topics(bootstrap)
+    looping = {"bench_looping": LOOPING_SOURCE} if is_one_looping else {}
+    with running(bootstrap, topics, dict.fromkeys(names, SERVICE_SOURCE) | looping, folder) as service:
+        before, began = cpu_seconds(service.pid), time.monotonic()
+        values = delays(bootstrap, topics, names, rate, seconds)
+        spent = (cpu_seconds(service.pid) - before) * 1000 / (time.monotonic() - began)
+    return Load(quantile(values, 0.5), quantile(values, 0.99), len(values), spent)
+
+
+def _idle_ms(bootstrap: str, names: list[str], seconds: float, folder: Path) -> float:
+    with running(
+        bootstrap, _service_topics(bootstrap), dict.fromkeys(names, SERVICE_SOURCE), folder
+    ) as service:
+        return idle_cpu_ms(service, seconds)
+
+
+def _service_topics(bootstrap: str) -> tuple[str, str]:
+    name = uuid.uuid4().hex[:8]
+    topics = f"events.bench_{name}", f"events.bench_{name}_made"
+    _topics(bootstrap, {spec.name: spec.partitions for spec in TRANSFORM_TOPICS})
+    _topics(bootstrap, dict.fromkeys(topics, PARTITIONS))
+    return topics
 
 
 def _line(name: str, each: Round) -> str:
