@@ -33,6 +33,10 @@ log = logging.getLogger(__name__)
 
 #: Deaths of the function's process after which a batch is cut.
 MAX_DEATHS: Final = 5
+#: Seconds between two batches with few events.  A transaction costs 9 ms of CPU in task and broker: without a
+#: pause, each transform with 100 events a second would use most of a core.
+_PACE_SECONDS: Final = 0.04
+_FEW_EVENTS: Final = 500
 #: Seconds after which a run checks that its source topics were not recreated.
 _TOPIC_IDS_SECONDS: Final = 5.0
 
@@ -111,6 +115,8 @@ class LaneRun:
                 news_at, moved = time.monotonic(), {}
                 if not await self._transform(batch):
                     return
+                if len(batch.events) < _FEW_EVENTS:
+                    await asyncio.sleep(news_at + _PACE_SECONDS - time.monotonic())
             else:  # positions behind markers are committed at the end
                 moved |= batch.next
                 if time.monotonic() - news_at >= self._order.idle_seconds:
