@@ -1,14 +1,12 @@
 """The audit of transforms: a healthy one has no finding, and each planted fault is named."""
 
 import asyncio
-import re
 
 import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.structs import OffsetAndMetadata
 from confluent_kafka import Producer
 
-from services.ops.audit.run import Request, audit
 from services.ops.findings import Report, TransformLine
 from shared import wire
 from shared.kafka_read.offsets import Partition
@@ -17,6 +15,7 @@ from shared.transform_replay import EMITTED, Replay, ReplayOutcome
 from shared.transform_totals import Position, Totals, as_record
 from tests.fixtures.fix_kafka import HasBootstrap
 from tests.fixtures.fix_postgres import Database
+from tests.fixtures.transform_service import audited
 from tests.fixtures.transforms import DIGEST, TransformScene
 from tests.fixtures.writer import event, produce
 
@@ -30,18 +29,6 @@ def scene(kafka: HasBootstrap) -> TransformScene:
     scene.send([1], partition=1)
     assert scene.run().fault is None
     return scene
-
-
-def audited(scene: TransformScene, database: Database, *, deep: bool = True) -> Report:
-    topics = {scene.name: frozenset({scene.target})}
-    request = Request(
-        Brokers(scene.bootstrap),
-        {"onramp": database.dsn},
-        re.escape(scene.source),
-        deep=deep,
-        output_topics=lambda: topics,
-    )
-    return asyncio.run(audit(request))
 
 
 def emit(scene: TransformScene, k: int, offset: int, transform: str = "") -> None:

@@ -22,9 +22,17 @@ from stack.processes import Child
 from stack.registry import OwnRegistry
 from stack.services import ROOT, Service
 from tests.fixtures.fix_kafka import HasBootstrap
+from tests.fixtures.fix_postgres import Database
 from tests.fixtures.scenes import gone
 from tests.fixtures.spark_cluster import Cluster
-from tests.fixtures.transform_service import LOOPING_SOURCE, SOURCE, document_of, entry_of, python_workers
+from tests.fixtures.transform_service import (
+    LOOPING_SOURCE,
+    SOURCE,
+    audited,
+    document_of,
+    entry_of,
+    python_workers,
+)
 from tests.fixtures.transforms import TransformScene
 from tests.fixtures.writer import event, eventually, produce
 
@@ -114,7 +122,7 @@ class Load:
 
 
 def test_a_second_version_that_loops_on_one_event_parks_it_alone_during_load_and_kills(
-    cluster: Cluster, scene: TransformScene
+    cluster: Cluster, scene: TransformScene, migrated: Database
 ) -> None:
     """Kills: a Python worker of Spark, a worker of the cluster with its executor, and the driver."""
     other = f"{scene.name}_other"
@@ -157,6 +165,9 @@ def test_a_second_version_that_loops_on_one_event_parks_it_alone_during_load_and
     counts = [scene.counts(partition) for partition in (0, 1)]
     assert sum(each["emitted"] for each in counts) == load.sent
     assert sum(each.get("parked", 0) for each in counts) == 1
+    report = audited(scene, migrated, other)
+    assert report.findings == []
+    assert {each.transform for each in report.transforms} == {scene.name, other}
 
 
 def _deployed(document: dict[str, Any], name: str, source: str) -> dict[str, Any]:
