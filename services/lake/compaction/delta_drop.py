@@ -46,7 +46,7 @@ def drop(table: DeltaTable, partition: Partition) -> int:
 
 def _count(table: DeltaTable, files: Sequence[DataFile]) -> Counter[tuple[str, int]]:
     """Return the number of rows by topic and Kafka partition."""
-    storage = files_of(table, {file.path: file.bytes for file in files})
+    storage = files_of(table)
     dataset = ds.dataset([file.path for file in files], format="parquet", filesystem=storage)
     rows: Counter[tuple[str, int]] = Counter()
     for batch in dataset.to_batches(columns=_SOURCE):

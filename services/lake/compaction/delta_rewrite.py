@@ -14,7 +14,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
 from deltalake.transaction import AddAction
-from pyarrow.fs import PyFileSystem
+from pyarrow.fs import FileSystem
 
 from services.lake.compaction.delta_replace import Replacement
 from services.lake.compaction.file_statistics import statistics_json
@@ -46,7 +46,7 @@ def rewrite(
     schema = pa.schema(
         [field for field in pa.schema(table.schema().to_arrow()) if field.name != partition.column]
     )
-    storage = files_of(table, {file.path: file.bytes for file in files})
+    storage = files_of(table)
     output = _Output(storage, schema, _folder(files[0].path), CLOSED if closes else COMPACTED, target_bytes)
     with output:
         for group in _groups(_batches(storage, schema, files)):
@@ -79,7 +79,7 @@ def _folder(path: str) -> str:
     return path[: path.rfind("/") + 1]
 
 
-def _batches(storage: PyFileSystem, schema: pa.Schema, files: Sequence[DataFile]) -> Iterator[pa.RecordBatch]:
+def _batches(storage: FileSystem, schema: pa.Schema, files: Sequence[DataFile]) -> Iterator[pa.RecordBatch]:
     dataset = ds.dataset([file.path for file in files], schema=schema, format="parquet", filesystem=storage)
     yield from dataset.to_batches(batch_size=_BATCH_ROWS, batch_readahead=2, fragment_readahead=2)
 
@@ -104,7 +104,7 @@ class _Output:
     """Writes row groups into one file after another."""
 
     def __init__(
-        self, storage: PyFileSystem, schema: pa.Schema, folder: str, prefix: str, target_bytes: int
+        self, storage: FileSystem, schema: pa.Schema, folder: str, prefix: str, target_bytes: int
     ) -> None:
         self._storage, self._schema = storage, schema
         self._folder, self._prefix, self._target = folder, prefix, target_bytes

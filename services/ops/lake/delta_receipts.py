@@ -96,7 +96,7 @@ def repeated(offsets: memoryview) -> Iterator[tuple[int, int]]:
 
 def _offsets(table: DeltaTable) -> tuple[dict[Source, memoryview], list[MissingFile]]:
     actions = pa.table(table.get_add_actions(flatten=True)).to_pylist()
-    storage = files_of(table, {action["path"]: action["size_bytes"] for action in actions})
+    storage = files_of(table)
 
     def read(action: Mapping[str, Any]) -> pa.Table | MissingFile:
         try:
