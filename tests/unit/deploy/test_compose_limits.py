@@ -41,6 +41,7 @@ def _errors(name: str, service: dict[str, Any]) -> list[str]:
         "has logs without an end": {"max-size", "max-file"} <= rotation.keys(),
         "must be healthy too soon": "disable" in health
         or int(health.get("start_period", "0s").removesuffix("s")) >= _MIN_START_SECONDS,
+        "runs without a check, so that `up --wait` fails": service["restart"] == "no" or "test" in health,
         "starts a JVM for its health": not any("kafka-" in each for each in health.get("test", [])),
     }
     return [text for text, holds in rules.items() if not holds]
@@ -63,6 +64,11 @@ def test_every_container_is_limited() -> None:
         ("tracer", lambda each: each.update(pids_limit=-1), "has no limit of processes"),
         ("grafana", lambda each: each.update(logging={"driver": "json-file"}), "has logs without an end"),
         ("kafka", lambda each: each["healthcheck"].update(start_period="30s"), "must be healthy too soon"),
+        (
+            "merger",
+            lambda each: each.update(healthcheck={"disable": True}),
+            "runs without a check, so that `up --wait` fails",
+        ),
         (
             "kafka",
             lambda each: each["healthcheck"].update(test=["CMD", "kafka-broker-api-versions.sh"]),
