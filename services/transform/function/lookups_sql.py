@@ -5,6 +5,7 @@ costs age and not outcomes.
 """
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Final
 
 import psycopg2
@@ -12,6 +13,7 @@ from psycopg2 import sql
 
 from services.transform.function.lookups import LookupTable, RepeatedKeyError, snapshot_of
 from shared.errors import TRANSFORM_LOOKUP_UNREADABLE, InfrastructureError
+from shared.postgres.answering import PATIENCE_S, answering
 from shared.postgres.connect import connect, session
 from shared.postgres.failures import failure
 from shared.registry.transforms import Lookup
@@ -27,14 +29,16 @@ def read_lookup(name: str, lookup: Lookup, dsn: str) -> LookupTable:
     """Return a snapshot of the lookup's table.
 
     Raise `InfrastructureError` (`transform_lookup_unreadable`): the table cannot be read, has more rows than
-    `max_rows`, or has a key twice.  Costs about a second for a million rows, and their size in memory.
+    `max_rows`, or has a key twice; or its server gives no sign of life.  Costs about a second for a million
+    rows, and their size in memory.
     """
+    open_ = partial(connect, dsn, name="onramp-lookup", options=session(_SETTINGS))
     try:
-        conn = connect(dsn, name="onramp-lookup", options=session(_SETTINGS))
-    except psycopg2.Error as e:
-        raise _unreadable(name, failure(f"database {lookup.database}", e)) from None
-    try:
-        with conn, conn.cursor(name="onramp_lookup") as cursor:
+        with (
+            answering(f"database {lookup.database}", dsn, open_, PATIENCE_S) as conn,
+            conn,
+            conn.cursor(name="onramp_lookup") as cursor,
+        ):
             cursor.itersize = _AT_ONCE
             cursor.execute(_query(lookup), (lookup.max_rows + 1,))
             return snapshot_of(name, _bounded(name, cursor, lookup.max_rows))
@@ -42,8 +46,8 @@ def read_lookup(name: str, lookup: Lookup, dsn: str) -> LookupTable:
         raise _unreadable(name, f"two rows of {lookup.table} have the same {lookup.key}") from None
     except psycopg2.Error as e:
         raise _unreadable(name, failure(f"table {lookup.table} of {lookup.database}", e)) from None
-    finally:
-        conn.close()
+    except InfrastructureError as e:
+        raise e if e.fault is TRANSFORM_LOOKUP_UNREADABLE else _unreadable(name, e.detail) from None
 
 
 def _query(lookup: Lookup) -> sql.Composed:

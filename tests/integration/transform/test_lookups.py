@@ -11,12 +11,14 @@ import orjson
 import psycopg2
 import pytest
 
+from services.transform.function import lookups_sql
 from services.transform.function.lookups import LookupTable
 from services.transform.function.lookups_sql import read_lookup
 from shared.errors import TRANSFORM_LOOKUP_UNREADABLE, InfrastructureError
 from shared.registry.transforms import Lookup, digest_of_source
 from tests.fixtures.fix_kafka import HasBootstrap
 from tests.fixtures.fix_postgres import Database
+from tests.fixtures.silent_servers import black_holes
 from tests.fixtures.transform_driver import ProcessJobs, driver
 from tests.fixtures.transforms import TransformScene
 from tests.fixtures.writer import eventually
@@ -69,6 +71,18 @@ def test_an_unreadable_table_is_an_error_of_the_system(database: Database) -> No
     execute(database, "INSERT INTO public.airlines VALUES ('UA', 'again', 1, 1)")
     with pytest.raises(InfrastructureError, match=r"two rows of public\.airlines have the same carrier"):
         read(database)
+
+
+def test_a_server_that_does_not_answer_ends_the_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lookups_sql, "PATIENCE_S", 0.3)
+    with (
+        black_holes(1) as (dsn,),
+        pytest.raises(
+            InfrastructureError, match="lookup airlines: database onramp does not answer"
+        ) as raised,
+    ):
+        read(Database(dsn))
+    assert raised.value.fault is TRANSFORM_LOOKUP_UNREADABLE
 
 
 _FUNCTION = """
