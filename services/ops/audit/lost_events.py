@@ -92,7 +92,8 @@ class Reading:
         if offset >= self._upto:
             self._report(Code.PHANTOM, offset, f"a row of {table} is above the ledger")
         elif offset >= self._readable.first:
-            self._report(Code.PHANTOM, offset, f"a row of {table} has a receipt that Kafka does not know")
+            text = f"a row of {table} has a receipt that Kafka does not know"
+            self.result.without_record.append(Finding(Code.PHANTOM, self._generation.source, offset, text))
 
     def _report(self, code: Code, offset: int, detail: str) -> None:
         self.result.findings.append(Finding(code, self._generation.source, offset, detail))

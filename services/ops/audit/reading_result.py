@@ -11,6 +11,8 @@ class ReadingResult:
     """The result of reading the events of one partition."""
 
     findings: list[Finding] = field(default_factory=list)
+    #: rows with receipts within the range that Kafka does not have
+    without_record: list[Finding] = field(default_factory=list)
     records: int = 0
     filtered: int = 0
     probes: int = 0

@@ -246,6 +246,13 @@ async def _read_again(
     reading = Reading(books, sources.snapshots, readable, sources.edits)
     result = await reading.run(sources.logs.read({generation.source: (first, upto)}))
     report.findings += result.findings
+    if (unknown := result.without_record) and await _is_compacted(sources.logs, generation.source.topic):
+        report.unchecked.append(
+            f"{generation.source}: compacted, so the records of {len(unknown)} rows may have been removed: "
+            f"not checked, the first at offset {unknown[0].offset}"
+        )
+    else:
+        report.findings += unknown
     _report_in_progress(books, generation, report)
     report.receipts += result.records
     report.unjudged += result.events_unjudged
