@@ -30,7 +30,7 @@ _ABSENT: Final = """
 """
 _COLUMNS: Final = """
     SELECT a.attname::text, format_type(a.atttypid, a.atttypmod), t.typcategory::text, t.typname::text,
-           a.attnotnull, a.atthasdef OR a.attidentity <> '',
+           a.attnotnull, a.atthasdef OR a.attidentity <> '' OR t.typdefault IS NOT NULL,
            has_column_privilege(a.attrelid, a.attnum, 'SELECT')
     FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
     WHERE a.attrelid = %s AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum

@@ -28,9 +28,12 @@ _TABLE: Final = f"""
     WHERE n.nspname = %s AND c.relname = %s
 """  # noqa: S608 - no value is part of it
 _CURRENT: Final = f"SELECT to_regclass(%s)::oid, {_VERSION.format(oid='%s')}"
+#: A column without a default of its own has that of its domain.
 _COLUMNS: Final = """
     SELECT a.attname, a.attidentity = 'a' OR a.attgenerated <> '',
-           a.atthasdef OR a.attidentity <> '', format_type(a.atttypid, a.atttypmod), a.atttypid, a.atttypmod
+           a.atthasdef OR a.attidentity <> ''
+               OR EXISTS (SELECT FROM pg_type d WHERE d.oid = a.atttypid AND d.typdefault IS NOT NULL),
+           format_type(a.atttypid, a.atttypmod), a.atttypid, a.atttypmod
     FROM pg_attribute a WHERE a.attrelid = %s AND a.attnum > 0 AND NOT a.attisdropped
     ORDER BY a.attnum
 """

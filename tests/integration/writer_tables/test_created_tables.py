@@ -145,10 +145,21 @@ def test_a_table_without_a_key_is_refused_until_somebody_says_that_it_has_none(
     assert 'ALTER TABLE "public"."log" ALTER COLUMN _received_at TYPE timestamptz;' in coarse.reason
 
 
+@pytest.mark.parametrize(
+    "made",
+    [
+        "CREATE TABLE public.log (id bigserial PRIMARY KEY, n int)",
+        (
+            "CREATE SEQUENCE public.ids; CREATE DOMAIN public.id AS bigint DEFAULT nextval('public.ids'); "
+            "CREATE TABLE public.log (id public.id PRIMARY KEY, n int)"
+        ),
+    ],
+    ids=["sequence", "domain"],
+)
 def test_a_table_whose_key_has_a_default_is_refused_unless_each_event_has_the_key(
-    database: Database, tmp_path: Path
+    database: Database, tmp_path: Path, made: str
 ) -> None:
-    execute(database.dsn, "CREATE TABLE public.log (id bigserial PRIMARY KEY, n int)")
+    execute(database.dsn, made)
     log, where = MemoryLog(), Where("", {"onramp": database.dsn})
 
     def wish(required: list[str], **more: Any) -> Result:
