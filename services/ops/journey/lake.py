@@ -1,11 +1,14 @@
 """Adds the lake to a journey: whether the table of the event's type has the row of each receipt."""
 
 from dataclasses import replace
+from typing import Final
 
 from services.ops.audit.lake import Lake
 from services.ops.journey.timeline import Journey, Kind, Passage, Step
 from services.ops.lake.delta_rows import RowAnswer, row_of
 from shared.errors import InfrastructureError
+
+_QUERY: Final = 'onramp lake query "{}"'
 
 
 def with_lake(journey: Journey, lake: Lake) -> Journey:
@@ -33,7 +36,7 @@ def _with_step(passage: Passage, lake: Lake) -> Passage:
         text,
         receipt=receipt,
         destination=f"lake.{table}",
-        sql=f'onramp lake query "{query}"' if answer.has_row else None,
+        sql=_QUERY.format(query) if answer.has_row else None,
     )
     return replace(passage, steps=(*passage.steps, step), outcomes=(*passage.outcomes, step))
 

@@ -13,7 +13,7 @@ from psycopg2 import sql
 
 from services.transform.function.lookups import LookupTable, RepeatedKeyError, snapshot_of
 from shared.errors import TRANSFORM_LOOKUP_UNREADABLE, InfrastructureError
-from shared.postgres.answering import PATIENCE_S, answering
+from shared.postgres.answering import PATIENCE_SECONDS, answering
 from shared.postgres.connect import connect, session
 from shared.postgres.failures import failure
 from shared.registry.transforms import Lookup
@@ -35,7 +35,7 @@ def read_lookup(name: str, lookup: Lookup, dsn: str) -> LookupTable:
     open_ = partial(connect, dsn, name="onramp-lookup", options=session(_SETTINGS))
     try:
         with (
-            answering(f"database {lookup.database}", dsn, open_, PATIENCE_S) as conn,
+            answering(f"database {lookup.database}", dsn, open_, PATIENCE_SECONDS) as conn,
             conn,
             conn.cursor(name="onramp_lookup") as cursor,
         ):

@@ -10,7 +10,6 @@ from confluent_kafka import Producer
 from services.ops.findings import Report, TransformLine
 from shared import wire
 from shared.kafka_read.offsets import Partition
-from shared.kafka_security import Brokers
 from shared.transform_replay import EMITTED, Replay, ReplayOutcome
 from shared.transform_totals import Position, Totals, as_record
 from tests.fixtures.fix_kafka import HasBootstrap

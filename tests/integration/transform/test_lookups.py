@@ -74,7 +74,7 @@ def test_an_unreadable_table_is_an_error_of_the_system(database: Database) -> No
 
 
 def test_a_server_that_does_not_answer_ends_the_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lookups_sql, "PATIENCE_S", 0.3)
+    monkeypatch.setattr(lookups_sql, "PATIENCE_SECONDS", 0.3)
     with (
         black_holes(1) as (dsn,),
         pytest.raises(

@@ -24,6 +24,7 @@ VERBS = (
     "ingest",
     "journey",
     "keys",
+    "lake",
     "access",
     "apply",
     "plan",

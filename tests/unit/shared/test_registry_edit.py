@@ -324,12 +324,15 @@ def test_a_change_consults_only_the_databases_that_it_needs(tmp_path: Path) -> N
         return {"destinations": [{"schema": "public", "table": "t", **more}], "owner": "x"}
 
     down = KnownPlaces({"main": "host=127.0.0.1 port=1"})
-    for there in (with_table(create=True), with_table()):
+    for there, note in (
+        (with_table(create=True), "whether the tables of main exist was not checked"),
+        (with_table(), ""),
+    ):
         log = MemoryLog()
         applied(log, FILE | {"event_types": {"a": there}}, tmp_path)
         renamed = {"event_types": {"a": there | {"owner": "y"}, "b": {}}, "keys": {"one": KEY}}
         result = applied(log, FILE | renamed, tmp_path, down)
-        assert (result.state, result.reason) == (State.APPLIED, "")
+        assert (result.state, result.reason.partition(":")[0]) == (State.APPLIED, note)
         assert hashes(log) == {"one": "ab"}
     changed = {"event_types": {"a": with_table(create=True) | {"schema": {"properties": {"n": {}}}}}}
     with pytest.raises(InfrastructureError):

@@ -15,12 +15,24 @@ from services.cli.verbs.lake_tables import maintenance
 from services.cli.verbs.lake_tables.options import UrlOption, mib, number, storage_of
 
 if TYPE_CHECKING:
-    from services.ops.lake.delta_facts import TableFacts
+    from collections.abc import Sequence
+
+    from services.ops.lake.delta_facts import PartitionFacts, TableFacts
 
 app = typer.Typer(rich_markup_mode=None)
 app.command()(maintenance.compact)
 app.command()(maintenance.vacuum)
 
+_TABLE_COLUMNS: Final = (
+    "TABLE",
+    "ROWS",
+    "FILES",
+    "SMALL",
+    "MIB",
+    "DATES",
+    "LAST RECEIVED",
+    "LAST COMPACTION",
+)
 _NUMBERS: Final = ("ROWS", "FILES", "SMALL", "MIB", "DATES", "VERSION")
 
 
@@ -58,7 +70,7 @@ def tables(*, url: UrlOption = None, data_dir: DataDirOption = DATA_DIR, as_json
         print(json.dumps([each.as_dict() for each in found]))
     else:
         print_table(
-            ("TABLE", "ROWS", "FILES", "SMALL", "MIB", "DATES", "LAST RECEIVED", "LAST COMPACTION"),
+            _TABLE_COLUMNS,
             [_row(each) for each in found if not isinstance(each, BrokenTable)],
             _NUMBERS,
         )
@@ -88,27 +100,26 @@ def show(
     with exits_when_unavailable():
         handle = opened(storage, table)
         known, partitions = facts(table, handle), partition_facts(handle)
-    columns = [
-        (field.name, str(field.type).removeprefix("PrimitiveType")) for field in handle.schema().fields
-    ]
-    columns = [(name, kind.strip("(\"')")) for name, kind in columns]
+    columns = [(field.name, _plain(str(field.type))) for field in handle.schema().fields]
     if as_json:
-        document = known.as_dict() | {
-            "url": storage.table_url(table),
-            "columns": dict(columns),
-            "partitions": [each.as_dict() for each in partitions],
-        }
-        print(json.dumps(document))
+        dates = [each.as_dict() for each in partitions]
+        more = {"url": storage.table_url(table), "columns": dict(columns), "partitions": dates}
+        print(json.dumps(known.as_dict() | more))
         return
     print(f"{storage.table_url(table)} at version {known.version}")
-    print_table(
-        ("TABLE", "ROWS", "FILES", "SMALL", "MIB", "DATES", "LAST RECEIVED", "LAST COMPACTION"),
-        [_row(known)],
-        _NUMBERS,
-    )
+    print_table(_TABLE_COLUMNS, [_row(known)], _NUMBERS)
     print()
     print_table(("COLUMN", "TYPE"), columns)
     print()
+    _print_partitions(partitions)
+
+
+def _plain(kind: str) -> str:
+    """Return the name of a type: delta-rs writes `PrimitiveType("string")`."""
+    return kind.removeprefix("PrimitiveType").strip("(\"')")
+
+
+def _print_partitions(partitions: "Sequence[PartitionFacts]") -> None:
     rows = [
         (each.partition, number(each.rows), number(each.files), number(each.small_files), mib(each.bytes))
         for each in partitions

@@ -3,7 +3,7 @@
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -53,6 +53,18 @@ def compact(
             raise typer.BadParameter("takes no table and no --dry-run", param_hint="--forever")
         os.environ["ONRAMP_LAKE_URL"] = storage.url
         os.execv(sys.executable, [sys.executable, "-m", "services.lake.compaction"])  # noqa: S606
+    done: list[dict[str, Any]] = []
+    for name, handle in _opened(storage, table):
+        with _exits_when_storage_fails(name):
+            done += [{"table": name} | each for each in _rewrites(handle, dry_run=dry_run)]
+    if as_json:
+        print(json.dumps(done))
+    else:
+        _print_rewrites(done)
+
+
+def _rewrites(handle: Any, *, dry_run: bool) -> Iterator[dict[str, Any]]:
+    """Rewrite the files of a table that are due, or only yield what would be rewritten."""
     from datetime import UTC, datetime
 
     from services.lake.compaction.delta_compact import compact as run
@@ -61,40 +73,31 @@ def compact(
     from services.lake.compaction.settings import CompactionSettings
 
     settings, now = CompactionSettings(), datetime.now(UTC)
-    done: list[dict[str, Any]] = []
-    for name, handle in _opened(storage, table):
-        with _exits_when_storage_fails(name):
-            if dry_run:
-                for partition, chosen in due(handle, settings.policy, now):
-                    done.append(
-                        {
-                            "table": name,
-                            "partitions": [str(partition)],
-                            "files_before": len(chosen.files),
-                            "files_after": None,
-                            "bytes_before": sum(file.bytes for file in chosen.files),
-                        }
-                    )
-                continue
-            done += [{"table": name} | each.as_dict() for each in run(handle, settings.policy, now)]
-            checkpoint_if_due(handle, settings.checkpoint_commits)
-    if as_json:
-        print(json.dumps(done))
+    if dry_run:
+        for partition, chosen in due(handle, settings.policy, now):
+            yield {
+                "partitions": [str(partition)],
+                "files_before": len(chosen.files),
+                "files_after": None,
+                "bytes_before": sum(file.bytes for file in chosen.files),
+            }
         return
-    print_table(
-        ("TABLE", "FILES", "NEW FILES", "MIB", "PARTITIONS"),
-        [
-            (
-                each["table"],
-                number(each["files_before"]),
-                number(each["files_after"]),
-                mib(each["bytes_before"]),
-                ", ".join(map(str, each["partitions"])),
-            )
-            for each in done
-        ],
-        ("FILES", "NEW FILES", "MIB"),
-    )
+    yield from (each.as_dict() for each in run(handle, settings.policy, now))
+    checkpoint_if_due(handle, settings.checkpoint_commits)
+
+
+def _print_rewrites(done: Sequence[Mapping[str, Any]]) -> None:
+    rows = [
+        (
+            each["table"],
+            number(each["files_before"]),
+            number(each["files_after"]),
+            mib(each["bytes_before"]),
+            ", ".join(map(str, each["partitions"])),
+        )
+        for each in done
+    ]
+    print_table(("TABLE", "FILES", "NEW FILES", "MIB", "PARTITIONS"), rows, ("FILES", "NEW FILES", "MIB"))
     if not done:
         print("No files to rewrite.")
 
