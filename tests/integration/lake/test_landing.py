@@ -87,7 +87,9 @@ def test_a_route_that_returns_leaves_out_what_has_landed(scene: LakeScene) -> No
         scene.has(5)
 
 
-def test_with_all_types_an_unregistered_one_lands(scene: LakeScene) -> None:
+@pytest.mark.full  # with a Kafka of its own: it reads the topics of all other tests otherwise
+def test_with_all_types_an_unregistered_one_lands(own_kafka: HasBootstrap, tmp_path: Path) -> None:
+    scene = LakeScene(own_kafka.bootstrap, tmp_path / "lake")
     scene.registry.put({})
     scene.send(2)
     with scene.running(all=True):

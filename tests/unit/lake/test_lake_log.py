@@ -3,7 +3,7 @@
 import pytest
 
 from services.lake.driver.lake_log import LakeLog, PlannedRange
-from services.lake.routes.lake_routes import LakeRoute, LakeRoutes, lookup_for, routes_of
+from services.lake.routes.lake_routes import LakeRoute, LakeRoutes, is_read, lookup_for, routes_of
 from shared.kafka_read.offsets import Partition, Range
 from shared.lake.lake_tables import Kind, LakeTable, Partitioning, Property
 from shared.lake.lake_topic import PositionKey
@@ -99,3 +99,11 @@ def test_the_registry_decides_on_tables_and_the_operator_on_all() -> None:
     assert unregistered.name == "d"
     assert lookup_for(one).table_of("d") is None
     assert LakeRoutes.from_json(every.as_json()) == every
+
+
+def test_topics_of_tables_are_read_and_with_all_types_those_of_events() -> None:
+    assert is_read("events.flight", ROUTES)
+    assert not is_read("events.other", ROUTES)
+    assert is_read("events.other", LATER)
+    assert not is_read("cdc.shop-public-orders", LATER)
+    assert not is_read("onramp.settled", LATER)
