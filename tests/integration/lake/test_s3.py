@@ -44,7 +44,7 @@ def offsets(lake: Lake) -> list[int]:
 
 def test_two_commits_of_one_version_land_once(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     assert lake.land_flights(range(3)).rows == 3
-    write, other = delta_commit._write, []
+    write, other = delta_commit._write, list[bool]()
 
     def write_second(*arguments: Any) -> None:
         if not other:

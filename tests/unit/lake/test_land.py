@@ -51,7 +51,7 @@ def test_a_batch_with_other_bounds_lands_the_rest_alone(lake: Lake) -> None:
 def test_two_commits_from_one_version_land_once(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two drivers with one batch: the second commit is refused, compares again, and has nothing left."""
     lake.land_flights(range(1))
-    write, other = delta_commit._write, []
+    write, other = delta_commit._write, list[bool]()
 
     def write_second(*arguments: Any) -> None:
         if not other:
@@ -67,7 +67,7 @@ def test_two_commits_from_one_version_land_once(lake: Lake, monkeypatch: pytest.
 
 def test_a_lost_reply_lands_once(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     """The commit is in the log, and its answer was an error."""
-    write, lost = delta_commit._write, []
+    write, lost = delta_commit._write, list[bool]()
 
     def write_and_fail(*arguments: Any) -> None:
         write(*arguments)
