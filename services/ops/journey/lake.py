@@ -1,14 +1,11 @@
 """Adds the lake to a journey: whether the table of the event's type has the row of each receipt."""
 
 from dataclasses import replace
-from typing import Final
 
 from services.ops.audit.lake import Lake
 from services.ops.journey.timeline import Journey, Kind, Passage, Step
 from services.ops.lake.delta_rows import RowAnswer, row_of
 from shared.errors import InfrastructureError
-
-_QUERY: Final = 'onramp lake query "{}"'
 
 
 def with_lake(journey: Journey, lake: Lake) -> Journey:
@@ -30,13 +27,13 @@ def _with_step(passage: Passage, lake: Lake) -> Passage:
         return passage  # the type has no table in the lake
     kind, text = _clause(table, answer)
     condition = f"_topic = '{receipt.source.topic}' AND _partition = {receipt.source.partition}"
-    query = f"SELECT * FROM {table} WHERE {condition} AND _offset = {receipt.offset}"  # noqa: S608 - is shown
+    query = f"SELECT * FROM {table} WHERE {condition} AND _offset = {receipt.offset}"  # noqa: S608 - for `onramp lake query`
     step = Step(
         kind,
         text,
         receipt=receipt,
         destination=f"lake.{table}",
-        sql=_QUERY.format(query) if answer.has_row else None,
+        sql=query if answer.has_row else None,
     )
     return replace(passage, steps=(*passage.steps, step), outcomes=(*passage.outcomes, step))
 

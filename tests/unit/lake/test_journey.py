@@ -38,8 +38,8 @@ def test_a_row_in_the_lake_is_an_outcome_with_its_query(tmp_path: Path) -> None:
     small_files(str(tmp_path / "flights"), 2)
     found = journey(tmp_path, 7)
     assert found.sentence == ("a (flight_departed) landed in lake.flights and onramp.events.flight_departed.")
-    assert (found.steps[-1].sql or "").startswith('onramp lake query "SELECT * FROM flights WHERE _topic =')
-    assert (found.steps[-1].sql or "").endswith('_partition = 0 AND _offset = 7"')
+    assert (found.steps[-1].sql or "").startswith("SELECT * FROM flights WHERE _topic =")
+    assert (found.steps[-1].sql or "").endswith("_partition = 0 AND _offset = 7")
 
 
 @pytest.mark.parametrize(("offset", "kind"), [(12, Kind.NOT_SETTLED), (4, Kind.ABSENT)])
