@@ -9,6 +9,7 @@ import sys
 import tomllib
 from dataclasses import dataclass
 from fnmatch import fnmatch
+from importlib.metadata import packages_distributions
 from pathlib import Path
 from shutil import copy2, copytree
 
@@ -38,6 +39,19 @@ MISTAKES = [
     ("PYTHONPATH=/app", "PYTHONPATH=/", "PYTHONPATH"),
     ("_PORT=80", "_PROT=80", "is no setting"),
 ]
+
+
+#: Imports a module on a machine without some packages.
+_WITHOUT = """
+import sys
+class Missing:
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if name.partition(".")[0] in {missing}:
+            raise ModuleNotFoundError(name, name=name)
+sys.meta_path.insert(0, Missing)
+import {module}
+"""
 
 
 @dataclass(frozen=True)
@@ -210,6 +224,42 @@ def test_stages_and_extras_that_are_named_exist() -> None:
         unknown = set(re.findall(r"--extra (\S+)", text)) - extras
         offenders += [f"deploy/{service}.Dockerfile: pyproject.toml has no extra {name}" for name in unknown]
     assert offenders == [], report(offenders)
+
+
+@pytest.mark.parametrize(
+    ("service", "module"),
+    [("writer", "services.writer.__main__"), ("writer", "services.transform.__main__")],
+)
+def test_an_image_has_the_packages_of_the_services_that_it_runs(service: str, module: str) -> None:
+    there = _locked(re.findall(r"--extra (\S+)", dockerfile(service)))
+    missing = {
+        name
+        for name, packages in packages_distributions().items()
+        if not {each.lower().replace("_", "-") for each in packages} & there
+    }
+    assert "uvicorn" in missing
+    answer = _run(ROOT, "-c", _WITHOUT.format(missing=missing, module=module))
+    assert answer.returncode == 0, answer.stderr
+
+
+def _locked(extras: list[str]) -> set[str]:
+    """Return the packages that the lock file names for the project with extras."""
+    packages = {
+        each["name"]: each for each in tomllib.loads((ROOT / "uv.lock").read_text("utf-8"))["package"]
+    }
+    project = packages["onramp"]
+    optional = project["optional-dependencies"]
+    waiting = [*project["dependencies"], *(each for extra in extras for each in optional[extra])]
+    found: set[str] = set()
+    while waiting:
+        each = waiting.pop()
+        package = packages[each["name"]]
+        for extra in each.get("extra", []):
+            waiting += package["optional-dependencies"][extra]
+        if each["name"] not in found:
+            found.add(each["name"])
+            waiting += package.get("dependencies", [])
+    return found
 
 
 def test_the_writer_gets_a_java_for_spark() -> None:
