@@ -1,7 +1,8 @@
 """The lake's storage as a filesystem of Arrow, with the options of delta-rs.
 
 The filesystem of delta-rs is written in Python: it holds the interpreter during each request, and a query
-that ends before it has read all files blocks, or crashes the process at its end. Arrow's own do neither.
+that ends before it has read all files blocks, or crashes the process at its end. Arrow's own do neither:
+they read all files, and write local ones.
 """
 
 from collections.abc import Mapping
@@ -9,11 +10,13 @@ from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from deltalake import DeltaTable
+from deltalake.fs import DeltaStorageHandler
 from pyarrow.fs import (
     FileSelector,
     FileSystem,
     FileType,
     LocalFileSystem,
+    PyFileSystem,
     S3FileSystem,
     SubTreeFileSystem,
 )
@@ -28,6 +31,18 @@ _FILE: Final = "file://"
 def files_of(table: DeltaTable) -> FileSystem:
     """Return the folder of an open table."""
     return _folder(table.table_uri, table._storage_options or {})  # noqa: SLF001 - no public name
+
+
+def writable_files_of(table: DeltaTable) -> FileSystem:
+    """Return the folder of an open table to write and delete files.
+
+    On S3 by delta-rs: Arrow uploads with checksums that not every S3 service understands, and leaves empty
+    objects in place of folders.
+    """
+    if table.table_uri.startswith("s3"):
+        options = table._storage_options  # noqa: SLF001 - no public name
+        return PyFileSystem(DeltaStorageHandler.from_table(table._table, options, {}))  # noqa: SLF001
+    return files_of(table)
 
 
 def native_files(storage: Storage, table: str) -> FileSystem:

@@ -11,7 +11,7 @@ from typing import Final
 from deltalake import DeltaTable
 from pyarrow.fs import FileType
 
-from shared.lake.delta_storage import files_of
+from shared.lake.delta_storage import files_of, writable_files_of
 
 #: Names of the data files of delta-rs and of compaction.
 _OWN_FILES: Final = re.compile(r"(?:part-\d+-|compacted-|closed-)[0-9a-f-]{36}(?:-c\d+)?\.\w+\.parquet")
@@ -53,7 +53,7 @@ def unreferenced(table: DeltaTable, retention_hours: int) -> tuple[Sequence[str]
 def vacuum(table: DeltaTable, retention_hours: int) -> Sequence[str]:
     """Delete Onramp's files that no recent snapshot needs; return their paths."""
     own, _ = unreferenced(table, retention_hours)
-    storage = files_of(table)
+    storage = writable_files_of(table)
     for path in own:
         storage.delete_file(path)
     table.cleanup_metadata()

@@ -19,7 +19,7 @@ from pyarrow.fs import FileSystem
 from services.lake.compaction.delta_replace import Replacement
 from services.lake.compaction.file_statistics import statistics_json
 from shared.lake.delta_files import CLOSED, COMPACTED, DataFile, Partition
-from shared.lake.delta_storage import files_of
+from shared.lake.delta_storage import files_of, writable_files_of
 
 _BATCH_ROWS: Final = 32_768
 #: Rows and bytes in memory of a row group: readers decompress one at a time.
@@ -47,7 +47,13 @@ def rewrite(
         [field for field in pa.schema(table.schema().to_arrow()) if field.name != partition.column]
     )
     storage = files_of(table)
-    output = _Output(storage, schema, _folder(files[0].path), CLOSED if closes else COMPACTED, target_bytes)
+    output = _Output(
+        writable_files_of(table),
+        schema,
+        _folder(files[0].path),
+        CLOSED if closes else COMPACTED,
+        target_bytes,
+    )
     with output:
         for group in _groups(_batches(storage, schema, files)):
             output.write(group)
