@@ -11,10 +11,9 @@ import pyarrow as pa
 import pytest
 
 from services.writer.settle import waiting_table
-from services.writer.sort import sort
 from services.writer.waiting import waiting_rows
 from shared import wire
-from shared.parse import parse
+from shared.parse import parse, slices
 from tests.fixtures.inline import KilledError, Places
 from tests.fixtures.scenes import Scene
 from tests.fixtures.second_database import Other
@@ -36,7 +35,7 @@ def stricter(monkeypatch: pytest.MonkeyPatch) -> Callable[[], threading.Event]:
         return parse.read(pa.array(taken, pa.binary()))
 
     def arm() -> threading.Event:
-        monkeypatch.setattr(sort, "read", read)
+        monkeypatch.setattr(slices, "read", read)
         monkeypatch.setattr(waiting_rows, "read", read)
         return refused
 
