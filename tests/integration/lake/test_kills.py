@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from services.lake.app import EXIT_FENCED
 from shared.lake.delta_log import position_of
+from shared.spark.driver_process import EXIT_FAILED, EXIT_FENCED
 from tests.fixtures.fix_kafka import HasBootstrap
 from tests.fixtures.lake import LakeScene
 from tests.fixtures.writer import eventually
@@ -95,6 +95,13 @@ def test_of_two_drivers_one_ends_and_the_other_one_lands(scene: LakeScene) -> No
             scene.has(end)
             assert {older.code, newer.code} == {EXIT_FENCED, None}
     assert_positions(scene, end)
+
+
+def test_the_service_ends_with_the_jvm_of_spark_also_without_work(scene: LakeScene) -> None:
+    with scene.running() as running:
+        eventually(lambda: running.process.status.is_ready)
+        running.jobs.has_ended = True
+        eventually(lambda: running.code == EXIT_FAILED)
 
 
 def assert_positions(scene: LakeScene, *ends: int) -> None:

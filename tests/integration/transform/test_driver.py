@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from services.transform.app import EXIT_FAILED, EXIT_FENCED, EXIT_STOPPED
 from services.transform.driver.kafka_epochs import take_epoch
 from services.transform.lane.order import LaneOrder, LaneReport
 from shared import wire
 from shared.kafka_security import Brokers
+from shared.spark.driver_process import EXIT_FAILED, EXIT_FENCED, EXIT_STOPPED
 from tests.fixtures.fix_kafka import HasBootstrap
 from tests.fixtures.transform_driver import InlineJobs, driver, write_state
 from tests.fixtures.transforms import TransformScene

@@ -66,9 +66,8 @@ OWNERS = {
         "shared/kafka_own_topics.py",
         "shared/kafka_schemas.py",
         "services/transform/*kafka_*.py",
-        "services/transform/app.py",  # its errors alone: the session decides what waits
         "services/lake/*kafka_*.py",
-        "services/lake/app.py",  # as above
+        "shared/spark/driver_process.py",  # its errors alone: the session decides what waits
         "services/transform/lane/task.py",  # as above: the run ends
         "shared/kafka_read/*.py",
     ],
