@@ -9,14 +9,14 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from aiokafka import AIOKafkaProducer, TopicPartition
-from aiokafka.errors import KafkaError, ProducerFenced
+from aiokafka.errors import KafkaError
 from aiokafka.structs import OffsetAndMetadata
 
 from services.lake.driver.lake_log import Entry
 from shared import wire
-from shared.errors import FENCED, KAFKA_UNAVAILABLE, InfrastructureError
 from shared.kafka_read.offsets import Partition
 from shared.kafka_security import Brokers
+from shared.kafka_transaction_errors import transaction_failure
 
 TRANSACTIONAL_ID: Final = "onramp-lake"
 _TIMEOUT_MS: Final = 15_000
@@ -48,7 +48,7 @@ class LakeProducer:
             async with asyncio.timeout(_FENCE_SECONDS):
                 await self._producer.start()
         except (KafkaError, TimeoutError, OSError) as e:
-            raise _failure(e, "cannot fence earlier drivers of the lake") from e
+            raise transaction_failure(e, "cannot fence earlier drivers of the lake") from e
 
     async def stop(self) -> None:
         """Disconnect within two seconds."""
@@ -82,18 +82,4 @@ class LakeProducer:
                     await self._producer.send_offsets_to_transaction(by_partition, wire.LAKE_GROUP)
                 await self._producer.commit_transaction()
         except (KafkaError, TimeoutError, OSError) as e:
-            raise _failure(e, "cannot record a step of the lake") from e
-
-
-def _failure(error: BaseException, text: str) -> InfrastructureError:
-    fault = FENCED if _is_fenced(error) else KAFKA_UNAVAILABLE
-    return InfrastructureError(fault, f"{text}: {type(error).__name__}")
-
-
-def _is_fenced(error: BaseException | None) -> bool:
-    """Return whether a later driver has taken over; aiokafka wraps some of its errors."""
-    while error is not None:
-        if isinstance(error, ProducerFenced):
-            return True
-        error = error.__cause__
-    return False
+            raise transaction_failure(e, "cannot record a step of the lake") from e

@@ -13,14 +13,15 @@ from typing import Final, Self
 import msgspec
 from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.client import AIOKafkaClient
-from aiokafka.errors import KafkaError, MessageSizeTooLargeError, ProducerFenced, RecordListTooLargeError
+from aiokafka.errors import KafkaError, MessageSizeTooLargeError, RecordListTooLargeError
 from aiokafka.structs import OffsetAndMetadata
 
 from services.transform.lane.order import LaneOrder
 from shared import failpoints
-from shared.errors import FENCED, KAFKA_UNAVAILABLE, RECORD_TOO_LARGE, Fault, InfrastructureError
+from shared.errors import RECORD_TOO_LARGE, InfrastructureError
 from shared.kafka_read.offsets import Partition
 from shared.kafka_security import Brokers
+from shared.kafka_transaction_errors import transaction_failure
 from shared.partitioner import partition_of
 from shared.transform_totals import Position
 
@@ -88,7 +89,7 @@ class LaneProducer:
             async with asyncio.timeout(_FENCE_SECONDS):
                 await self._producer.start()
         except (KafkaError, TimeoutError, OSError) as e:
-            raise _failure(e, f"cannot fence {self._id}") from e
+            raise transaction_failure(e, f"cannot fence {self._id}") from e
 
     async def commit(
         self, records: Iterable[OutgoingRecord], group: str, positions: Mapping[Partition, Position]
@@ -123,7 +124,7 @@ class LaneProducer:
             raise
         except (KafkaError, TimeoutError, OSError) as e:
             await self._abort()
-            raise _failure(e, f"cannot commit the transaction of {self._id}") from e
+            raise transaction_failure(e, f"cannot commit the transaction of {self._id}") from e
 
     async def _by_partition(
         self, records: Iterable[OutgoingRecord]
@@ -185,17 +186,3 @@ class LaneProducer:
         except (KafkaError, TimeoutError) as e:
             log.info("the producer did not stop in time", extra={"reason": type(e).__name__})
             await self._producer.client.close()
-
-
-def _failure(error: BaseException, text: str) -> InfrastructureError:
-    fault: Fault = FENCED if _is_fenced(error) else KAFKA_UNAVAILABLE
-    return InfrastructureError(fault, f"{text}: {type(error).__name__}")
-
-
-def _is_fenced(error: BaseException | None) -> bool:
-    """Return whether a later holder of the id has taken over; aiokafka wraps some of its errors."""
-    while error is not None:
-        if isinstance(error, ProducerFenced):
-            return True
-        error = error.__cause__
-    return False
