@@ -6,9 +6,14 @@ its thread.  HTTP/1.0 is requested, because its answers are never in chunks.
 
 import asyncio
 import ssl
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 from urllib.parse import urlsplit
+
+import msgspec
+
+T = TypeVar("T")
 
 _MAX_BYTES: Final = 8 << 20
 _OK: Final = 200
@@ -51,6 +56,16 @@ async def get(address: Address, path: str, seconds: float) -> bytes:
         raise NoAnswerError(f"no answer in {seconds:g} s") from None
     except (OSError, ValueError, asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
         raise NoAnswerError(_why(error)) from None
+
+
+async def read_page(address: Address, path: str, decode: Callable[[bytes], T], seconds: float) -> T | str:
+    """Return the decoded page of one of Onramp's services, or why it has none."""
+    try:
+        return decode(await get(address, path, seconds))
+    except NoAnswerError as error:
+        return str(error)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return f"its answer is no {path.removeprefix('/')}: its version differs, or it is another service"
 
 
 async def _get(address: Address, path: str) -> bytes:

@@ -10,7 +10,7 @@ import msgspec
 
 from services.admin.background_tasks import UntilStopped
 from services.admin.figures.addresses import Addresses
-from services.admin.figures.http_get import Address, NoAnswerError, get
+from services.admin.figures.http_get import Address, read_page
 from services.admin.figures.parts import Part, PartStates
 from shared.lake.status import CompactionStatus, LakeServiceStatus, LakeTopic
 from shared.registry.entries import Snapshot
@@ -100,7 +100,9 @@ class LakeWatch(UntilStopped):
     async def read(self) -> None:
         """Read both services once."""
         current = await self._addresses.current()
-        answers = await asyncio.gather(*(_read_one(address) for address in current))
+        answers = await asyncio.gather(
+            *(read_page(each, "/status", lake_status_of, _TIMEOUT_SECONDS) for each in current)
+        )
         reasons = [(f"lake {url}", reason) for url, reason in self._addresses.unresolved.items()]
         last = self._last
         for address, answer in zip(current, answers, strict=True):
@@ -119,18 +121,7 @@ class LakeWatch(UntilStopped):
         )
 
 
-async def _read_one(address: Address) -> LakeServiceStatus | CompactionStatus | str:
-    """Return the status of a service, or why it has none."""
-    try:
-        body = await get(address, "/status", _TIMEOUT_SECONDS)
-        return status_of(body)
-    except NoAnswerError as error:
-        return str(error)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return "its answer is no status: its version differs, or it is another service"
-
-
-def status_of(body: bytes) -> LakeServiceStatus | CompactionStatus:
+def lake_status_of(body: bytes) -> LakeServiceStatus | CompactionStatus:
     """Return the status in `body`.  Raise `msgspec.MsgspecError` if it is of neither service."""
     try:
         return msgspec.json.decode(body, type=CompactionStatus)

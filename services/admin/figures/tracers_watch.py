@@ -10,7 +10,7 @@ import msgspec
 
 from services.admin.background_tasks import UntilStopped
 from services.admin.figures.addresses import Addresses
-from services.admin.figures.http_get import Address, NoAnswerError, get
+from services.admin.figures.http_get import Address, read_page
 from services.admin.figures.parts import Part, PartStates
 from shared.tracer_status import TracerCell, TracerHour, TracerStatus
 
@@ -18,6 +18,7 @@ from shared.tracer_status import TracerCell, TracerHour, TracerStatus
 POLL_SECONDS: Final = 15.0
 _TIMEOUT_SECONDS: Final = 2.0
 _LANDED: Final = "landed"
+_decode: Final = msgspec.json.Decoder(TracerStatus).decode
 #: Results that need a person.
 BAD: Final = frozenset({"lost", "duplicate", "refused"})
 
@@ -72,7 +73,9 @@ class TracersWatch(UntilStopped):
     async def read(self) -> None:
         """Read all tracers once."""
         current = await self._addresses.current()
-        answers = await asyncio.gather(*(_read_one(address) for address in current))
+        answers = await asyncio.gather(
+            *(read_page(each, "/status", _decode, _TIMEOUT_SECONDS) for each in current)
+        )
         reasons = [(f"tracer {url}", reason) for url, reason in self._addresses.unresolved.items()]
         last = {}
         for address, answer in zip(current, answers, strict=True):
@@ -85,16 +88,6 @@ class TracersWatch(UntilStopped):
         self.reading = TracersReading(
             is_configured=True, at=datetime.now(UTC), cells=cells, parts=self._parts.all()
         )
-
-
-async def _read_one(address: Address) -> TracerStatus | str:
-    """Return the status of a tracer, or why it has none."""
-    try:
-        return msgspec.json.decode(await get(address, "/status", _TIMEOUT_SECONDS), type=TracerStatus)
-    except NoAnswerError as error:
-        return str(error)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return "its answer is no status: its version differs, or it is another service"
 
 
 def merged(cells: Iterable[TracerCell]) -> tuple[TracerCell, ...]:

@@ -22,7 +22,7 @@ from services.admin.figures.growth import (
     WriterGrowth,
 )
 from services.admin.figures.hour import STEP_SECONDS, Hour
-from services.admin.figures.http_get import Address, NoAnswerError, get
+from services.admin.figures.http_get import Address, read_page
 from services.admin.figures.parts import PartStates
 from services.admin.figures.reading import DatabaseFigures, Reading, TypeFigures
 from services.admin.figures.settings import FiguresSettings
@@ -183,12 +183,7 @@ class FiguresWatch(UntilStopped):
 
 async def _read_one(address: Address, of: type[Figures]) -> Figures | str:
     """Return the figures of a service, or why it has none."""
-    try:
-        return msgspec.json.decode(await get(address, "/figures", PATIENCE_SECONDS), type=of)
-    except NoAnswerError as error:
-        return str(error)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return "its answer is no figures: its version differs, or it is another service"
+    return await read_page(address, "/figures", msgspec.json.Decoder(of).decode, PATIENCE_SECONDS)
 
 
 def _name(kind: str, address: Address, current: Sequence[Address]) -> str:

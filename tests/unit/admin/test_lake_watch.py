@@ -10,7 +10,7 @@ import msgspec
 import orjson
 import pytest
 
-from services.admin.figures.lake_watch import LakeWatch, rows_of, status_of, topics_of
+from services.admin.figures.lake_watch import LakeWatch, lake_status_of, rows_of, topics_of
 from services.lake.observe.status import LakeStatus
 from shared.lake.status import CompactionStatus, LakeServiceStatus, LakeTopic, LandedTable, MaintainedTable
 from shared.page_server import JSON, PageServer
@@ -60,7 +60,7 @@ def test_a_service_that_is_down_keeps_its_tables_and_is_named() -> None:
     assert [row.files for row in watch.reading.tables] == [12]
 
 
-def test_the_status_of_the_lake_service_is_understood() -> None:
-    assert isinstance(status_of(LakeStatus().document()), LakeServiceStatus)
+def test_the_lake_status_of_the_lake_service_is_understood() -> None:
+    assert isinstance(lake_status_of(LakeStatus().document()), LakeServiceStatus)
     with pytest.raises(msgspec.MsgspecError):
-        status_of(orjson.dumps({"tracers": []}))
+        lake_status_of(orjson.dumps({"tracers": []}))
