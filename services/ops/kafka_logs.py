@@ -274,27 +274,19 @@ class KafkaLogs:
 
     async def group_offsets(self, *sources: Source) -> dict[Source, int]:
         """Return the committed offsets of the writer's group, of all partitions or of `sources`."""
+        offsets = await self.offsets_of_group(wire.WRITER_GROUP, *sources)
+        return {source: offset for source, (offset, _) in offsets.items()}
+
+    async def offsets_of_group(self, group: str, *sources: Source) -> dict[Source, tuple[int, str]]:
+        """Return a group's committed offsets with their metadata, of all partitions or of `sources`."""
         partitions = [TopicPartition(*source) for source in sources] or None
         with self._translated():
-            offsets = await self._admin.group_offsets(wire.WRITER_GROUP, _COORDINATOR_SECONDS, partitions)
-        return {Source(p.topic, p.partition): o.offset for p, o in offsets.items() if o.offset >= 0}
-
-    async def offsets_of_group(self, group: str) -> dict[Source, tuple[int, str]]:
-        """Return the committed offsets of a group with their metadata."""
-        with self._translated():
-            offsets = await self._admin.group_offsets(group, _COORDINATOR_SECONDS)
+            offsets = await self._admin.group_offsets(group, _COORDINATOR_SECONDS, partitions)
         return {
             Source(p.topic, p.partition): (each.offset, each.metadata or "")
             for p, each in offsets.items()
             if each.offset >= 0
         }
-
-    async def committed_offset(self, group: str, source: Source) -> tuple[int, str] | None:
-        """Return the offset of a group in a partition, and its metadata; None without one."""
-        with self._translated():
-            offsets = await self._admin.group_offsets(group, _COORDINATOR_SECONDS, [TopicPartition(*source)])
-        found = offsets.get(TopicPartition(*source))
-        return None if found is None or found.offset < 0 else (found.offset, found.metadata or "")
 
     async def read(self, spans: Mapping[Source, tuple[int, int]]) -> AsyncGenerator[LogRecord]:
         """Yield the records in `spans` (first and end offset).

@@ -284,7 +284,8 @@ class _Search:
         """Return a transform's position (`Places.position`)."""
         if self._logs is None:
             raise InfrastructureError(KAFKA_UNAVAILABLE, self._problem)
-        found = await self._logs.committed_offset(f"{wire.TRANSFORM_GROUP}{transform}", source)
+        offsets = await self._logs.offsets_of_group(f"{wire.TRANSFORM_GROUP}{transform}", source)
+        found = offsets.get(source)
         totals = None if found is None else Totals.of_metadata(found[1])
         return None if found is None or totals is None else Position(found[0], totals)
 
