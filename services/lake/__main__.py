@@ -10,7 +10,7 @@ from services.lake.app import LakeProcess
 from services.lake.driver.spark import LakeSpark
 from services.lake.settings import LakeSettings
 from shared import logs
-from shared.lake.settings import LakeStorageSettings
+from shared.lake.settings import URL_MISSING, LakeStorageSettings
 from shared.priority import come_last
 from shared.read_settings import WrongSettingsError, read_settings, warn_of_unknown
 from shared.registry.factory import open_registry
@@ -31,7 +31,7 @@ def main() -> int:
         log.error("a setting is wrong: the service does not start", extra={"reason": str(e)})  # noqa: TRY400
         return EXIT_USAGE
     if not stored.url:
-        log.error("a setting is missing: ONRAMP_LAKE_URL, the folder of the tables (docs/lake.md)")
+        log.error(URL_MISSING)
         return EXIT_USAGE
     logs.set_up("lake", settings.log_level)
     warn_of_unknown(LakeSettings, LakeStorageSettings, KafkaSettings, RegistrySettings)

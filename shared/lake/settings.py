@@ -1,12 +1,15 @@
 """The storage of the lake's tables.  It belongs to the operator: no message and no registry names it."""
 
 from pathlib import Path
-from typing import Self
+from typing import Final, Self
 
 from pydantic import Field, SecretStr, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from shared.lake.storage import Storage
+
+#: Of a service of the lake that has no storage.
+URL_MISSING: Final = "a setting is missing: ONRAMP_LAKE_URL, the folder of the tables (docs/lake.md)"
 
 
 class LakeStorageSettings(BaseSettings):

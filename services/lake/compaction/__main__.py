@@ -15,7 +15,7 @@ from services.lake.compaction.delta_rounds import Rounds
 from services.lake.compaction.metrics import CompactionMetrics
 from services.lake.compaction.settings import CompactionSettings
 from shared import logs
-from shared.lake.settings import LakeStorageSettings
+from shared.lake.settings import URL_MISSING, LakeStorageSettings
 from shared.lake.status import CompactionStatus
 from shared.page_server import JSON, PageServer, alive
 from shared.read_settings import WrongSettingsError, read_settings, warn_of_unknown
@@ -38,7 +38,7 @@ def main() -> int:
         log.error("a setting is wrong: the service does not start", extra={"reason": str(e)})  # noqa: TRY400
         return EXIT_USAGE
     if not storage.url:
-        log.error("the service does not start: ONRAMP_LAKE_URL is not set")
+        log.error(URL_MISSING)
         return EXIT_USAGE
     logs.set_up("compaction", settings.log_level)
     warn_of_unknown(CompactionSettings, KafkaSettings, RegistrySettings)

@@ -27,7 +27,7 @@ def test_a_service_that_is_on_waits_for_none_that_is_off() -> None:
 
 
 def test_only_the_agent_reaches_kafka_connect() -> None:
-    """Its interface has no login, and returns passwords of sources to whoever configures a connector."""
+    """Its interface has no login, and any client that configures a connector gets passwords of sources."""
     address = SERVICES["connect"]["environment"]["ONRAMP_CONNECT_HOST"]
     assert SERVICES["connect"]["networks"]["capture"]["aliases"] == [address]
     assert "ports" not in SERVICES["connect"]

@@ -1,4 +1,4 @@
-"""An output is checked as the gateway would check the event, whoever runs the function."""
+"""An output is checked as the gateway would check the event: in runs, rehearsals and tests of authors."""
 
 import pytest
 
