@@ -8,7 +8,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from shared.lake.storage import Storage
 
-#: Of a service of the lake that has no storage.
+#: Why a service of the lake without a storage does not start.
 URL_MISSING: Final = "a setting is missing: ONRAMP_LAKE_URL, the folder of the tables (docs/lake.md)"
 
 

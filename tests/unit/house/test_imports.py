@@ -64,6 +64,7 @@ OWNERS = {
         "services/writer/kafka/cluster.py",
         "services/writer/kafka/producer.py",
         "shared/kafka_own_topics.py",
+        "shared/kafka_transaction_errors.py",  # its errors alone, of the lake's and the transforms' producers
         "shared/kafka_schemas.py",
         "services/transform/*kafka_*.py",
         "services/lake/*kafka_*.py",
