@@ -1,7 +1,8 @@
 """A parked event that a transform runs on again: its record on Kafka, and the record of its outcome.
 
 The admin service writes the first one to `onramp.transform_replays`.  The transform commits the second one to
-`onramp.transform_replayed`, in the transaction of its outputs, so each attempt has exactly one outcome.
+`onramp.transform_replayed`, in the transaction of its outputs, so each attempt has exactly one outcome.  A
+rehearsal has the outcome alone.
 """
 
 from collections.abc import Mapping
@@ -31,6 +32,8 @@ class Replay:
     topic: str
     partition: int
     offset: int
+    #: Whether only the outcome is wanted: no output is written.
+    is_rehearsal: bool = False
 
     @property
     def source(self) -> Partition:

@@ -14,6 +14,7 @@ import orjson
 
 from shared import wire
 from shared.errors import NOT_CONFIGURED, InfrastructureError
+from shared.transform_replay import transform_of
 
 #: The writer's outcome for an event of another database, which the reason names.
 SORTED: Final = "sorted"
@@ -75,6 +76,16 @@ class PendingAttempts:
                 routed[_sorted_to(state)].append(self._by_id[state.id])
         self._queue.extend(routed.items())
         return [state for state in states if state.outcome != SORTED]
+
+
+def by_transform(attempts: Iterable[Attempt]) -> tuple[dict[str, list[Attempt]], list[Attempt]]:
+    """Return the attempts by the destination that names their transform, and all others."""
+    of_transforms: dict[str, list[Attempt]] = defaultdict(list)
+    others: list[Attempt] = []
+    for attempt in attempts:
+        is_transformed = transform_of(attempt.destination) is not None
+        (of_transforms[attempt.destination] if is_transformed else others).append(attempt)
+    return of_transforms, others
 
 
 def destination_named(databases: Mapping[str, str], name: str) -> Destination:

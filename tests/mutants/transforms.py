@@ -110,6 +110,20 @@ MUTANTS: Final = (
         f"{_REPLAYS}::test_each_replayed_event_gets_one_end_state_of_its_outcome",
     ),
     Mutant(
+        "that a rehearsal of a parked event writes no output",
+        "services/transform/lane/outcomes.py",
+        "        self.records += [each for each in added if each.topic == wire.TRANSFORM_REPLAYED]\n",
+        "        self.records += added\n",
+        f"{_REPLAYS}::test_a_rehearsal_has_the_outcomes_and_writes_no_output",
+    ),
+    Mutant(
+        "that a rehearsal of a parked event is in no total of a transform",
+        "services/ops/audit/transform_replays.py",
+        "        if outcome is None or outcome.replay.is_rehearsal:\n",
+        "        if outcome is None:\n",
+        f"{_AUDIT}::test_rehearsals_count_as_filtered",
+    ),
+    Mutant(
         "that the audit counts outputs of replays with the replays",
         "services/ops/audit/transform_outputs.py",
         "            if place in replayed:\n",

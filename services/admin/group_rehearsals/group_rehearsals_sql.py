@@ -24,7 +24,7 @@ from services.admin.store.bytes_sql import load
 from services.admin.store.control_sql import connect, prepare, translated
 from services.admin.store.rehearsals_sql import Question
 from services.admin.store.results_sql import result_of
-from services.admin.store.sets_sql import condition, rows
+from services.admin.store.sets_sql import OF_TABLE, condition, rows
 from services.admin.store.staging_sql import COLUMNS, attempt_of
 from shared import failpoints, wire
 from shared.errors import InfrastructureError
@@ -44,7 +44,7 @@ _LOCK: Final = 7_203_155_020
 _NONE: Final = "none of its open events can be replayed"
 _SILENT: Final = "the writer has not answered"
 #: The oldest rehearsal first.  `moves` tells whether an open event exists: a search could read a million.
-#: No rehearsal has events of transforms.
+#: Events of transforms are rehearsed on request only: a function may be expensive.
 _DUE: Final = f"""
     SELECT g.id FROM onramp_admin.groups g
         LEFT JOIN onramp_admin.group_rehearsals l ON l.group_id = g.id
@@ -56,12 +56,12 @@ _DUE: Final = f"""
         AND (l.group_id IS NULL OR l.next_at <= now() OR l.registry <> %(registry)s)
     ORDER BY l.began_at NULLS FIRST, g.id LIMIT %(most)s
 """  # noqa: S608 - our own words
-_LAST: Final = """
-    SELECT g.id, coalesce(array_agg(e.id), '{{}}') FROM unnest(%(groups)s::bigint[]) g (id), LATERAL (
+_LAST: Final = f"""
+    SELECT g.id, coalesce(array_agg(e.id), '{{{{}}}}') FROM unnest(%(groups)s::bigint[]) g (id), LATERAL (
         SELECT e.id FROM onramp_admin.events e
-        WHERE e.group_id = g.id AND {} ORDER BY e.id DESC LIMIT %(most)s
+        WHERE e.group_id = g.id AND {{}} AND {OF_TABLE} ORDER BY e.id DESC LIMIT %(most)s
     ) e GROUP BY 1
-"""
+"""  # noqa: S608 - our own words
 _BEGIN: Final = """
     INSERT INTO onramp_admin.group_rehearsals
         (group_id, round, event_ids, registry, began_at, next_at, waits) VALUES %s

@@ -55,7 +55,7 @@ class JobSession:
     dsn: str = field(default="", repr=False)
     #: Returns whether each known database is retired.
     retired: Retired = dict
-    #: Replays events of transforms; None: they wait.
+    #: Replays and rehearses events of transforms; None: they wait.
     transforms: TransformReplays | None = None
     #: By replay, the id after which its last step has marked events: the next step polls only these.
     #: A replay without an entry polls all its events.
@@ -157,7 +157,10 @@ class JobSession:
             if next_after is not None:
                 self._replay_after[job.id] = next_after
         elif job.kind == "rehearse":
-            rehearse_step(self.conn, job, self.databases, self._loader(job), self.snapshot)
+            load_bytes = self._loader(job)
+            rehearse_step(
+                self.conn, job, self.databases, load_bytes, self.snapshot, transforms=self.transforms
+            )
         else:
             job_progress_sql.store_progress(self.conn, job, job_progress_sql.change_batch(self.conn, job, ()))
 

@@ -39,11 +39,11 @@ def with_transforms(
 ) -> dict[str, Any]:
     """Return the filters of a job's set with those transforms whose events it takes.
 
-    A replay takes the events of `deployed` transforms, unless they would land in the table `to`.
+    It takes the events of `deployed` transforms, unless they would land in the table `to`.
     """
     if kind not in {"rehearse", "replay"} or not sets_sql.has_transformed(conn):
         return filters
-    taken = sorted(deployed) if kind == "replay" and to is None else []
+    taken = sorted(deployed) if to is None else []
     return {**filters, "transforms": [f"{wire.TRANSFORM_DESTINATION}{name}" for name in taken]}
 
 
@@ -56,16 +56,10 @@ def refuse_transformed(conn: connection, kind: str, events: EventSet) -> None:
     names = sorted(name for name in map(transform_of, found) if name is not None)
     if not names or len(names) < len(found):
         return
-    parked = f"transform {', '.join(names)} has parked these events"
-    if kind == "rehearse":
-        raise UserError(
-            BAD_QUERY,
-            f"{parked}, and no rehearsal includes them: try the function with `onramp transforms rehearse "
-            f"{names[0]}`, then replay the events",
-        )
     raise UserError(
         BAD_QUERY,
-        f"{parked}: replay them without `to`, while the transform is deployed, because they land in no table",
+        f"transform {', '.join(names)} has parked these events: {kind} them without `to`, while the "
+        "transform is deployed, because they land in no table",
     )
 
 

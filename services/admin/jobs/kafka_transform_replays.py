@@ -1,5 +1,7 @@
 """Gives parked events to the transforms that parked them, by records on Kafka, and reads the outcomes.
 
+A replay's outputs are written with its outcome; a rehearsal has the outcome alone.
+
 Each attempt is on `onramp.transform_replays` once: one transactional id fences every other process that wrote
 there, and what that process has committed is read before missing attempts are written.  So a process that is
 killed during a step, or has lost its job to another replica, leaves no second record.
@@ -45,6 +47,9 @@ _MAX_EVENT: Final = 10 << 20
 _MAX_ATTEMPTS: Final = 5_000
 #: Jobs whose position on the topics is remembered.
 _MAX_JOBS: Final = 16
+#: A job's kind that writes no outputs.
+REHEARSE: Final = "rehearse"
+_NOUNS: Final = {REHEARSE: "rehearsal", "replay": "replay"}
 _TOPICS: Final = (wire.TRANSFORM_REPLAYS, wire.TRANSFORM_REPLAYED)
 
 #: An event's id and its attempt.
@@ -63,15 +68,30 @@ class _Followed:
         """Return the attempts that are not on Kafka."""
         return [a for a in attempts if _key(a) not in self.staged and _key(a) not in self.outcomes]
 
-    def take(self, attempts: Iterable[Attempt]) -> list[AttemptState]:
-        """Return the states of `attempts`, and forget those with an outcome."""
-        return [self._take(attempt) for attempt in attempts]
+    def states_for(self, job: Job, attempts: Sequence[Attempt]) -> list[AttemptState]:
+        """Return the states of `attempts`; those of a replay are stored at once, so they are forgotten."""
+        return self.states(attempts) if job.kind == REHEARSE else self.take(attempts)
 
-    def _take(self, attempt: Attempt) -> AttemptState:
-        outcome = self.outcomes.pop(_key(attempt), None)
+    def take(self, attempts: Sequence[Attempt]) -> list[AttemptState]:
+        """Return the states of `attempts`, and forget those with an outcome."""
+        states = self.states(attempts)
+        self.forget(attempt for attempt, state in zip(attempts, states, strict=True) if state.outcome)
+        return states
+
+    def forget(self, attempts: Iterable[Attempt]) -> None:
+        """Forget attempts whose outcomes are stored."""
+        for key in map(_key, attempts):
+            self.staged.discard(key)
+            self.outcomes.pop(key, None)
+
+    def states(self, attempts: Iterable[Attempt]) -> list[AttemptState]:
+        """Return the states of `attempts`."""
+        return [self._state(attempt) for attempt in attempts]
+
+    def _state(self, attempt: Attempt) -> AttemptState:
+        outcome = self.outcomes.get(_key(attempt))
         if outcome is None:
             return AttemptState(attempt.id, None, None, staged=_key(attempt) in self.staged)
-        self.staged.discard(_key(attempt))
         reason = None if outcome.reason is None else orjson.dumps(dict(outcome.reason)).decode()
         return AttemptState(attempt.id, outcome.outcome, reason, staged=True)
 
@@ -88,7 +108,8 @@ class TransformReplays:
     def follow(self, job: Job, transform: str, attempts: Sequence[Attempt], load: Load) -> list[AttemptState]:
         """Return the states of `attempts`, after staging a part of those that are not on Kafka.
 
-        Raise `InfrastructureError`, also if the transform is not deployed and no attempt has an outcome.
+        The outcomes of a rehearsal are returned until `forget_rehearsed`.  Raise `InfrastructureError`, also
+        if the transform is not deployed and no attempt, or not each attempt of a rehearsal, has an outcome.
         """
         return asyncio.run(self._follow(job, transform, attempts, load))
 
@@ -100,6 +121,11 @@ class TransformReplays:
         """
         return asyncio.run(self._withdraw(job, transform, attempts))
 
+    def forget_rehearsed(self, job: Job, attempts: Iterable[Attempt]) -> None:
+        """Forget the outcomes of a counted page."""
+        if (followed := self._jobs.get(job.uuid)) is not None:
+            followed.forget(attempts)
+
     def forget(self, job: Job) -> None:
         """Read the job's attempts from Kafka again, because a failed step has not stored its outcomes."""
         self._jobs.pop(job.uuid, None)
@@ -110,10 +136,10 @@ class TransformReplays:
         async with KafkaLogs(self._brokers) as logs:
             followed = await self._read(logs, job)
             if not self._is_deployed(transform):
-                return _ended(followed.take(attempts), transform)
+                return _ended(followed.states_for(job, attempts), job, transform)
             part = first_part(followed.missing(attempts), _MAX_ATTEMPTS)
             if not part:
-                return followed.take(attempts)
+                return followed.states_for(job, attempts)
             loaded = _checked(load([a.id for a in part]))
             async with self._fenced() as producer:
                 followed = await self._read(logs, job)
@@ -122,7 +148,7 @@ class TransformReplays:
             failpoints.reach("admin.transform_staged")
         followed.staged |= {_key(a) for a in part}
         why = loaded.lost
-        return [lost(f, why[f.id]) if f.id in why else f for f in followed.take(attempts)]
+        return [lost(f, why[f.id]) if f.id in why else f for f in followed.states_for(job, attempts)]
 
     async def _withdraw(self, job: Job, transform: str, attempts: Sequence[Attempt]) -> list[AttemptState]:
         async with KafkaLogs(self._brokers) as logs, self._fenced():
@@ -230,6 +256,7 @@ def _replay(job: Job, attempt: Attempt) -> Replay:
         topic=attempt.topic,
         partition=attempt.partition,
         offset=attempt.offset,
+        is_rehearsal=job.kind == REHEARSE,
     )
 
 
@@ -243,11 +270,11 @@ def _checked(loaded: Loaded) -> Loaded:
     return loaded
 
 
-def _ended(states: list[AttemptState], transform: str) -> list[AttemptState]:
-    """Return the attempts with an outcome.  Raise `InfrastructureError` if there is none."""
+def _ended(states: list[AttemptState], job: Job, transform: str) -> list[AttemptState]:
+    """Return the attempts with an outcome.  Raise `InfrastructureError` if there are too few to continue."""
     ended = [state for state in states if state.outcome is not None]
-    if not ended:
-        text = f"transform {transform} is not deployed: deploy it, or cancel the replay"
+    if not ended or (job.kind == REHEARSE and len(ended) < len(states)):
+        text = f"transform {transform} is not deployed: deploy it, or cancel the {_NOUNS[job.kind]}"
         raise InfrastructureError(NOT_CONFIGURED, text)
     return ended
 

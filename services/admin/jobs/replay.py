@@ -8,15 +8,22 @@ the marked events that their database does not know.  A kill between both leaves
 next step is the usual one.
 """
 
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from typing import Final
 
 import orjson
 from psycopg2.extensions import connection
 
-from services.admin.attempts import Attempt, AttemptState, PendingAttempts, destination_named, of_retired
+from services.admin.attempts import (
+    Attempt,
+    AttemptState,
+    PendingAttempts,
+    by_transform,
+    destination_named,
+    of_retired,
+)
 from services.admin.jobs.kafka_transform_replays import TransformReplays
 from services.admin.store import job_progress_sql, replay_sql, results_sql, staging_sql
 from services.admin.store.job_progress_sql import Batch
@@ -63,7 +70,7 @@ def replay_step(
     has_unstaged = False
 
     # Each database or transform stages or withdraws its attempts, and returns the outcomes that it knows.
-    of_transforms, others = _by_transform(replay_sql.marked_attempts(conn, job.id, after))
+    of_transforms, others = by_transform(replay_sql.marked_attempts(conn, job.id, after))
     pending = PendingAttempts(databases, others)
     for name, attempts in chain(of_transforms.items(), pending):
         try:
@@ -112,16 +119,6 @@ def replay_step(
     if has_unstaged:
         return after
     return job.done_to if batch.changed else None
-
-
-def _by_transform(attempts: Iterable[Attempt]) -> tuple[dict[str, list[Attempt]], list[Attempt]]:
-    """Return the attempts by the destination that names their transform, and all others."""
-    of_transforms: dict[str, list[Attempt]] = defaultdict(list)
-    others: list[Attempt] = []
-    for attempt in attempts:
-        is_transformed = transform_of(attempt.destination) is not None
-        (of_transforms[attempt.destination] if is_transformed else others).append(attempt)
-    return of_transforms, others
 
 
 def _at_transform(

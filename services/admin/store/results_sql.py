@@ -10,6 +10,7 @@ from psycopg2.extras import execute_values
 
 from services.admin.attempts import AttemptState
 from services.ops.parked.outcome_sentence import sentence_of
+from shared.transform_replay import DROPPED, EMITTED
 
 LANDED: Final = "landed"
 DUPLICATE: Final = "duplicate"
@@ -33,8 +34,8 @@ Results = Mapping[tuple[str, str], int]
 
 
 def result_of(rehearsed: AttemptState) -> tuple[str, str]:
-    """Return the outcome of a rehearsed event, and the reason if it would not land."""
-    if rehearsed.outcome in {LANDED, DUPLICATE}:
+    """Return the outcome of a rehearsed event, and the reason if a replay would fail."""
+    if rehearsed.outcome in {LANDED, DUPLICATE, EMITTED, DROPPED}:
         return str(rehearsed.outcome), ""
     outcome = FAILED if rehearsed.outcome == "parked" else str(rehearsed.outcome)
     return outcome, sentence_of(orjson.loads(rehearsed.reason or "{}"))

@@ -32,7 +32,8 @@ _HAS_DATABASE: Final = """
         OR e.destination = '' OR starts_with(e.destination, '/'))
 """
 _OF_TRANSFORM: Final = f"starts_with(e.destination, '{wire.TRANSFORM_DESTINATION}')"
-_CAN_BE_REHEARSED: Final = f"{_HAS_BYTES} AND {_HAS_DATABASE}"
+#: A table has refused it: the writer answers.
+OF_TABLE: Final = f"NOT {_OF_TRANSFORM}"
 _CAN_BE_REPLAYED: Final = f"{_HAS_BYTES} AND ({_OF_TRANSFORM} OR {_HAS_DATABASE})"
 #: The group of causes beyond the limit has no destination.
 _HAS_TRANSFORMED: Final = f"""
@@ -54,7 +55,7 @@ STEPS: Final = {
     "discard": Step("open", "discarded"),
     "restore": Step("discarded", "open", f"e.changed_at > now() - interval '{UNDO_DAYS} days'"),
     "replay": Step("open", "replaying", _CAN_BE_REPLAYED, attempts=1),
-    "rehearse": Step("open", "open", _CAN_BE_REHEARSED),
+    "rehearse": Step("open", "open", _CAN_BE_REPLAYED),
 }
 
 

@@ -56,6 +56,8 @@ JobArgument = Annotated[int | None, typer.Argument(help="One job's number.", sho
 
 
 _POLL_SECONDS: Final = 0.5
+#: Outcomes of events that a replay would not leave parked.
+_REPLAYED: Final = frozenset({"landed", "duplicate", "emitted", "dropped"})
 _RUNNING: Final = frozenset({"running", "cancelling"})
 _DISCARD: Final = """\
 Discard parked events: they remain stored, and need no action. It can be undone for seven days.
@@ -125,9 +127,9 @@ def rehearse(
     """Print which parked events would land now, by the code that lands them; the events do not change.
 
     Prints how many would land, are there already or would fail, by cause, and ten of them as shapes. Waits
-    for the writer's answers; after Ctrl-C it continues, and `onramp errors jobs` shows them. Tables with
-    triggers are skipped without --with-triggers, events of transforms always (see onramp transforms
-    rehearse). Exits with 1 when not all would land. Examples:
+    for the answers of the writer, or of the transforms that parked the events; after Ctrl-C it continues, and
+    `onramp errors jobs` shows them. Tables with triggers are skipped without --with-triggers. Exits with 1
+    when an event would fail. Examples:
 
     onramp errors rehearse --group 3
 
@@ -150,8 +152,8 @@ def rehearse(
     }
     job = _ended(api, api.post("/v1/jobs", asked))
     print_rehearsal(job, as_json=as_json)
-    would_land = {"landed", "duplicate"}.issuperset(result["outcome"] for result in job["results"])
-    raise typer.Exit(Exit.OK if would_land and job["state"] == "done" else Exit.FAILED)
+    fails = any(result["outcome"] not in _REPLAYED for result in job["results"])
+    raise typer.Exit(Exit.FAILED if fails or job["state"] != "done" else Exit.OK)
 
 
 def replay(

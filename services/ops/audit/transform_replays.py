@@ -41,7 +41,7 @@ async def read_replays(logs: KafkaLogs, positions: Mapping[tuple[str, Source], i
     replays = Replays()
     async for record in logs.whole(wire.TRANSFORM_REPLAYED):
         outcome = ReplayOutcome.parse(record.value)
-        if outcome is None:
+        if outcome is None or outcome.replay.is_rehearsal:
             continue
         is_counted = outcome.at < positions.get((outcome.transform, REPLAYS), 0)
         if outcome.outcome == EMITTED:

@@ -42,17 +42,29 @@ class Outcomes:
             if source.part is not part:  # neighbouring events are of one slice
                 part = source.part
                 counts = self._counts[part.partition]
-            self._add(source, result, counts)
+            if source.replay is not None and source.replay.is_rehearsal:
+                self._rehearse(source, result)
+                counts["filtered"] += 1
+            else:
+                self._add(source, result, counts)
         for each in batch.unfit:
             self.records.append(replayed.unfit(self._order, each))
-            self._counts[each.part.partition]["parked"] += 1
+            outcome = "filtered" if each.replay.is_rehearsal else "parked"
+            self._counts[each.part.partition][outcome] += 1
+
+    def _rehearse(self, source: SourceEvent, result: FunctionResult) -> None:
+        """Add the outcome alone.  The totals do not have it, so no rehearsal pauses the transform."""
+        before = len(self.records)
+        self._add(source, result, Counter())
+        added, self.records = self.records[before:], self.records[:before]
+        self.records += [each for each in added if each.topic == wire.TRANSFORM_REPLAYED]
 
     def _add(self, source: SourceEvent, result: FunctionResult, counts: Counter[str]) -> None:
         if isinstance(result, Outputs):
             try:
                 records = self._outputs.records(source, result.items)
             except UserError as e:
-                self._park(source, e)
+                self._park(source, counts, e)
             else:
                 counts["emitted"] += 1
                 counts["outputs"] += len(records)
@@ -63,22 +75,23 @@ class Outcomes:
             self._end_replay(source, 0)
         else:
             counts["deaths"] += result.error in DEATHS
-            self._park(source, error_of(result), traceback_of(result))
+            self._park(source, counts, error_of(result), traceback_of(result))
 
     def _end_replay(self, source: SourceEvent, outputs: int) -> None:
-        """Add the outcome of an event that an operator has replayed."""
+        """Add the outcome of an event that an operator has replayed or rehearsed."""
         if source.replay is not None:
             self.records.append(replayed.processed(self._order, source, source.replay, outputs))
 
-    def _park(self, source: SourceEvent, error: UserError, traceback: bytes = b"") -> None:
-        partition = source.part.partition
-        topic_id = self._before[partition].totals.topic_id
+    def _park(
+        self, source: SourceEvent, counts: Counter[str], error: UserError, traceback: bytes = b""
+    ) -> None:
+        topic_id = self._before[source.part.partition].totals.topic_id
         if source.replay is None:
             record = parked_record(self._order, source, topic_id, error, traceback)
         else:
             record = replayed.parked_again(self._order, source, source.replay, error, traceback)
         self.records.append(record)
-        self._counts[partition]["parked"] += 1
+        counts["parked"] += 1
 
     def positions(self, batch: Batch) -> dict[Partition, Position]:
         """Return the positions after `batch`, of the partitions that moved."""

@@ -25,7 +25,7 @@ def test_events_are_asked_about_and_their_answers_are_counted_by_cause(desk: Des
     desk.answer("landed", 0, 1)
     desk.answer("parked", 2, reason="""'{"code":"no_permission"}'""")
     desk.work(1)
-    assert (desk.job(job).state, desk.job(job).waits) == ("running", "the writer has not answered yet")
+    assert (desk.job(job).state, desk.job(job).waits) == ("running", "no answer yet from the writer")
     desk.answer("triggers", 3, reason="""'{"detail":"table t has triggers of its owner"}'""")
     desk.answer("duplicate", 4)
     desk.work(1)

@@ -88,11 +88,18 @@ def test_events_that_were_not_processed_yet_are_no_finding(scene: TransformScene
     assert findings(audited(scene, migrated)) == []
 
 
-def replay(scene: TransformScene, **payload: int) -> None:
+def replay(scene: TransformScene, *, is_rehearsal: bool = False, **payload: int) -> None:
     """Give the parked event to the transform again, with another payload."""
     topic_id = scene.totals()[scene.source, 0]["topic_id"]
     attempt = Replay(
-        job="j", event=1, attempt=1, topic_id=topic_id, topic=scene.source, partition=0, offset=2
+        job="j",
+        event=1,
+        attempt=1,
+        topic_id=topic_id,
+        topic=scene.source,
+        partition=0,
+        offset=2,
+        is_rehearsal=is_rehearsal,
     )
     headers = [(wire.HEADER_CONTEXT, attempt.context(scene.name))]
     produce(
@@ -111,6 +118,18 @@ def test_replays_are_counted_with_their_topic(scene: TransformScene, migrated: D
     assert findings(report) == []
     (line,) = [each for each in report.transforms if each.topic == wire.TRANSFORM_REPLAYS]
     assert (line.parked, line.emitted, line.outputs, line.on_kafka) == (1, 1, 2, 2)
+
+
+def test_rehearsals_count_as_filtered(scene: TransformScene, migrated: Database) -> None:
+    for payload in ({}, {"outputs": 2}):
+        replay(scene, is_rehearsal=True, **payload)
+        assert scene.run().fault is None
+
+    report = audited(scene, migrated)
+
+    assert findings(report) == []
+    (line,) = [each for each in report.transforms if each.topic == wire.TRANSFORM_REPLAYS]
+    assert (line.read, line.filtered, line.outputs, line.on_kafka) == (2, 2, 0, 0)
 
 
 def test_a_replay_behind_the_position_is_no_finding(scene: TransformScene, migrated: Database) -> None:

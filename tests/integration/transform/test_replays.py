@@ -5,7 +5,7 @@ import os
 import re
 import signal
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -340,18 +340,77 @@ def test_an_event_of_another_type_than_the_transform_reads_is_open_again(desk: D
     assert desk.scene.totals()[wire.TRANSFORM_REPLAYS, 0]["parked"] == 3
 
 
-@pytest.mark.parametrize(
-    ("start", "text"),
-    [
-        (lambda desk: desk.start(kind="rehearse"), "onramp transforms rehearse"),
-        (lambda desk: desk.start(Plan(to="public.flights")), "replay them without `to`"),
-    ],
-)
-def test_a_rehearsal_and_a_replay_into_a_table_are_refused(
-    desk: Desk, start: Callable[[Desk], int], text: str
+@pytest.mark.parametrize("kind", ["rehearse", "replay"])
+def test_a_rehearsal_and_a_replay_into_a_table_are_refused(desk: Desk, kind: str) -> None:
+    text = f"transform {desk.scene.name} has parked these events: {kind} them without `to`"
+    with pytest.raises(UserError, match=text):
+        desk.start(Plan(to="public.flights"), kind)
+
+
+def test_a_rehearsal_has_the_outcomes_and_writes_no_output(desk: Desk) -> None:
+    scene = desk.scene
+    job = desk.start(kind="rehearse")
+    desk.work(1)
+    assert desk.job(job).waits == f"no answer yet from transform {scene.name}"
+
+    scene.run()
+    desk.work(1)
+
+    found = desk.job(job)
+    assert (found.state, found.changed, found.failed) == ("done", 3, 1)
+    assert desk.results(job) == {"emitted": 1, "dropped": 1, "failed": 1}
+    assert desk.states() == [(n, "open", 0) for n in range(3)]
+    assert (scene.outputs(), len(scene.parked())) == ([], 3)
+    totals = scene.totals()[wire.TRANSFORM_REPLAYS, 0]
+    assert [totals[name] for name in ("filtered", "emitted", "dropped", "parked")] == [3, 0, 0, 0]
+
+
+def test_a_replay_of_a_rehearsal_lands_what_the_rehearsal_with_its_fix_promised(desk: Desk) -> None:
+    rehearsal = desk.start(Plan(fix='[{"default":"/outputs","value":1}]'), "rehearse")
+    desk.work(1)
+    desk.scene.run()
+    desk.work(1)
+    assert desk.results(rehearsal) == {"emitted": 2, "dropped": 1}
+
+    with transaction(desk.dsn) as conn:
+        events, plan = job_sets.rehearsed_set(conn, rehearsal, {})
+        job = jobs_sql.add(conn, "replay", events, ("ann", "fixed"), rate=None, counted=3, plan=plan)
+    desk.work()
+    desk.scene.run()
+    desk.work()
+
+    assert desk.results(job) == {"emitted": 2, "dropped": 1}
+    assert desk.states() == [(n, "replayed", 1) for n in range(3)]
+    assert desk.emitted() == {"0-0": 1, "0-0:2": 1, "0-2": 1}
+
+
+def test_a_rehearsal_in_parts_that_is_killed_counts_each_event_once(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(UserError, match=f"transform {desk.scene.name} has parked these events.*{text}"):
-        start(desk)
+    monkeypatch.setattr("services.admin.jobs.kafka_transform_replays._MAX_ATTEMPTS", 1)
+    job = desk.start(kind="rehearse")
+    desk.work(2)
+    desk.scene.run()
+    assert len(desk.staged()) == 2
+    desk.work(1)
+    desk.scene.run()
+    process = desk.apart("admin.mid_job", "kill")
+    process.join(60)
+    assert process.exitcode == -signal.SIGKILL
+
+    desk.work()
+
+    assert desk.results(job) == {"emitted": 1, "dropped": 1, "failed": 1}
+    assert desk.staged() == [0, 1, 2]
+
+
+def test_a_rehearsal_of_a_removed_transform_waits(desk: Desk) -> None:
+    job = desk.start(kind="rehearse")
+    desk.registry = MemoryRegistry({}).snapshot()
+    desk.work(1)
+
+    text = f"transform {desk.scene.name} is not deployed: deploy it, or cancel the rehearsal"
+    assert desk.job(job).waits == text
 
 
 def test_another_transforms_events_stay_open(desk: Desk) -> None:
@@ -380,6 +439,33 @@ def test_events_of_transforms_are_in_no_balance_of_accepted_events(desk: Desk) -
     assert (dict(stored.states), dict(stored.open_by_name)) == ({}, {"source": 3})
 
 
+def test_the_page_of_a_group_rehearses_a_fix_with_the_transform(desk: Desk) -> None:
+    execute(desk.dsn, "DELETE FROM onramp_admin.installation")
+    with serving(desk.dsn, known=desk.scene.document()) as service:
+        browser = service.browser().log_in("otto")
+        [(group,)] = rows(desk.dsn, "SELECT DISTINCT group_id FROM onramp_admin.parked")
+        page = browser.get(f"/groups/{group}").text
+        assert 'id="fix-form"' in page
+        assert 'name="to"' not in page
+        answer = browser.write(f"/groups/{group}/fix", json='[{"default":"/outputs","value":1}]')
+        assert answer.status_code == 303, answer.text
+        desk.work(1)
+        desk.scene.run()
+        desk.work(1)
+        shown = browser.get(answer.headers["location"].removeprefix("/ui")).text
+        assert re.findall(r"<dt>([a-z ]+)</dt><dd><span class=\"num\">(\d+)", shown) == [
+            ("would be emitted", "2"),
+            ("would be dropped", "1"),
+            ("still fail", "0"),
+        ]
+        (number,) = re.findall(rf'href="/ui/groups/{group}/replay/(\d+)"', shown)
+        asked = browser.get(f"/groups/{group}/replay/{number}").text
+
+    assert (
+        f"to transform {desk.scene.name}, with its fix. 2 of them would be emitted, and 1 dropped." in asked
+    )
+
+
 def test_the_page_of_a_group_replays_events_of_a_transform_without_a_rehearsal(desk: Desk) -> None:
     execute(desk.dsn, "DELETE FROM onramp_admin.installation")
     with serving(desk.dsn, known=desk.scene.document()) as service:
@@ -387,7 +473,6 @@ def test_the_page_of_a_group_replays_events_of_a_transform_without_a_rehearsal(d
         [(group,)] = rows(desk.dsn, "SELECT DISTINCT group_id FROM onramp_admin.parked")
         page = browser.get(f"/groups/{group}").text
         assert f"transform {desk.scene.name}" in page
-        assert "fix-form" not in page
         assert f'href="/ui/groups/{group}/replay"' in page
         form = browser.get(f"/groups/{group}/replay").text
         expect, upto = (re.findall(rf'name="{name}" value="([^"]+)"', form)[0] for name in ("expect", "upto"))

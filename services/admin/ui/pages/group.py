@@ -55,6 +55,7 @@ def group_page(
     group = view.call("GET /v1/groups/{number}", number=number).document
     cause, facets = group["cause"], group["facets"]
     place = place_of(cause)
+    transform = transform_of(cause["destination"] or "")
     attempts = view.call("GET /v1/jobs", query=JobQuery(group=number, limit=_ATTEMPTS)).document["jobs"]
     job = _job_of(view, number, attempts)
     typed = form
@@ -74,7 +75,7 @@ def group_page(
         group=group,
         open_events=group["by_state"].get("open", 0),
         place=place,
-        transform=transform_of(cause["destination"] or ""),
+        transform=transform,
         fix=fault.fix if fault else "",
         shapes=facets.get("shape", {"values": [], "others": 0}),
         hours=hours_of(facets, view),
@@ -85,7 +86,7 @@ def group_page(
         kinds=KINDS,
         problem=problem,
         job=job,
-        outcome=outcome_of(job) if job else None,
+        outcome=outcome_of(job, transform) if job else None,
         samples=_samples(job, cause),
         attempts=attempts,
         last=attempts[0]["id"] if attempts else 0,

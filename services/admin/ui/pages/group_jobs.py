@@ -98,7 +98,8 @@ def _ask_replay(view: PageView, number: int, job: int, problem: str = "") -> Res
         raise UserError(NOT_STORED, f"job {job} is no rehearsal of group {number}")
     if found["state"] in RUNNING:
         raise UserError(SET_CHANGED, f"rehearsal {job} is not done: it is {found['state']}")
-    outcome = outcome_of(found)
+    cause = view.call("GET /v1/groups/{number}", number=number).document["cause"]
+    outcome = outcome_of(found, transform := transform_of(cause["destination"] or ""))
     fails = quantity(outcome.failed, "still fails and stays", "still fail and stay")
     stay = f" {fails} parked." if outcome.failed else ""
     is_there = quantity(outcome.there, "is in the table already and is", "are in the table already and are")
@@ -106,8 +107,9 @@ def _ask_replay(view: PageView, number: int, job: int, problem: str = "") -> Res
     events = quantity(found["counted"], "event")
     return view.confirm(
         title=f"Replay rehearsal {job}?",
-        effect=f"Sends exactly the {events} of rehearsal {job} to the writer, with its "
-        f"fix. {outcome.landed:,} of them would land.{there}{stay} After a cancel the rest stays parked.",
+        effect=f"Sends exactly the {events} of rehearsal {job} to "
+        f"{'the writer' if transform is None else f'transform {transform}'}, with its fix. "
+        f"{outcome.sentence}{there}{stay} After a cancel the rest stays parked.",
         button=f"Replay {events}",
         action=f"/groups/{number}/replay/{job}",
         back=f"/groups/{number}?rehearsed={job}",
