@@ -96,8 +96,8 @@ async def _spans(leaders: Leaders, partitions: Collection[Partition]) -> dict[Pa
     deadline = time.monotonic() + _SECONDS
     while True:
         first = await leaders.beginning_offsets(partitions)
-        tips = await leaders.tips(partitions, patient=False)
-        spans = {p: (first[p], tips[p].offset) for p in first.keys() & tips.keys()}
+        last_stable = await leaders.last_stable_offsets(partitions, patient=False)
+        spans = {p: (first[p], last_stable[p].offset) for p in first.keys() & last_stable.keys()}
         if len(spans) == len(set(partitions)) or time.monotonic() > deadline:
             return spans
         await asyncio.sleep(_AGAIN_SECONDS)

@@ -42,8 +42,8 @@ _BROKER_MS: Final = 1500
 ASK_ANOTHER_TIME: Final = frozenset({3, 5, 6, 9, 56, 74, 75, 78})
 
 
-class Tip(NamedTuple):
-    """The end offset of a partition's committed records, and the epoch of the answering leader."""
+class StableOffset(NamedTuple):
+    """A partition's last stable offset, which is the end of its committed records, and its leader's epoch."""
 
     offset: int
     epoch: int
@@ -121,14 +121,16 @@ class Leaders:
         answers = await self._ask(dict.fromkeys(partitions, (_NONE, int(when * 1000))), ListOffsetsRequest)
         return {p: None if offset == _NONE else offset for p, (_, offset, _) in answers.items()}
 
-    async def tips(self, partitions: Iterable[Partition], *, patient: bool) -> dict[Partition, Tip]:
-        """Return the end of each partition's committed records; partitions without an answer are missing.
+    async def last_stable_offsets(
+        self, partitions: Iterable[Partition], *, patient: bool
+    ) -> dict[Partition, StableOffset]:
+        """Return the last stable offset of each partition; partitions without an answer are missing.
 
         `patient`: while no broker answers, retry until the caller cancels.
         """
         questions = dict.fromkeys(partitions, (_NONE, LATEST))
         answers = await self._ask(questions, ListOffsetsRequest, patient=patient)
-        return {p: Tip(offset, epoch) for p, (_, offset, epoch) in answers.items()}
+        return {p: StableOffset(offset, epoch) for p, (_, offset, epoch) in answers.items()}
 
     async def reached(self, epochs: Mapping[Partition, int]) -> dict[Partition, int]:
         """Return the offsets at which leaders later than `epochs` began to write.

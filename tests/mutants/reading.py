@@ -144,15 +144,15 @@ MUTANTS: Final = (
     Mutant(
         "a leader that is new is doubted",
         "services/writer/partitions/log_cuts.py",
-        "self._intact.get(p) != tip.epoch or tip.offset < position.next_offset",
-        "tip.offset < position.next_offset",
+        "self._intact.get(p) != last_stable.epoch or last_stable.offset < position.next_offset",
+        "last_stable.offset < position.next_offset",
         "tests/unit/writer/test_truncated_logs.py",
     ),
     Mutant(
         "an end below what is settled is doubted",
         "services/writer/partitions/log_cuts.py",
-        "self._intact.get(p) != tip.epoch or tip.offset < position.next_offset",
-        "self._plan_log.leaders.get(_key(p, position), tip.epoch) != tip.epoch",
+        "self._intact.get(p) != last_stable.epoch or last_stable.offset < position.next_offset",
+        "self._plan_log.leaders.get(_key(p, position), last_stable.epoch) != last_stable.epoch",
         "tests/unit/writer/test_truncated_logs.py",
     ),
     Mutant(
@@ -165,14 +165,14 @@ MUTANTS: Final = (
     Mutant(
         "no plan while a cut cannot be told",
         "services/writer/partitions/log_cuts.py",
-        "                del tips[p]\n",
+        "                del last_stable[p]\n",
         "                pass\n",
         "tests/unit/writer/test_truncated_logs.py",
     ),
     Mutant(
         "an epoch that no leader knows puts nothing back",
         "services/writer/partitions/log_cuts.py",
-        "cuts[p] = min(tips[p].offset, position.next_offset)",
+        "cuts[p] = min(last_stable[p].offset, position.next_offset)",
         "cuts[p] = max(reached[p], 0)",
         "tests/unit/writer/test_truncated_logs.py tests/unit/writer/test_resume_offset.py",
     ),

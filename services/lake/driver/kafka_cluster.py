@@ -109,8 +109,8 @@ class LakeCluster:
 
     async def ends(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
         """Return the end of each partition's committed records; partitions without an answer are missing."""
-        tips = await self._leaders.tips(partitions, patient=False)
-        return {p: tip.offset for p, tip in tips.items()}
+        last_stable = await self._leaders.last_stable_offsets(partitions, patient=False)
+        return {p: each.offset for p, each in last_stable.items()}
 
     async def retentions(self, topics: Collection[str]) -> dict[str, float]:
         """Return the retention of each topic in seconds; topics with unlimited retention are missing."""

@@ -20,7 +20,7 @@ from shared.kafka_security import Brokers
 from shared.transform_totals import Totals
 
 _EPOCHS: Final = Partition(wire.TRANSFORMERS, 0)
-#: A coordinator that is not ready is asked again in the next turn.
+#: The next turn retries a coordinator that is not ready.
 _COORDINATOR_SECONDS: Final = 0.0
 
 
@@ -47,7 +47,7 @@ class Lags:
         self._leaders = Leaders(brokers)
         self._followed: set[str] = set()
         self._partitions: dict[str, tuple[str, list[int]]] = {}
-        self._tips: dict[Partition, int] = {}
+        self._ends: dict[Partition, int] = {}
         #: Next offsets by transform and partition, of the present topic generation.
         self._positions: dict[str, dict[Partition, int]] = {}
 
@@ -66,9 +66,9 @@ class Lags:
         named = await self._admin.named_topics(names)
         partitions = {name: (each.topic_id, sorted(each.leaders)) for name, each in named.items()}
         changed = {name for name in names if partitions.get(name) != self._partitions.get(name)}
-        if changed:  # positions of a recreated topic count no more
+        if changed:  # positions of the topic's former generation do not count
             self._positions.clear()
-            self._tips = {p: end for p, end in self._tips.items() if p.topic not in changed}
+            self._ends = {p: end for p, end in self._ends.items() if p.topic not in changed}
         self._partitions = partitions
         if self._followed != {*partitions, wire.TRANSFORMERS}:
             self._followed = {*partitions, wire.TRANSFORMERS}
@@ -78,8 +78,8 @@ class Lags:
         """Read the ends of committed records; a partition without an answer keeps its last end."""
         every = [Partition(name, n) for name, (_, numbers) in self._partitions.items() for n in numbers]
         if every:
-            tips = await self._leaders.tips(every, patient=False)
-            self._tips |= {p: tip.offset for p, tip in tips.items()}
+            last_stable = await self._leaders.last_stable_offsets(every, patient=False)
+            self._ends |= {p: each.offset for p, each in last_stable.items()}
 
     async def newest_epoch(self) -> int | None:
         """Return the newest epoch; None while its partition has no leader."""
@@ -102,13 +102,13 @@ class Lags:
 
     def _events(self, p: Partition, position: int) -> int:
         """Return the lag of a partition; a position behind the end of the log needs a run, which pauses."""
-        end = self._tips.get(p, position)
+        end = self._ends.get(p, position)
         return end - position if end >= position else 1
 
     def ends_and_positions(self, name: str, lag: Lag) -> tuple[dict[Partition, int], dict[Partition, int]]:
         """Return the ends and the positions of the partitions of `lag`."""
         positions = self._positions.get(name, {})
-        return {p: self._tips.get(p, 0) for p in lag.events}, {p: positions.get(p, 0) for p in lag.events}
+        return {p: self._ends.get(p, 0) for p in lag.events}, {p: positions.get(p, 0) for p in lag.events}
 
     async def _read_positions(self, name: str) -> dict[Partition, int]:
         """Return the group's offsets.  An offset of an earlier topic generation counts as the beginning."""

@@ -120,10 +120,10 @@ class PositionReader:
         """Return the position moved to the nearest end of the log, with skipped offsets counted."""
         async with _kafka(f"cannot read the bounds of {partition}"):
             first = (await self._leaders.beginning_offsets([partition])).get(partition)
-            tips = await self._leaders.tips([partition], patient=False)
-        if first is None or partition not in tips:
+            last_stable = await self._leaders.last_stable_offsets([partition], patient=False)
+        if first is None or partition not in last_stable:
             raise InfrastructureError(KAFKA_UNAVAILABLE, f"{partition} has no leader for now")
-        moved = max(first, min(position.next, tips[partition].offset))
+        moved = max(first, min(position.next, last_stable[partition].offset))
         return Position(moved, position.totals.plus(skipped=max(moved - position.next, 0)))
 
     async def _at_beginning(self, topic_ids: Mapping[Partition, str]) -> dict[Partition, Position]:
@@ -133,8 +133,10 @@ class PositionReader:
 
     async def _at_end(self, topic_ids: Mapping[Partition, str]) -> dict[Partition, Position]:
         async with _kafka("cannot read end offsets"):
-            tips = await self._leaders.tips(topic_ids, patient=False) if topic_ids else {}
-        return _positions(topic_ids, {p: tip.offset for p, tip in tips.items()})
+            last_stable = (
+                await self._leaders.last_stable_offsets(topic_ids, patient=False) if topic_ids else {}
+            )
+        return _positions(topic_ids, {p: each.offset for p, each in last_stable.items()})
 
     async def _stored_totals(self) -> dict[tuple[Partition, str], Position]:
         """Return this transform's positions in `onramp.transformed`, by partition and topic's UUID."""

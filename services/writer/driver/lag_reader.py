@@ -57,10 +57,12 @@ class LagReader:
 
     async def _find_open_transactions(self, behind: Mapping[Partition, int]) -> None:
         """Find the partitions whose last stable offset is below an end that was read before it."""
-        tips = await self._parts.cluster.tips(behind, patient=False)
+        last_stable = await self._parts.cluster.last_stable_offsets(behind, patient=False)
         now = monotonic()
-        current = {p: OpenTransaction(t.offset, now) for p, t in tips.items() if t.offset < self._ends[p]}
-        unanswered = {p: t for p, t in self._open.items() if p in behind and p not in tips}
+        current = {
+            p: OpenTransaction(t.offset, now) for p, t in last_stable.items() if t.offset < self._ends[p]
+        }
+        unanswered = {p: t for p, t in self._open.items() if p in behind and p not in last_stable}
         known = {p: t for p, t in self._open.items() if p in current and t.offset == current[p].offset}
         self._open = current | unanswered | known
         self._parts.status.update_open_transactions(self._open)

@@ -26,7 +26,7 @@ from services.writer.partitions.partition_decisions import PartitionDecisions
 from services.writer.partitions.partition_halts import Entry, accepted_generation
 from services.writer.partitions.plan_log import PlanLog
 from shared import wire
-from shared.kafka_read.leaders import Tip
+from shared.kafka_read.leaders import StableOffset
 from shared.kafka_read.offsets import Generation, Partition, Range
 
 log = logging.getLogger(__name__)
@@ -200,10 +200,12 @@ class PartitionTracker:
         """
         if not self.positions:
             return [], routes
-        tips = await self._cluster.tips(self.positions.keys())
-        if any(p not in tips or tips[p].offset != s.next_offset for p, s in self.positions.items()):
+        last_stable = await self._cluster.last_stable_offsets(self.positions.keys())
+        if any(
+            p not in last_stable or last_stable[p].offset != s.next_offset for p, s in self.positions.items()
+        ):
             await self.drop_recreated_topics()  # after the ends: they belong to known topic generations
-        ends = await self._ends(tips)
+        ends = await self._ends(last_stable)
         backlog = {p: (s.next_offset, ends[p]) for p, s in self.positions.items() if p in ends}
         if unfinished := self._unfinished.plan(self.positions, ends):
             return unfinished
@@ -220,13 +222,13 @@ class PartitionTracker:
         shares = self.seconds.bound(shares)
         return [Range(self.positions[p].topic_id, p, *span) for p, span in sorted(shares.items())]
 
-    async def _ends(self, tips: dict[Partition, Tip]) -> dict[Partition, int]:
+    async def _ends(self, last_stable: dict[Partition, StableOffset]) -> dict[Partition, int]:
         """Return the offset that each partition may be planned to: its end, or the offset of a log cut."""
         if self._index_version != self._index.version:
             self._index_version = self._index.version
             self._cuts.recheck_all()
-        cuts = await self._cuts.find_cuts(self.positions, tips)
-        if epochs := self._cuts.leader_epochs(self.positions, tips):
+        cuts = await self._cuts.find_cuts(self.positions, last_stable)
+        if epochs := self._cuts.leader_epochs(self.positions, last_stable):
             await self.record(self._plan_log.leader_entries(epochs))
         for p, cut in cuts.items():
             position = self.positions[p]
@@ -234,7 +236,11 @@ class PartitionTracker:
                 self._drop(p, self._cuts.reason(p, position, cut), halt_reasons.accept(p))
                 self._resumable[p] = self._cut[p] = position
                 self._group[p] = Committed(position.next_offset, self._cluster.generations.get(p, ""))
-        return {p: min(tip.offset, cuts.get(p, tip.offset)) for p, tip in tips.items() if p in self.positions}
+        return {
+            p: min(each.offset, cuts.get(p, each.offset))
+            for p, each in last_stable.items()
+            if p in self.positions
+        }
 
     async def _resume_restored(self, ids: Mapping[str, str]) -> None:
         """Resume partitions whose cut log has all settled offsets again; this needs no operator."""
@@ -243,9 +249,9 @@ class PartitionTracker:
         self._cut = {p: s for p, s in self._cut.items() if p in self._resumable}
         if not self._cut:
             return
-        tips = await self._cluster.tips(self._cut, patient=False)
-        cuts = await self._cuts.find_cuts(self._cut, tips)
-        for p in [p for p in self._cut if p in tips and p not in cuts]:
+        last_stable = await self._cluster.last_stable_offsets(self._cut, patient=False)
+        cuts = await self._cuts.find_cuts(self._cut, last_stable)
+        for p in [p for p in self._cut if p in last_stable and p not in cuts]:
             await self.record(self._plan_log.halts.end_entries(p))
             del self._cut[p], self._resumable[p], self.halted[p]
             log.warning(
@@ -258,9 +264,9 @@ class PartitionTracker:
         for p in await self._decisions.accepted({p: self.halted[p] for p in self._resumable}):
             position = self._resumable[p]
             begins = await self._cluster.beginning_offsets([p])
-            tips = await self._cluster.tips([p], patient=False)
-            cuts = await self._cuts.find_cuts({p: position}, tips)
-            if p not in begins or p not in tips or (p in self._cut and p not in cuts):
+            last_stable = await self._cluster.last_stable_offsets([p], patient=False)
+            cuts = await self._cuts.find_cuts({p: position}, last_stable)
+            if p not in begins or p not in last_stable or (p in self._cut and p not in cuts):
                 continue  # the offset at which to resume is unknown now
             # A more complete replica may lead now: its records above the position are not settled yet.
             intact_to = min(cuts.get(p, position.next_offset), position.next_offset)

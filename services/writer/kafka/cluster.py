@@ -27,7 +27,7 @@ from shared import wire
 from shared.errors import KAFKA_UNAVAILABLE, InfrastructureError
 from shared.kafka_own_topics import OwnTopics
 from shared.kafka_read.any_broker import AnyBroker
-from shared.kafka_read.leaders import Leaders, Tip
+from shared.kafka_read.leaders import Leaders, StableOffset
 from shared.kafka_read.offsets import Partition
 from shared.parse_errors import UNREADABLE
 from shared.polling import poll, read_to
@@ -228,9 +228,11 @@ class Cluster:
         """Return each log's end, including open transactions (`Leaders.end_offsets`)."""
         return await self._leaders.end_offsets(partitions)
 
-    async def tips(self, partitions: Iterable[Partition], *, patient: bool = True) -> dict[Partition, Tip]:
-        """Return the end of each partition's committed records (`Leaders.tips`)."""
-        return await self._leaders.tips(partitions, patient=patient)
+    async def last_stable_offsets(
+        self, partitions: Iterable[Partition], *, patient: bool = True
+    ) -> dict[Partition, StableOffset]:
+        """Return the last stable offset of each partition (`Leaders.last_stable_offsets`)."""
+        return await self._leaders.last_stable_offsets(partitions, patient=patient)
 
     async def reached(self, epochs: Mapping[Partition, int]) -> dict[Partition, int]:
         """Return the offsets at which leaders later than `epochs` began to write (`Leaders.reached`)."""
@@ -265,7 +267,7 @@ class Cluster:
         await self._follow_own()
         partitions = [Partition(topic, n) for n in await self._partitions_of(topic)]
         # The ends first: a record that arrives between the two requests must not count as old.
-        ends = await self._leaders.tips(partitions, patient=False)
+        ends = await self._leaders.last_stable_offsets(partitions, patient=False)
         young = await self._leaders.since(ends, when)
         return {p.number: ends[p].offset if first is None else first for p, first in young.items()}
 

@@ -15,7 +15,7 @@ from services.writer.model import halt_reasons
 from services.writer.model.next_offsets import Position
 from services.writer.partitions.partition_halts import GenerationKey
 from services.writer.partitions.plan_log import PlanLog
-from shared.kafka_read.leaders import Tip
+from shared.kafka_read.leaders import StableOffset
 from shared.kafka_read.offsets import Partition
 
 
@@ -45,31 +45,35 @@ class LogCuts:
         self._intact.clear()
 
     async def find_cuts(
-        self, positions: Mapping[Partition, Position], tips: dict[Partition, Tip]
+        self, positions: Mapping[Partition, Position], last_stable: dict[Partition, StableOffset]
     ) -> dict[Partition, int]:
         """Return the first lost offset of each partition whose log was cut below its settled offsets.
 
-        Removes from `tips` the partitions that cannot be compared now, so that they are not planned.
+        Removes from `last_stable` the partitions that cannot be compared now, so that they are not planned.
         One request for each leader, and none while leaders stay.
         """
-        unverified = {p: s for p, s in positions.items() if p in tips and self._needs_check(s, p, tips[p])}
+        unverified = {
+            p: s for p, s in positions.items() if p in last_stable and self._needs_check(s, p, last_stable[p])
+        }
         if not unverified:
             return {}
-        known = {p: self._plan_log.leaders.get(_key(p, s), tips[p].epoch) for p, s in unverified.items()}
+        known = {
+            p: self._plan_log.leaders.get(_key(p, s), last_stable[p].epoch) for p, s in unverified.items()
+        }
         reached = await self._log.reached(known)
         cuts = {}
         for p, position in unverified.items():
             if p not in reached:
-                del tips[p]
+                del last_stable[p]
             elif reached[p] < 0:
                 # The extent of the loss is unknown, and settled events must not land again.
-                cuts[p] = min(tips[p].offset, position.next_offset)
+                cuts[p] = min(last_stable[p].offset, position.next_offset)
                 self._unknown[p] = known[p]
             elif reached[p] < self._highest_known(p, position):
                 cuts[p] = reached[p]
                 self._unknown.pop(p, None)
             else:
-                self._intact[p] = tips[p].epoch
+                self._intact[p] = last_stable[p].epoch
         return cuts
 
     def reason(self, p: Partition, position: Position, cut: int) -> str:
@@ -79,21 +83,23 @@ class LogCuts:
         return halt_reasons.cut(cut, self._highest_known(p, position))
 
     def leader_epochs(
-        self, positions: Mapping[Partition, Position], tips: Mapping[Partition, Tip]
+        self, positions: Mapping[Partition, Position], last_stable: Mapping[Partition, StableOffset]
     ) -> dict[GenerationKey, int]:
         """Return leader epochs of intact partitions that are not on `onramp.settled` yet."""
-        intact = {_key(p, s): tips[p].epoch for p, s in positions.items() if self._is_intact(p, tips)}
+        intact = {
+            _key(p, s): last_stable[p].epoch for p, s in positions.items() if self._is_intact(p, last_stable)
+        }
         return {
             generation: epoch
             for generation, epoch in intact.items()
             if epoch > self._plan_log.leaders.get(generation, -1)
         }
 
-    def _is_intact(self, p: Partition, tips: Mapping[Partition, Tip]) -> bool:
-        return p in tips and self._intact.get(p) == tips[p].epoch
+    def _is_intact(self, p: Partition, last_stable: Mapping[Partition, StableOffset]) -> bool:
+        return p in last_stable and self._intact.get(p) == last_stable[p].epoch
 
-    def _needs_check(self, position: Position, p: Partition, tip: Tip) -> bool:
-        return self._intact.get(p) != tip.epoch or tip.offset < position.next_offset
+    def _needs_check(self, position: Position, p: Partition, last_stable: StableOffset) -> bool:
+        return self._intact.get(p) != last_stable.epoch or last_stable.offset < position.next_offset
 
 
 def _key(p: Partition, position: Position) -> GenerationKey:

@@ -14,7 +14,7 @@ from services.writer.observe import lag
 from services.writer.observe.lag import Lag
 from services.writer.observe.status import Status
 from shared.errors import DATABASE_UNAVAILABLE, InfrastructureError
-from shared.kafka_read.leaders import Tip
+from shared.kafka_read.leaders import StableOffset
 from shared.kafka_read.offsets import Partition
 
 A, B = Partition("events.a", 0), Partition("events.b", 0)
@@ -37,9 +37,11 @@ class _Ground:
     async def end_offsets(self, partitions: dict[Partition, int]) -> dict[Partition, int]:
         return {p: self.ends[p] for p in partitions if p in self.ends}
 
-    async def tips(self, partitions: dict[Partition, int], *, patient: bool) -> dict[Partition, Tip]:
+    async def last_stable_offsets(
+        self, partitions: dict[Partition, int], *, patient: bool
+    ) -> dict[Partition, StableOffset]:
         assert not patient
-        return {p: Tip(self.stable.get(p, self.ends[p]), 0) for p in partitions if p in self.ends}
+        return {p: StableOffset(self.stable.get(p, self.ends[p]), 0) for p in partitions if p in self.ends}
 
     async def times(self, offsets: dict[Partition, int]) -> dict[Partition, float]:
         self.looked_up.append(offsets)

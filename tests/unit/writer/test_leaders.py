@@ -58,7 +58,7 @@ def _leaders(codes: dict[int, int | None]) -> tuple[Leaders, _Client]:
 def test_one_that_fails_is_left_out_and_the_others_are_told(code: int | None) -> None:
     leaders, client = _leaders({1: 0, 2: code})
     assert asyncio.run(leaders.beginning_offsets([NEAR, FAR])) == {NEAR: 7}
-    assert asyncio.run(leaders.tips([NEAR, FAR], patient=True)) == {NEAR: (7, 3)}
+    assert asyncio.run(leaders.last_stable_offsets([NEAR, FAR], patient=True)) == {NEAR: (7, 3)}
     assert client.looked == 2
 
 
@@ -66,7 +66,7 @@ def test_where_a_log_ends_is_told_with_what_is_not_committed_and_where_it_is_rea
     leaders, client = _leaders({1: 0, 2: 6})
     assert asyncio.run(leaders.end_offsets([NEAR, FAR])) == {NEAR: 7}
     assert asyncio.run(leaders.since([NEAR, FAR], 1.5)) == {NEAR: 7}
-    asyncio.run(leaders.tips([NEAR], patient=False))
+    asyncio.run(leaders.last_stable_offsets([NEAR], patient=False))
     assert [(isolation, of) for _, isolation, of in client.built] == [
         (0, [(NEAR.topic, [(0, -1, -1)])]),
         (0, [(FAR.topic, [(0, -1, -1)])]),
@@ -100,9 +100,9 @@ def test_while_no_broker_answers_a_plan_waits_and_a_look_does_not() -> None:
     async def both() -> Any:
         async with asyncio.timeout(_JOBS_PATIENCE):
             assert await leaders.beginning_offsets([NEAR, FAR]) == {}
-            assert await leaders.tips([NEAR, FAR], patient=False) == {}
+            assert await leaders.last_stable_offsets([NEAR, FAR], patient=False) == {}
         client.at_look = (client.looked + 2, {1: 0, 2: 0})
-        return await leaders.tips([NEAR, FAR], patient=True)
+        return await leaders.last_stable_offsets([NEAR, FAR], patient=True)
 
     assert asyncio.run(both()) == {NEAR: (7, 3), FAR: (7, 3)}
 

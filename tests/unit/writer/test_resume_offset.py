@@ -16,7 +16,7 @@ from services.writer.model.next_offsets import Position
 from services.writer.model.routes import Routes
 from services.writer.partitions.partition_halts import Entry
 from services.writer.partitions.plan_log import PlanLog
-from shared.kafka_read.leaders import Tip
+from shared.kafka_read.leaders import StableOffset
 from shared.kafka_read.offsets import Partition, Range
 
 P = Partition("events.order_placed", 0)
@@ -36,8 +36,10 @@ class _Log:
     async def reached(self, epochs: Mapping[Partition, int]) -> dict[Partition, int]:
         return dict.fromkeys(epochs, self.cut)
 
-    async def tips(self, partitions: Iterable[Partition], **_: bool) -> dict[Partition, Tip]:
-        return {p: Tip(12, 5) for p in partitions}
+    async def last_stable_offsets(
+        self, partitions: Iterable[Partition], **_: bool
+    ) -> dict[Partition, StableOffset]:
+        return {p: StableOffset(12, 5) for p in partitions}
 
     async def beginning_offsets(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
         return {} if self.begin is None else dict.fromkeys(partitions, self.begin)
@@ -80,7 +82,7 @@ class _Scene:
             self.plan_log.apply(key, value)
 
     async def halt(self) -> None:
-        await self.partitions._ends(await self.log.tips([P]))
+        await self.partitions._ends(await self.log.last_stable_offsets([P]))
         assert P in self.partitions.halted
 
     async def go_on(self) -> int | None:

@@ -8,7 +8,7 @@ import pytest
 from services.writer.model.next_offsets import Position
 from services.writer.partitions.log_cuts import LogCuts
 from services.writer.partitions.plan_log import PlanLog
-from shared.kafka_read.leaders import Tip
+from shared.kafka_read.leaders import StableOffset
 from shared.kafka_read.offsets import Partition
 
 P = Partition("events.order_placed", 0)
@@ -25,8 +25,8 @@ class _Log:
         self.asked = 0
 
     @property
-    def tip(self) -> Tip:
-        return Tip(self.end, max(self.begins))
+    def last_stable(self) -> StableOffset:
+        return StableOffset(self.end, max(self.begins))
 
     async def reached(self, epochs: Mapping[Partition, int]) -> dict[Partition, int]:
         self.asked += 1
@@ -50,10 +50,10 @@ class _Scene:
 
     def look(self) -> dict[Partition, int]:
         """Where the partition is cut, if it is; what was found whole is written down, as the view does."""
-        self.tips = {P: self.log.tip}
-        cut = asyncio.run(self.cuts.find_cuts({P: self.position}, self.tips))
+        self.last_stable = {P: self.log.last_stable}
+        cut = asyncio.run(self.cuts.find_cuts({P: self.position}, self.last_stable))
         for key, value in self.plan_log.leader_entries(
-            self.cuts.leader_epochs({P: self.position}, self.tips)
+            self.cuts.leader_epochs({P: self.position}, self.last_stable)
         ):
             self.plan_log.apply(key, value)
         return cut
@@ -138,13 +138,13 @@ def test_an_epoch_that_is_known_again_tells_the_cut_again() -> None:
 def test_transactions_that_hold_up_the_end_are_no_cut() -> None:
     scene = _Scene(_Log({3: 0}, 10), 10)
     scene.look()
-    scene.tips = {P: Tip(8, 3)}
-    assert asyncio.run(scene.cuts.find_cuts({P: scene.position}, scene.tips)) == {}
+    scene.last_stable = {P: StableOffset(8, 3)}
+    assert asyncio.run(scene.cuts.find_cuts({P: scene.position}, scene.last_stable)) == {}
 
 
 def test_what_cannot_be_told_now_is_not_planned_now() -> None:
     scene = _Scene(_Log({3: 0}, 10), 10)
     scene.log.answers = False
     assert scene.look() == {}
-    assert scene.tips == {}
+    assert scene.last_stable == {}
     assert scene.plan_log.leaders == {}
