@@ -9,7 +9,7 @@ _SHA_DIGITS: Final = 64
 
 
 def output_id(transform: str, source_id: str, k: int) -> bytes:
-    """Return the id of output number `k`, from 1: the same in each attempt at the event, so repeats are seen.
+    """Return the id of output number `k`, from 1; it is equal in each attempt, so repeats are detected.
 
     A longer id than an envelope may have is cut, and ends with the SHA-256 of the whole.
     """

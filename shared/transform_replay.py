@@ -21,7 +21,7 @@ PARKED: Final = "parked"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replay:
-    """One attempt of a job at a parked event, and the place that the event was parked of."""
+    """One attempt of a job at a parked event, and the source position of the event."""
 
     #: UUID of the job.
     job: str

@@ -143,7 +143,7 @@ class Connect(PartProcess):
             **self._of_files(),
             # With one worker a restarted process is the same member: waiting for it would cost five minutes.
             "scheduled.rebalance.max.delay.ms": 0,
-            # The amount that is sent again after a crash.
+            # Bounds the records that are sent again after a crash.
             "offset.flush.interval.ms": 1000,
             # Each connector on the class path declares itself: the start scans no 70 jars.
             "plugin.discovery": "service_load",

@@ -35,7 +35,7 @@ def ensure_package(name: str, known: Mapping[str, str], *, fix: str, has_librari
 
     Args:
         name: the package.
-        known: the SHA-256 of its files by their names; a file with another name is apt's word alone.
+        known: the SHA-256 of its files by their names; another file is verified by apt only.
         fix: instructions for a person.
         has_libraries: also unpack the packages that it depends on and that this machine has not installed.
 

@@ -1,4 +1,4 @@
-"""The main job: real flights through the gateway, rows in Postgres, counts that add up."""
+"""Sends real flights through the gateway, waits for their rows in Postgres, and compares the counts."""
 
 import time
 from collections import deque
@@ -72,7 +72,7 @@ class _Answers(Callbacks):
 
 
 class Demo:
-    """One run of the main job."""
+    """One run of the demo."""
 
     def __init__(
         self,
@@ -91,8 +91,8 @@ class Demo:
             dsn: the database where the events land.
             limit: how many flights to send, None for all.
             report: where progress goes.
-            api_key: what opens the gateway.
-            check: raises when waiting has become pointless, because a part has crashed.
+            api_key: a key of the gateway.
+            check: raises if a part has crashed.
         """
         self._check = check
         self._gateway = gateway
@@ -104,7 +104,7 @@ class Demo:
         self._rejection = ""
 
     def run(self) -> Outcome:
-        """Send the flights, wait until they landed, ask the question.
+        """Send the flights, wait until they landed, run the demo's query.
 
         Raises:
             StackError: the gateway stopped accepting, or nothing landed for a minute.
@@ -130,7 +130,7 @@ class Demo:
             )
 
     def _send_all(self, books: Books) -> None:
-        """Keep a few batches on their way; read the next flights only as answers arrive."""
+        """Have a few batches in flight; read the next flights only as answers arrive."""
         answers = _Answers()
         onramp = Onramp(
             self._gateway,
@@ -153,7 +153,7 @@ class Demo:
             while answers.waiting:
                 self._note(books, answers.waiting.popleft())
         finally:
-            onramp.close(0)  # Ctrl-C, or a gateway that is gone: no sender retries.
+            onramp.close(0)  # Ctrl-C, or the gateway has ended: no sender retries.
 
     def _send(self, onramp: Onramp, batch: list[tuple[str, bytes]]) -> None:
         while True:
@@ -178,7 +178,7 @@ class Demo:
         self._check()
 
     def _wait(self, books: Books, began: datetime) -> tuple[int, int]:
-        """Wait for the ledger, then count; nothing must move for long before it is a failure."""
+        """Wait for the ledger, then count; fail if nothing changes for a minute."""
         progressed = time.monotonic()
         missing = books.settled()
         while True:

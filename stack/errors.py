@@ -11,7 +11,7 @@ class StackError(Exception):
     """
 
     def __init__(self, problem: str, *, fix: str = "", log_tail: str = "") -> None:
-        """Keep the pieces apart: a terminal shows them differently from a test."""
+        """Store the parts separately: a terminal shows them differently from a test."""
         super().__init__(problem)
         self.problem = problem
         self.fix = fix

@@ -48,7 +48,7 @@ def airlines() -> dict[str, str]:
 
 
 def envelope_of(row: dict[str, str]) -> Envelope:
-    """Return one flight as an envelope; what the file leaves open becomes null.
+    """Return one flight as an envelope; a value that the file lacks becomes null.
 
     The id is the same at every run, so sending the flights again lands nothing twice.
     """

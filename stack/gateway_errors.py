@@ -1,4 +1,4 @@
-"""The error of a gateway that gave no verdict in time."""
+"""The error of a gateway that neither accepted nor rejected an event in time."""
 
 from typing import Any
 

@@ -2,8 +2,8 @@
 
 A starter (`onramp up`, a test run) may be ended by SIGKILL or a closed terminal, and Kafka, Postgres and
 Spark would never stop. The guard is a small process that only waits: its standard input is a pipe that the
-starter holds open. Lines on the pipe name the processes to watch. When the pipe closes, the guard asks each
-watched process to stop, last started first, and ends it after a grace period.
+starter holds open. Lines on the pipe name the processes to watch. When the pipe closes, the guard signals
+each watched process to stop, last started first, and kills it after a grace period.
 
 Lines: `+ PID SIGNAL GRACE_SECONDS` watches, `- PID` no longer watches.
 """

@@ -50,7 +50,7 @@ class Guard:
                 self._process = self._start()
             if self._process.stdin is None:
                 raise AssertionError("the guard was started without a pipe")
-            # The guard is a second line of defence: everything else works without it.
+            # The guard is a safety net: everything works without it.
             with suppress(BrokenPipeError):
                 self._process.stdin.write(line + "\n")
                 self._process.stdin.flush()

@@ -1,6 +1,6 @@
 """Writes `jars.lock`: run `python -m stack.jars_lock` after changing the sets below.
 
-Dependencies are resolved transitively, but for Debezium's: its jars stand one by one, because its POM
+Dependencies are resolved transitively, but for Debezium's: its jars are listed one by one, because its POM
 would bring a newer Kafka than the worker that loads it.
 """
 

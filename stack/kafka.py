@@ -26,7 +26,7 @@ class Kafka:
     """A cluster of one or three brokers on loopback.
 
     One broker: replication factor 1, for laptops and most tests. Three: replication 3 with
-    `min.insync.replicas` 2, for tests of what the production promise stands on.
+    `min.insync.replicas` 2, for tests of production settings.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class Kafka:
             heap_mb: each broker's Java heap.
             listeners: further ones in addition to the plain one: name to security protocol.
             settings: of the brokers, in addition to our own.
-            jars: gives the class path; asked at the first start.
+            jars: returns the class path; called at the first start.
         """
         if brokers not in (1, 3):
             raise ValueError(f"A cluster of {brokers} brokers is not supported: 1 or 3.")
@@ -137,8 +137,8 @@ class Kafka:
 
     def stop(self) -> None:
         """Stop the brokers; the data and the ports stay for the next `start`."""
-        # All brokers are asked to stop before the first wait: the last one of a cluster could not hand over
-        # its partitions and would wait for its full grace.
+        # All brokers get the signal to stop before the first wait: the last one of a cluster could not hand
+        # over its partitions and would wait for its full grace.
         for child in self._children:
             child.ask_to_stop()
         for child in self._children:

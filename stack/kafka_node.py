@@ -67,7 +67,7 @@ def settings_of(node: Node, nodes: list[Node]) -> str:
         "min.insync.replicas": in_sync,
         # Tests and laptops have one consumer per group: waiting for more costs 3 s a start.
         "group.initial.rebalance.delay.ms": 0,
-        # The default of 50 costs files and start-up time that a laptop has no use for.
+        # The default of 50 costs files and start-up time without a use on a laptop.
         "offsets.topic.num.partitions": 3,
         "offsets.topic.replication.factor": replicas,
         "transaction.state.log.num.partitions": 3,
@@ -80,7 +80,7 @@ def settings_of(node: Node, nodes: list[Node]) -> str:
         "log.retention.hours": 168,
         "log.retention.bytes": 2 * 1024**3,
         "log.segment.bytes": 256 * 1024**2,
-        # A killed broker is let in again when its session has run out (default: 9 s).
+        # A killed broker joins again after its session has timed out (default: 9 s).
         "broker.session.timeout.ms": 4000,
         "broker.heartbeat.interval.ms": 500,
         # By default the controller writes an empty record twice a second: a fifth of an idle broker's CPU.

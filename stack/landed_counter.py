@@ -44,7 +44,7 @@ class Books:
         self._connection.close()
 
     def note(self, event_id: str, receipt: dict[str, Any]) -> None:
-        """Note one accepted event and its Kafka offset."""
+        """Record an accepted event and its Kafka offset."""
         partition = (str(receipt["topic"]), int(receipt["partition"]))
         self._ends[partition] = max(self._ends.get(partition, 0), int(receipt["offset"]) + 1)
         self._ids.write(event_id + "\n")  # The id's alphabet needs no escape in COPY.
@@ -56,8 +56,8 @@ class Books:
     def settled(self) -> int:
         """Return how many offsets are still missing in the ledger, 0 when all are settled.
 
-        Cheap enough to ask several times a second. The ledger's rows of a topic that was
-        deleted and recreated are older than ours: the furthest counts, `landed` decides.
+        Cheap enough to call several times a second. The ledger's rows of a topic that was
+        deleted and recreated are older: the highest counts, and `landed` decides.
         """
         if not self._exists("onramp", "ledger"):
             return self.accepted

@@ -14,7 +14,7 @@ _PATH: Final = "/ui/login/links"
 
 
 def login_link(admin: str, key: str, seconds: float = _START_SECONDS) -> str | None:
-    """Return a new login link for the holder of an operator's key, or None if the service gives none."""
+    """Return a new login link for the holder of an operator's key, or None if the service returns none."""
     deadline = time.monotonic() + seconds
     while (path := _new_path(admin, key)) is None:
         if time.monotonic() >= deadline:

@@ -11,7 +11,7 @@ LOOPBACK = "127.0.0.1"
 
 #: Below the ports of outgoing connections: those begin at 32768 on Linux, at 49152 elsewhere.
 _SERVERS = range(20_000, 32_768)
-#: Not seeded: several test runs on one machine must not choose alike.
+#: Not seeded: test runs on one machine must choose different ports.
 _CHANCE = SystemRandom()
 
 

@@ -16,10 +16,10 @@ _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 def private_folder(folder: Path) -> None:
-    """Make a folder for its owner alone; one that is there and wider is narrowed.
+    """Make a folder for its owner only; restrict the rights of an existing one.
 
     Raises:
-        UnavailableError: it is everybody's (such as /tmp), or another account's.
+        UnavailableError: all users may write to it (such as /tmp), or another account owns it.
     """
     folder.mkdir(mode=_FOLDER, parents=True, exist_ok=True)
     if folder.stat().st_mode & stat.S_ISVTX:

@@ -40,7 +40,7 @@ def _session_of(leader: int) -> set[psutil.Process]:
 def kill_all(family: set[psutil.Process]) -> None:
     """Kill these processes.
 
-    psutil compares the time a process was started, so a reused id harms no stranger.
+    psutil compares the time a process was started, so no other process with a reused id is killed.
     """
     for process in family:
         with suppress(psutil.NoSuchProcess):

@@ -1,4 +1,4 @@
-"""Prometheus on this machine: found or fetched, with the rules of deploy/, for the stack or a test.
+"""Prometheus on this machine: installed or fetched, with the rules of deploy/, for the stack or a test.
 
 No service depends on it: the services only answer /metrics. `python -m stack.prometheus` fetches it.
 """

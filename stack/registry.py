@@ -22,12 +22,12 @@ class OwnRegistry:
         kafka: KafkaSettings | None = None,
         of_file: bool = False,
     ) -> None:
-        """Make a name; the topic is made with the first document, of nothing unless it is given.
+        """Choose a name; the first document creates the topic, an empty one unless it is given.
 
         Args:
             bootstrap: the brokers.
             document: the sections that are in force.
-            kafka: how the brokers are reached, if they ask who one is.
+            kafka: how the brokers are reached, if they authenticate clients.
             of_file: what the document says is a file's, as `onramp apply` writes it.
         """
         self.bootstrap = bootstrap
@@ -53,7 +53,7 @@ class OwnRegistry:
     def put(self, document: Any) -> int | None:
         """Bring the sections of a document into force; return the offset, None when nothing differs.
 
-        It is no file's: whatever the sections had before gives way.  Raises as `Editor` does.
+        The document replaces all earlier entries of these sections.  Raises as `Editor` does.
         """
         log = self.open()
         try:

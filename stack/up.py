@@ -51,7 +51,7 @@ class Stack:
         interrupts: Interrupts,
         before_services: Callable[[], None] = lambda: None,
     ) -> None:
-        """Take the plan. `start` calls `before_services` when Kafka and Postgres are there."""
+        """`start` calls `before_services` when Kafka and Postgres are ready."""
         self._before_services = before_services
         self._plan = plan
         self._report = report
@@ -97,7 +97,7 @@ class Stack:
         return self._plan.dsn is None
 
     def start(self) -> None:
-        """Start every part and wait until an event that went in has come out as a row.
+        """Start every part and wait until an event has become a row.
 
         Raises:
             StackError: a part could not be started or did not become ready.
@@ -256,7 +256,7 @@ class Stack:
         self._start_tracer()
 
     def _start_tracer(self) -> None:
-        """Start the tracer, and wait until its first tracer has come out as a row."""
+        """Start the tracer, and wait until its first tracer has become a row."""
         plan = self._plan
         # The registry may get its first transform, and with it the service, at any time.
         self._transform_port = self._ports.pick(plan.transform_port)

@@ -1,1 +1,1 @@
-"""The lake: lands events in Delta tables, exactly once, by a Spark driver and consumer group of its own."""
+"""The lake: lands events in Delta tables exactly once, with its own Spark driver and consumer group."""

@@ -1,7 +1,7 @@
 """The entrances over HTTP: the same tracer event in each form that a gateway accepts.
 
-A new form is one entry of `FORMS`; another protocol implements `Entrance`. Nothing is sent twice: a second
-row is then the pipeline's doing.
+A new form is one entry of `FORMS`; another protocol implements `Entrance`. No tracer is sent twice, so a
+second row is a duplicate that the pipeline made.
 """
 
 import http.client

@@ -92,7 +92,7 @@ def evaluate(
     """Evaluate the tracer in the destinations that were read, and yield what changed.
 
     `rows`: the number of its rows in each table that was read. `unavailable`: databases that are down, halted
-    or draining by the writer's word, or that the tracer itself cannot read.
+    or draining according to the writer, or that the tracer itself cannot read.
     """
     for destination, watch in tracer.watches.items():
         count = rows.get(destination, 0)

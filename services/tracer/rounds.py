@@ -111,7 +111,7 @@ class Rounds:
             self._journal.close()
 
     async def send(self) -> None:
-        """Send one tracer into each entrance: first on disk, then on its way."""
+        """Send one tracer into each entrance: write it to the disk, then send it."""
         await self._prepare()
         now = self._clock()
         entrances = [e for e in self._entrances if e.table != SYSLOG or not self._unindexed]
@@ -119,7 +119,7 @@ class Rounds:
         if through is not None and await asyncio.to_thread(through.is_running):
             entrances.append(through.entrance)
         by_entrance = {e: self._tracer(e.name, e.table, now) for e in entrances}
-        # Without its table a packet would be parked, for an operator to look at.
+        # Without its table a packet would be parked, for an operator to decide about.
         has_tables = self._prepared >= {rows.name for rows in self._databases}
         packet = self._tracer(kafka_packets.NAME, PACKETS, now) if self._packets and has_tables else None
         self._journal.add([*by_entrance.values(), *([packet] if packet else [])])

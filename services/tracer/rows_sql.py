@@ -64,7 +64,7 @@ class Rows:
 
     def __init__(self, name: str, dsn: str) -> None:
         self.name = name
-        #: Whether the table of packets was there when it was last needed.
+        #: Whether the table of packets existed when it was last needed.
         self.has_packets = True
 
         def open_() -> connection:

@@ -45,7 +45,7 @@ class TransformProcess(DriverProcess[Jobs]):
         self._read_lookup = read_lookup
         self._threads = ThreadPoolExecutor(_MAX_RUNS, "lane-run")
         self._driver: Driver | None = None
-        #: In this process counters continue over sessions.
+        #: Counters of the process continue across sessions.
         self._watch = OutcomeWatch(self.status.metrics)
 
     def stop(self) -> None:

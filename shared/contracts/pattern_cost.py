@@ -31,7 +31,7 @@ _REPEATED_GROUP: Final = 4
 
 @dataclass(slots=True)
 class _Group:
-    """A group as far as it is read: its choices that are tried again, and those that may be."""
+    """A group that is being read: its choices that are tried again, and those that may be."""
 
     is_assertion: bool = False
     is_hard: bool = False

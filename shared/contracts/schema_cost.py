@@ -63,7 +63,7 @@ class SchemaCost:
     """The cost of a schema, whose document must not change afterwards."""
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
-        """Compute it; takes time in proportion to the schema's size.
+        """Compute the cost, in time proportional to the schema's size.
 
         Raises:
             TooCostlyError: one value could need more than `MAX_PER_VALUE` evaluations.

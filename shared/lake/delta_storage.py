@@ -53,7 +53,7 @@ def native_files(storage: Storage, table: str) -> FileSystem:
 def list_tables(storage: Storage) -> list[str]:
     """Return the names of the folders of the storage that hold a Delta log, in order.
 
-    Names that no table of the lake has are left out. Raise `OSError` if the storage is not reachable.
+    Names that no table of the lake can have are excluded. Raise `OSError` if the storage is not reachable.
     """
     folder = _folder(storage.url, storage.options())
     found = folder.get_file_info(FileSelector("", allow_not_found=True))

@@ -41,9 +41,9 @@ def parse_position(key: bytes, value: bytes) -> tuple[PositionKey, TablePosition
 
 
 def parse_start(key: bytes, value: bytes | None) -> tuple[PositionKey, int | None] | None:
-    """Return the first offset that a table takes of a partition, as a record states it; None: not any more.
+    """Return the first offset that a table takes of a partition, as a record states it.
 
-    Return None for another record.  Raise one of `UNREADABLE`.
+    The offset is None if the record removes it.  Return None for another record.  Raise one of `UNREADABLE`.
     """
     kind, _, rest = key.decode().partition("/")
     if kind != _START:

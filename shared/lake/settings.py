@@ -1,4 +1,4 @@
-"""The storage of the lake's tables.  It belongs to the operator: no message and no registry names it."""
+"""The storage of the lake's tables.  Only settings name it: events and registry entries cannot."""
 
 from pathlib import Path
 from typing import Final, Self
@@ -8,7 +8,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from shared.lake.storage import Storage
 
-#: Why a service of the lake without a storage does not start.
+#: Error of a lake service that starts without a storage.
 URL_MISSING: Final = "a setting is missing: ONRAMP_LAKE_URL, the folder of the tables (docs/lake.md)"
 
 

@@ -1,4 +1,4 @@
-"""Notices that Spark's JVM has ended while no job runs: a driver that waits would outlive it.
+"""Detects that Spark's JVM has ended while no job runs: otherwise a waiting driver would continue.
 
 Under spark-submit the driver is the JVM's child. SIGTERM to the JVM leaves the driver without a parent.
 """

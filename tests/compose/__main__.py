@@ -1,6 +1,6 @@
-"""`make test-compose`: builds the images, runs docker-compose.yml on free ports, and breaks it.
+"""`make test-compose`: builds the images, runs docker-compose.yml on free ports, and kills its services.
 
-Each step prints what it has proved. The first failure ends the run with its exception, after the cleanup.
+Each step prints its result. The first failure ends the run with its exception, after the cleanup.
 """
 
 import resource

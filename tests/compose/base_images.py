@@ -1,4 +1,4 @@
-"""Base images made of packages, because no registry of images is reached: stand-ins, named in the output.
+"""Stand-ins for base images, made of packages where no registry is reachable; the output names them.
 
 Under the names of the Dockerfiles and of docker-compose.yml, they exist in the engine's own store alone.
 """
@@ -16,7 +16,7 @@ from tests.compose.engine import Docker
 
 PYTHON: Final = "python:3.11.14-slim-bookworm"
 UV: Final = "ghcr.io/astral-sh/uv:0.13.8"
-#: What each name is here.
+#: The stand-in of each image.
 STAND_INS: Final = {
     PYTHON: "Debian bookworm with Debian's Python 3.11, by mmdebstrap",
     UV: "the program of PyPI's package uv",

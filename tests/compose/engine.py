@@ -170,6 +170,6 @@ def _build_compose(folder: Path, program: Path) -> None:
 
 
 def kill_container(docker: Docker, container: str) -> None:
-    """SIGKILL a container's first process, as a crash: `docker kill` would count as a person's stop."""
+    """SIGKILL a container's first process, as a crash: `docker kill` would count as a manual stop."""
     pid = int(docker.run("inspect", "--format", "{{.State.Pid}}", container))
     os.kill(pid, signal.SIGKILL)

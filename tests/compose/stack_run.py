@@ -22,7 +22,7 @@ class ComposeStack:
     """The stack of one Compose project."""
 
     def __init__(self, docker: Docker, project: str, sources: Path, override: Path) -> None:
-        """`override`: a second Compose file, with what only the test has."""
+        """`override`: a second Compose file, with services and settings of the test only."""
         self._docker = docker
         self.ports = {name: str(free_port()) for name in set(_PORT.findall(compose_file.TEXT))}
         docker.env |= {**self.ports, "ONRAMP_COMPOSE_SOURCES": str(sources)}

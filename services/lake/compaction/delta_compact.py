@@ -19,7 +19,7 @@ from shared.lake.delta_files import Partition, read_files
 
 @dataclass(frozen=True, slots=True)
 class Compacted:
-    """The result of one commit.  `superseded`: rewrites in vain, because another process was first."""
+    """The result of one commit.  `superseded`: rewrites that another process made first."""
 
     partitions: Sequence[Partition]
     files_before: int

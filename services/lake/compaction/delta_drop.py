@@ -25,7 +25,7 @@ _SOURCE: Final = ["_topic", "_partition"]
 def drop(table: DeltaTable, partition: Partition) -> int:
     """Remove the files of the partition in one commit; return the number of rows, 0 if another was first.
 
-    Rows of an event that arrives meanwhile stay until the next time. Raises as `replace_files`.
+    Rows that land meanwhile stay until the next round. Raises as `replace_files`.
     """
     files = read_files(table).get(partition, ())
     if not files:

@@ -41,9 +41,9 @@ def replace_files(
 ) -> Sequence[Replacement]:
     """Commit the replacements in one version; return those that are committed.
 
-    A replacement with a source that another process has removed is left out. `transactions` returns versions
+    A replacement with a source that another process has removed is skipped. `transactions` returns versions
     of identifiers, for the snapshot of each attempt. Raises `ContendedError`, and errors of the storage: then
-    the commit may have happened, and the next snapshot says so.
+    the commit may have succeeded, and the next snapshot shows it.
     """
     column = partition_column(table)
     for _ in range(_ATTEMPTS):

@@ -1,4 +1,4 @@
-"""Which files of a partition are rewritten; no input or output.
+"""Chooses the files of a partition to rewrite; no input or output.
 
 Files are rewritten when many small ones exist, and once more when the partition's dates have ended. A rewrite
 of a few files at each late event would write the same rows again and again.

@@ -1,4 +1,4 @@
-"""Which dates `keep_days` drops: each is observed twice, an hour apart, under the same number of days.
+"""Chooses the dates that `keep_days` drops: each is observed twice, an hour apart, with the same days.
 
 A wrong clock or a mistaken `keep_days` that is corrected within the hour drops nothing.
 """

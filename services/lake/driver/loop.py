@@ -129,7 +129,7 @@ class Loop:
 
         Invariant: the plan is on Kafka before the first commit to a table, and the group's offsets follow the
         commits.  So a driver that repeats a batch repeats its ranges under the same routes, and the tables
-        leave out what they have.
+        skip the rows that they have.
         """
         parts = self._parts
         self._batch_at = time.monotonic()
@@ -146,7 +146,7 @@ class Loop:
             await self._settle(ranges, reports)
 
     async def _land(self, ranges: Mapping[Partition, Range], routes: LakeRoutes) -> list[LakeReport]:
-        """Run the batch; if it fails with an unexpected error, run each range for itself."""
+        """Run the batch; if it fails with an unexpected error, run each range in a job of its own."""
         parts = self._parts
         order = LakeOrder(
             ranges=ranges,

@@ -116,7 +116,7 @@ class Partitions:
     ) -> dict[Partition, tuple[int, str]]:
         """Set the position of the other partitions; move those back of which a new table takes older events.
 
-        The other tables leave out what they have.  Return the new positions: they are committed before the
+        Other tables skip events that they have.  Return the new positions: they are committed before the
         first plan, which a successor could not recognize as unfinished otherwise.
         """
         moved: dict[Partition, tuple[int, str]] = {}

@@ -1,7 +1,7 @@
-"""The routes of the lake: one immutable snapshot of its tables; a whole batch is sorted by it.
+"""The routes of the lake: one immutable snapshot of its tables; a batch uses one snapshot.
 
 The driver stores the snapshot by its digest on `onramp.lake` before the first commit of a batch.  So a range
-that a dead driver planned is finished under the routes of its plan.
+that an earlier driver planned is finished with the routes of its plan.
 """
 
 from dataclasses import KW_ONLY, dataclass, field
@@ -68,7 +68,7 @@ class LakeRouteLookup:
     def table_of(self, event_name: str) -> LakeTable | None:
         """Return the table; None for an event that is not for the lake.
 
-        Without a route, the name of another type's table is taken.
+        An event without a route has no table if its name is the table of another type.
         """
         table = self._tables.get(event_name)
         if table is None and self._is_all and event_name not in self._taken:

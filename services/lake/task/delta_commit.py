@@ -1,4 +1,4 @@
-"""Commits rows to one table: open it, compare, leave out the settled rows, write with that very handle.
+"""Commits rows to one table: open its newest version, drop the settled rows, commit the others on it.
 
 delta-rs refuses the second of two commits from one version that name the same transaction identifier, and
 accepts the same identifier again from a newer version.  So the comparison is made here, on the version that
@@ -173,7 +173,7 @@ def _require_own(order: LakeOrder, table: LakeTable, handle: DeltaTable) -> None
 def _settled(
     order: LakeOrder, table: LakeTable, handle: DeltaTable, ends: Mapping[Partition, int]
 ) -> dict[PositionKey, TablePosition | None]:
-    """Return the table's positions in the partitions of `ends`; halt a table that is behind itself."""
+    """Return the table's positions in the partitions of `ends`; halt a table whose position went back."""
     settled: dict[PositionKey, TablePosition | None] = {}
     for partition in ends:
         key = key_of(order, table.name, partition)

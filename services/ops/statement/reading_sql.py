@@ -52,7 +52,7 @@ _SOURCES: Final = """
 
 
 def read(name: str, dsn: str, seconds: float) -> DatabaseReading:
-    """Return a reading of the database.  Raises `InfrastructureError`, for a silent one within `seconds`."""
+    """Return a reading of the database.  Raises `InfrastructureError`, within about `seconds`."""
     options = _OPTIONS.format(ms=int(seconds * 1000))
 
     def open_() -> connection:

@@ -208,7 +208,7 @@ class Driver:
             raise InfrastructureError(FENCED, f"epoch {newest} is the newest, this is {self._epoch}")
 
     async def _count_outcomes(self) -> None:
-        """Count new totals, and pause the transforms for which the rule says so."""
+        """Count new totals, and pause transforms by the pause rule."""
         parts = self._parts
         for name in self._deployed:
             positions = parts.totals.positions.get(name, {})

@@ -21,7 +21,7 @@ class OutcomeWatch:
         self._counted: dict[str, dict[tuple[Partition, str], Position]] = {}
 
     def begin(self, positions: Mapping[str, Mapping[Partition, Position]]) -> None:
-        """Take the totals of the past as counted."""
+        """Treat earlier totals as counted."""
         for name, each in positions.items():
             self._counted[name] = {(p, position.totals.topic_id): position for p, position in each.items()}
 

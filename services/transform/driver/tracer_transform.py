@@ -1,4 +1,4 @@
-"""The built-in transform of tracers: its output is the event itself, so that a row proves the way through.
+"""The built-in transform of tracers: its output is the event itself, so its row proves that transforms run.
 
 It runs while the registry has a deployed transform, and reads the tracers that the tracer has sent for it.
 """

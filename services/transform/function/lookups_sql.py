@@ -1,7 +1,7 @@
 """Reads the table of a lookup as a snapshot, in one read-only transaction of the driver.
 
-The functions never see the database: its rows are broadcast to the workers, so a database that is down
-costs age and not outcomes.
+The functions never see the database: its rows are broadcast to the workers, so an unreachable
+database makes lookups older, and no event fails.
 """
 
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ def read_lookup(name: str, lookup: Lookup, dsn: str) -> LookupTable:
     """Return a snapshot of the lookup's table.
 
     Raise `InfrastructureError` (`transform_lookup_unreadable`): the table cannot be read, has more rows than
-    `max_rows`, or has a key twice; or its server gives no sign of life.  Costs about a second for a million
+    `max_rows`, or has a key twice; or its server does not answer.  Costs about a second for a million
     rows, and their size in memory.
     """
     open_ = partial(connect, dsn, name="onramp-lookup", options=session(_SETTINGS))

@@ -16,7 +16,7 @@ class OutputEvent(NamedTuple):
 
 
 class Outputs(msgspec.Struct, frozen=True, gc=False):
-    """The outputs of one event, at least one.  A struct: it is made in a quarter of a dataclass' time."""
+    """The outputs of one event, at least one.  A struct: a dataclass takes four times as long."""
 
     items: tuple[OutputEvent, ...]
 

@@ -1,7 +1,7 @@
 """Runs a function on batches of events: each event has one result, also if the process dies on one.
 
-A death names its event. That event is tried once more alone, because another event may have damaged the
-process; then it fails. The events before it run again, because their results died with the process.
+The end of a process identifies its event. That event is tried once more alone, because another event may
+have damaged the process; then it fails. The events before it run again, because their results were lost.
 """
 
 import re

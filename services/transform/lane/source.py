@@ -21,7 +21,7 @@ from shared.transform_replay import Replay
 
 
 class SourceEvent(msgspec.Struct, gc=False):
-    """An event for the function.  A struct: it is made in half of a named tuple's time."""
+    """An event for the function.  A struct: a named tuple takes twice the time."""
 
     envelope: Envelope
     received_at: bytes

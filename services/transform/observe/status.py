@@ -45,7 +45,7 @@ class Status:
 
     @property
     def is_ready(self) -> bool:
-        """Return whether the driver has an epoch and no trouble."""
+        """Return whether the driver has an epoch and no error."""
         return self.epoch is not None and not self.trouble
 
     def document(self) -> bytes:
