@@ -34,8 +34,8 @@ from loadtest.transform_service_load import (
 )
 from loadtest.transform_service_load import SOURCE as SERVICE_SOURCE
 from services.transform.driver.kafka_epochs import take_epoch
-from services.transform.function.code import TransformCode
-from services.transform.function.runners import close_all, runner_of
+from services.transform.function.runner_cache import close_all, runner_of
+from services.transform.function.transform_code import TransformCode
 from services.transform.lane import task
 from services.transform.lane.kafka_transaction import LaneProducer, OutgoingRecord
 from services.transform.lane.order import MAX_EVENTS, LaneOrder

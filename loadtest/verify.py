@@ -1,7 +1,7 @@
 """Verifies by number that every packet of a run is where it must be: ok ⊆ found ⊆ ok or unknown.
 
 Three sources that know nothing of each other: the history (what was answered), the table
-(what is there), and the system's own books (the audit).
+(what is there), and the system's own totals (the audit).
 """
 
 import json

@@ -14,7 +14,7 @@ from stack import flights
 from stack.demo_tables import make_airlines
 from stack.errors import StackError
 from stack.gateway_errors import unavailable
-from stack.landed_counter import Books
+from stack.landed_counter import LandedCounter
 from stack.report import Report
 
 BATCH = 500
@@ -110,26 +110,26 @@ class Demo:
             StackError: the gateway stopped accepting, or nothing landed for a minute.
         """
         make_airlines(self._dsn, flights.airlines())
-        with Books(self._dsn, flights.EVENT_NAME) as books:
+        with LandedCounter(self._dsn, flights.EVENT_NAME) as counter:
             began, clock = datetime.now(UTC), time.monotonic()
             with self._report.step("Sending flights to the gateway"):
-                self._send_all(books)
+                self._send_all(counter)
             sending = time.monotonic() - clock
             with self._report.step("Waiting until they have landed"):
-                now, before = self._wait(books, began)
+                now, before = self._wait(counter, began)
             seconds = time.monotonic() - clock
             return Outcome(
                 sent=self._sent,
-                accepted=books.accepted,
+                accepted=counter.accepted,
                 landed_now=now,
                 landed_before=before,
                 first_rejection=self._rejection,
                 seconds_sending=sending,
                 seconds=seconds,
-                worst=_worst(books) if now + before else [],
+                worst=_worst(counter) if now + before else [],
             )
 
-    def _send_all(self, books: Books) -> None:
+    def _send_all(self, counter: LandedCounter) -> None:
         """Have a few batches in flight; read the next flights only as answers arrive."""
         answers = _Answers()
         onramp = Onramp(
@@ -147,11 +147,11 @@ class Demo:
             while batch := [(each["metadata"]["id"], orjson.dumps(each)) for each in islice(left, BATCH)]:
                 self._send(onramp, batch)
                 while answers.waiting:
-                    self._note(books, answers.waiting.popleft())
+                    self._note(counter, answers.waiting.popleft())
             while not onramp.flush(_POLL_SECONDS):
                 self._check()
             while answers.waiting:
-                self._note(books, answers.waiting.popleft())
+                self._note(counter, answers.waiting.popleft())
         finally:
             onramp.close(0)  # Ctrl-C, or the gateway has ended: no sender retries.
 
@@ -165,26 +165,26 @@ class Demo:
             else:
                 return
 
-    def _note(self, books: Books, verdicts: list[Verdict]) -> None:
+    def _note(self, counter: LandedCounter, verdicts: list[Verdict]) -> None:
         for event, outcome, answer in verdicts:
             self._sent += 1
             if outcome == ACCEPTED:
-                books.note(event.id, answer["receipt"])
+                counter.note(event.id, answer["receipt"])
             elif outcome != REJECTED:
                 raise unavailable(self._gateway, answer)
             elif not self._rejection:
                 self._rejection = f"{event.id}: {answer.get('status')} {answer.get('detail', '')}"
-        self._report.progress(f"{books.accepted:,} accepted")
+        self._report.progress(f"{counter.accepted:,} accepted")
         self._check()
 
-    def _wait(self, books: Books, began: datetime) -> tuple[int, int]:
+    def _wait(self, counter: LandedCounter, began: datetime) -> tuple[int, int]:
         """Wait for the ledger, then count; fail if nothing changes for a minute."""
         progressed = time.monotonic()
-        missing = books.settled()
+        missing = counter.settled()
         while True:
             if missing == 0:
-                now, before = books.landed(began)
-                if now + before == books.accepted or time.monotonic() - progressed > _STUCK_SECONDS / 4:
+                now, before = counter.landed(began)
+                if now + before == counter.accepted or time.monotonic() - progressed > _STUCK_SECONDS / 4:
                     return now, before
             elif time.monotonic() - progressed > _STUCK_SECONDS:
                 raise StackError(
@@ -193,16 +193,16 @@ class Demo:
                 )
             time.sleep(_POLL_SECONDS)
             self._check()
-            still = books.settled()
+            still = counter.settled()
             if still < missing:
                 progressed = time.monotonic()
             missing = still
-            self._report.progress(f"{books.accepted - missing:,} of {books.accepted:,} settled")
+            self._report.progress(f"{counter.accepted - missing:,} of {counter.accepted:,} settled")
 
 
-def _worst(books: Books) -> list[tuple[str, str, float, int]]:
+def _worst(counter: LandedCounter) -> list[tuple[str, str, float, int]]:
     names = flights.airlines()
     return [
         (carrier, names.get(carrier, carrier), float(delay), int(count))
-        for carrier, delay, count in books.ask(QUESTION)
+        for carrier, delay, count in counter.ask(QUESTION)
     ]

@@ -15,7 +15,7 @@ from psycopg2 import sql
 _FLUSH_AT = 10_000
 
 
-class Books:
+class LandedCounter:
     """Accepted events of one event type, and their rows in Postgres."""
 
     def __init__(self, dsn: str, event_name: str) -> None:

@@ -5,7 +5,7 @@ from stack.part_process import Part
 from stack.report import Report
 
 
-class Beside:
+class OptionalParts:
     """Watches the optional parts; other checks of the stack skip them (`in`)."""
 
     def __init__(self, report: Report) -> None:

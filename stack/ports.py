@@ -52,7 +52,7 @@ def free_port() -> int:
     return free_ports(1)[0]
 
 
-class Usual:
+class UsualPorts:
     """The usual ports, each reserved for one stack: stacks that start at once get different ports.
 
     A port is bound seconds after it was chosen, and would appear free to all of them until then.

@@ -19,11 +19,10 @@ from stack.errors import StackError
 from stack.interrupts import Interrupts
 from stack.jars import ensure_jars
 from stack.kafka import Kafka
-from stack.named_sources import NamedSources
-from stack.optional_parts import Beside
+from stack.optional_parts import OptionalParts
 from stack.part_process import Part
 from stack.plan import Plan
-from stack.ports import LOOPBACK, Usual
+from stack.ports import LOOPBACK, UsualPorts
 from stack.postgres import Postgres
 from stack.prometheus import (
     JOB_AGENT,
@@ -38,6 +37,7 @@ from stack.prometheus import (
     Prometheus,
     ensure_programs,
 )
+from stack.registry_follower import RegistryFollower
 from stack.report import Report
 
 
@@ -58,7 +58,7 @@ class Stack:
         self._interrupts = interrupts
         self._parts: list[tuple[str, Part]] = []
         self._lock = DataLock(plan.data_dir)
-        self._ports = Usual()
+        self._ports = UsualPorts()
         self._shared_env: dict[str, str] = {}
         self._postgres_port = plan.postgres_port
         self._postgres: Postgres | None = None
@@ -75,10 +75,10 @@ class Stack:
         self.source = ""
         self._agent = ""
         self._compaction = ""
-        self._named: NamedSources | None = None
+        self._named: RegistryFollower | None = None
         self._capture: Capture | None = None
         self._watching: Programs | None = None
-        self._beside = Beside(report)
+        self._optional = OptionalParts(report)
         self.api_key = ""
 
     @property
@@ -138,7 +138,7 @@ class Stack:
             StackError: what captures them could not be started.
         """
         if self._named is None:
-            self._named = NamedSources(self.bootstrap)
+            self._named = RegistryFollower(self.bootstrap)
         with self._interrupts.allowed():
             new = self._named.news()
         if new and self._capture is None:
@@ -175,9 +175,9 @@ class Stack:
 
     def check(self) -> None:
         """Raise if a required part has ended by itself; the message shows the end of its log."""
-        self._beside.report_ended()
+        self._optional.report_ended()
         for _, part in self._parts:
-            if part not in self._beside:
+            if part not in self._optional:
                 part.check()
 
     def crash(self) -> StackError | None:
@@ -277,7 +277,7 @@ class Stack:
         )
         self.tracer = tracer.url
         with self._report.step("Starting the tracer and waiting for the first tracer's row"):
-            self._wait_ready([self._beside.add("the tracer", self._launch("the tracer", tracer))])
+            self._wait_ready([self._optional.add("the tracer", self._launch("the tracer", tracer))])
 
     def _start_admin(self) -> None:
         """Start the admin service; no other part waits for it."""
@@ -300,7 +300,7 @@ class Stack:
                 **plan.writer_env,
             },
         )
-        self._beside.add("the admin service", self._launch("the admin service", admin))
+        self._optional.add("the admin service", self._launch("the admin service", admin))
         self.admin = admin.url
 
     def _start_transform(self) -> None:
@@ -316,7 +316,7 @@ class Stack:
         self.transform = transform.url
         with self._report.step("Starting the transform service"):
             name = "the transform service"
-            self._wait_ready([self._beside.add(name, self._launch(name, transform))])
+            self._wait_ready([self._optional.add(name, self._launch(name, transform))])
 
     def _start_lake(self) -> None:
         """Start the lake and its compaction; a failure ends no other part: events land in Postgres."""
@@ -339,7 +339,7 @@ class Stack:
         with self._report.step("Starting the lake service and its compaction"):
             parts = {"the lake service": lake, "the compaction of the lake": compaction}
             self._wait_ready(
-                [self._beside.add(name, self._launch(name, each)) for name, each in parts.items()]
+                [self._optional.add(name, self._launch(name, each)) for name, each in parts.items()]
             )
 
     def _start_capture(self) -> None:
@@ -352,8 +352,8 @@ class Stack:
                 env |= {source_demo.DSN_ENV: self.source} if self.source else {}
             capture = self._capture = Capture(self.data_dir, self.bootstrap, variables, env=env)
             self._agent = capture.agent
-            self._beside.add("what captures sources", capture)
-            self._wait_ready([self._launch("what captures sources", capture)])
+            self._optional.add("the capture of sources", capture)
+            self._wait_ready([self._launch("the capture of sources", capture)])
 
     def _find_prometheus(self) -> None:
         with self._step("Looking for Prometheus, or fetching it"):
@@ -368,7 +368,7 @@ class Stack:
             prometheus = Prometheus(
                 self.data_dir / "prometheus", targets, programs=programs, port=self._port("Prometheus", PORT)
             )
-            self._wait_ready([self._beside.add("Prometheus", self._launch("Prometheus", prometheus))])
+            self._wait_ready([self._optional.add("Prometheus", self._launch("Prometheus", prometheus))])
             self.prometheus = prometheus.url
 
     def _wait_ready(self, started: list[Part]) -> None:

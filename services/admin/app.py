@@ -32,8 +32,8 @@ from services.admin.registry_watch import RegistryWatch
 from services.admin.samples_api.routes import add_samples
 from services.admin.segments.folder import Segments
 from services.admin.settled_watch import SettledWatch
-from services.admin.statements.days import DayStatements
-from services.admin.statements.hourly import HourlyReadings
+from services.admin.statements.day_statements import DayStatements
+from services.admin.statements.hourly_readings import HourlyReadings
 from services.admin.statements.period import Statements
 from services.admin.ui.app import add_ui
 from services.admin.waiting_api.routes import add_waiting

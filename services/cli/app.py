@@ -29,7 +29,7 @@ from services.cli.verbs import (
 )
 from services.cli.verbs.completeness import statement, tracer
 from services.cli.verbs.lake_tables import lake
-from services.cli.verbs.transforming import transforms
+from services.cli.verbs.transforms import transforms
 from stack.errors import StackError
 
 app = typer.Typer(

@@ -11,7 +11,7 @@ from services.admin.figures.parts import Part
 from services.admin.figures.reading import DatabaseFigures, Line, Reading, TypeFigures
 from services.admin.figures.tracers_watch import TracersReading
 from services.admin.figures.transforms_watch import TransformsReading
-from services.admin.statements.days import DayStatement
+from services.admin.statements.day_statements import DayStatement
 from services.ops.findings import Source
 from services.ops.operate.holds_sql import Hold
 from services.ops.operate.topics import TopicFacts

@@ -1,6 +1,6 @@
 """The audit counts what waits as it counts what landed: once for each destination.
 
-The books have one entry for each event that waits for a database, however many of its tables
+The totals have one entry for each event that waits for a database, however many of its tables
 the event goes to.
 """
 

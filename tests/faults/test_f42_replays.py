@@ -58,7 +58,7 @@ def _parked(scene: Scene, n: int) -> None:
 
 
 def _balanced(scene: Scene, n: int) -> None:
-    """Every one of `n` parked events landed once, by its attempt, and the books agree."""
+    """Every one of `n` parked events landed once, by its attempt, and the totals agree."""
     eventually(lambda: scene.totals().get("replayed") == n)
     said = scene.ask("SELECT outcome, count(*)::int FROM onramp.replayed GROUP BY 1")
     assert said == [("landed", n)]

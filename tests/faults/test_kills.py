@@ -47,7 +47,7 @@ def test_killed_in_the_middle_of_a_batch_every_accepted_event_is_one_row(
 
 
 @pytest.mark.full
-def test_killed_at_every_place_one_after_the_other_the_books_balance(scene: Scene) -> None:
+def test_killed_at_every_place_one_after_the_other_the_totals_reconcile(scene: Scene) -> None:
     scene.send(200)
     for place in ("writer.after_copy", "writer.after_commit", "writer.before_group_commit"):
         victim = scene.writer(place, wait=False)

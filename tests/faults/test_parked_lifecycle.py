@@ -121,7 +121,7 @@ class Story:
         return "--rehearsed", str(job["id"])
 
     def is_whole(self, *more: Flight) -> None:
-        """Exactly the right rows, and the books balance to the event."""
+        """Exactly the right rows, and the totals reconcile to the event."""
         there = [f for f in (*self.first, *self.events, *more) if not f.kind]
         there += [replace(f, kind="") for f in self.strict]
         there += [replace(f, kind="", row=(*f.row[:-1], 1.5)) for f in self.texts]

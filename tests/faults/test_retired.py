@@ -58,7 +58,9 @@ def settled(scene: Scene) -> PlanLog:
     return log
 
 
-def test_what_waits_for_a_retired_database_is_parked_and_the_books_balance(gone: Scene, other: Other) -> None:
+def test_what_waits_for_a_retired_database_is_parked_and_the_totals_reconcile(
+    gone: Scene, other: Other
+) -> None:
     writer: Inline = gone.writer()
     eventually(lambda: waits_for(writer, other) == 20)
     configured = orjson.dumps({other.name: other.dsn}).decode()

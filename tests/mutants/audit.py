@@ -47,15 +47,15 @@ MUTANTS: Final = (
     Mutant(
         "what a batch has not brought to a database yet: it is not lost there",
         "services/ops/audit/concurrent_writer.py",
-        "return range(first, books.next_offset(generation))",
+        "return range(first, data.next_offset(generation))",
         "return range(0)",
         "tests/integration/admin/test_concurrent_writer.py",
     ),
     Mutant(
         "where the group stood before the databases were read",
         "services/ops/audit/run.py",
-        "books.committed = committed",
-        "books.committed = books.group",
+        "data.committed = committed",
+        "data.committed = data.group",
         "tests/integration/admin/test_concurrent_writer.py",
     ),
     Mutant(
@@ -124,15 +124,15 @@ MUTANTS: Final = (
     Mutant(
         "what Kafka deleted before it was settled is lost",
         "services/ops/audit/run.py",
-        "[*deleted(books), *dead_lettered(books)]",
-        "[*dead_lettered(books)]",
+        "[*deleted(data), *dead_lettered(data)]",
+        "[*dead_lettered(data)]",
         "tests/faults/test_audit_of_generations.py",
     ),
     Mutant(
         "it stays lost when a person accepts it",
         "services/ops/audit/run.py",
-        "[*deleted(books), *dead_lettered(books)]",
-        "[*deleted(books)]",
+        "[*deleted(data), *dead_lettered(data)]",
+        "[*deleted(data)]",
         "tests/faults/test_audit_of_generations.py",
     ),
     Mutant(

@@ -372,7 +372,7 @@ MUTANTS: Final = (
         "",
         (
             "tests/faults/"
-            "test_retired.py::test_what_waits_for_a_retired_database_is_parked_and_the_books_balance"
+            "test_retired.py::test_what_waits_for_a_retired_database_is_parked_and_the_totals_reconcile"
         ),
     ),
     Mutant(

@@ -7,7 +7,7 @@ from typing import Final
 from services.admin.figures.lake_watch import LakeReading
 from services.admin.figures.status_sentence import Clause
 from services.admin.figures.tracers_watch import TracersReading
-from services.admin.statements.days import DayStatement, DayStatements
+from services.admin.statements.day_statements import DayStatement, DayStatements
 from services.admin.ui.lake_tables import visible_lake
 from services.admin.ui.view import PageView
 

@@ -12,7 +12,7 @@ import orjson
 from services.lake.observe.metrics import LakeMetrics
 from services.lake.task.order import LakeReport
 from services.lake.waits import Wait
-from shared.kafka_read.behind import Behind
+from shared.kafka_read.lag_age import LagAge
 from shared.kafka_read.offsets import Partition
 
 
@@ -50,7 +50,7 @@ class LakeStatus:
         self.retentions: Mapping[str, float] = {}
         self._tables: dict[str, TableEntry] = defaultdict(TableEntry)
         self._topics: dict[str, TopicEntry] = {}
-        self._behind: dict[str, Behind] = defaultdict(Behind)
+        self._lag_ages: dict[str, LagAge] = defaultdict(LagAge)
         self._batches = 0
         #: The start of the running batch (monotonic); its age is measured by each scrape.
         self._began: float | None = None
@@ -82,7 +82,7 @@ class LakeStatus:
         self, topic: str, ends: Mapping[Partition, int], next_offsets: Mapping[Partition, int], now: float
     ) -> TopicEntry:
         entry = TopicEntry(sum(max(end - next_offsets.get(p, 0), 0) for p, end in ends.items()))
-        entry.behind_seconds = round(self._behind[topic].seconds(ends, next_offsets, now), 1)
+        entry.behind_seconds = round(self._lag_ages[topic].seconds(ends, next_offsets, now), 1)
         if topic in self.retentions:
             entry.retention_left_seconds = max(self.retentions[topic] - entry.behind_seconds, 0.0)
             self.metrics.retention.labels(topic).set(entry.retention_left_seconds)

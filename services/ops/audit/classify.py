@@ -50,7 +50,7 @@ class Event:
         return replace(self, value=value, document=json.loads(value))
 
     def compared(self, row: Any) -> "Comparison":
-        """Compare `row` (as `books_sql.Row`) with this event, but for its id and receipt."""
+        """Compare `row` (as `totals_sql.Row`) with this event, but for its id and receipt."""
         metadata = self.document["metadata"]
         same = {
             "_event_name": row.event_name == self.name,

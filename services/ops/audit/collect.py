@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from sys import intern
 
-from services.ops.audit.ledgers import Books, DatabaseBooks, ParkedEvent
+from services.ops.audit.audit_data import AuditData, DatabaseData, ParkedEvent
 from services.ops.audit.parked_store import Comparison
 from services.ops.audit.settled_log import SettledLog
 from services.ops.findings import Generation, Source
@@ -23,7 +23,7 @@ async def collect(
     snapshots: Mapping[str, Snapshot],
     topics: re.Pattern[str],
     comparison: Comparison | None = None,
-) -> Books:
+) -> AuditData:
     """Read the audit's data, and compare parked events with stored ones.
 
     Raises `InfrastructureError`.
@@ -58,7 +58,7 @@ async def collect(
                 foreign += 1
     probe = wire.topic_of(wire.PROBE_EVENT)
     spans = await logs.spans(t for t in await logs.topics() if topics.fullmatch(t) and t != probe)
-    return Books(
+    return AuditData(
         databases={name: each for name, each in databases.items() if name not in settled.retired},
         closed={name: _counts(databases.get(name)) for name in sorted(settled.retired)},
         settled=settled,
@@ -72,7 +72,7 @@ async def collect(
     )
 
 
-def _counts(database: DatabaseBooks | None) -> Mapping[str, int] | None:
+def _counts(database: DatabaseData | None) -> Mapping[str, int] | None:
     """Return a database's counts of events by outcome, or None if it was not given."""
     if database is None:
         return None
@@ -114,13 +114,13 @@ def _add(empty: list[Marker], new: Marker) -> None:
         empty.append(new)
 
 
-def _database(snapshot: Snapshot, topics: re.Pattern[str]) -> DatabaseBooks:
+def _database(snapshot: Snapshot, topics: re.Pattern[str]) -> DatabaseData:
     """Return a database's data of the audited topics; the probe's are excluded from all counts."""
 
     def audited(source: Source) -> bool:
         return bool(topics.fullmatch(source.topic)) and source.topic != wire.topic_of(wire.PROBE_EVENT)
 
-    return DatabaseBooks(
+    return DatabaseData(
         ledger={
             generation: next_offset
             for generation, next_offset in snapshot.ledger.items()

@@ -4,39 +4,39 @@ Each database is read in its own snapshot, and Kafka after them.  A batch that h
 them only, or is not counted yet, is not a violation, and its totals do not reconcile.
 """
 
-from services.ops.audit.ledgers import Books
+from services.ops.audit.audit_data import AuditData
 from services.ops.findings import Generation
 
 
-def concurrent_writer(books: Books, generation: Generation) -> str | None:
+def concurrent_writer(data: AuditData, generation: Generation) -> str | None:
     """Return why the counts of this partition are of different times, or None if they are consistent."""
     covered = {
-        name: books.covered(name, generation)
-        for name, database in books.databases.items()
+        name: data.covered(name, generation)
+        for name, database in data.databases.items()
         if generation in database.ledger
     }
     if len(set(covered.values())) > 1:
         offsets = ", ".join(f"{name} {offset}" for name, offset in sorted(covered.items()))
         return f"the next offsets of the databases are {offsets}"
     next_offset = next(iter(covered.values()))
-    if books.without_destination(generation).next_offset > next_offset:
+    if data.without_destination(generation).next_offset > next_offset:
         return "more was settled during the audit"
-    if not _is_newest(books, generation):  # the group's offset is the newest's
+    if not _is_newest(data, generation):  # the group's offset is the newest's
         return None
-    group = books.group.get(generation.source, books.start(generation))
+    group = data.group.get(generation.source, data.start(generation))
     if group < next_offset:
         return f"the writer's group is at {group} and the ledger at {next_offset}: a batch is not committed"
     return None
 
 
-def in_progress(books: Books, generation: Generation, database: str) -> range:
+def in_progress(data: AuditData, generation: Generation, database: str) -> range:
     """Return the offsets that another database has settled and `database` had not when it was read."""
-    if not _is_newest(books, generation):
+    if not _is_newest(data, generation):
         return range(0)
-    committed = books.committed.get(generation.source, 0)
-    first = max(books.covered(database, generation), committed, books.baseline(generation).get(database, 0))
-    return range(first, books.next_offset(generation))
+    committed = data.committed.get(generation.source, 0)
+    first = max(data.covered(database, generation), committed, data.baseline(generation).get(database, 0))
+    return range(first, data.next_offset(generation))
 
 
-def _is_newest(books: Books, generation: Generation) -> bool:
-    return generation.topic_id == books.topic_ids[generation.source][-1]
+def _is_newest(data: AuditData, generation: Generation) -> bool:
+    return generation.topic_id == data.topic_ids[generation.source][-1]

@@ -9,9 +9,9 @@ from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import Final
 
+from services.ops.audit.audit_data import AuditData
 from services.ops.audit.classify import Event, Kind, classify, read
 from services.ops.audit.concurrent_writer import in_progress
-from services.ops.audit.ledgers import Books
 from services.ops.audit.reading_result import ReadingResult
 from services.ops.audit.replays import (
     Edits,
@@ -36,23 +36,23 @@ class Reading:
     """Reads one generation of a partition in one pass, in the order of its offsets."""
 
     def __init__(
-        self, books: Books, snapshots: Mapping[str, Snapshot], readable: ReadableRange, edits: Edits
+        self, data: AuditData, snapshots: Mapping[str, Snapshot], readable: ReadableRange, edits: Edits
     ) -> None:
-        self._books = books
+        self._data = data
         self._edits = edits
         self._snapshots = snapshots
         self._readable = readable
         self._generation = generation = readable.generation
         self._upto = upto = readable.upto
-        self._routes = SettledRoutes(books, generation, next(iter(snapshots)))
-        self._parked = {n: books.parked_keys(generation, n, upto) for n in snapshots}
+        self._routes = SettledRoutes(data, generation, next(iter(snapshots)))
+        self._parked = {n: data.parked_keys(generation, n, upto) for n in snapshots}
         self._refused: dict[int, set[str]] = defaultdict(set)
-        for offset, pointer in books.parked_keys(generation, None, upto):
+        for offset, pointer in data.parked_keys(generation, None, upto):
             self._refused[offset].add(pointer)
-        self._waiting = {n: books.waiting(n, generation) for n in snapshots}
-        self._in_progress = {n: in_progress(books, generation, n) for n in snapshots}
-        self._waiting_here = {n: books.databases[n].waiting_of(generation) for n in snapshots}
-        self._replayed = {n: ReplayedEvents(s, books.databases[n], generation) for n, s in snapshots.items()}
+        self._waiting = {n: data.waiting(n, generation) for n in snapshots}
+        self._in_progress = {n: in_progress(data, generation, n) for n in snapshots}
+        self._waiting_here = {n: data.databases[n].waiting_of(generation) for n in snapshots}
+        self._replayed = {n: ReplayedEvents(s, data.databases[n], generation) for n, s in snapshots.items()}
         self._absent: dict[Table, list[Event]] = {}
         self.result = ReadingResult()
 
@@ -79,7 +79,7 @@ class Reading:
     def _streams(self) -> Iterator[Iterator[PlacedRow]]:
         for snapshot in self._snapshots.values():
             for table in snapshot.tables:
-                if self._generation.source in self._books.databases[table.database].counts[table]:
+                if self._generation.source in self._data.databases[table.database].counts[table]:
                     yield _with_table(table, snapshot.rows(table, self._generation.source))
 
     def _report_unknown(self, placed: PlacedRow) -> None:
@@ -130,8 +130,8 @@ class Reading:
     def _judge_change(self) -> None:
         """Count a change: its landing table has the offset, and is trimmed."""
         topic = self._generation.source.topic
-        databases = self._books.settled.databases_of_changes(topic)
-        closed = databases & self._books.closed.keys()
+        databases = self._data.settled.databases_of_changes(topic)
+        closed = databases & self._data.closed.keys()
         if not closed:
             self.result.pairs += 1
         elif closed < databases:  # its source was published to another database meanwhile
@@ -145,7 +145,7 @@ class Reading:
             self.result.pairs += 1
             return
         by_database = event.destinations(refused)
-        for closed in self._books.closed:
+        for closed in self._data.closed:
             del by_database[closed]  # a Counter's: also if it has none
         self.result.pairs += len(refused) + by_database.total()
         self._count_waiting_too(event, by_database)
@@ -217,7 +217,7 @@ class Reading:
     def _must_have_settled(self, database: str, offset: int) -> bool:
         """Return whether `offset` must be settled in this database: it was registered, and has reached it."""
         ahead = offset in self._in_progress[database]
-        return not ahead and offset >= self._books.baseline(self._generation).get(database, 0)
+        return not ahead and offset >= self._data.baseline(self._generation).get(database, 0)
 
     def _judge_table(self, event: Event, routed: Routed, rows: list[Row]) -> None:
         table = routed.table

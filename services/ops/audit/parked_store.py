@@ -13,7 +13,7 @@ from itertools import groupby
 from sys import intern
 from typing import Final
 
-from services.ops.audit.ledgers import Books
+from services.ops.audit.audit_data import AuditData
 from services.ops.findings import Code, Finding, Generation, Report, Source
 from services.ops.kafka_logs import LogRecord
 from services.ops.parked.parked_events import Place, place_of
@@ -123,12 +123,12 @@ class StoreCheck:
     after: ParkedStore
     comparison: Comparison
 
-    def run(self, books: Books, report: Report, *, deep: bool) -> None:
+    def run(self, data: AuditData, report: Report, *, deep: bool) -> None:
         """Run all checks of the control database."""
         named = self.comparison.named
-        report.findings += self._check_sums(books, report)
-        self._name_lost_replays(books, named, report)
-        self._name_contradicted(books, named)
+        report.findings += self._check_sums(data, report)
+        self._name_lost_replays(data, named, report)
+        self._name_contradicted(data, named)
         for place in self._audited(self.after.unattributed()):
             text = f"discarded for {_target(place)}, without a recorded operator and reason"
             named.add(Code.UNATTRIBUTED, place, text, _DISCARD)
@@ -137,15 +137,15 @@ class StoreCheck:
             named.add(Code.NOT_STORED, place, text, _RESTORE)
         report.findings += named.all()
 
-    def _check_sums(self, books: Books, report: Report) -> Iterator[Finding]:
+    def _check_sums(self, data: AuditData, report: Report) -> Iterator[Finding]:
         """Compare parked totals with stored events in any state, and events not stored yet."""
-        checked = list(_ranges(books))
+        checked = list(_ranges(data))
         report.stored = {}
         states: Counter[str] = Counter()
-        counts = self.before.count([r for r, _ in checked], books.names())
+        counts = self.before.count([r for r, _ in checked], data.names())
         for (of, total), found in zip(checked, counts, strict=True):
             states.update(found)
-            missing = sum(_is_in(books, of, *key) for key in self.comparison.not_stored.get(of.source, ()))
+            missing = sum(_is_in(data, of, *key) for key in self.comparison.not_stored.get(of.source, ()))
             report.not_yet_stored += missing
             if total != found.total() + missing:
                 counted = (
@@ -156,20 +156,20 @@ class StoreCheck:
                 yield Finding(Code.WRONG_TOTAL, of.source, None, text)
         report.stored = dict(sorted(states.items()))
 
-    def _name_lost_replays(self, books: Books, named: Named, report: Report) -> None:
+    def _name_lost_replays(self, data: AuditData, named: Named, report: Report) -> None:
         """Report replayed events that their database does not know after a restore from a dump."""
         unknown = 0
         for generation, places in groupby(self._audited(self.before.replayed()), key=_generation):
             known = {
                 (r.offset, r.destination)
-                for database in books.databases.values()
+                for database in data.databases.values()
                 for r in database.replayed.get(generation, ())
             }
             for place in places:
                 if (place.offset, place.destination) in known:
                     continue
-                if not _is_checkable(books, generation, place):
-                    unknown += not _is_closed(books, place)
+                if not _is_checkable(data, generation, place):
+                    unknown += not _is_closed(data, place)
                     continue
                 text = (
                     f"replayed into {_target(place)}, and onramp.replayed there does not know it: the "
@@ -184,9 +184,9 @@ class StoreCheck:
         if unknown:
             report.unchecked.append(f"{unknown:,} replayed events are for databases that were not given")
 
-    def _name_contradicted(self, books: Books, named: Named) -> None:
+    def _name_contradicted(self, data: AuditData, named: Named) -> None:
         """Report events that landed by a replay and are open or discarded in the control database."""
-        for database in books.databases.values():
+        for database in data.databases.values():
             for (topic_id, source), events in database.replayed.items():
                 for first in range(0, len(events), _AT_ONCE):
                     page = events[first : first + _AT_ONCE]
@@ -203,35 +203,35 @@ class StoreCheck:
         return (place for place in places if self.comparison.topics.fullmatch(place.topic))
 
 
-def _ranges(books: Books) -> Iterator[tuple[StoredRange, int]]:
+def _ranges(data: AuditData) -> Iterator[tuple[StoredRange, int]]:
     """Yield each partition's settled range by database, and its count of parked events."""
-    for source in sorted(books.topic_ids):
-        if books.shares_offsets(source):
+    for source in sorted(data.topic_ids):
+        if data.shares_offsets(source):
             continue  # parked events name the topic, not its generation
-        for generation in books.generations_of(source):
-            first = books.start(generation)
-            for name, database in books.databases.items():
+        for generation in data.generations_of(source):
+            first = data.start(generation)
+            for name, database in data.databases.items():
                 parked = (n for (_, o), n in database.counted(generation).items() if o == "parked")
                 upto = database.ledger.get(generation, 0)
                 yield StoredRange(source, first, upto, name), sum(parked)
-            none = books.without_destination(generation)
+            none = data.without_destination(generation)
             yield StoredRange(source, first, none.next_offset, None), none.refused
 
 
-def _is_in(books: Books, of: StoredRange, offset: int, destination: str) -> bool:
-    return of.first <= offset < of.upto and books.database_of(destination) == of.database
+def _is_in(data: AuditData, of: StoredRange, offset: int, destination: str) -> bool:
+    return of.first <= offset < of.upto and data.database_of(destination) == of.database
 
 
-def _is_checkable(books: Books, generation: Generation, place: Place) -> bool:
+def _is_checkable(data: AuditData, generation: Generation, place: Place) -> bool:
     """Return whether the database that would know the event was given; for a refused event, any database."""
     if wire.is_refused(place.destination):
-        return books.baseline(generation).keys() <= books.databases.keys()
-    return books.database_of(place.destination) in books.databases
+        return data.baseline(generation).keys() <= data.databases.keys()
+    return data.database_of(place.destination) in data.databases
 
 
-def _is_closed(books: Books, place: Place) -> bool:
+def _is_closed(data: AuditData, place: Place) -> bool:
     """Return whether the database that would know the event is retired."""
-    return books.database_of(place.destination) in books.closed
+    return data.database_of(place.destination) in data.closed
 
 
 def _generation(place: Place) -> Generation:

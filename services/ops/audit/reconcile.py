@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from services.ops.audit.audit_data import AuditData
 from services.ops.audit.checks import one_destination
-from services.ops.audit.ledgers import Books
 from services.ops.audit.reading_result import ReadingResult
 from services.ops.findings import Code, Finding, Generation, Line
 
@@ -13,18 +13,18 @@ from services.ops.findings import Code, Finding, Generation, Line
 class Sums:
     """The totals of one generation of a partition, and the result of reading it (None: not read whole)."""
 
-    books: Books
+    data: AuditData
     generation: Generation
     line: Line
     result: ReadingResult | None
 
     def unchecked(self) -> str | None:
         """Return why these totals cannot be checked, or None."""
-        source, baseline = self.generation.source, self.books.baseline(self.generation)
+        source, baseline = self.generation.source, self.data.baseline(self.generation)
         if not baseline:
             return f"{source}: no baseline was ever written, so its sums cannot be checked"
-        absent = baseline.keys() - self.books.databases.keys()
-        if unknown := sorted(absent - self.books.settled.retired):
+        absent = baseline.keys() - self.data.databases.keys()
+        if unknown := sorted(absent - self.data.settled.retired):
             return f"{source}: the sums need the database {', '.join(unknown)}, which was not given"
         if absent and self.result is None:  # receipts separate the events of other databases
             names = ", ".join(sorted(absent))
@@ -48,7 +48,7 @@ class Sums:
 
     def _fit(self) -> bool:
         """Compare without receipts: an event may have several destinations, and has at least one outcome."""
-        if self.line.refused == self.line.unroutable and one_destination(self.books, self.generation):
+        if self.line.refused == self.line.unroutable and one_destination(self.data, self.generation):
             return self.line.accounted == self.line.read
         return self.line.accounted >= self.line.read
 
@@ -59,7 +59,7 @@ class Sums:
         sure = result.filtered + result.pairs
         if not sure <= line.accounted <= sure + result.unjudged.total():
             yield self._unbalanced(sure)
-        for name, database in self.books.databases.items():
+        for name, database in self.data.databases.items():
             for table in database.counts:
                 if table.database == name:
                     key = (self.generation, table.destination, "duplicate")

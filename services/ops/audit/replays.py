@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from services.ops.audit.ledgers import Books, DatabaseBooks
+from services.ops.audit.audit_data import AuditData, DatabaseData
 from services.ops.findings import Code, Finding, Generation, Replayed, Source, Table
 from services.ops.fixes import exact, payloads
 from services.ops.fixes.payloads import Edited
@@ -24,9 +24,9 @@ _OUTCOMES: Final = {"landed": "replayed", "duplicate": "replayed_duplicate"}
 class ReplayedEvents:
     """The replayed events of one generation of a partition, in one database."""
 
-    def __init__(self, snapshot: Snapshot, books: DatabaseBooks, generation: Generation) -> None:
+    def __init__(self, snapshot: Snapshot, data: DatabaseData, generation: Generation) -> None:
         name = snapshot.database
-        self._parked_for = {(r.offset, r.destination): r for r in books.replayed.get(generation, ())}
+        self._parked_for = {(r.offset, r.destination): r for r in data.replayed.get(generation, ())}
         landed = [r for r in self._parked_for.values() if r.to and r.outcome == "landed"]
         self._landed_in = {(r.offset, f"{name}.{r.to}"): r for r in landed}
         self._of_refused: dict[int, list[Table]] = defaultdict(list)
@@ -82,9 +82,9 @@ def _place(of: Generation, replayed: Replayed) -> Place:
     return Place(of.topic_id, *of.source, replayed.offset, replayed.destination)
 
 
-def check_replayed(books: Books, generation: Generation) -> Iterator[Finding]:
+def check_replayed(data: AuditData, generation: Generation) -> Iterator[Finding]:
     """Compare the totals of replays with `onramp.replayed`: both change in one transaction."""
-    for name, database in books.databases.items():
+    for name, database in data.databases.items():
         said = Counter(_OUTCOMES[r.outcome] for r in database.replayed.get(generation, ()))
         counted: Counter[str] = Counter()
         for (_, outcome), n in database.counted(generation).items():

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from services.ops import parked_store_sql, totals_sql
+from services.ops.audit.audit_data import AuditData
 from services.ops.audit.checks import (
     check_markers,
     check_parked,
@@ -23,7 +24,6 @@ from services.ops.audit.checks import (
 )
 from services.ops.audit.collect import collect
 from services.ops.audit.concurrent_writer import concurrent_writer, in_progress
-from services.ops.audit.ledgers import Books
 from services.ops.audit.lost_events import Reading
 from services.ops.audit.parked_store import Comparison, StoreCheck
 from services.ops.audit.reading_result import ReadingResult
@@ -107,36 +107,36 @@ async def _once(request: Request, logs: KafkaLogs, progress: Progress, *, last: 
         snapshots = {n: stack.enter_context(totals_sql.opened(n, d)) for n, d in request.databases.items()}
         after = stack.enter_context(parked_store_sql.opened(request.control if before else ""))
         kept = StoreCheck(before, after, Comparison(before, topics)) if before and after else None
-        books = await collect(logs, snapshots, topics, kept.comparison if kept else None)
-        books.committed = committed
-        snapshots = {name: each for name, each in snapshots.items() if name in books.databases}
-        total = sum(map(len, readable_ranges(books)))
+        data = await collect(logs, snapshots, topics, kept.comparison if kept else None)
+        data.committed = committed
+        snapshots = {name: each for name, each in snapshots.items() if name in data.databases}
+        total = sum(map(len, readable_ranges(data)))
         deep = total <= MAX_DEEP_EVENTS if request.deep is None else request.deep
-        if not last and not books.leaderless and _meets_a_writer(books, deep=deep):
+        if not last and not data.leaderless and _meets_a_writer(data, deep=deep):
             return None
-        report = Report(deep=deep, leaderless=[*map(str, sorted(books.leaderless))], foreign=books.foreign)
-        report.closed = books.closed
-        check_rows(books, report)
-        report_unread_tables(books, report)
-        if not report_leaderless(books, report):
+        report = Report(deep=deep, leaderless=[*map(str, sorted(data.leaderless))], foreign=data.foreign)
+        report.closed = data.closed
+        check_rows(data, report)
+        report_unread_tables(data, report)
+        if not report_leaderless(data, report):
             return report
-        _count_unsettled(books, report)
-        report.findings += [*deleted(books), *dead_lettered(books)]
+        _count_unsettled(data, report)
+        report.findings += [*deleted(data), *dead_lettered(data)]
         sources = _Sources(logs, snapshots, Edits(after))
-        ranges = list(readable_ranges(books))
+        ranges = list(readable_ranges(data))
         for number, readable in enumerate(ranges):
             progress(number, len(ranges))
-            await _check_generation(sources, books, readable, report)
-        _check_others(books, report)
+            await _check_generation(sources, data, readable, report)
+        _check_others(data, report)
         await check_transforms(
             logs, topics, request.output_topics, report, deep=request.deep, limit=MAX_DEEP_EVENTS
         )
         await check_transactions(logs, snapshots, report, deep=request.deep, limit=MAX_DEEP_EVENTS)
         if kept:
-            kept.run(books, report, deep=deep)
+            kept.run(data, report, deep=deep)
         if request.lake is not None:
             await _audit_lake(request.lake, logs, topics, report)
-        report_unreadable(books, report)
+        report_unreadable(data, report)
         if not report.deep:
             report.unchecked.append("receipts were not read: --deep reads them")
     report.findings.sort(key=lambda f: (f.source, -1 if f.offset is None else f.offset, f.code))
@@ -150,33 +150,35 @@ async def _audit_lake(lake: "Lake", logs: KafkaLogs, topics: re.Pattern[str], re
     await audit_lake(lake, logs, topics, report)
 
 
-def _meets_a_writer(books: Books, *, deep: bool) -> bool:
+def _meets_a_writer(data: AuditData, *, deep: bool) -> bool:
     """Return whether a repeat could change the outcome: totals of different times match by chance."""
-    suspects = [generation for generation in books.newest() if concurrent_writer(books, generation)]
-    lines = (line_of(books, generation) for generation in suspects)
-    return any(not deep or line.accounted != line.read for line in lines) or any(deleted(books))
+    suspects = [generation for generation in data.newest() if concurrent_writer(data, generation)]
+    lines = (line_of(data, generation) for generation in suspects)
+    return any(not deep or line.accounted != line.read for line in lines) or any(deleted(data))
 
 
-async def _check_generation(sources: _Sources, books: Books, readable: ReadableRange, report: Report) -> None:
+async def _check_generation(
+    sources: _Sources, data: AuditData, readable: ReadableRange, report: Report
+) -> None:
     """Run all checks of one generation of a partition."""
     generation = readable.generation
-    line = line_of(books, generation)
+    line = line_of(data, generation)
     report.lines.append(line)
     report.findings += [
-        *check_markers(books, generation),
-        *check_parked(books, generation),
-        *check_waiting(books, generation),
-        *check_replayed(books, generation),
+        *check_markers(data, generation),
+        *check_parked(data, generation),
+        *check_waiting(data, generation),
+        *check_replayed(data, generation),
     ]
-    report.findings += check_gaps(books, generation)
-    result = await _read_again(sources, books, readable, report) if report.deep else None
+    report.findings += check_gaps(data, generation)
+    result = await _read_again(sources, data, readable, report) if report.deep else None
     if readable.first > line.baseline or readable.upto < line.next_offset:
         result = None  # events that Kafka has deleted cannot be counted
     if result is not None:
         line.holes, line.probes = len(readable) - result.records, result.probes
         line.waiting += result.waiting_too
-    sums = Sums(books, generation, line, None if readable.shared > line.baseline else result)
-    in_motion = concurrent_writer(books, generation)
+    sums = Sums(data, generation, line, None if readable.shared > line.baseline else result)
+    in_motion = concurrent_writer(data, generation)
     if reason := sums.unchecked():
         report.unchecked.append(reason)
     elif sums.are_of_one_moment(in_motion):
@@ -199,22 +201,22 @@ async def _is_compacted(logs: KafkaLogs, topic: str) -> bool:
     return "compact" in settings.get(topic, {}).get("cleanup.policy", "")
 
 
-def _check_others(books: Books, report: Report) -> None:
+def _check_others(data: AuditData, report: Report) -> None:
     """Check waiting events and gaps of a generation whose log is gone."""
-    for source in books.topic_ids:
-        chain = books.chain(source)
-        for generation in books.generations_of(source):
+    for source in data.topic_ids:
+        chain = data.chain(source)
+        for generation in data.generations_of(source):
             if generation not in chain:
                 report.findings += [
-                    *check_waiting(books, generation),
-                    *check_replayed(books, generation),
-                    *check_gaps(books, generation),
+                    *check_waiting(data, generation),
+                    *check_replayed(data, generation),
+                    *check_gaps(data, generation),
                 ]
 
 
-def _count_unsettled(books: Books, report: Report) -> None:
-    next_offsets = {generation.source: books.next_offset(generation) for generation in books.newest()}
-    for source, (first, end) in books.spans.items():
+def _count_unsettled(data: AuditData, report: Report) -> None:
+    next_offsets = {generation.source: data.next_offset(generation) for generation in data.newest()}
+    for source, (first, end) in data.spans.items():
         report.unsettled += max(end - max(next_offsets.get(source, first), first), 0)
         if next_offsets.get(source, 0) > end:
             text = (
@@ -224,10 +226,10 @@ def _count_unsettled(books: Books, report: Report) -> None:
             report.findings.append(Finding(Code.UNBALANCED, source, None, text))
 
 
-def _report_in_progress(books: Books, generation: Generation, report: Report) -> None:
+def _report_in_progress(data: AuditData, generation: Generation, report: Report) -> None:
     """Report events that are unchecked for a database because their batch is not committed."""
-    for name in books.databases:
-        if ahead := in_progress(books, generation, name):
+    for name in data.databases:
+        if ahead := in_progress(data, generation, name):
             report.unjudged += len(ahead)
             report.unchecked.append(
                 f"{generation.source}: [{ahead.start}, {ahead.stop}) is in the middle of a batch: "
@@ -236,14 +238,14 @@ def _report_in_progress(books: Books, generation: Generation, report: Report) ->
 
 
 async def _read_again(
-    sources: _Sources, books: Books, readable: ReadableRange, report: Report
+    sources: _Sources, data: AuditData, readable: ReadableRange, report: Report
 ) -> ReadingResult | None:
     generation, first, upto = readable[:3]
-    if upto > books.spans.get(generation.source, (0, 0))[1]:
+    if upto > data.spans.get(generation.source, (0, 0))[1]:
         return None
-    if first > books.start(generation):
+    if first > data.start(generation):
         report.unchecked.append(f"{generation.source}: Kafka has deleted what is below offset {first}")
-    reading = Reading(books, sources.snapshots, readable, sources.edits)
+    reading = Reading(data, sources.snapshots, readable, sources.edits)
     result = await reading.run(sources.logs.read({generation.source: (first, upto)}))
     report.findings += result.findings
     if (unknown := result.without_record) and await _is_compacted(sources.logs, generation.source.topic):
@@ -253,7 +255,7 @@ async def _read_again(
         )
     else:
         report.findings += unknown
-    _report_in_progress(books, generation, report)
+    _report_in_progress(data, generation, report)
     report.receipts += result.records
     report.unjudged += result.events_unjudged
     report.unchecked += [
@@ -274,23 +276,23 @@ async def _read_again(
     report.unchecked += [
         f"{table} keeps no receipts: {n} events from {generation.source} are checked by count alone"
         for table, n in sorted(result.without_receipts.items())
-        if table not in books.databases[table.database].unreadable
+        if table not in data.databases[table.database].unreadable
     ]
     return result
 
 
-def report_leaderless(books: Books, report: Report) -> bool:
+def report_leaderless(data: AuditData, report: Report) -> bool:
     """Report unreadable partitions; return False if Onramp's own topics are among them.
 
     Without these topics parked and waiting events would seem missing, so only rows can be compared with
     their totals.
     """
     own = {topic.name for topic in OWN_TOPICS}
-    for source in sorted(books.leaderless):
+    for source in sorted(data.leaderless):
         rest = (
             "only rows were compared with their totals"
             if source.topic in own
             else "its records on Kafka were not compared with the totals"
         )
         report.unchecked.append(f"{source}: no broker leads it, so {rest}")
-    return not any(source.topic in own for source in books.leaderless)
+    return not any(source.topic in own for source in data.leaderless)

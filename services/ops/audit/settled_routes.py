@@ -6,15 +6,15 @@ is reported as unchecked.
 
 from collections.abc import Iterator
 
-from services.ops.audit.ledgers import Books
+from services.ops.audit.audit_data import AuditData
 from services.ops.audit.settled_log import Routed
 from services.ops.findings import Code, Finding, Generation
 from services.ops.offset_ranges import History, Span
 
 
-def check_gaps(books: Books, generation: Generation) -> Iterator[Finding]:
+def check_gaps(data: AuditData, generation: Generation) -> Iterator[Finding]:
     """Yield ranges below a ledger that no transaction settled."""
-    for name, database in books.databases.items():
+    for name, database in data.databases.items():
         if history := database.history.get(generation):
             for start, end in history.gaps(database.ledger[generation]):
                 text = (
@@ -27,24 +27,24 @@ def check_gaps(books: Books, generation: Generation) -> Iterator[Finding]:
 class SettledRoutes:
     """The routes under which the offsets of one generation were settled, by database."""
 
-    def __init__(self, books: Books, generation: Generation, default: str) -> None:
-        self._books = books
+    def __init__(self, data: AuditData, generation: Generation, default: str) -> None:
+        self._data = data
         self._generation = generation
         self._default = default
         self._histories = {
-            name: database.history.get(generation, History()) for name, database in books.databases.items()
+            name: database.history.get(generation, History()) for name, database in data.databases.items()
         }
-        self._covered = {name: books.covered(name, generation) for name in books.databases}
+        self._covered = {name: data.covered(name, generation) for name in data.databases}
         self._markers = {
             name: History.of(
-                (Span(m.start, m.end, m.digest) for m in books.sorted_markers(name, generation)), covered
+                (Span(m.start, m.end, m.digest) for m in data.sorted_markers(name, generation)), covered
             )
             for name, covered in self._covered.items()
         }
 
     def choices(self, database: str, event: str, offset: int) -> set[frozenset[Routed]]:
         """Return the event's possible sets of tables in `database`: one if known, else several."""
-        log = self._books.settled
+        log = self._data.settled
         digests = self._digests(database, offset)
         if not digests or not digests <= log.routes.keys():
             return {self._in(database, every) for every in self._every(event)}
@@ -62,8 +62,8 @@ class SettledRoutes:
 
     def _every(self, event: str) -> list[frozenset[Routed]]:
         """Return all choices with the given databases: other writers of this Kafka have their own."""
-        choices = self._books.settled.all_choices(event, self._default)
-        ours = self._books.databases.keys()
+        choices = self._data.settled.all_choices(event, self._default)
+        ours = self._data.databases.keys()
         return [c for c in choices if any(routed.table.database in ours for routed in c)] or choices
 
     @staticmethod

@@ -28,7 +28,7 @@ _Key = tuple[str, Source]
 
 
 @dataclass(slots=True)
-class _Books:
+class _TransformData:
     """The positions of the present topics, the last totals of all topics, and the parked events."""
 
     positions: dict[_Key, Position]
@@ -54,29 +54,29 @@ async def check_transforms(
 
     Raises `InfrastructureError`.
     """
-    books = await _collect(logs, audited)
-    if not books.positions:
+    data = await _collect(logs, audited)
+    if not data.positions:
         return
     topics = await asyncio.to_thread(output_topics)
-    names = {name for name, _ in books.positions}
+    names = {name for name, _ in data.positions}
     for name in sorted(names - topics.keys()):
         report.unchecked.append(
             f"transform {name}: the registry has never had it, so its outputs are not read"
         )
-    wanted = {topic for name in names & topics.keys() for topic in topics[name]} & books.topic_ids.keys()
+    wanted = {topic for name in names & topics.keys() for topic in topics[name]} & data.topic_ids.keys()
     ends = await logs.ends_with_open(wanted)
-    parked_events = await _parked(logs, books)
-    lines = {key: _line(key, position) for key, position in sorted(books.positions.items())}
+    parked_events = await _parked(logs, data)
+    lines = {key: _line(key, position) for key, position in sorted(data.positions.items())}
     report.transforms = list(lines.values())
-    sources = await logs.spans({source.topic for _, source in books.positions})
+    sources = await logs.spans({source.topic for _, source in data.positions})
     spans = await _spans_after(logs, ends, report)
-    positions = {key: each.next for key, each in books.positions.items()}
+    positions = {key: each.next for key, each in data.positions.items()}
     replays = await read_replays(logs, positions)
     parked_events |= {(name, REPLAYS): count for name, count in replays.parked.items()}
     for key, line in lines.items():
-        report.findings += [*_check_totals(books, key), *_check_parked(books, key, parked_events[key])]
+        report.findings += [*_check_totals(data, key), *_check_parked(data, key, parked_events[key])]
         report.findings += _check_read_bound(line)
-    events = sum(end - first for first, end in spans.values()) + sum(_unread(books, sources))
+    events = sum(end - first for first, end in spans.values()) + sum(_unread(data, sources))
     if deep is False or (deep is None and events > limit):
         report.unchecked.append("events and outputs of transforms were not read: --deep reads them")
         return
@@ -84,14 +84,14 @@ async def check_transforms(
     tally = OutputTally()
     await tally.read(logs.read(spans), positions, replays.emitted)
     is_whole = all(first == 0 for first, _ in spans.values()) and ends.keys() <= spans.keys()
-    _check_outputs(books, topics, lines, tally, report, is_whole=is_whole)
+    _check_outputs(data, topics, lines, tally, report, is_whole=is_whole)
 
 
-async def _collect(logs: KafkaLogs, audited: re.Pattern[str]) -> _Books:
+async def _collect(logs: KafkaLogs, audited: re.Pattern[str]) -> _TransformData:
     """Read the group's offsets of each transform that has totals, then the totals again."""
     topic_ids = await logs.topic_ids()
     if wire.TRANSFORMED not in topic_ids:
-        return _Books({}, {}, topic_ids)
+        return _TransformData({}, {}, topic_ids)
     names = {
         record.transform
         async for record in _totals_records(logs)
@@ -110,7 +110,7 @@ async def _collect(logs: KafkaLogs, audited: re.Pattern[str]) -> _Books:
     async for record in _totals_records(logs):
         of_key = records.setdefault((record.transform, Source(*record.partition)), {})
         of_key[record.position.totals.topic_id] = record.position
-    return _Books(positions, records, topic_ids)
+    return _TransformData(positions, records, topic_ids)
 
 
 async def _totals_records(logs: KafkaLogs) -> AsyncIterator[TotalsRecord]:
@@ -119,7 +119,7 @@ async def _totals_records(logs: KafkaLogs) -> AsyncIterator[TotalsRecord]:
             yield parsed
 
 
-async def _parked(logs: KafkaLogs, books: _Books) -> Counter[_Key]:
+async def _parked(logs: KafkaLogs, data: _TransformData) -> Counter[_Key]:
     """Count the events that transforms have parked below their positions, each key once."""
     keys: set[str] = set()
     found: Counter[_Key] = Counter()
@@ -128,7 +128,7 @@ async def _parked(logs: KafkaLogs, books: _Books) -> Counter[_Key]:
         if event is None or not event.destination.startswith(wire.TRANSFORM_DESTINATION):
             continue
         key = event.destination.removeprefix(wire.TRANSFORM_DESTINATION), event.source
-        position = books.positions.get(key)
+        position = data.positions.get(key)
         if position is None or event.key in keys or event.offset >= position.next:
             continue
         if event.reason.get("topic_id") == position.totals.topic_id:
@@ -155,17 +155,17 @@ def _line(key: _Key, position: Position) -> TransformLine:
     )
 
 
-def _check_totals(books: _Books, key: _Key) -> Iterator[Finding]:
+def _check_totals(data: _TransformData, key: _Key) -> Iterator[Finding]:
     """Compare the totals in the group's offset with the record that its transaction wrote."""
-    position = books.positions[key]
-    record = books.records.get(key, {}).get(position.totals.topic_id)
+    position = data.positions[key]
+    record = data.records.get(key, {}).get(position.totals.topic_id)
     if record is not None and record.next == position.next and record.totals != position.totals:
         text = f"{_named(key)}: the totals of its group's offset and of {wire.TRANSFORMED} differ"
         yield Finding(Code.WRONG_TOTAL, key[1], None, text)
 
 
-def _check_parked(books: _Books, key: _Key, found: int) -> Iterator[Finding]:
-    counted = books.positions[key].totals.parked
+def _check_parked(data: _TransformData, key: _Key, found: int) -> Iterator[Finding]:
+    counted = data.positions[key].totals.parked
     if found != counted:
         topic = wire.TRANSFORM_REPLAYED if key[1] == REPLAYS else wire.USER_ERRORS
         text = f"{_named(key)} counts {counted} parked, {topic} holds {found}"
@@ -189,10 +189,10 @@ def _unbalanced(line: TransformLine, read: int) -> Finding:
     )
 
 
-def _unread(books: _Books, spans: Mapping[Source, tuple[int, int]]) -> Iterator[int]:
+def _unread(data: _TransformData, spans: Mapping[Source, tuple[int, int]]) -> Iterator[int]:
     """Yield the number of offsets of each source partition between the first position and the last."""
-    for source in {source for _, source in books.positions} & spans.keys():
-        of_source = [each for (_, other), each in books.positions.items() if other == source]
+    for source in {source for _, source in data.positions} & spans.keys():
+        of_source = [each for (_, other), each in data.positions.items() if other == source]
         yield max(each.next for each in of_source) - min(each.totals.first for each in of_source)
 
 
@@ -252,7 +252,7 @@ async def _spans_after(
 
 
 def _check_outputs(
-    books: _Books,
+    data: _TransformData,
     topics: Mapping[str, frozenset[str]],
     lines: Mapping[_Key, TransformLine],
     tally: OutputTally,
@@ -270,7 +270,7 @@ def _check_outputs(
         if line.transform not in topics:
             continue
         source, found = key[1], tally.outputs[key]
-        if not books.has_one_generation(key):
+        if not data.has_one_generation(key):
             report.unchecked.append(
                 f"{_named(key)}: {source.topic} was recreated, so its outputs are not attributed to one topic"
             )

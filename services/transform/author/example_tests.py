@@ -7,11 +7,11 @@ from typing import Annotated, Any, NamedTuple
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from services.transform.function.code import TransformCode
 from services.transform.function.lookups import table_of
 from services.transform.function.output_checks import OutputChecks
 from services.transform.function.results import Dropped, Failure, FunctionResult
 from services.transform.function.runner import FunctionRunner
+from services.transform.function.transform_code import TransformCode
 from shared.json_differences import ABSENT, JsonDifference, differences
 from shared.registry import strict_yaml
 from shared.registry.file import RegistryFileError, load

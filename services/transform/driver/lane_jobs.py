@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from services.transform.driver import worker_daemon
-from services.transform.function.code import TransformCode
 from services.transform.function.lookups import LookupTable
+from services.transform.function.transform_code import TransformCode
 from services.transform.lane.order import LaneOrder, LaneReport
 from services.transform.lane.spark_task import Shared, run_lane
 from services.transform.settings import TransformSettings

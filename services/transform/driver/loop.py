@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from services.transform.driver.deployed import Deployed, deployed_of
+from services.transform.driver.deployed_transforms import Deployed, deployed_of
 from services.transform.driver.kafka_epochs import take_epoch
 from services.transform.driver.kafka_lags import Lag, Lags
 from services.transform.driver.kafka_output_topics import OutputTopics
@@ -30,7 +30,7 @@ from services.transform.settings import TransformSettings
 from shared import wire
 from shared.backoff import Backoff
 from shared.errors import FENCED, InfrastructureError
-from shared.kafka_read.behind import Behind
+from shared.kafka_read.lag_age import LagAge
 from shared.kafka_security import Brokers
 from shared.registry import Registry
 
@@ -101,7 +101,7 @@ class Driver:
         self._started_at: dict[str, float] = defaultdict(float)
         self._failures: dict[str, str] = {}
         self._waits: dict[str, str] = {}
-        self._behind: dict[str, Behind] = defaultdict(Behind)
+        self._lag_ages: dict[str, LagAge] = defaultdict(LagAge)
         self._refreshed_at = 0.0
         self._woken = asyncio.Event()
         self._error: BaseException | None = None
@@ -380,7 +380,7 @@ class Driver:
         name, parts = deployed.name, self._parts
         state, metrics = parts.states.of(name), parts.status.metrics
         positions = parts.totals.positions.get(name, {})
-        behind = self._behind[name].seconds(*parts.lags.ends_and_positions(name, lag), time.monotonic())
+        behind = self._lag_ages[name].seconds(*parts.lags.ends_and_positions(name, lag), time.monotonic())
         metrics.lag.labels(name).set(lag.total)
         metrics.behind.labels(name).set(behind)
         metrics.paused.labels(name).set(state.is_paused)

@@ -21,8 +21,8 @@ from typing import Final, NamedTuple
 
 import orjson
 
-from services.transform.function.child import IDLE, LOADING
-from services.transform.function.code import TransformCode
+from services.transform.function.child_program import IDLE, LOADING
+from services.transform.function.transform_code import TransformCode
 
 #: Multiples of the CPU limit at which the parent kills: in CPU time, and in wall time.
 _MAX_CPU: Final = 2.0
@@ -38,7 +38,7 @@ _PIECE_SECONDS: Final = 0.2
 _PIPE_BYTES: Final = 1 << 20
 _SIZE_BYTES: Final = 8
 _MAX_STDERR: Final = 64 << 10
-_PROGRAM: Final = files(__package__).joinpath("child.py").read_text("utf-8")
+_PROGRAM: Final = files(__package__).joinpath("child_program.py").read_text("utf-8")
 
 
 class Death(NamedTuple):

@@ -12,10 +12,10 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from services.transform.function.code import TransformCode
 from services.transform.function.lookups import LookupTable, path_of
 from services.transform.function.process import ChildDiedError, Death, FunctionProcess
 from services.transform.function.results import Dropped, Failure, FunctionResult, OutputEvent, Outputs
+from services.transform.function.transform_code import TransformCode
 from shared.errors import (
     TRANSFORM_BAD_OUTPUT,
     TRANSFORM_CRASHED,

@@ -8,7 +8,7 @@ import orjson
 
 from services.transform.function.results import Dropped, FunctionResult, Outputs
 from services.transform.function.runner import LogLine
-from services.transform.lane import replayed
+from services.transform.lane import replay_outcomes
 from services.transform.lane.kafka_transaction import OutgoingRecord
 from services.transform.lane.order import LaneOrder
 from services.transform.lane.outputs import OutputRecords
@@ -48,7 +48,7 @@ class Outcomes:
             else:
                 self._add(source, result, counts)
         for each in batch.unfit:
-            self.records.append(replayed.unfit(self._order, each))
+            self.records.append(replay_outcomes.unfit(self._order, each))
             outcome = "filtered" if each.replay.is_rehearsal else "parked"
             self._counts[each.part.partition][outcome] += 1
 
@@ -56,7 +56,8 @@ class Outcomes:
         """Add the outcome alone.  The totals do not have it, so no rehearsal pauses the transform."""
         before = len(self.records)
         self._add(source, result, Counter())
-        added, self.records = self.records[before:], self.records[:before]
+        added = self.records[before:]
+        del self.records[before:]
         self.records += [each for each in added if each.topic == wire.TRANSFORM_REPLAYED]
 
     def _add(self, source: SourceEvent, result: FunctionResult, counts: Counter[str]) -> None:
@@ -80,7 +81,7 @@ class Outcomes:
     def _end_replay(self, source: SourceEvent, outputs: int) -> None:
         """Add the outcome of an event that an operator has replayed or rehearsed."""
         if source.replay is not None:
-            self.records.append(replayed.processed(self._order, source, source.replay, outputs))
+            self.records.append(replay_outcomes.processed(self._order, source, source.replay, outputs))
 
     def _park(
         self, source: SourceEvent, counts: Counter[str], error: UserError, traceback: bytes = b""
@@ -89,7 +90,7 @@ class Outcomes:
         if source.replay is None:
             record = parked_record(self._order, source, topic_id, error, traceback)
         else:
-            record = replayed.parked_again(self._order, source, source.replay, error, traceback)
+            record = replay_outcomes.parked_again(self._order, source, source.replay, error, traceback)
         self.records.append(record)
         counts["parked"] += 1
 

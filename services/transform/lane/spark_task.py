@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Protocol
 
-from services.transform.function.code import TransformCode
 from services.transform.function.lookups import LookupTable
-from services.transform.function.runners import runner_of
+from services.transform.function.runner_cache import runner_of
+from services.transform.function.transform_code import TransformCode
 from services.transform.lane.order import LaneOrder, LaneReport
 from services.transform.lane.task import run
 

@@ -12,12 +12,12 @@ import orjson
 import pyarrow as pa
 
 from services.transform.author.example_tests import read_source
-from services.transform.function.code import TransformCode, code_of
 from services.transform.function.lookups import LookupTable
 from services.transform.function.lookups_sql import read_lookup
 from services.transform.function.output_checks import MAX_EVENT_BYTES, OutputChecks
 from services.transform.function.results import Dropped, Failure, FunctionResult, OutputEvent
 from services.transform.function.runner import FunctionRunner
+from services.transform.function.transform_code import TransformCode, code_of
 from services.transform.lane.source import event_of_type
 from services.transform.rehearsal.report import Report
 from services.transform.rehearsal.tally import Cause, Tally

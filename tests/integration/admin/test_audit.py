@@ -39,7 +39,7 @@ def test_every_kind_of_verdict_balances_by_receipt(settled: Stage) -> None:
     assert (line.read, line.accounted, report.receipts) == (9, 9, 10)
 
 
-def test_the_books_alone_balance_and_say_what_they_did_not_read(stage: Stage) -> None:
+def test_the_totals_alone_balance_and_say_what_they_did_not_read(stage: Stage) -> None:
     stage.settle(event("a", stage.name), event("a", stage.name), b"no json")
     report = stage.audit(deep=False)
     assert report.findings == []
@@ -104,7 +104,7 @@ def test_what_is_planted_is_named(settled: Stage, plant: str, named: set[tuple[s
         ),
     ],
 )
-def test_the_books_alone_see_what_changes_a_sum(
+def test_the_totals_alone_see_what_changes_a_sum(
     stage: Stage, plant: str, named: set[tuple[str, int | None]]
 ) -> None:
     stage.settle(*(event(f"e-{i}", stage.name) for i in range(5)), event("e-0", stage.name))

@@ -15,8 +15,8 @@ from services.admin.store.control_sql import transaction
 from services.admin.store.jobs_sql import Plan
 from services.ops import totals_sql
 from services.ops.audit import parked_store
+from services.ops.audit.audit_data import AuditData
 from services.ops.audit.collect import collect
-from services.ops.audit.ledgers import Books
 from services.ops.audit.parked_store import Comparison, StoreCheck
 from services.ops.findings import Code, Report, Source
 from services.ops.fixes.steps import Fix
@@ -130,7 +130,7 @@ def test_every_finding_says_what_it_means_and_what_heals_it(restored: Desk) -> N
     assert "`onramp errors recheck`" in findings[0].fix
 
 
-def test_the_books_alone_name_lost_replays_too(restored: Desk) -> None:
+def test_the_totals_alone_name_lost_replays_too(restored: Desk) -> None:
     assert found(restored, deep=False) == {("replay_lost", n) for n in EVERY}
 
 
@@ -243,14 +243,14 @@ def test_what_is_on_its_way_to_the_topic_is_not_kept_yet(desk: Desk) -> None:
 
 
 def test_what_is_collected_of_parked_events_has_their_places_and_no_values(desk: Desk) -> None:
-    async def collected() -> Books:
+    async def collected() -> AuditData:
         async with KafkaLogs(Brokers(desk.stage.bootstrap)) as logs:
             return await collect(logs, {}, re.compile(re.escape(desk.stage.partition.topic)))
 
-    books = asyncio.run(collected())
-    assert sorted(event.offset for event in books.parked.values()) == [*EVERY, 5]
+    data = asyncio.run(collected())
+    assert sorted(event.offset for event in data.parked.values()) == [*EVERY, 5]
     reached: dict[int, object] = {}
-    ahead: list[object] = [books.parked]
+    ahead: list[object] = [data.parked]
     while ahead:
         here = ahead.pop()
         if id(here) not in reached and not isinstance(here, type):
@@ -274,14 +274,14 @@ def test_replays_of_a_retired_database_are_not_lost_in_the_one_whose_name_it_con
     execute(desk.dsn, BEFORE.format("replayed"))  # onramp.replayed knows none of them
     topic, report = re.compile(re.escape(desk.stage.partition.topic)), Report()
 
-    async def collected() -> Books:
+    async def collected() -> AuditData:
         async with KafkaLogs(Brokers(desk.stage.bootstrap)) as logs:
             with totals_sql.opened("onramp", desk.stage.dsn) as snapshot:
                 return await collect(logs, {"onramp": snapshot}, topic)
 
-    books = replace(asyncio.run(collected()), closed={"onramp.events": None})
+    data = replace(asyncio.run(collected()), closed={"onramp.events": None})
     with opened(desk.dsn) as store:
         assert store is not None
-        StoreCheck(store, store, Comparison(store, topic)).run(books, report, deep=False)
+        StoreCheck(store, store, Comparison(store, topic)).run(data, report, deep=False)
     lost = [f.offset for f in report.findings if f.code is Code.REPLAY_LOST]
     assert (lost, report.unchecked) == ([5], [])  # the refused event, which no database's name tells

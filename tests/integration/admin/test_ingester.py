@@ -159,11 +159,11 @@ def test_f42_a_keeper_that_is_killed_in_mid_slice_keeps_each_event_once(
         ) as service:
             found = Admin(service, dsn)
             assert [g["events"] for g in found.kept(stage.name, 10)] == [10]
-            assert _books(dsn) == [(0,)]
+            assert _miscounted_groups(dsn) == [(0,)]
             assert len(found.events(event_name=stage.name)) == 10
 
 
-def _books(dsn: str) -> list[tuple[Any, ...]]:
+def _miscounted_groups(dsn: str) -> list[tuple[Any, ...]]:
     """How many groups do not have the events that they count."""
     return rows(
         dsn,
@@ -210,7 +210,7 @@ def test_beyond_the_most_groups_causes_are_counted_together(
         again.close()
         counts = rows(dsn, "SELECT code, event_name, events FROM onramp_admin.groups ORDER BY id")
         assert counts == [("x", "name_0", 1), ("x", None, 5), ("others", None, 4)]
-        assert _books(dsn) == [(0,)]
+        assert _miscounted_groups(dsn) == [(0,)]
 
 
 def test_a_name_whose_fields_are_ids_uses_up_its_own_groups_alone(

@@ -137,7 +137,7 @@ def test_what_was_refused_lands_where_it_belongs_today_or_fails_again_with_its_c
     assert mended.desk.stage.rows(f"SELECT _id FROM events.{mended.desk.stage.name}") == [("whole",)]  # noqa: S608
 
 
-def test_the_books_balance_and_what_a_dump_has_lost_is_named_and_lands_once_more(mended: Mended) -> None:
+def test_the_totals_reconcile_and_what_a_dump_has_lost_is_named_and_lands_once_more(mended: Mended) -> None:
     mended.start()
     mended.run()
     stage, control = mended.desk.stage, mended.desk.dsn

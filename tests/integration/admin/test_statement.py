@@ -11,7 +11,7 @@ import pytest
 
 from services.admin.api.statement import topic_of_type
 from services.admin.statements import period
-from services.admin.statements.hourly import HourlyReadings
+from services.admin.statements.hourly_readings import HourlyReadings
 from services.admin.statements.period import Statements
 from services.admin.store.ingester_sql import IngesterSession
 from services.ops.statement.balance import Statement

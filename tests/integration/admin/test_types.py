@@ -56,7 +56,7 @@ def test_a_database_that_is_out_is_3() -> None:
         assert (said.exit_code, "cannot be reached" in said.output) == (3, True)
 
 
-def test_a_hold_that_is_given_up_has_its_events_parked_and_the_books_balance(stage: Stage) -> None:
+def test_a_hold_that_is_given_up_has_its_events_parked_and_the_totals_reconcile(stage: Stage) -> None:
     stage.settle(event("a", stage.name))
     stage.hold("type", stage.name, "paused")
     stage.settle(event("b", stage.name), event("c", stage.name))

@@ -8,8 +8,8 @@ from typer.testing import CliRunner, Result
 from services.cli.app import app
 from services.cli.exits import Exit
 from stack.addresses import Addresses, note
-from stack.named_sources import NamedSources
 from stack.registry import OwnRegistry
+from stack.registry_follower import RegistryFollower
 from stack.source_secrets import folder_of
 from tests.fixtures.fix_kafka import HasBootstrap
 from tests.fixtures.fix_postgres import Database
@@ -41,7 +41,7 @@ def test_beside_a_running_up_it_is_named_and_its_dsn_is_stored(
     registry: OwnRegistry, source: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     note(tmp_path, Addresses(kafka=registry.bootstrap))
-    named = NamedSources(registry.bootstrap)
+    named = RegistryFollower(registry.bootstrap)
     try:
         assert named.news() == {}
         result = add(tmp_path, "--schema", "app")

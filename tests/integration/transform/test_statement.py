@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from services.admin.statements.hourly import HourlyReadings
+from services.admin.statements.hourly_readings import HourlyReadings
 from services.admin.statements.period import Statements
 from services.cli.show.statement import lines_of
 from services.ops.statement.balance import Statement

@@ -6,7 +6,7 @@ import orjson
 import pytest
 
 from services.tracer.entrances import row_id
-from services.transform.driver.deployed import deployed_of
+from services.transform.driver.deployed_transforms import deployed_of
 from services.transform.driver.tracer_transform import tracer_transform
 from services.transform.settings import TransformSettings
 from shared import wire

@@ -24,6 +24,7 @@ BANNED = {
     "most",
     "least",
     "tips",
+    "books",
 }
 #: Names that others have given: asyncio's protocols, an HTTP status, and the fields of error trackers.
 FOREIGN = {"connection_made", "not_found", "NOT_FOUND", "first_seen", "last_seen"}
@@ -96,6 +97,7 @@ def test_names_of_metrics_settings_tables_and_columns_say_what_they_hold() -> No
         "class A:\n    looked_at: int\n    held: int",
         "a.seen = 1",
         "def tips(): ...",
+        "class Books: ...",
     ],
 )
 def test_a_banned_name_is_noticed(code: str) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from services.ops.audit.audit_data import AuditData, DatabaseData
 from services.ops.audit.classify import Kind, classify
-from services.ops.audit.ledgers import Books, DatabaseBooks
 from services.ops.audit.lost_events import Reading
 from services.ops.audit.reading_result import ReadingResult
 from services.ops.audit.replays import Edits
@@ -53,9 +53,9 @@ def _read_beside_retired(*retired: str, published: list[str]) -> ReadingResult:
     for database in published:
         routes = {"default_database": "shop", "sources": [{"name": "erp", "database": database}]}
         log.apply(f"routes/{database}".encode(), json.dumps(routes).encode())
-    books = Books(
+    data = AuditData(
         databases={
-            "shop": DatabaseBooks(
+            "shop": DatabaseData(
                 ledger={generation: 1},
                 totals={},
                 outbox=frozenset(),
@@ -77,7 +77,7 @@ def _read_beside_retired(*retired: str, published: list[str]) -> ReadingResult:
         yield _record(CHANGE, topic)
 
     snapshot: Any = SimpleNamespace(database="shop", tables={})
-    reading = Reading(books, {"shop": snapshot}, ReadableRange(generation, 0, 1), Edits(None))
+    reading = Reading(data, {"shop": snapshot}, ReadableRange(generation, 0, 1), Edits(None))
     return asyncio.run(reading.run(records()))
 
 

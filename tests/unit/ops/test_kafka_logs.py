@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from aiokafka import TopicPartition
 
-from services.ops.audit.ledgers import Books
+from services.ops.audit.audit_data import AuditData
 from services.ops.audit.run import report_leaderless
 from services.ops.audit.settled_log import SettledLog
 from services.ops.findings import Report, Source
@@ -76,7 +76,7 @@ def test_one_that_loses_its_leader_while_it_is_read_is_not_waited_for(logs: Kafk
     ("source", "goes_on"), [(HERE, True), *((Source(t, 0), False) for t in (wire.USER_ERRORS, wire.SETTLED))]
 )
 def test_without_a_part_of_onramps_own_notes_no_partition_is_judged(source: Source, *, goes_on: bool) -> None:
-    books = Books(
+    data = AuditData(
         databases={},
         settled=SettledLog(),
         group={},
@@ -87,6 +87,6 @@ def test_without_a_part_of_onramps_own_notes_no_partition_is_judged(source: Sour
         leaderless=frozenset({source}),
     )
     report = Report(leaderless=[str(source)])
-    assert report_leaderless(books, report) is goes_on
+    assert report_leaderless(data, report) is goes_on
     assert not report.balanced
     assert str(source) in report.unchecked[0]

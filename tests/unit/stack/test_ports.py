@@ -20,16 +20,16 @@ def test_a_port_that_is_listened_on_is_not_free() -> None:
         server.listen()
         taken = server.getsockname()[1]
         assert not ports.is_free(taken)
-        with closing(ports.Usual()) as usual:
+        with closing(ports.UsualPorts()) as usual:
             assert usual.pick(taken) != taken
     assert ports.is_free(taken)
-    with closing(ports.Usual()) as usual:
+    with closing(ports.UsualPorts()) as usual:
         assert usual.pick(taken) == taken
 
 
 def test_of_stacks_that_start_at_once_each_has_ports_of_its_own() -> None:
     port = ports.free_port()
-    with closing(ports.Usual()) as one, closing(ports.Usual()) as other:
+    with closing(ports.UsualPorts()) as one, closing(ports.UsualPorts()) as other:
         assert one.pick(port) == port
         assert other.pick(port) != port  # nobody listens on it yet
         one.close()

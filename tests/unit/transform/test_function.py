@@ -12,11 +12,11 @@ from typing import Any
 import orjson
 import pytest
 
-from services.transform.function.code import TransformCode
 from services.transform.function.lookups import RepeatedKeyError, snapshot_of, table_of
 from services.transform.function.results import Dropped, Failure, FunctionResult, OutputEvent, Outputs
 from services.transform.function.runner import FunctionRunner
-from services.transform.function.runners import Runners
+from services.transform.function.runner_cache import RunnerCache
+from services.transform.function.transform_code import TransformCode
 from shared.errors import (
     TRANSFORM_BAD_OUTPUT,
     TRANSFORM_CRASHED,
@@ -239,7 +239,7 @@ def test_a_failure_names_exception_function_and_line(shared_runner: FunctionRunn
         line_of("raise ValueError"),
     )
     assert failed.message == "a secret of the event"
-    assert "child.py" not in failed.traceback
+    assert "child_program.py" not in failed.traceback
     assert 'raise ValueError("a secret of the event")' in failed.traceback
 
 
@@ -439,7 +439,7 @@ def test_the_process_ends_with_the_thread_that_started_it() -> None:
 
 
 def test_runners_keep_processes_across_threads_and_end_the_oldest() -> None:
-    runners = Runners(max_processes=2)
+    runners = RunnerCache(max_processes=2)
     codes = [code_of(SOURCE + "#" * n) for n in range(3)]
 
     def pid_of(code: TransformCode) -> Any:

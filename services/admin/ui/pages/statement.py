@@ -9,7 +9,7 @@ from anyio import from_thread
 from fastapi import Query
 from fastapi.responses import Response
 
-from services.admin.statements.days import DayStatement, DayStatements
+from services.admin.statements.day_statements import DayStatement, DayStatements
 from services.admin.ui.formats import command
 from services.admin.ui.routes import Ui
 from services.admin.ui.view import Down, PageView, View

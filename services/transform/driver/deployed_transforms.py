@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from services.transform.driver import tracer_transform
-from services.transform.function.code import TransformCode, code_of
+from services.transform.function.transform_code import TransformCode, code_of
 from services.transform.lane.order import LaneOrder
 from services.transform.settings import TransformSettings
 from shared.kafka_security import Brokers

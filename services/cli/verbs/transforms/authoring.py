@@ -13,7 +13,7 @@ from services.cli.connection_options import Where, with_where_options
 from services.cli.exits import Exit, complain, exits_when_unavailable
 from services.cli.options import JsonOption, LastOption, SinceOption
 from services.cli.verbs.topics import newest_values
-from services.cli.verbs.transforming.registry import NameArgument, ReasonOption, change, deployed_line
+from services.cli.verbs.transforms.registry import NameArgument, ReasonOption, change, deployed_line
 
 FolderOption = Annotated[Path, typer.Option("--folder", help="Folder of NAME.py and NAME.tests.yaml.")]
 RegistryOption = Annotated[

@@ -12,17 +12,17 @@ from collections.abc import Mapping
 from concurrent.futures import Future
 from typing import Final
 
-from services.transform.function.code import TransformCode
 from services.transform.function.lookups import LookupTable
 from services.transform.function.process import FunctionProcess
 from services.transform.function.runner import FunctionRunner
+from services.transform.function.transform_code import TransformCode
 
 MAX_PROCESSES: Final = 8
 IDLE_SECONDS: Final = 60.0
 _POLL_SECONDS: Final = 5.0
 
 
-class Runners:
+class RunnerCache:
     """A cache of runners for one process; `of` may be called from any thread."""
 
     def __init__(self, max_processes: int = MAX_PROCESSES, idle_seconds: float = IDLE_SECONDS) -> None:
@@ -87,13 +87,13 @@ class Runners:
                 future.set_exception(e)
 
 
-_of_process: Runners = Runners()
+_of_process: RunnerCache = RunnerCache()
 
 
 def _renew() -> None:
     """Forget the parent's runners: a forked process has neither their threads nor their locks' owners."""
     global _of_process  # noqa: PLW0603 - one for each process
-    _of_process = Runners()
+    _of_process = RunnerCache()
 
 
 os.register_at_fork(after_in_child=_renew)

@@ -11,7 +11,7 @@ from services.cli.connection_options import Where, with_where_options
 from services.cli.exits import Exit, exits_when_unavailable, finish
 from services.cli.options import JsonOption
 from services.cli.show.tables import print_table
-from services.cli.verbs.transforming.registry import NameArgument, ReasonOption, change, deployed_line
+from services.cli.verbs.transforms.registry import NameArgument, ReasonOption, change, deployed_line
 
 if TYPE_CHECKING:
     from services.ops.transforms.deploys import Version

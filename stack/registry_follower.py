@@ -12,7 +12,7 @@ from shared.settings import KafkaSettings, RegistrySettings
 _SECONDS: Final = 1.0
 
 
-class NamedSources:
+class RegistryFollower:
     """Follows the registry; reading starts with `news`."""
 
     def __init__(self, bootstrap: str) -> None:

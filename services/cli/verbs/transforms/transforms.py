@@ -2,7 +2,7 @@
 
 import typer
 
-from services.cli.verbs.transforming import authoring, operating
+from services.cli.verbs.transforms import authoring, operating
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 

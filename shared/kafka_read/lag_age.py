@@ -10,7 +10,7 @@ from shared.kafka_read.offsets import Partition
 _MAX_SAMPLES: Final = 600
 
 
-class Behind:
+class LagAge:
     """How far a transform is behind: the age of the oldest end that it has not reached."""
 
     def __init__(self) -> None:

@@ -1,9 +1,9 @@
-"""The books' arithmetic: histories of ranges, and what a long outage costs the audit."""
+"""The data' arithmetic: histories of ranges, and what a long outage costs the audit."""
 
 import pytest
 
+from services.ops.audit.audit_data import AuditData, DatabaseData, ParkedEvent, between
 from services.ops.audit.checks import check_markers, line_of
-from services.ops.audit.ledgers import Books, DatabaseBooks, ParkedEvent, between
 from services.ops.audit.reconcile import Sums
 from services.ops.audit.settled_log import SettledLog
 from services.ops.findings import Generation, Source
@@ -55,12 +55,12 @@ def _marker(start: int, end: int, *, count: int) -> Marker:
     return Marker(database="db", topic_id="t", source=SOURCE, start=start, end=end, count=count)
 
 
-def _outage(n: int) -> Books:
+def _outage(n: int) -> AuditData:
     """A database that was out for n batches, one event each."""
-    database = DatabaseBooks(
+    database = DatabaseData(
         ledger={GENERATION: 0}, totals={}, outbox=frozenset(), waiting=frozenset(), counts={}, repeated=()
     )
-    return Books(
+    return AuditData(
         databases={"db": database},
         settled=SettledLog(),
         group={},
@@ -72,41 +72,41 @@ def _outage(n: int) -> Books:
 
 
 def test_a_long_outage_is_looked_up_and_not_searched_for_each_marker() -> None:
-    books, n = _outage(4000), 4000
+    data, n = _outage(4000), 4000
     Offset.compared = 0
-    assert len(books.waiting("db", GENERATION)) == n
-    assert list(check_markers(books, GENERATION)) == []
+    assert len(data.waiting("db", GENERATION)) == n
+    assert list(check_markers(data, GENERATION)) == []
     assert Offset.compared < 60 * n  # two looks at two ends each, 12 steps; it was 48,004,000
 
 
 def test_markers_that_overlap_count_an_event_once() -> None:
-    books = _outage(6)
+    data = _outage(6)
     markers = [_marker(*span, count=3) for span in ((0, 3), (1, 4), (0, 6))]
-    books = Books(
-        databases=books.databases,
+    data = AuditData(
+        databases=data.databases,
         settled=SettledLog(),
         group={},
         parked={},
-        diverted=books.diverted,
+        diverted=data.diverted,
         markers={("db", GENERATION): markers},
         spans={},
     )
-    assert books.waiting("db", GENERATION) == set(range(6))
-    assert [f.offset for f in check_markers(books, GENERATION)] == [0]
+    assert data.waiting("db", GENERATION) == set(range(6))
+    assert [f.offset for f in check_markers(data, GENERATION)] == [0]
     assert list(between([1, 3, 5], 2, 5)) == [3]
 
 
-def test_what_waits_for_two_databases_balances_by_the_books_alone() -> None:
+def test_what_waits_for_two_databases_balances_by_the_totals_alone() -> None:
     """None of its events is anywhere else: a third database is up, and has none of them."""
     out = _outage(5)
     away, up = (
         out.databases["db"],
-        DatabaseBooks(
+        DatabaseData(
             ledger={GENERATION: 5}, totals={}, outbox=frozenset(), waiting=frozenset(), counts={}, repeated=()
         ),
     )
     [diverted], [markers] = out.diverted.values(), out.markers.values()
-    books = Books(
+    data = AuditData(
         databases={"one": away, "two": away, "up": up},
         settled=SettledLog(),
         group={},
@@ -115,15 +115,15 @@ def test_what_waits_for_two_databases_balances_by_the_books_alone() -> None:
         markers={(name, GENERATION): markers for name in ("one", "two")},
         spans={},
     )
-    assert list(Sums(books, GENERATION, line_of(books, GENERATION), None).findings()) == []
+    assert list(Sums(data, GENERATION, line_of(data, GENERATION), None).findings()) == []
 
 
 def test_parked_events_of_a_retired_database_are_not_those_of_one_whose_name_it_continues() -> None:
-    database = DatabaseBooks(
+    database = DatabaseData(
         ledger={GENERATION: 9}, totals={}, outbox=frozenset(), waiting=frozenset(), counts={}, repeated=()
     )
     destinations = ["main.public.t", "main.b.public.t", "", "/pipeline_context/destinations/0", "other.s.t"]
-    books = Books(
+    data = AuditData(
         databases={"main": database},
         settled=SettledLog(),
         group={},
@@ -133,6 +133,6 @@ def test_parked_events_of_a_retired_database_are_not_those_of_one_whose_name_it_
         spans={},
         closed={"main.b": None},
     )
-    assert [books.database_of(each) for each in destinations] == ["main", "main.b", None, None, ""]
-    assert books.parked_keys(GENERATION, "main", 9) == {(0, "main.public.t")}
-    assert books.parked_keys(GENERATION, None, 9) == {(2, ""), (3, destinations[3])}
+    assert [data.database_of(each) for each in destinations] == ["main", "main.b", None, None, ""]
+    assert data.parked_keys(GENERATION, "main", 9) == {(0, "main.public.t")}
+    assert data.parked_keys(GENERATION, None, 9) == {(2, ""), (3, destinations[3])}

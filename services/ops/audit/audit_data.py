@@ -17,7 +17,7 @@ from shared import wire
 
 
 @dataclass(slots=True, kw_only=True)
-class DatabaseBooks:
+class DatabaseData:
     """The data of one database."""
 
     ledger: Mapping[Generation, int]
@@ -70,10 +70,10 @@ class ParkedEvent(NamedTuple):
 
 
 @dataclass(slots=True, kw_only=True)
-class Books:
+class AuditData:
     """All collected data: one snapshot per database, then Kafka."""
 
-    databases: Mapping[str, DatabaseBooks]
+    databases: Mapping[str, DatabaseData]
     settled: SettledLog
     group: Mapping[Source, int]
     parked: Mapping[str, ParkedEvent]
@@ -101,8 +101,8 @@ class Books:
             self._parked_from[event.source].append(event)
         order = {generation: n for n, generation in enumerate(self.settled.baselines)}
         topic_ids: dict[Source, set[str]] = defaultdict(set)
-        for books in self.databases.values():
-            for generation in books.ledger:
+        for data in self.databases.values():
+            for generation in data.ledger:
                 topic_ids[generation.source].add(generation.topic_id)
         self.topic_ids = {
             s: sorted(ids, key=lambda i, s=s: order.get((i, s.partition), -1))  # type: ignore[misc]
