@@ -32,7 +32,7 @@ help: ## Show this list
 run: $(STAMP) ## Start everything, send real flights through it, stay up until Ctrl-C
 	@bin/onramp up $(ARGS)
 
-demo: $(STAMP) ## The same, then stop; fails unless the counts add up
+demo: $(STAMP) ## The same, then stop; fails unless every event is a row
 	@bin/onramp up --exit $(ARGS)
 
 prometheus: $(STAMP) ## Fetch Prometheus for tests and `make run ARGS=--prometheus`: Debian's package, nothing is installed
@@ -47,13 +47,13 @@ screenshots: $(STAMP) ## Take the pictures of the web UI in docs/pictures
 test: lint types fetched-prometheus fetched-browser ## Lint, types and every test, against real Kafka, Postgres and Spark
 	$(SUITE) $(if $(ARGS),,--budget default) -- $(WORKERS) $(ARGS)
 
-test-full: fetched-prometheus fetched-browser ## Every test, with the rare and heavy ones that `make test` leaves out (an hour and a half)
+test-full: fetched-prometheus fetched-browser ## Every test, with the rare and heavy ones that `make test` skips (an hour and a half)
 	$(SUITE) -- $(WORKERS) -m "" $(ARGS)
 
 test-compose: $(STAMP) ## Build the images and run docker-compose.yml on an engine; starts one as root if none runs
 	$(PY) -m tests.compose $(ARGS)
 
-test-unit: $(STAMP) ## Only the tests that start nothing
+test-unit: $(STAMP) ## Only the tests that start no process
 	$(PY) -m pytest tests/unit $(ARGS)
 
 # Without it the tests of rules are skipped, and say so.
@@ -80,25 +80,25 @@ FUZZED := tests/unit/ingest/test_fuzz.py tests/unit/shared/test_strict_json.py \
 fuzz: $(STAMP) ## Generate bad requests and odd values for half an hour (part of `test` in short)
 	ONRAMP_FUZZ_EXAMPLES=20000 $(PY) -m pytest $(FUZZED) --timeout 3600 $(ARGS)
 
-mutants: $(STAMP) ## Remove one protection of the code at a time: the tests must notice (half an hour; ARGS=gateway)
+mutants: $(STAMP) ## Remove one protection of the code at a time: a test must fail (half an hour; ARGS=gateway)
 	$(PY) -m tests.mutants $(ARGS)
 
 proof: $(STAMP) ## 100,000 flights, 1,000 broken ones, an outage, a hang, a cut log and six kills: all totals reconcile
 	ONRAMP_PROOF_FLIGHTS=100000 $(PY) -m pytest tests/faults/test_proof.py -m "" --timeout 3600 $(ARGS)
 
-proof-plan: $(STAMP) ## `onramp plan` over all 336,776 flights finds a planted change of a type, and counts it exactly
+proof-plan: $(STAMP) ## `onramp plan` over all 336,776 flights finds a deliberate change of a type, and counts it exactly
 	ONRAMP_PLAN_FLIGHTS=336776 $(PY) -m pytest tests/integration/writer_plan/test_flights.py --timeout 3600 $(ARGS)
 
-proof-parked: $(STAMP) ## 50,000 flights, three faults, an outage of a minute, kills, a restored dump: nothing parked is forgotten
+proof-parked: $(STAMP) ## 50,000 flights, three faults, an outage of a minute, kills, a restored dump: no parked event is lost
 	ONRAMP_PARKED_FLIGHTS=50000 $(PY) -m pytest tests/faults/test_parked_lifecycle.py -m "" --timeout 3600 $(ARGS)
 
-proof-sources: $(STAMP) ## Five seeds: the demo's whole tables change while Connect, writer, modeler, agent and Postgres are killed
+proof-sources: $(STAMP) ## Five seeds: the demo's whole tables change while Connect, writer, merger, agent and Postgres are killed
 	ONRAMP_SOURCES_SEEDS=5 $(PY) -m pytest tests/faults/test_sources_proof.py -m "" --timeout 3600 $(ARGS)
 
-bench-gateway: $(STAMP) ## The gateway beside a bare Kafka producer: CPU per event, latency, memory
+bench-gateway: $(STAMP) ## The gateway compared with a bare Kafka producer: CPU per event, latency, memory
 	$(PY) -m loadtest.bench_gateway $(ARGS)
 
-bench-writer: $(STAMP) ## Kafka to Postgres beside Postgres' own COPY (minutes; ARGS="--case typed-250b")
+bench-writer: $(STAMP) ## Kafka to Postgres compared with Postgres' own COPY (minutes; ARGS="--case typed-250b")
 	$(PY) -m loadtest.bench_writer $(ARGS)
 
 # In one session, the usual run among them: what the plot joins is of one hour.
@@ -111,13 +111,13 @@ bench-scale: $(STAMP) ## The writer by partitions, by task slots and with bad ev
 bench: $(STAMP) ## Every bench, the seed load and a rising one in one report, compared with the last committed one
 	$(PY) -m loadtest.bench $(ARGS)
 
-bench-errors: $(STAMP) ## A million parked events: kept, looked at, discarded, replayed beside live ones (half an hour)
+bench-errors: $(STAMP) ## A million parked events: stored, listed, discarded, and replayed during live events (half an hour)
 	$(PY) -m loadtest.bench_errors $(ARGS)
 
-bench-latency: $(STAMP) ## From when an event was due to its row, at 1,000 a second (ten minutes)
+bench-latency: $(STAMP) ## Latency from the planned time of an event to its row, at 1,000 a second (ten minutes)
 	$(PY) -m loadtest.bench_latency $(ARGS)
 
-bench-plan: $(STAMP) ## How many events a second `onramp plan` tries, and what live ones wait beside it (a quarter of an hour)
+bench-plan: $(STAMP) ## Events per second of `onramp plan`, and the delay of live events meanwhile (a quarter of an hour)
 	$(PY) -m loadtest.bench_plan $(ARGS)
 
 bench-cdc: $(STAMP) ## Sources: from a commit to its public row, a large transaction, a backlog, a snapshot, a crash (half an hour)
@@ -126,14 +126,14 @@ bench-cdc: $(STAMP) ## Sources: from a commit to its public row, a large transac
 bench-transforms: $(STAMP) ## Transforms: CPU per event, delays at 1,000 a second, the idle cost, one that never ends (minutes)
 	$(PY) -m loadtest.bench_transforms $(ARGS)
 
-bench-lake: $(STAMP) ## Kafka to Delta tables beside reading and sorting alone, ratios of one run; compaction of a million rows (minutes)
+bench-lake: $(STAMP) ## Kafka to Delta tables compared with reading and sorting only; compaction of a million rows (minutes)
 	$(PY) -m loadtest.bench_lake $(ARGS)
 	$(PY) -m loadtest.bench_compaction
 
 bench-ui: $(STAMP) ## The web UI with 500 types, a million parked events and ten tabs (half an hour)
 	$(PY) -m loadtest.bench_ui $(ARGS)
 
-bench-registry: $(STAMP) ## How soon a change of the registry is in force, and what a large one costs (half an hour)
+bench-registry: $(STAMP) ## The delay until a change of the registry is in force, and the cost of a large one (half an hour)
 	$(PY) -m loadtest.bench_registry $(ARGS)
 
 load: $(STAMP) ## The published seed shapes on three brokers, a minute each, verified (ARGS="--web" to watch)
@@ -148,14 +148,14 @@ model: $(STAMP) ## Explore the whole settling model, and what each rule's remova
 	$(PY) tests/model/settling_model.py
 	$(PY) tests/model/settling_model.py --all
 
-bundle: $(STAMP) ## The writer's code as one archive for spark-submit (see docs/production.md)
+bundle: $(STAMP) ## The code of writer, transforms and lake as one archive for spark-submit (see docs/production.md)
 	@$(PY) -m stack.bundle
 
 format: $(STAMP) ## Apply style and format
 	$(PY) -m ruff check --fix .
 	$(PY) -m ruff format .
 
-setup: $(STAMP) ## Install what the other commands need, and nothing else
+setup: $(STAMP) ## Install the dependencies of the other commands
 
 clean: ## Remove the data and everything installed here (the download cache stays)
 	rm -rf .onramp .venv .pytest_cache .mypy_cache .ruff_cache

@@ -91,6 +91,13 @@ def test_every_error_code_is_documented() -> None:
     assert [code for code in TABLE if f"| `{code}` |" not in page] == []
 
 
+@pytest.mark.parametrize("page", ["README.md", "CHANGELOG.md"])
+def test_pages_state_the_number_of_alerts(page: str) -> None:
+    rules = (ROOT / "deploy/prometheus/rules").glob("*.yml")
+    alerts = sum(text_of(file).count("- alert: ") for file in rules)
+    assert [int(n) for n in re.findall(r"(\d+)\s+alerts", text_of(Path(page)))] == [alerts]
+
+
 def test_every_setting_has_a_description() -> None:
     for _, settings in generate.settings_classes():
         for name, field in settings.model_fields.items():

@@ -46,6 +46,12 @@ WITNESSES = {
     "verb": b"typer.Typer",
     "stops": b"def stop",
     "load shape": b"ramp-to-break",
+    "transform's outputs": b"class OutputChecks",
+    "transform is paused": b"class PausePolicy",
+    "files of the lake": b"def choose",
+    "typed columns of the lake": b"def properties_of",
+    "lines of a statement": b"class TopicLine",
+    "entrance of the tracer": b"FORMS",
 }
 
 
