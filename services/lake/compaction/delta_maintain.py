@@ -19,12 +19,16 @@ _LAST_CHECKPOINT: Final = "_delta_log/_last_checkpoint"
 
 
 def checkpoint_version(table: DeltaTable) -> int | None:
-    """Return the version of the last checkpoint, or None without one."""
+    """Return the version of the last checkpoint, or None without one, also if its file is damaged."""
     storage = files_of(table)
     if storage.get_file_info(_LAST_CHECKPOINT).type is FileType.NotFound:
         return None
     with storage.open_input_file(_LAST_CHECKPOINT) as file:
-        document = json.loads(file.read())
+        text = file.read()
+    try:
+        document = json.loads(text)
+    except ValueError:  # a machine that lost its power may leave it empty
+        return None
     version = document.get("version") if isinstance(document, dict) else None
     return version if isinstance(version, int) else None
 

@@ -69,7 +69,7 @@ class Rounds:
                 return
             try:
                 self._table(storage, name, keep_days.get(name))
-            except ERRORS as error:
+            except Exception as error:  # noqa: BLE001 - of a library: the other tables are maintained
                 self._metrics.failures.labels(name).inc()
                 known = self.status.get(name, MaintainedTable())
                 self._set(name, msgspec.structs.replace(known, error=_reason(error)))

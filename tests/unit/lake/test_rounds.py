@@ -4,8 +4,11 @@ from datetime import date
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from services.lake.compaction import delta_rounds
+from services.lake.compaction.delta_maintain import checkpoint_version
 from services.lake.compaction.delta_rounds import Rounds
 from services.lake.compaction.metrics import CompactionMetrics
 from services.lake.compaction.settings import CompactionSettings
@@ -53,6 +56,33 @@ def test_a_damaged_table_delays_no_other(tmp_path: Path) -> None:
     assert value(metrics, "failures_total", "flights") == 1
     assert (each_round.status["trains"].rows, each_round.status["trains"].error) == (40, "")
     assert each_round.status["flights"].error
+
+
+@pytest.mark.parametrize("damage", ["", "{", "\0"])
+def test_a_damaged_name_of_the_last_checkpoint_is_replaced(tmp_path: Path, damage: str) -> None:
+    for name in ("flights", "trains"):
+        small_files(str(tmp_path / name), 4)
+    (tmp_path / "flights" / "_delta_log" / "_last_checkpoint").write_text(damage, "utf-8")
+    each_round = rounds(tmp_path)
+    each_round.run({})
+    assert checkpoint_version(DeltaTable(tmp_path / "flights")) is not None
+    assert [each_round.status[name].error for name in ("flights", "trains")] == ["", ""]
+
+
+def test_an_unforeseen_error_of_a_table_delays_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("flights", "trains"):
+        small_files(str(tmp_path / name), 4)
+
+    def fail_once(*_: object) -> list[str]:
+        monkeypatch.undo()
+        raise KeyError("unforeseen")
+
+    monkeypatch.setattr(delta_rounds, "vacuum", fail_once)
+    each_round = rounds(tmp_path)
+    each_round.run({})
+    assert [each_round.status[name].error for name in ("flights", "trains")] == ["'unforeseen'", ""]
 
 
 def test_a_table_of_another_program_stays_as_it_is(tmp_path: Path) -> None:
