@@ -338,6 +338,17 @@ class Snapshot(_Frozen):
         named = next((each for each in event_type.destinations if each.is_lake), None) if event_type else None
         return None if named is None else named.table or event_name
 
+    def lake_tables(self, *, is_all: bool) -> dict[str, str]:
+        """Return the event type of each table of the lake, in order of the types.
+
+        With `is_all` a type without a destination in the lake has the table with its name, unless another
+        type has that one.
+        """
+        named = {name: self.lake_table_of(name) for name in sorted(self.event_types)}
+        taken = {table for table in named.values() if table is not None}
+        tables = {table or name: name for name, table in named.items() if table or name not in taken}
+        return tables if is_all else {table: name for table, name in tables.items() if named[name]}
+
     def _require_distinct_lake_tables(self) -> None:
         holders: dict[str, str] = {}
         for name in self.event_types:

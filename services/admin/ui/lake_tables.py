@@ -13,6 +13,6 @@ def visible_lake(view: PageView) -> LakeReading:
     if view.caller.only is None:
         return reading
     registry: Snapshot = view.state.registry()
-    types = {registry.lake_table_of(name) or name: name for name in registry.event_types}
+    types = registry.lake_tables(is_all=True)
     visible = (row for row in reading.tables if view.caller.sees(types.get(row.table, row.table)))
     return replace(reading, tables=tuple(visible))

@@ -4,7 +4,6 @@ import logging
 import signal
 import sys
 import threading
-from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Final
 
@@ -13,6 +12,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from services.lake.compaction.delta_rounds import Rounds
 from services.lake.compaction.metrics import CompactionMetrics
+from services.lake.compaction.retention import keep_days_of
 from services.lake.compaction.settings import CompactionSettings
 from shared import logs
 from shared.lake.settings import URL_MISSING, LakeStorageSettings
@@ -72,7 +72,7 @@ def _run(
     log.info("compaction runs", extra={"url": storage.url, "port": server.port})
     try:
         while not stop.is_set():
-            rounds.run(_keep_days(registry))
+            rounds.run(keep_days_of(registry))
             first.set()
             stop.wait(settings.round_seconds)
     finally:
@@ -82,19 +82,6 @@ def _run(
 
 def _status(rounds: Rounds) -> bytes:
     return msgspec.json.encode(CompactionStatus(rounds.status))
-
-
-def _keep_days(registry: Registry) -> Mapping[str, int]:
-    """Return `keep_days` by table; nothing, so that no date is dropped, while the registry is not valid."""
-    registry.refresh()
-    if not registry.is_read or not registry.is_valid:
-        return {}
-    snapshot = registry.snapshot()
-    days = {
-        snapshot.lake_table_of(name) or name: event_type.lake.keep_days
-        for name, event_type in snapshot.event_types.items()
-    }
-    return {table: keep for table, keep in days.items() if keep is not None}
 
 
 if __name__ == "__main__":

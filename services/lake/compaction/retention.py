@@ -3,12 +3,13 @@
 A wrong clock or a mistaken `keep_days` that is corrected within the hour drops nothing.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
 
 from services.lake.compaction.policy import end_of
 from shared.lake.delta_files import Partition
+from shared.registry import Registry
 
 #: The clock of the day and the clock that cannot be set may differ by this many seconds between observations.
 _MAX_CLOCK_STEP: Final = 300.0
@@ -18,6 +19,20 @@ class _Observation(NamedTuple):
     keep_days: int
     monotonic: float
     wall: float
+
+
+def keep_days_of(registry: Registry) -> Mapping[str, int]:
+    """Refresh the registry and return `keep_days` by table; nothing while the registry is not valid.
+
+    Compaction does not know ONRAMP_LAKE_ALL: a table with the name of a type may be one of it.
+    """
+    registry.refresh()
+    if not registry.is_read or not registry.is_valid:
+        return {}
+    snapshot = registry.snapshot()
+    types = snapshot.lake_tables(is_all=True)
+    days = {table: snapshot.event_types[name].lake.keep_days for table, name in types.items()}
+    return {table: keep for table, keep in days.items() if keep is not None}
 
 
 def expired(partitions: Iterable[Partition], keep_days: int, now: datetime) -> Sequence[Partition]:

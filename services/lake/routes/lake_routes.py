@@ -88,16 +88,13 @@ def lookup_for(routes: LakeRoutes) -> LakeRouteLookup:
 
 def routes_of(snapshot: Snapshot, *, is_all: bool) -> LakeRoutes:
     """Return the routes of the registry: types with a destination in the lake, or all types."""
-    named = {name: snapshot.lake_table_of(name) for name in snapshot.event_types}
-    taken = {table for table in named.values() if table is not None}
     routes = []
-    for name, event_type in sorted(snapshot.event_types.items()):
-        table = named[name] or (name if is_all and name not in taken else None)
-        if table is not None:
-            options = event_type.lake
-            properties = properties_of(event_type.json_schema)
-            lake_table = LakeTable(table, options.partition, properties, options.keep_days)
-            routes.append(LakeRoute(name, snapshot.topic_of(name), lake_table))
+    for table, name in snapshot.lake_tables(is_all=is_all).items():
+        event_type = snapshot.event_types[name]
+        options = event_type.lake
+        properties = properties_of(event_type.json_schema)
+        lake_table = LakeTable(table, options.partition, properties, options.keep_days)
+        routes.append(LakeRoute(name, snapshot.topic_of(name), lake_table))
     return LakeRoutes(tuple(routes), is_all=is_all)
 
 

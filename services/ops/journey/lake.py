@@ -18,6 +18,8 @@ def _with_step(passage: Passage, lake: Lake) -> Passage:
     if receipt is None or name is None or not passage.is_known:
         return passage
     table = lake.registry.lake_table_of(name) or name
+    if not lake.is_for(name, table):
+        return passage  # it is another type's
     try:
         answer = row_of(lake.storage, table, receipt.source, receipt.offset)
     except InfrastructureError as error:

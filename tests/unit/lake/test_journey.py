@@ -65,3 +65,8 @@ def test_a_type_without_a_table_and_a_table_that_cannot_be_read(tmp_path: Path) 
     found = journey(tmp_path, 0)
     assert found.steps == (LANDED,)
     assert "whether the event is in lake.flights is unknown" in found.doubts[0]
+
+
+def test_an_event_is_not_searched_in_another_types_table(tmp_path: Path) -> None:
+    small_files(str(tmp_path / "flights"), 2)
+    assert journey(tmp_path, 7, "flights").steps == (LANDED,)

@@ -4,9 +4,11 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from services.lake.compaction.retention import keep_days_of
 from services.writer.driver.routes_from_registry import routes_of
 from shared.registry.entries import EventType, Snapshot
 from shared.registry.known_databases import unknown_places
+from shared.registry.memory import MemoryRegistry
 
 LAKE = {"type": "lake", "table": "flights"}
 DATABASE: Any = SimpleNamespace(name="onramp", dbname="onramp", schemas=("events", "public"))
@@ -48,6 +50,18 @@ def test_the_writer_has_the_same_routes_with_a_table_in_the_lake(databases: list
 def test_wrong_entries_are_refused(event_type: dict[str, Any], reason: str) -> None:
     with pytest.raises(ValidationError, match=reason):
         EventType.model_validate(event_type)
+
+
+def test_a_type_without_a_table_decides_nothing_about_another_types_table() -> None:
+    types = {
+        "departed": {"destinations": [LAKE], "lake": {"keep_days": 400}},
+        "flights": {"lake": {"keep_days": 7}},
+        "trains": {"lake": {"keep_days": 30}},
+    }
+    registry = MemoryRegistry({"event_types": types})
+    assert registry.snapshot().lake_tables(is_all=False) == {"flights": "departed"}
+    assert registry.snapshot().lake_tables(is_all=True) == {"flights": "departed", "trains": "trains"}
+    assert keep_days_of(registry) == {"flights": 400, "trains": 30}
 
 
 def test_two_types_cannot_share_a_table() -> None:
