@@ -56,6 +56,11 @@ def test_a_snapshot_has_the_rows_and_columns_of_the_table(database: Database) ->
     assert read(database, columns=["name", "odd name"]).digest != table.digest
     by_number = read(database, key="founded", columns=["carrier"])
     assert json.loads(json.loads(by_number.content)["1926"]) == {"carrier": "UA"}
+    names = [f"c{n}" for n in range(64)]  # the most that the registry takes
+    execute(database, f"CREATE TABLE public.wide ({', '.join(f'{name} int' for name in names)})")
+    execute(database, "INSERT INTO public.wide (c0, c63) VALUES (1, 2)")
+    wide = json.loads(read(database, table="public.wide", key="c0", columns=names).content)
+    assert json.loads(wide["1"]) == dict.fromkeys(names) | {"c0": 1, "c63": 2}
 
 
 def test_an_unreadable_table_is_an_error_of_the_system(database: Database) -> None:
@@ -111,7 +116,8 @@ def test_a_changed_table_is_used_and_a_dropped_one_until_its_snapshot_is_ten_int
     transform = {"source": _FUNCTION, "digest": digest_of_source(_FUNCTION), "lookups": ["airlines"]}
     tables = {"airlines": {**_AIRLINES, "refresh_s": 1}}
     with driver(scene, jobs=ProcessJobs(), read_lookup=read_one, tables=tables, **transform) as running:
-        eventually(lambda: running.status.get("reason") == "lookup airlines has not been read yet")
+        why = "lookup airlines has not been read yet: table public.airlines of onramp"
+        eventually(lambda: running.status.get("reason", "").startswith(why))
         execute(database, ROWS)
         eventually(lambda: _names(scene) == {0: "United"})
 
@@ -127,7 +133,8 @@ def test_a_changed_table_is_used_and_a_dropped_one_until_its_snapshot_is_ten_int
         sent = scene.send_payload(n=next(numbers))
         eventually(lambda: sent and scene.offsets()[0] == next(copy(numbers)))
         eventually(lambda: running.status["state"] == "waiting")
-        assert re.fullmatch(r"the snapshot of lookup airlines is 1\d s old", running.status["reason"])
+        old = r"the snapshot of lookup airlines is 1\d s old: table public"
+        assert re.match(old, running.status["reason"])
         eventually(lambda: not running.status["running_lanes"])
         scene.send_payload(n=(waits := next(numbers)))
         eventually(lambda: sum(running.status["lag"].values()) == 1)
