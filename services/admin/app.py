@@ -38,6 +38,7 @@ from services.admin.statements.period import Statements
 from services.admin.ui.app import add_ui
 from services.admin.waiting_api.routes import add_waiting
 from services.ops.journey.finder import Finder, topics_of
+from services.ops.lake.landed_offsets import LandedOffsetsReader
 from services.ops.operate.kafka_retire import RetiredDatabases
 from services.ops.registry.registry_reader import RegistryReader
 from services.ops.settled.reader import SettledReader
@@ -75,9 +76,15 @@ def create(
     audits = AuditRunner(dsn, databases, brokers.bootstrap)
     rehearsals = RehearsalScheduler(dsn, databases, registry, segments, per_hour=rehearsals_per_hour)
     settled = SettledReader()
-    transform_reader = TransformReader(brokers)
+    transform_reader, landed_reader = TransformReader(brokers), LandedOffsetsReader(brokers)
     readings = HourlyReadings(
-        brokers, dsn, databases, days=statement_days, settled=settled, transforms=transform_reader
+        brokers,
+        dsn,
+        databases,
+        days=statement_days,
+        settled=settled,
+        transforms=transform_reader,
+        lake=landed_reader,
     )
     operators = Operators(registry, keyless=keyless, dev_key=dev_key)
     watch = RegistryWatch(registry, operators.see)
@@ -85,7 +92,9 @@ def create(
     tracers_watch = TracersWatch(figures.tracers())
     transforms_watch = TransformsWatch(transform_reader, operators.registry)
     lake_watch = LakeWatch(figures.lake(), operators.registry)
-    statements = Statements(brokers, dsn, databases, settled, transform_reader)
+    statements = Statements(
+        brokers, dsn, databases, settled, transform_reader, landed_reader, operators.registry
+    )
     day_statements = DayStatements(statements)
 
     finder = Finder(

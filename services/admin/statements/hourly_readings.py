@@ -6,17 +6,18 @@ tried again within its hour; the other databases' readings are stored meanwhile.
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Final
 
 from services.admin.background_tasks import UntilStopped
 from services.admin.store import readings_sql
 from services.admin.store.control_sql import transaction
+from services.ops.lake.landed_offsets import LandedOffsetsReader
 from services.ops.settled.reader import SettledReader
+from services.ops.statement import lake as lake_readings
+from services.ops.statement import transforms as transform_readings
 from services.ops.statement.collect import collect
-from services.ops.statement.reading import DatabaseReading
-from services.ops.statement.transforms import TransformsReading, reading_of
 from services.ops.transforms.reader import TransformReader
 from shared.errors import InfrastructureError
 from shared.kafka_security import Brokers
@@ -40,10 +41,12 @@ class HourlyReadings(UntilStopped):
         days: int,
         settled: SettledReader | None = None,
         transforms: TransformReader | None = None,
+        lake: LandedOffsetsReader | None = None,
     ) -> None:
         super().__init__()
         self._settled = settled or SettledReader()
         self._transforms = transforms
+        self._lake = lake
         self._brokers = brokers
         self._dsn = dsn
         self._databases = databases
@@ -61,8 +64,9 @@ class HourlyReadings(UntilStopped):
         """Store the readings that this hour lacks.  Raises `InfrastructureError` of the control database."""
         hour = now.replace(minute=0, second=0, microsecond=0)
         known = await asyncio.to_thread(self._stored, hour)
-        if self._transforms is not None and readings_sql.TRANSFORMS not in known:
-            await self._read_transforms(self._transforms, hour, now)
+        for name, read in self._parts(now).items():
+            if name not in known:
+                await self._read_part(name, read, hour)
         due = {name: dsn for name, dsn in self._databases.items() if name not in known}
         if not due:
             return
@@ -72,20 +76,30 @@ class HourlyReadings(UntilStopped):
         if "Kafka" not in found.missing:
             await asyncio.to_thread(self._store, hour, found.databases)
 
-    async def _read_transforms(self, reader: TransformReader, hour: datetime, now: datetime) -> None:
+    def _parts(self, now: datetime) -> dict[str, Callable[[], readings_sql.Reading]]:
+        """Return a function for each reading that is none of a database."""
+        parts: dict[str, Callable[[], readings_sql.Reading]] = {}
+        if (transforms := self._transforms) is not None:
+            parts[readings_sql.TRANSFORMS] = lambda: transform_readings.reading_of(transforms.read(), now)
+        if (lake := self._lake) is not None:
+            parts[readings_sql.LAKE] = lambda: lake_readings.reading_of(lake.read(), now)
+        return parts
+
+    async def _read_part(self, name: str, read: Callable[[], readings_sql.Reading], hour: datetime) -> None:
         try:
-            facts = await asyncio.to_thread(reader.read)
+            reading = await asyncio.to_thread(read)
         except InfrastructureError as e:
-            log.warning("the hourly reading of the transforms failed; retrying", extra={"reason": e.detail})
+            log.warning(
+                "a part of the hourly reading is missing; retrying", extra={"part": name, "reason": e.detail}
+            )
         else:
-            reading = reading_of(facts, now)
-            await asyncio.to_thread(self._store, hour, {readings_sql.TRANSFORMS: reading})
+            await asyncio.to_thread(self._store, hour, {name: reading})
 
     def _stored(self, hour: datetime) -> set[str]:
         with transaction(self._dsn) as conn:
             return readings_sql.stored(conn, hour)
 
-    def _store(self, hour: datetime, readings: Mapping[str, DatabaseReading | TransformsReading]) -> None:
+    def _store(self, hour: datetime, readings: Mapping[str, readings_sql.Reading]) -> None:
         with transaction(self._dsn) as conn:
             readings_sql.add(conn, hour, readings)
             readings_sql.prune(conn, hour, self._days)

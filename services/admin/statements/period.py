@@ -4,23 +4,30 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Final
+from typing import Final, TypeVar
 
 from services.admin.store import readings_sql
 from services.admin.store.control_sql import transaction
+from services.ops.lake.landed_offsets import LandedOffsetsReader
 from services.ops.settled.reader import SettledReader
 from services.ops.statement.balance import Period, Statement, statement
 from services.ops.statement.collect import Collected, collect
+from services.ops.statement.lake import LakeTablesReading
+from services.ops.statement.lake import lines_of as lake_lines
+from services.ops.statement.lake import reading_of as lake_reading
+from services.ops.statement.lake_comparison import compare
 from services.ops.statement.reading import DatabaseReading
-from services.ops.statement.transforms import TransformsReading, lines_of, reading_of
-from services.ops.transforms.reader import TransformFacts, TransformReader
+from services.ops.statement.transforms import TransformsReading
+from services.ops.statement.transforms import lines_of as transform_lines
+from services.ops.statement.transforms import reading_of as transform_reading
+from services.ops.transforms.reader import TransformReader
 from shared.errors import InfrastructureError
 from shared.kafka_security import Brokers
+from shared.registry.entries import Snapshot
 
 #: Seconds for all databases and Kafka; a part that takes longer is named as not evaluated.
 _SECONDS: Final = 1.6
-#: The part of a statement that transforms are.
-_TRANSFORMS: Final = "the transforms"
+R = TypeVar("R", TransformsReading, LakeTablesReading)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +39,11 @@ class Statements:
     databases: Mapping[str, str]
     #: The reader of the writer's log that the service's parts share.
     settled: SettledReader = field(default_factory=SettledReader)
-    #: None: a statement without transforms.
+    #: None: a statement without transforms, or without the lake.
     transforms: TransformReader | None = None
+    lake: LandedOffsetsReader | None = None
+    #: Returns the registry in force, which says which type a table of the lake has.
+    registry: Callable[[], Snapshot | None] = lambda: None
 
     async def of(
         self,
@@ -47,7 +57,8 @@ class Statements:
         Raises `InfrastructureError` if the control database does not answer.
         """
         is_live = until is None or until >= (now or datetime.now(UTC))
-        facts = asyncio.create_task(self._facts(is_live=is_live))
+        transforms = asyncio.create_task(_live(self._transforms_now, is_live=is_live))
+        lake = asyncio.create_task(_live(self._lake_now, is_live=is_live))
         live = Collected()
         if is_live:
             live = await collect(self.brokers, self.databases, _SECONDS, self.settled)
@@ -64,7 +75,11 @@ class Statements:
             else:
                 periods[name] = Period(first, last)
         out = statement(periods, shows=shows, missing=missing, retired=live.retired)
-        await self._add_transforms(out, await facts, (since, None if is_live else until), shows)
+        period = since, None if is_live else until
+        if self.transforms is not None:
+            await self._add_transforms(out, await transforms, period, shows)
+        if self.lake is not None:
+            await self._add_lake(out, await lake, period, shows)
         out.in_flight = {topic: n for topic, n in live.in_flight.items() if shows(topic)}
         try:
             out.parked_states = await asyncio.to_thread(self._states, out)
@@ -72,53 +87,91 @@ class Statements:
             out.unevaluated["parked events"] = e.detail
         return out
 
-    async def _facts(self, *, is_live: bool) -> TransformFacts | str | None:
-        """Return the transforms as they are now, or why they are not known; None without a live reading."""
-        if self.transforms is None or not is_live:
+    def _transforms_now(self) -> TransformsReading | None:
+        if self.transforms is None:
             return None
-        try:
-            async with asyncio.timeout(_SECONDS):
-                return await asyncio.to_thread(self.transforms.read)
-        except InfrastructureError as e:
-            return e.detail
-        except TimeoutError:
-            return f"no answer in {_SECONDS:g} s"
+        return transform_reading(self.transforms.read(), datetime.now(UTC))
+
+    def _lake_now(self) -> LakeTablesReading | None:
+        return None if self.lake is None else lake_reading(self.lake.read(), datetime.now(UTC))
 
     async def _add_transforms(
         self,
         out: Statement,
-        facts: TransformFacts | str | None,
+        live: TransformsReading | str | None,
         period: tuple[datetime | None, datetime | None],
         shows: Callable[[str], bool],
     ) -> None:
-        """Add the lines of the transforms; the end of `period` is None for the facts of now."""
-        if isinstance(facts, str):
-            out.unevaluated[_TRANSFORMS] = facts
-            return
-        since, until = period
-        first, last = await asyncio.to_thread(self._stored_transforms, since, until)
-        if facts is not None:
-            last = reading_of(facts, datetime.now(UTC))
-        if last is None or not last.partitions:
-            return
-        if since is not None and (first is None or first.at >= last.at):
-            out.unevaluated[_TRANSFORMS] = "no reading from the start of the period is stored"
+        """Add the lines of the transforms; the end of `period` is None for the reading of now."""
+        part = readings_sql.TRANSFORMS
+        pair = await self._pair(out, part, live, TransformsReading.from_bytes, period)
+        if pair is None:
             return
         try:
-            out.transforms = [*lines_of(first, last, shows, is_live=facts is not None)]
+            out.transforms = [*transform_lines(*pair, shows, is_live=live is not None)]
         except ValueError as e:
-            out.unevaluated[_TRANSFORMS] = str(e)
+            out.unevaluated[part] = str(e)
         out.differences += [line.difference for line in out.transforms if not line.adds_up]
 
-    def _stored_transforms(
-        self, since: datetime | None, until: datetime | None
-    ) -> tuple[TransformsReading | None, TransformsReading | None]:
-        if self.transforms is None:
-            return None, None
+    async def _add_lake(
+        self,
+        out: Statement,
+        live: LakeTablesReading | str | None,
+        period: tuple[datetime | None, datetime | None],
+        shows: Callable[[str], bool],
+    ) -> None:
+        """Add the lines of the lake's tables, compared with those of the databases."""
+        part = readings_sql.LAKE
+        pair = await self._pair(out, part, live, LakeTablesReading.from_bytes, period)
+        if pair is None:
+            return
+        types = types_of_tables(self.registry())
+        try:
+            out.lake = [
+                *lake_lines(*pair, shows, lambda name: types.get(name, name), is_live=live is not None)
+            ]
+        except ValueError as e:
+            out.unevaluated[part] = str(e)
+        for line in out.lake:
+            compare(line, out.lines)
+        out.differences += [line.difference for line in out.lake if not line.adds_up]
+
+    async def _pair(
+        self,
+        out: Statement,
+        part: str,
+        live: R | str | None,
+        from_bytes: Callable[[bytes], R],
+        period: tuple[datetime | None, datetime | None],
+    ) -> tuple[R | None, R] | None:
+        """Return the readings of a part at the start and at the end of a period; None without the latter.
+
+        `live`: the reading of now, or why there is none.
+        """
+        if isinstance(live, str):
+            out.unevaluated[part] = live
+            return None
+        since, until = period
+        first, last = await asyncio.to_thread(self._stored_part, part, from_bytes, since, until)
+        last = last if live is None else live
+        if last is None or not last.partitions:
+            return None
+        if since is not None and (first is None or first.at >= last.at):
+            out.unevaluated[part] = "no reading from the start of the period is stored"
+            return None
+        return first, last
+
+    def _stored_part(
+        self,
+        part: str,
+        from_bytes: Callable[[bytes], R],
+        since: datetime | None,
+        until: datetime | None,
+    ) -> tuple[R | None, R | None]:
         with transaction(self.dsn) as conn:
             return (
-                readings_sql.nearest_of_transforms(conn, since) if since else None,
-                readings_sql.nearest_of_transforms(conn, until) if until else None,
+                readings_sql.nearest_part(conn, part, from_bytes, since) if since else None,
+                readings_sql.nearest_part(conn, part, from_bytes, until) if until else None,
             )
 
     def _stored(
@@ -143,3 +196,24 @@ class Statements:
         with transaction(self.dsn) as conn, conn.cursor() as cursor:
             cursor.execute("SET LOCAL statement_timeout = 1500")
             return readings_sql.states(conn, sorted(offsets))
+
+
+async def _live(read: Callable[[], R | None], *, is_live: bool) -> R | str | None:
+    """Return the reading of now, or why there is none; None for a period that has ended."""
+    if not is_live:
+        return None
+    try:
+        async with asyncio.timeout(_SECONDS):
+            return await asyncio.to_thread(read)
+    except InfrastructureError as e:
+        return e.detail
+    except TimeoutError:
+        return f"no answer in {_SECONDS:g} s"
+
+
+def types_of_tables(registry: Snapshot | None) -> Mapping[str, str]:
+    """Return the event type of each table of the lake that the registry names."""
+    if registry is None:
+        return {}
+    named = {registry.lake_table_of(name): name for name in registry.event_types}
+    return {table: name for table, name in named.items() if table is not None}

@@ -1,19 +1,24 @@
 """Readings of databases for statements, and the states of the parked events of a period."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 from psycopg2 import Binary
 from psycopg2.extensions import connection
 from psycopg2.extras import execute_values
 
+from services.ops.statement.lake import LakeTablesReading
 from services.ops.statement.reading import DatabaseReading
 from services.ops.statement.transforms import TransformsReading
 
-#: The name of the transforms' readings; no database of the registry has a space in its name.
+#: The names of further readings; no database of the registry has a space in its name.
 TRANSFORMS: Final = "the transforms"
+LAKE: Final = "the lake"
+#: A reading of any kind.
+Reading = DatabaseReading | TransformsReading | LakeTablesReading
+R = TypeVar("R")
 
 _STORED: Final = "SELECT database FROM onramp_admin.readings WHERE hour = %s"
 #: Two replicas of the service may take the same hour's reading; the first one counts.
@@ -47,10 +52,8 @@ def stored(conn: connection, hour: datetime) -> set[str]:
         return {database for (database,) in cursor.fetchall()}
 
 
-def add(
-    conn: connection, hour: datetime, readings: Mapping[str, DatabaseReading | TransformsReading]
-) -> None:
-    """Store the readings of an hour; that of the transforms has the name `TRANSFORMS`."""
+def add(conn: connection, hour: datetime, readings: Mapping[str, Reading]) -> None:
+    """Store the readings of an hour by database, or by `TRANSFORMS` and `LAKE`."""
     rows = [(hour, name, reading.at, Binary(reading.as_bytes())) for name, reading in readings.items()]
     if rows:
         with conn.cursor() as cursor:
@@ -69,10 +72,10 @@ def nearest(conn: connection, database: str, time: datetime) -> DatabaseReading 
     return msgspec.structs.replace(DatabaseReading.from_bytes(bytes(row[1])), at=row[0]) if row else None
 
 
-def nearest_of_transforms(conn: connection, time: datetime) -> TransformsReading | None:
-    """Return the reading of the transforms that is nearest to `time`, or None if there is none."""
-    row = _nearest(conn, TRANSFORMS, time)
-    return TransformsReading.from_bytes(bytes(row[1])) if row else None
+def nearest_part(conn: connection, name: str, from_bytes: Callable[[bytes], R], time: datetime) -> R | None:
+    """Return the reading of `TRANSFORMS` or `LAKE` that is nearest to `time`, or None if there is none."""
+    row = _nearest(conn, name, time)
+    return from_bytes(bytes(row[1])) if row else None
 
 
 def _nearest(conn: connection, name: str, time: datetime) -> tuple[datetime, memoryview] | None:

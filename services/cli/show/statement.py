@@ -30,8 +30,8 @@ def lines_of(found: Mapping[str, Any]) -> Iterator[str]:
         suspended = f", suspended: {table['suspended']}" if table["suspended"] else ""
         where = f"{table['source']} {table['table']} -> {table['database']}"
         yield f"source {where}: changes {counts}{suspended}"
-    for each in found.get("transforms", ()):
-        yield _transform(each)
+    yield from map(_transform, found.get("transforms", ()))
+    yield from map(_lake_table, found.get("lake", ()))
     for difference in found["differences"]:
         yield f"DIFFERENCE  {difference}"
     for each in found["unevaluated"]:
@@ -44,6 +44,14 @@ def _transform(line: Mapping[str, Any]) -> str:
     lag = "" if line["lag"] is None else f", lag {line['lag']:,}"
     read = f"transform {line['transform']}: {line['read']:,} records {sign} {outcomes or '0 emitted'}"
     return f"{read}; {line['outputs']:,} outputs{lag}"
+
+
+def _lake_table(line: Mapping[str, Any]) -> str:
+    lag = "" if line["lag"] is None else f", lag {line['lag']:,}"
+    compared = ", ".join(line["compared_with"])
+    if compared:
+        compared = f"; {'as in' if line['adds_up'] else 'DIFFERS FROM'} {compared}"
+    return f"{line['topic']} -> lake.{line['table']}: {line['landed']:,} rows{lag}{compared}"
 
 
 def _further(topic: Mapping[str, Any]) -> Iterator[str]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from services.ops.statement.lake import LakeTableLine
 from services.ops.statement.reading import (
     OUTCOMES,
     Counts,
@@ -91,6 +92,7 @@ class Statement:
     in_flight: dict[str, int] = field(default_factory=dict)
     tables: list[tuple[str, SourceTable]] = field(default_factory=list)
     transforms: list[TransformLine] = field(default_factory=list)
+    lake: list[LakeTableLine] = field(default_factory=list)
     #: By database, the times of its readings.
     times: dict[str, tuple[datetime | None, datetime]] = field(default_factory=dict)
     #: By topic and destination, parked events of the period by their state now; None if not known.
@@ -122,6 +124,7 @@ class Statement:
             ],
             "sources": [_table(database, table, self.lines) for database, table in self.tables],
             "transforms": [line.as_dict() for line in self.transforms],
+            "lake": [line.as_dict() for line in self.lake],
             "differences": self.differences,
             "unevaluated": [{"part": p, "reason": r} for p, r in sorted(self.unevaluated.items())],
         }

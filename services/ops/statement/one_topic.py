@@ -23,6 +23,7 @@ def of_topic(whole: Statement, topic: str) -> Statement:
         in_flight={name: n for name, n in whole.in_flight.items() if name == topic},
         tables=[each for each in whole.tables if f"{each[0]}.{each[1].destination}" in destinations],
         transforms=[each for each in whole.transforms if topic in each.topics],
+        lake=[each for each in whole.lake if each.topic == topic],
         times=whole.times,
         parked_states=None if states is None else {key: n for key, n in states.items() if key[0] == topic},
     )

@@ -66,6 +66,7 @@ def add(ui: Ui) -> None:
             differences=found.statement.differences[:_MAX_DIFFERENCES] if found else [],
             sources=found.statement.as_dict()["sources"] if found and found.statement.tables else [],
             transforms=[each.as_dict() for each in found.statement.transforms] if found else [],
+            lake=[each.as_dict() for each in found.statement.lake] if found else [],
             following=following,
             filters={"day": chosen, "type": type or None, "cursor": cursor or None},
             outcomes=OUTCOMES,
