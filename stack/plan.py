@@ -45,3 +45,13 @@ class Plan:
     """Whether to land every event type in Delta tables in the data folder as well."""
     source_demo: bool = False
     """Whether to create a second database of flights and capture it; it needs the embedded Postgres."""
+
+    @property
+    def lake_folder(self) -> Path:
+        """The folder of the lake's tables."""
+        return self.data_dir / "lake"
+
+    @property
+    def lake_env(self) -> dict[str, str]:
+        """The variables of services that read the lake; none without a lake."""
+        return {"ONRAMP_LAKE_URL": str(self.lake_folder)} if self.lake else {}

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from shared import wire
 from shared.registry.sources import Source
 from stack import services, source_demo, source_secrets
 from stack.addresses import Addresses, forget, note
@@ -273,6 +274,8 @@ class Stack:
                 "ONRAMP_TRACER_API_KEY": self.api_key,
                 "ONRAMP_TRACER_FILE": str(plan.data_dir / "tracers.jsonl"),
                 "ONRAMP_TRACER_TRANSFORM_URLS": f"http://{LOOPBACK}:{self._transform_port}",
+                **({"ONRAMP_TRACER_LAKE_TABLE": wire.PROBE_EVENT} if plan.lake else {}),
+                **plan.lake_env,
             },
         )
         self.tracer = tracer.url
@@ -296,6 +299,7 @@ class Stack:
                 "ONRAMP_WRITER_URLS": self.writer,
                 "ONRAMP_TRACER_URLS": self.tracer,
                 **({"ONRAMP_LAKE_URLS": f"{self.lake},{self._compaction}"} if self.lake else {}),
+                **plan.lake_env,
                 **self._shared_env,
                 **plan.writer_env,
             },
@@ -320,7 +324,7 @@ class Stack:
 
     def _start_lake(self) -> None:
         """Start the lake and its compaction; a failure ends no other part: events land in Postgres."""
-        plan, folder = self._plan, self._plan.data_dir / "lake"
+        plan, folder = self._plan, self._plan.lake_folder
         lake = services.lake(
             bootstrap=self.bootstrap,
             folder=folder,

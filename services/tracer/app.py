@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from services.tracer.entrances import FORMS, HttpEntrance
 from services.tracer.journal import Journal
 from services.tracer.kafka_packets import Packets
+from services.tracer.lake_rows import LakeRows
 from services.tracer.metrics import TracerMetrics
 from services.tracer.pages import TracerServer
 from services.tracer.results import Limits
@@ -17,12 +18,20 @@ from services.tracer.settings import TracedSettings, TracerSettings
 from services.tracer.transform_entrance import TransformEntrance
 from shared import wire
 from shared.kafka_security import Brokers
+from shared.lake.storage import Storage
 
 
 async def run(
-    settings: TracerSettings, traced: TracedSettings, brokers: Brokers, databases: Mapping[str, str]
+    settings: TracerSettings,
+    traced: TracedSettings,
+    brokers: Brokers,
+    databases: Mapping[str, str],
+    storage: Storage | None = None,
 ) -> None:
-    """Trace until SIGTERM or SIGINT.  Raises `InUseError`, or `OSError` for the file or the port."""
+    """Trace until SIGTERM or SIGINT.  Raises `InUseError`, or `OSError` for the file or the port.
+
+    `storage`: that of the lake, if tracers are expected there.
+    """
     journal = Journal.open(settings.file, time.time())
     metrics = TracerMetrics()
     key = settings.key()
@@ -34,6 +43,8 @@ async def run(
         packets=Packets(brokers, list(databases)) if settings.kafka else None,
         through_transform=_through_transform(settings, traced, key),
         databases=[Rows(name, dsn) for name, dsn in databases.items()],
+        lake=None if storage is None else LakeRows(storage, settings.lake_table),
+        lake_seconds=settings.lake_seconds,
         writers=traced.writers(),
         journal=journal,
         metrics=metrics,

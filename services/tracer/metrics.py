@@ -17,8 +17,8 @@ class TracerMetrics:
         self.registry = CollectorRegistry()
         self.results = Counter(
             "onramp_tracer_results",
-            "Results of tracers: landed, late (also without a row yet), waiting, lost, duplicate, refused. A "
-            "tracer whose result is corrected counts in both.",
+            "Results of tracers: landed, late (also without a row yet), waiting, lost, duplicate, refused, "
+            "not_in_lake. A tracer whose result is corrected counts in both.",
             ["entrance", "destination", "result"],
             registry=self.registry,
         )
@@ -39,7 +39,7 @@ class TracerMetrics:
         self.recent = Gauge(
             "onramp_tracer_recent",
             "Tracers of the last hour by their present result: in_flight, landed, late, waiting, lost, "
-            "duplicate, refused.",
+            "duplicate, refused, not_in_lake.",
             ["entrance", "destination", "result"],
             registry=self.registry,
         )

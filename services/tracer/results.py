@@ -20,10 +20,13 @@ class Result(StrEnum):
     LATE = "late"
     DUPLICATE = "duplicate"
     REFUSED = "refused"
+    NOT_IN_LAKE = "not_in_lake"
 
 
 #: Results of tracers whose row may still appear.
-OPEN: Final = frozenset({Result.IN_FLIGHT, Result.WAITING, Result.LOST, Result.LATE})
+OPEN: Final = frozenset({Result.IN_FLIGHT, Result.WAITING, Result.LOST, Result.LATE, Result.NOT_IN_LAKE})
+#: The name of the lake among destinations.  Its tables have no schema, those of databases have one.
+LAKE: Final = "lake"
 
 
 class Limits(NamedTuple):
@@ -34,10 +37,20 @@ class Limits(NamedTuple):
 
 
 class Destination(NamedTuple):
-    """A table of a database, in which rows are found by the tracer's id."""
+    """A table of a database or of the lake, in which rows are found by the tracer's id."""
 
     database: str
     table: str
+
+    @classmethod
+    def in_lake(cls, table: str) -> "Destination":
+        """Return a table of the lake."""
+        return cls(LAKE, table)
+
+    @property
+    def is_in_lake(self) -> bool:
+        """Return whether this is a table of the lake."""
+        return self.database == LAKE and "." not in self.table
 
     def __str__(self) -> str:
         return f"{self.database}.{self.table}"
@@ -88,31 +101,38 @@ def evaluate(
     unavailable: Collection[str],
     now: float,
     limits: Limits,
+    *,
+    lake_seconds: float | None = None,
 ) -> Iterator[Change]:
     """Evaluate the tracer in the destinations that were read, and yield what changed.
 
+    `lake_seconds`: the limit of tables of the lake; None if the lake was not read, and is not evaluated.
     `rows`: the number of its rows in each table that was read. `unavailable`: databases that are down, halted
-    or draining according to the writer, or that the tracer itself cannot read.
+    or draining according to the writer, or that the tracer itself cannot read; of the lake the table.
     """
     for destination, watch in tracer.watches.items():
-        count = rows.get(destination, 0)
+        count, limit = rows.get(destination, 0), limits
+        if destination.is_in_lake:
+            if lake_seconds is None:
+                continue
+            limit = Limits(lake_seconds, lake_seconds)
         if count > 1:
             watch.landed_at = watch.landed_at or now
             yield from _become(tracer, destination, Result.DUPLICATE)
         elif count == 1:
             if watch.landed_at is None:
                 watch.landed_at = now
-                is_late = now - _due(tracer, watch) > limits.late
+                is_late = now - _due(tracer, watch) > limit.late
                 yield from _become(tracer, destination, Result.LATE if is_late else Result.LANDED)
         elif watch.landed_at is None and watch.result is not Result.REFUSED:
-            yield from _without_row(tracer, destination, unavailable, now, limits)
+            yield from _without_row(tracer, destination, unavailable, now, limit)
 
 
 def _without_row(
     tracer: Tracer, destination: Destination, unavailable: Collection[str], now: float, limits: Limits
 ) -> Iterator[Change]:
     watch = tracer.watches[destination]
-    if destination.database in unavailable:
+    if (str(destination) if destination.is_in_lake else destination.database) in unavailable:
         watch.due_from = now
         yield from _become(tracer, destination, Result.WAITING)
         return
@@ -124,7 +144,8 @@ def _without_row(
             tracer.refusal = tracer.refusal or "no answer"
             yield from _become(tracer, destination, Result.REFUSED)
         else:
-            yield from _become(tracer, destination, Result.LOST)
+            result = Result.NOT_IN_LAKE if destination.is_in_lake else Result.LOST
+            yield from _become(tracer, destination, result)
     elif seconds > limits.late and tracer.accepted_at is not None:
         yield from _become(tracer, destination, Result.LATE)
 

@@ -11,8 +11,10 @@ from services.tracer import kafka_packets, writer_states
 from services.tracer.entrances import Entrance, RefusedError, row_id
 from services.tracer.journal import Journal
 from services.tracer.kafka_packets import Packets
+from services.tracer.lake_rows import LakeRows
 from services.tracer.metrics import TracerMetrics
 from services.tracer.results import (
+    LAKE,
     OPEN,
     Change,
     Destination,
@@ -42,7 +44,12 @@ _TRIM_SECONDS: Final = 3600.0
 _SHOWN_SECONDS: Final = 3600.0
 #: The entrance of a duplicate that the totals show: they do not name the event, so any of them sent it.
 ANY_ENVELOPE: Final = "any_envelope"
-_LOGGED: Final = {"lost": logging.ERROR, "duplicate": logging.ERROR, "refused": logging.WARNING}
+_LOGGED: Final = {
+    "lost": logging.ERROR,
+    "duplicate": logging.ERROR,
+    "not_in_lake": logging.ERROR,
+    "refused": logging.WARNING,
+}
 
 
 class Rounds:
@@ -55,6 +62,8 @@ class Rounds:
         packets: Packets | None,
         through_transform: TransformEntrance | None = None,
         databases: Sequence[Rows],
+        lake: LakeRows | None = None,
+        lake_seconds: float = 0.0,
         writers: Sequence[str],
         journal: Journal,
         metrics: TracerMetrics,
@@ -66,6 +75,8 @@ class Rounds:
         self._packets = packets
         self._through_transform = through_transform
         self._databases = databases
+        self._lake = lake
+        self._lake_seconds = lake_seconds
         self._writers = writers
         self._journal = journal
         self._metrics = metrics
@@ -135,7 +146,14 @@ class Rounds:
             return
         rows, unread = await self._rows(tracers)
         unavailable = set(unread)
-        if any(_is_open(t) and now - t.sent_at > _ASK_WRITER_SECONDS for t in tracers):
+        lake_seconds = None
+        if self._lake is not None and not only_open:  # a batch of the lake takes longer than a round
+            lake_rows, is_read = await self._lake_rows(self._lake, tracers)
+            rows = {**rows, **lake_rows}
+            lake_seconds = self._lake_seconds
+            if not is_read:
+                unavailable.add(str(self._lake.destination))
+        if any(_is_open(t, with_lake=False) and now - t.sent_at > _ASK_WRITER_SECONDS for t in tracers):
             unavailable |= await asyncio.to_thread(writer_states.unavailable, self._writers)
         changes: list[Change] = []
         now = self._clock()
@@ -145,7 +163,7 @@ class Rounds:
                 for d in tracer.watches
                 if d.database not in unread
             }
-            changes += evaluate(tracer, counts, unavailable, now, self._limits)
+            changes += evaluate(tracer, counts, unavailable, now, self._limits, lake_seconds=lake_seconds)
         self._record(changes)
         self._metrics.show_recent(self._shown(now))
 
@@ -183,6 +201,8 @@ class Rounds:
 
     def _tracer(self, entrance: str, table: str, now: float) -> Tracer:
         watches = {Destination(rows.name, table): Watch() for rows in self._databases}
+        if self._lake is not None and table == LANDING:
+            watches[self._lake.destination] = Watch()
         return Tracer(f"tracer-{uuid4().hex}", entrance, now, watches)
 
     async def _send_by(self, entrance: Entrance, tracer: Tracer) -> None:
@@ -240,9 +260,10 @@ class Rounds:
         """Return the rows of tracers, and the databases that could not be read."""
         wanted: dict[str, dict[str, list[str]]] = {}
         for tracer in tracers:
-            for database, table in tracer.watches:
-                ids = wanted.setdefault(database, {}).setdefault(table, [])
-                ids.append(row_id(tracer.entrance, tracer.id))
+            for destination in tracer.watches:
+                if not destination.is_in_lake:
+                    ids = wanted.setdefault(destination.database, {}).setdefault(destination.table, [])
+                    ids.append(row_id(tracer.entrance, tracer.id))
         known = {rows.name: rows for rows in self._databases}
         asked = {name: of for name, of in wanted.items() if name in known}
         answers = await asyncio.gather(
@@ -262,6 +283,21 @@ class Rounds:
                 if not known[name].has_packets:  # it was dropped, and is created before the next packet
                     self._prepared.discard(name)
         return found, unread
+
+    async def _lake_rows(
+        self, lake: LakeRows, tracers: Sequence[Tracer]
+    ) -> tuple[Mapping[tuple[Destination, str], int], bool]:
+        """Return the rows of tracers in the lake, and whether its table could be read."""
+        watched = [tracer for tracer in tracers if lake.destination in tracer.watches]
+        if not watched:
+            return {}, True
+        ids = [row_id(tracer.entrance, tracer.id) for tracer in watched]
+        since = min(tracer.sent_at for tracer in watched)
+        try:
+            return await asyncio.to_thread(lake.count, ids, since), True
+        except InfrastructureError as e:
+            log.warning("rows cannot be read", extra={"database": LAKE, "reason": e.detail})
+            return {}, False
 
     async def _prepare_syslog(self) -> None:
         """Prepare the tables in which messages of syslog are found, if it is an entrance."""
@@ -312,8 +348,8 @@ class Rounds:
 
     def _is_due(self, tracer: Tracer, now: float, *, only_open: bool) -> bool:
         if only_open:
-            return _is_open(tracer) and now - tracer.sent_at <= self._limits.late
-        return _is_open(tracer) or now - tracer.sent_at <= self._limits.lost
+            return _is_open(tracer, with_lake=False) and now - tracer.sent_at <= self._limits.late
+        return _is_open(tracer, with_lake=self._lake is not None) or now - tracer.sent_at <= self._limits.lost
 
     def _is_fresh(self) -> bool:
         """Return whether a tracer may land at any moment."""
@@ -331,5 +367,9 @@ class Rounds:
             return
 
 
-def _is_open(tracer: Tracer) -> bool:
-    return any(w.landed_at is None and w.result in OPEN for w in tracer.watches.values())
+def _is_open(tracer: Tracer, *, with_lake: bool) -> bool:
+    return any(
+        watch.landed_at is None and watch.result in OPEN
+        for destination, watch in tracer.watches.items()
+        if with_lake or not destination.is_in_lake
+    )

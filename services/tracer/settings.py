@@ -8,6 +8,7 @@ from pydantic import Field, SecretStr, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from services.tracer.syslog import SyslogEntrance
+from shared.lake.lake_tables import TABLE_NAME
 from shared.service_urls import ServiceUrls, split_urls
 from shared.writer_databases import WriterDatabases
 
@@ -57,6 +58,15 @@ class TracerSettings(BaseSettings):
         description="URLs of the transform services, separated by commas: while one runs the transform of "
         "tracers (ONRAMP_TRANSFORM_TRACERS), it is an entrance of its own, through the first gateway.",
     )
+    lake_table: str = Field(
+        "",
+        description="Table of the lake in which the tracers of the gateways are expected, such as "
+        "onramp_probe. The registry, or ONRAMP_LAKE_ALL, routes onramp_probe there, and ONRAMP_LAKE_URL is "
+        "the storage. Empty: the lake is not watched.",
+    )
+    lake_seconds: float = Field(
+        300.0, gt=0, description="Seconds after which a tracer without a row in the lake is not in the lake."
+    )
     kafka: bool = Field(True, description="Whether a packet is written straight to Kafka as well.")
     log_level: str = Field("INFO", description="Level of the JSON log.")
 
@@ -65,6 +75,8 @@ class TracerSettings(BaseSettings):
         if self.late_seconds >= self.lost_seconds:
             raise ValueError("late_seconds is less than lost_seconds")
         self.syslog()
+        if self.lake_table and not TABLE_NAME.fullmatch(self.lake_table):
+            raise ValueError(f"lake_table is no table of the lake: {TABLE_NAME.pattern}")
         for parts in map(urlsplit, self.transforms()):
             if parts.scheme not in {"http", "https"} or not parts.hostname or parts.port == 0:
                 raise ValueError("each URL of transform_urls is http:// or https://, a host and a port")

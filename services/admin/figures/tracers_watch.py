@@ -20,7 +20,7 @@ _TIMEOUT_SECONDS: Final = 2.0
 _LANDED: Final = "landed"
 _decode: Final = msgspec.json.Decoder(TracerStatus).decode
 #: Results that need a person.
-BAD: Final = frozenset({"lost", "duplicate", "refused"})
+BAD: Final = frozenset({"lost", "duplicate", "refused", "not_in_lake"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,15 +15,15 @@ def lines_of(found: Mapping[str, Any]) -> Iterator[str]:
         yield f"{len(landed)} of {len(tracers)} tracers landed."
     day = Counter[str]()
     for each in tracers:
-        day.update({name: each["day"].get(name, 0) for name in ("lost", "duplicate")})
+        day.update({name: each["day"].get(name, 0) for name in ("lost", "duplicate", "not_in_lake")})
     if +day:
         yield f"NOT LANDED EXACTLY ONCE in the last day: {_listed(+day)}."
     for each in tracers:
         seconds = "" if each["seconds"] is None else f" in {each['seconds']:.1f} s"
         reason = f" ({each['refusal']})" if each["refusal"] else ""
         where = f"{each['entrance']} -> {each['destination']}"
-        yield f"{where}: {each['result']}{seconds}{reason}; last day {_listed(each['day'])}"
+        yield f"{where}: {each['result'].replace('_', ' ')}{seconds}{reason}; last day {_listed(each['day'])}"
 
 
 def _listed(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{n:,} {result}" for result, n in counts.items())
+    return ", ".join(f"{n:,} {result.replace('_', ' ')}" for result, n in counts.items())

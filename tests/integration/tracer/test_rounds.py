@@ -11,6 +11,7 @@ import pytest
 from services.tracer import rows_sql
 from services.tracer.entrances import FORMS, HttpEntrance, row_id
 from services.tracer.journal import Journal
+from services.tracer.lake_rows import LakeRows
 from services.tracer.metrics import TracerMetrics
 from services.tracer.results import Limits, Result, Tracer
 from services.tracer.rounds import Rounds
@@ -21,7 +22,8 @@ from services.tracer.transform_entrance import TransformEntrance
 from shared import landing_columns, wire
 from tests.fixtures.fix_postgres import Database
 from tests.fixtures.raw_server import Asked, Bytes, Worst, answer, problem, serving
-from tests.fixtures.writer import execute, rows
+from tests.fixtures.writer import event, execute, rows
+from tests.unit.lake.orders import Lake
 
 NOW = 1_000_000.0
 
@@ -58,7 +60,14 @@ class Tracing:
     """A tracer's rounds, and what the test does to their rows."""
 
     def __init__(
-        self, dsn: str, gateway: str, writer: str, file: Path, through: TransformEntrance | None = None
+        self,
+        dsn: str,
+        gateway: str,
+        writer: str,
+        file: Path,
+        *,
+        through: TransformEntrance | None = None,
+        lake: LakeRows | None = None,
     ) -> None:
         self.file = file
         self.dsn = dsn
@@ -71,6 +80,8 @@ class Tracing:
             packets=None,
             through_transform=through,
             databases=[self.database],
+            lake=lake,
+            lake_seconds=300,
             writers=[writer],
             journal=self.journal,
             metrics=self.metrics,
@@ -266,7 +277,7 @@ def test_a_tracer_goes_through_a_transform_while_a_service_runs_it(
     with serving() as service, serving() as silent:
         entrance = HttpEntrance(gateway.url, wire.TRANSFORM_ENTRANCE, "key")
         through = TransformEntrance(entrance, [service.url])
-        tracing = Tracing(migrated.dsn, gateway.url, writer.url, tmp_path / "tracers.jsonl", through)
+        tracing = Tracing(migrated.dsn, gateway.url, writer.url, tmp_path / "tracers.jsonl", through=through)
         with closing(tracing.database), closing(tracing.journal):
             serve(b'{"flight_delays":{}}')
             tracing.send()
@@ -282,3 +293,24 @@ def test_a_tracer_goes_through_a_transform_while_a_service_runs_it(
             tracing.send()
             assert sum(each.entrance == entrance.name for each in tracing.tracers) == 2
             assert tracing.poll(700) == {Result.LANDED, Result.LOST}
+
+
+def test_tracers_in_the_lake_are_found_by_their_ids(
+    migrated: Database, gateway: Worst, writer: Worst, tmp_path: Path
+) -> None:
+    lake = Lake(tmp_path / "lake")
+    in_lake = LakeRows(lake.storage, "flights")
+    made = Tracing(migrated.dsn, gateway.url, writer.url, tmp_path / "tracers.jsonl", lake=in_lake)
+    made.send()
+    made.land()
+    assert made.poll(60) == {Result.LATE, Result.IN_FLIGHT}
+    first, *others = made.tracers
+    lake.land([event(row_id(each.entrance, each.id), "flight") for each in others])
+    made.poll(120)
+    cells = {cell.destination: cell.result for cell in status([others[0]], {}).tracers}
+    assert cells["lake.flights"] == "landed"
+    made.poll(301)
+    cells = {cell.destination: cell.result for cell in status([first], {}).tracers}
+    assert cells["lake.flights"] == "not_in_lake"
+    made.database.close()
+    made.journal.close()

@@ -19,6 +19,7 @@ _COLOURS: Final = {
     "lost": "err",
     "duplicate": "err",
     "refused": "err",
+    "not_in_lake": "err",
     "late": "wait",
     "waiting": "wait",
     "landed": "land",
@@ -32,6 +33,7 @@ _KINDS: Final = {
     "lost": "err",
     "duplicate": "err",
     "refused": "err",
+    "not_in_lake": "err",
 }
 
 

@@ -19,7 +19,7 @@ app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 _SECONDS: Final = 10.0
 #: Results of any tracer of the last day that end `status` with 1. A refused tracer is no loss: its entrance
 #: answered, as while a gateway starts, so only the last one counts.
-_BAD: Final = frozenset({"lost", "duplicate"})
+_BAD: Final = frozenset({"lost", "duplicate", "not_in_lake"})
 _REFUSED: Final = "refused"
 
 TracerOption = Annotated[
@@ -60,8 +60,8 @@ def status(
 ) -> None:
     """Print the last result of each entrance in each destination, and the counts of a day.
 
-    Exits with 1 when a tracer of the last day was lost or duplicated, or when an entrance refused its last
-    tracer; with 3 when the tracer does not answer, else with 0. For example:
+    Exits with 1 when a tracer of the last day was lost, duplicated or not in the lake, or when an entrance
+    refused its last tracer; with 3 when the tracer does not answer, else with 0. For example:
 
     onramp tracer status
     """
