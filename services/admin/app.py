@@ -13,6 +13,7 @@ from fastapi import FastAPI
 
 from services.admin.api.app import api
 from services.admin.api.journey import add_journey
+from services.admin.api.lake_journeys import LakeJourneys
 from services.admin.api.metrics import AdminMetrics
 from services.admin.api.operators import Operators
 from services.admin.api.statement import add_statement
@@ -44,6 +45,7 @@ from services.ops.registry.registry_reader import RegistryReader
 from services.ops.settled.reader import SettledReader
 from services.ops.transforms.reader import TransformReader
 from shared.kafka_security import Brokers
+from shared.lake.storage import Storage
 from shared.postgres.source_dsns import SourceDsns
 from shared.registry import Registry
 
@@ -65,11 +67,13 @@ def create(
     source_dsns: SourceDsns,
     statement_days: int = 0,
     figures: FiguresSettings,
+    lake: Storage | None = None,
 ) -> FastAPI:
     """Return the service's application, which runs the ingester and the jobs during its lifespan.
 
     A `keyless` application without operators at its start accepts every program of this machine until an
     operator exists; the holder of `dev_key` may do everything.  `figures`: services whose figures are shown.
+    `lake`: the storage of the lake that journeys include.
     """
     ingester, packer = DeadLetterIngester(brokers, dsn), Packer(dsn, segments)
     jobs = JobRunner(dsn, databases, registry, segments, RetiredDatabases(brokers), brokers=brokers)
@@ -149,7 +153,7 @@ def create(
     add_registry(app, dsn, desk, transform_reader)
     add_samples(app, dsn, desk)
     add_waiting(app, dsn, desk, source_dsns, writers=figures.writers(), settled=settled)
-    add_journey(app, finder)
+    add_journey(app, finder, None if lake is None else LakeJourneys(lake, operators.registry))
     app.state.figures, app.state.registry = figures_watch, operators.registry
     app.state.tracers, app.state.day_statements = tracers_watch, day_statements
     app.state.transforms = transforms_watch

@@ -19,6 +19,7 @@ from services.admin.settings import AdminSettings
 from services.ops.registry.database_addresses import KnownPlaces
 from services.ops.registry.registry_reader import RegistryReader
 from shared.http11 import Http11Protocol
+from shared.lake.settings import LakeStorageSettings
 from shared.logs import set_up
 from shared.malloc import return_large_blocks, share_heaps
 from shared.postgres.source_dsns import SourceDsns
@@ -41,6 +42,7 @@ def serve() -> None:
         databases = read_settings(WriterDatabases)
         named = read_settings(RegistrySettings)
         figures = read_settings(FiguresSettings)
+        lake = read_settings(LakeStorageSettings)
         registry = open_registry(named, kafka)
         require_safe(settings)
         access = read_settings(AccessSettings)
@@ -79,6 +81,7 @@ def serve() -> None:
         source_dsns=SourceDsns(settings.dsn_folder),
         statement_days=settings.statement_days,
         figures=figures,
+        lake=lake.storage if lake.url else None,
     )
     # uvicorn stops gracefully and then raises the signal again: that is a success, not a crash.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))

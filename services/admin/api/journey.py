@@ -6,6 +6,7 @@ from typing import Annotated, Any, Final
 
 from fastapi import FastAPI, Path, Query
 
+from services.admin.api.lake_journeys import LakeJourneys
 from services.admin.api.operators import Caller
 from services.admin.api.rights import Asking
 from services.ops.journey.finder import Finder
@@ -24,8 +25,8 @@ EventName = Annotated[
 ]
 
 
-def add_journey(app: FastAPI, finder: Finder) -> None:
-    """Add the route."""
+def add_journey(app: FastAPI, finder: Finder, lake: LakeJourneys | None = None) -> None:
+    """Add the route; journeys include the `lake`."""
 
     @app.get("/v1/journey/{id:path}")
     def show_journey(asking: Asking, id: Subject, event_name: EventName = None) -> dict[str, Any]:  # noqa: A002
@@ -34,10 +35,12 @@ def add_journey(app: FastAPI, finder: Finder) -> None:
         A receipt is answered exactly.  An id is searched in the tables that have it as their key, among the
         parked events, and on Kafka from the newest record back; `searched` says how far.
         """
-        return find_journey(finder, asking, id, event_name).as_dict()
+        return find_journey(finder, asking, id, event_name, lake).as_dict()
 
 
-def find_journey(finder: Finder, asking: Caller, text: str, event_name: str | None) -> Journey:
+def find_journey(
+    finder: Finder, asking: Caller, text: str, event_name: str | None, lake: LakeJourneys | None = None
+) -> Journey:
     """Return the journey as far as the caller sees it, for the API and the page.
 
     Raises `UserError` BAD_QUERY or NOT_STORED, and `InfrastructureError` if a part did not answer that may
@@ -50,6 +53,8 @@ def find_journey(finder: Finder, asking: Caller, text: str, event_name: str | No
     journey = asyncio.run(finder.find(text, event_name, sees=sees))
     if asking.only is not None:  # the extent of a search names the topics and tables of other types
         journey = replace(journey, searched=(), unknown=(_NEEDS_TYPE,) if journey.needs_type else ())
+    if lake is not None and journey.is_known:
+        journey = lake.add_to(journey)
     if journey.is_known or journey.needs_type:
         return journey
     if journey.unanswered:

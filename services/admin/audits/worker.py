@@ -8,16 +8,22 @@ import asyncio
 import os
 import sys
 import threading
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from services.ops.audit.run import Request, audit
+from services.ops.registry.change import editing
 from services.ops.transforms.output_topics import output_topics_of
 from shared.errors import InfrastructureError
+from shared.lake.settings import LakeStorageSettings
 from shared.priority import come_last
 from shared.read_settings import read_settings
 from shared.settings import KafkaSettings
+
+if TYPE_CHECKING:
+    from services.ops.audit.lake import Lake
 
 
 def main() -> None:
@@ -34,11 +40,26 @@ def main() -> None:
         output_topics=lambda: output_topics_of(kafka),
     )
     try:
+        request = replace(request, lake=_lake(kafka))
         report = asyncio.run(audit(request, progress=lambda done, total: _say(done=done, total=total)))
     except InfrastructureError as e:
         _say(error=e.detail)
     else:
         _say(report=report.as_dict())
+
+
+def _lake(kafka: KafkaSettings) -> "Lake | None":
+    """Return the lake of the settings, with the registry on Kafka; None without a storage.
+
+    Raise `InfrastructureError`.
+    """
+    settings = read_settings(LakeStorageSettings)
+    if not settings.url:
+        return None
+    from services.ops.audit.lake import Lake  # noqa: PLC0415 - Delta and Arrow load for a lake alone
+
+    with editing(kafka) as editor:
+        return Lake(settings.storage, editor.chain.snapshot())
 
 
 def _say(**document: Any) -> None:

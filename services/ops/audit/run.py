@@ -42,6 +42,7 @@ from services.ops.findings import Code, Finding, Generation, Report
 from services.ops.kafka_logs import KafkaLogs
 from services.ops.totals_sql import Snapshot
 from services.ops.transactions.check import check_transactions
+from shared.errors import LAKE_UNAVAILABLE, InfrastructureError
 from shared.kafka_security import Brokers
 from shared.topics import OWN_TOPICS
 
@@ -145,9 +146,16 @@ async def _once(request: Request, logs: KafkaLogs, progress: Progress, *, last: 
 
 
 async def _audit_lake(lake: "Lake", logs: KafkaLogs, topics: re.Pattern[str], report: Report) -> None:
+    """Check the lake; a storage that is unreachable is not checked, and the databases are."""
     from services.ops.audit.lake import audit_lake  # noqa: PLC0415 - Delta and Arrow load for a lake alone
 
-    await audit_lake(lake, logs, topics, report)
+    try:
+        await audit_lake(lake, logs, topics, report)
+    except InfrastructureError as error:
+        if error.fault is not LAKE_UNAVAILABLE:
+            raise
+        report.unreadable.append("the lake")
+        report.unchecked.append(error.detail)
 
 
 def _meets_a_writer(data: AuditData, *, deep: bool) -> bool:

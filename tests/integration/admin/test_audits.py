@@ -1,12 +1,14 @@
 """Audits as jobs: one at a time, reports stored and shown, and repeated after a kill."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import httpx2
 import pytest
 
 from services.admin.audits.runner import AuditRunner
 from services.admin.store.audits_sql import AuditSession
+from tests.fixtures.delta_tables import small_files
 from tests.fixtures.fix_postgres import Templates
 from tests.fixtures.writer import event, eventually, execute, rows
 from tests.integration.admin.admin_service import refused
@@ -63,7 +65,11 @@ def test_a_key_of_an_audit_is_for_one_request_and_for_a_day(
     assert start(**other).json()["id"] > first
 
 
-def test_a_report_is_stored_and_can_be_printed(service: Inside, stage: Stage) -> None:
+def test_a_report_is_stored_and_can_be_printed(
+    service: Inside, stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small_files(str(tmp_path / "flights"), 2)
+    monkeypatch.setenv("ONRAMP_LAKE_URL", str(tmp_path))
     browser = service.of("otto").browser()
     page = browser.see("/reconciliation")
     assert "No audit has run here yet" in page
@@ -77,7 +83,9 @@ def test_a_report_is_stored_and_can_be_printed(service: Inside, stage: Stage) ->
     report = found["report"]
     [line] = [line for line in report["partitions"] if line["topic"] == stage.partition.topic]
     assert (line["read"], line["outcomes"]) == (2, {"landed": 2})
+    assert {line["table"] for line in report["lake"]} == {"flights"}
     shown = service.of("vera").browser().see(f"/reconciliation/{number}")
+    assert "Totals of the lake" in shown
     assert stage.partition.topic in shown
     assert "Start an audit" not in shown
     assert service.of("olga").browser().client.get("/ui/reconciliation").status_code == 403

@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 
 from services.admin.api.app import api
 from services.admin.api.journey import add_journey, find_journey
+from services.admin.api.lake_journeys import LakeJourneys
 from services.admin.api.operators import LOCAL, Caller, Operators
 from services.admin.dead_letters.ingester import IngesterStatus
 from services.admin.store.jobs_sql import Plan
@@ -33,6 +34,7 @@ from shared import wire
 from shared.kafka_read.offsets import Partition
 from shared.kafka_security import Brokers
 from shared.registry.memory import MemoryRegistry
+from tests.fixtures.delta_tables import silent_storage
 from tests.fixtures.fix_kafka import HasBootstrap
 from tests.fixtures.fix_postgres import Database, Templates
 from tests.fixtures.silent_servers import black_holes
@@ -258,6 +260,14 @@ def test_an_event_of_a_database_that_hangs_is_not_called_landed(scenes: Scenes) 
     assert outcomes[scenes.landing] is Kind.UNKNOWN
     assert set(outcomes.values()) == {Kind.UNKNOWN}
     assert journey.unanswered
+
+
+def test_a_lake_that_hangs_is_named_and_the_row_is_known(scenes: Scenes) -> None:
+    with silent_storage() as storage:
+        lake = LakeJourneys(storage, lambda: None, 0.05)
+        journey = find_journey(scenes.finder, LOCAL, "e-0", None, lake)
+    assert journey.sentence.endswith(f"landed in {scenes.landing}.")
+    assert "the storage of the lake did not answer in 0.05 s" in " ".join(journey.doubts)
 
 
 def test_without_kafka_the_row_answers_and_the_record_is_unknown(scenes: Scenes) -> None:

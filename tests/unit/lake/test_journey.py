@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
+from services.admin.api.lake_journeys import LakeJourneys
 from services.lake.compaction.delta_drop import drop
 from services.ops.audit.lake import Lake
 from services.ops.findings import Source
@@ -13,15 +14,16 @@ from services.ops.journey.subject import Receipt
 from services.ops.journey.timeline import Journey, Kind, Passage, Step
 from shared.lake.delta_files import Partition
 from shared.lake.storage import Storage
+from shared.registry.entries import Snapshot
 from shared.registry.memory import MemoryRegistry
-from tests.fixtures.delta_tables import FIRST_DAY, TOPIC, append, small_files
+from tests.fixtures.delta_tables import FIRST_DAY, TOPIC, append, silent_storage, small_files
 
 LANDED = Step(
     Kind.LANDED, "landed in onramp.events.flight_departed", destination="onramp.events.flight_departed"
 )
 
 
-def journey(folder: Path, offset: int, name: str = "flight_departed") -> Journey:
+def without_lake(offset: int, name: str = "flight_departed") -> Journey:
     passage = Passage(
         receipt=Receipt(Source(TOPIC, 0), offset),
         id="a",
@@ -29,9 +31,16 @@ def journey(folder: Path, offset: int, name: str = "flight_departed") -> Journey
         steps=(LANDED,),
         outcomes=(LANDED,),
     )
+    return Journey(subject="a", passages=(passage,))
+
+
+def registry() -> Snapshot:
     types = {"flight_departed": {"destinations": [{"type": "lake", "table": "flights"}]}}
-    registry = MemoryRegistry({"event_types": types}).snapshot()
-    return with_lake(Journey(subject="a", passages=(passage,)), Lake(Storage(url=str(folder)), registry))
+    return MemoryRegistry({"event_types": types}).snapshot()
+
+
+def journey(folder: Path, offset: int, name: str = "flight_departed") -> Journey:
+    return with_lake(without_lake(offset, name), Lake(Storage(url=str(folder)), registry()))
 
 
 def test_a_row_in_the_lake_is_an_outcome_with_its_query(tmp_path: Path) -> None:
@@ -70,3 +79,21 @@ def test_a_type_without_a_table_and_a_table_that_cannot_be_read(tmp_path: Path) 
 def test_an_event_is_not_searched_in_another_types_table(tmp_path: Path) -> None:
     small_files(str(tmp_path / "flights"), 2)
     assert journey(tmp_path, 7, "flights").steps == (LANDED,)
+
+
+def test_the_admin_service_adds_the_lake(tmp_path: Path) -> None:
+    small_files(str(tmp_path / "flights"), 2)
+    lake = LakeJourneys(Storage(url=str(tmp_path)), registry)
+    found = lake.add_to(without_lake(7))
+    assert [step.destination for step in found.steps] == [LANDED.destination, "lake.flights"]
+    unread = LakeJourneys(Storage(url=str(tmp_path)), lambda: None).add_to(without_lake(7))
+    assert (unread.steps, unread.doubts) == ((LANDED,), ())
+
+
+def test_a_storage_that_hangs_is_named_and_delays_no_journey() -> None:
+    with silent_storage() as storage:
+        lake = LakeJourneys(storage, registry, 0.05)
+        for _ in range(6):  # more than threads that may hang
+            found = lake.add_to(without_lake(7))
+            assert found.steps == (LANDED,)
+            assert "the storage of the lake did not answer in 0.05 s" in found.doubts[0]

@@ -1,6 +1,5 @@
 """Tracers in the lake: their rows in a Delta table, and the result of those that are not there."""
 
-import socket
 from pathlib import Path
 
 import pytest
@@ -8,8 +7,8 @@ import pytest
 from services.tracer.lake_rows import LakeRows
 from services.tracer.results import Destination, Limits, Result, Tracer, Watch, evaluate
 from shared.errors import InfrastructureError
-from shared.lake.storage import Storage
 from shared.time_limit import TimeLimit
+from tests.fixtures.delta_tables import silent_storage
 from tests.unit.lake.orders import Lake
 
 LAKE = Destination.in_lake("onramp_probe")
@@ -78,15 +77,7 @@ def test_a_storage_that_cannot_be_read_is_named(tmp_path: Path) -> None:
 
 
 def test_a_storage_that_hangs_ends_a_reading() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        storage = Storage(
-            url="s3://bucket/lake",
-            endpoint=f"http://127.0.0.1:{silent.getsockname()[1]}",
-            access_key_id="a",
-            secret_access_key="b",
-            request_seconds=5,
-            retry_seconds=1,
-        )
+    with silent_storage() as storage:
         rows = LakeRows(storage, "flights", 0.05)
         for _ in range(3):  # the first one still hangs
             with pytest.raises(InfrastructureError, match=r"no answer in 0.05 s"):

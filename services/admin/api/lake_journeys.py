@@ -1,0 +1,42 @@
+"""Adds the lake to journeys if its storage is configured; a storage that hangs costs two seconds.
+
+Importing Delta takes a second and memory, so an admin service without a lake never does.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
+
+from services.ops.journey.timeline import Journey
+from shared.lake.storage import Storage
+from shared.registry.entries import EMPTY, Snapshot
+from shared.time_limit import TimeLimit
+
+_SECONDS: Final = 2.0
+
+
+class LakeJourneys:
+    """The lake of journeys; for many threads."""
+
+    def __init__(
+        self, storage: Storage, registry: Callable[[], Snapshot | None], seconds: float = _SECONDS
+    ) -> None:
+        """`registry` returns the snapshot in force, which says which table a type has."""
+        self._storage = storage
+        self._registry = registry
+        self._limit = TimeLimit("lake", seconds)
+
+    def add_to(self, journey: Journey) -> Journey:
+        """Return the journey with the lake, or with a sentence that the storage does not answer."""
+        from services.ops.audit.lake import Lake  # noqa: PLC0415
+        from services.ops.journey.lake import with_lake  # noqa: PLC0415
+
+        lake = Lake(self._storage, self._registry() or EMPTY)
+        try:
+            return self._limit.call(lambda: with_lake(journey, lake))
+        except TimeoutError:
+            sentence = (
+                f"the storage of the lake did not answer in {self._limit.seconds:g} s: whether the event is "
+                "in the lake is unknown."
+            )
+            return replace(journey, unknown=(*journey.unknown, sentence))
