@@ -1,4 +1,4 @@
-"""Tables of the lake as Delta's own Spark reader sees them: the same rows as those of delta-rs."""
+"""Tables of the lake as Delta's own Spark reader and Polars see them: the same rows as those of delta-rs."""
 
 import os
 import subprocess
@@ -68,3 +68,16 @@ def test_delta_spark_reads_the_same_rows(tmp_path: Path) -> None:
         assert [{c: row[c] for c in columns if c in row} for row in found] == expected
         assert found[1]["_timestamp"] == "2026-10-01 00:00:00.123456"
         assert found[4]["p_at"] == "2026-10-01 00:00:00.123456"
+
+
+@pytest.mark.full
+def test_polars_reads_the_same_rows(tmp_path: Path) -> None:
+    import polars as pl  # noqa: PLC0415 - of this test alone
+
+    for name in ("day", "month", "none"):
+        lake = compacted(tmp_path / name, name)
+        columns = lake.rows().column_names
+        found = pl.scan_delta(str(lake.folder / "flights")).select(columns).sort("_offset").collect()
+        assert found.to_dicts() == lake.rows().to_pylist()
+        one = pl.scan_delta(str(lake.folder / "flights")).filter(pl.col("_offset") == 4)
+        assert one.select("p_x", "p_ok").collect().to_dicts() == [{"p_x": 2.0, "p_ok": True}]
