@@ -47,7 +47,7 @@ MUTANTS: Final = (
     Mutant(
         "waiting for a database that is not available",
         "services/tracer/results.py",
-        "    if destination.database in unavailable:\n",
+        "    if (str(destination) if destination.is_in_lake else destination.database) in unavailable:\n",
         "    if False:\n",
         f"{_RESULTS} tests/integration/tracer/test_rounds.py",
     ),
