@@ -174,6 +174,13 @@ EVENT_TOO_LARGE: Final = _rejected(
     "The event is larger than the limit.",
     "Send less, or store the large part elsewhere and send a reference to it.",
 )
+BATCH_TOO_COSTLY: Final = _waiting(
+    "batch_too_costly",
+    Step.CHECK,
+    "Checking the batch by its event types' schemas takes too long.",
+    "Send the events that were not accepted again, with the same ids, in smaller batches.",
+    429,
+)
 UNSUPPORTED_MEDIA_TYPE: Final = _rejected(
     "unsupported_media_type",
     415,

@@ -13,7 +13,7 @@ from services.ingest.decode.decode import Limits, decode
 from services.ingest.request import BatchItem, RequestContext
 from services.ingest.route import route
 from services.ingest.sink import Sink
-from services.ingest.turns import Turns
+from services.ingest.turns import Turns, check_turns
 from shared.errors import OnrampError
 from shared.path_steps import Step
 
@@ -28,6 +28,7 @@ class Flow:
     checker: Checker
     limits: Limits
     turns: Turns = field(default_factory=Turns)
+    check_turns: Turns = field(default_factory=check_turns)
 
 
 async def accept(flow: Flow, request: RequestContext, receive: Receive) -> list[BatchItem]:
@@ -46,7 +47,10 @@ async def accept(flow: Flow, request: RequestContext, receive: Receive) -> list[
         request.reserve_answer(len(items))
         request.sender.quota.charge(len(items), 0)
         request.step = Step.CHECK
-        await run(flow.checker.check, items, request)
+        checks = await run(flow.checker.check, items, request)
+        while checks.has_parts:
+            async with flow.check_turns.turn(request) as run_alone:
+                await run_alone(checks.run_part)
         request.step = Step.ROUTE
         await run(route, items, request)
     request.step = Step.SEND

@@ -16,6 +16,9 @@ _MIN_INTEGER: Final = -(2**63)
 _MAX_INTEGER: Final = 2**63 - 1
 #: Maximum integers above 2^63 in an event with `uniqueItems`: about half a second.
 _MAX_LONG_INTEGERS: Final = 500
+_LONG_INTEGER_BYTES: Final = len("9223372036854775808,")
+#: The cost of comparing such integers, by the square of their number.
+_PAIR: Final = 100
 #: Bytes of the shortest number of each kind with its comma: `0,`, `0.5,` and `1e99,`.
 _BYTES: Final = (2, 4, 5)
 _BOUNDS: Final = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
@@ -74,14 +77,24 @@ def weights_of(schema: Mapping[str, Any]) -> Weights:
     return total.plus(_WITH_OTHER_ITEMS) if schema.get("uniqueItems") is True else total
 
 
+def cost_of_numbers(size: int, weights: Weights, *, has_unique: bool) -> int:
+    """Return the maximum cost of the numbers in a payload of this size in bytes.
+
+    `has_unique`: whether integers above 2^63 may be compared with each other.
+    """
+    highest = max(weight * size // shortest for weight, shortest in zip(weights, _BYTES, strict=True))
+    long_integers = min(size // _LONG_INTEGER_BYTES, _MAX_LONG_INTEGERS) if has_unique else 0
+    return highest + long_integers**2 * _PAIR
+
+
 def is_too_costly(payload: Any, size: int, weights: Weights, limit: int, *, has_unique: bool) -> bool:
     """Return whether the numbers of a payload of this size in bytes cost more than `limit`.
 
     `has_unique`: whether integers above 2^63 may be compared with each other. Takes 100 ns per value, and
     nothing if so few bytes cannot have as many numbers.
     """
-    highest = max(weight * size // shortest for weight, shortest in zip(weights, _BYTES, strict=True))
-    if highest <= limit and not (has_unique and size > _MAX_LONG_INTEGERS * len("9223372036854775808,")):
+    is_full = size > _MAX_LONG_INTEGERS * _LONG_INTEGER_BYTES
+    if cost_of_numbers(size, weights, has_unique=False) <= limit and not (has_unique and is_full):
         return False
     counts, long_integers = [0, 0, 0], 0
     left = [payload]

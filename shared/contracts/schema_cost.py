@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import takewhile
 from typing import Any, Final
 
-from shared.contracts.exact_numbers import Weights, is_too_costly, weights_of
+from shared.contracts.exact_numbers import Weights, cost_of_numbers, is_too_costly, weights_of
 from shared.contracts.pattern_cost import pattern_cost
 from shared.contracts.schema_references import Node, References, TooCostlyError
 
@@ -86,7 +86,16 @@ class SchemaCost:
     @property
     def max_bytes(self) -> int:
         """Return the size of the largest event whose check stays within `MAX_PER_EVENT`."""
-        return MAX_PER_EVENT // (self._per_value // _VALUE_BYTES + self._per_character + 1)
+        return MAX_PER_EVENT // self._per_byte
+
+    def estimate(self, size: int) -> int:
+        """Return the maximum cost of checking an event of this size that `reason_against` accepts."""
+        cost = size * self._per_byte + cost_of_numbers(size, self._weights, has_unique=self._has_unique)
+        return min(cost, MAX_PER_EVENT)
+
+    @property
+    def _per_byte(self) -> int:
+        return self._per_value // _VALUE_BYTES + self._per_character + 1
 
     @property
     def max_bytes_for_all_faults(self) -> int:

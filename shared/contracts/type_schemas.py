@@ -59,6 +59,11 @@ class Schemas:
         """Return whether the event type has a schema."""
         return event_name in self._schemas
 
+    def estimate(self, event_name: str, size: int) -> int:
+        """Return the maximum cost of `check` for an event of this size, in the unit of `schema_cost`."""
+        schema = self._schemas.get(event_name)
+        return schema.cost.estimate(size) if isinstance(schema, CompiledSchema) else 0
+
     def check(self, event_name: str, document: Any, size: int, reported: ReportedFaults) -> None:
         """Raise if the event type has a schema and the payload does not satisfy it.
 

@@ -119,10 +119,24 @@ MUTANTS: Final = (
     ),
     Mutant(
         "JSON Schemas",
-        "services/ingest/check/check.py",
-        "self._schemas.check(name, item.document, size, reported)",
+        "services/ingest/check/schema_checks.py",
+        "self._schemas.check(name, item.document, len(item.value), self._reported)",
         "pass",
         "tests/unit/ingest",
+    ),
+    Mutant(
+        "the time of a request's schema checks",
+        "services/ingest/check/schema_checks.py",
+        "if self._seconds >= MAX_SECONDS:",
+        "if False:",
+        "tests/unit/ingest/test_schema_checks.py",
+    ),
+    Mutant(
+        "turns between costly schema checks",
+        "services/ingest/check/schema_checks.py",
+        "fits = self._cost + cost <= MAX_PER_PART",
+        "fits = True",
+        "tests/unit/ingest/test_schema_checks.py",
     ),
     Mutant(
         "following the registry",

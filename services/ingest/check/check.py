@@ -8,9 +8,10 @@ from msgspec import Meta
 
 from services.ingest.auth.api_keys import Sender
 from services.ingest.auth.new_names import NewNameLimit
+from services.ingest.check.schema_checks import SchemaChecks
 from services.ingest.request import BatchItem, RequestContext
 from shared import envelope, strict_json, wire
-from shared.contracts.type_schemas import ReportedFaults, Schemas
+from shared.contracts.type_schemas import Schemas
 from shared.errors import (
     BAD_ENVELOPE,
     EVENT_TOO_LARGE,
@@ -58,8 +59,11 @@ class Checker:
         self._schemas_of = schemas
         self._schemas = Schemas(EMPTY)  # until there is a registry
 
-    def check(self, items: list[BatchItem], request: RequestContext) -> None:
-        """Set every item's envelope and event type, or the verdict that rejects it."""
+    def check(self, items: list[BatchItem], request: RequestContext) -> SchemaChecks:
+        """Set every item's envelope and event type, or the verdict that rejects it.
+
+        Return the checks by costly schemas, whose parts must run before the items are accepted.
+        """
         snapshot = self._snapshot()
         if snapshot is not self._schemas.snapshot:
             self._schemas = self._schemas_of(snapshot)
@@ -67,7 +71,7 @@ class Checker:
         admitted: dict[str, EventType | None] = {}
         #: Names whose type has rules for each event.
         demanding: set[str] = set()
-        reported = ReportedFaults()
+        checks = SchemaChecks(self._schemas)
         for item in items:
             if item.verdict is None:
                 try:
@@ -78,9 +82,11 @@ class Checker:
                             demanding.add(name)
                     item.event_type = admitted[name]
                     if item.event_type is not None and name in demanding:
-                        self._check_type(item, name, item.event_type, reported)
+                        _check_size(item, item.event_type)
+                        checks.add(item, name)
                 except OnrampError as error:
                     item.verdict = error.at(Step.CHECK).without_frames()
+        return checks
 
     def _read(self, item: BatchItem, key: ApiKey | None) -> str:
         size = len(item.value)
@@ -107,13 +113,11 @@ class Checker:
     def _demands(self, name: str, event_type: EventType | None) -> bool:
         return event_type is not None and (event_type.max_bytes is not None or self._schemas.has(name))
 
-    def _check_type(
-        self, item: BatchItem, name: str, event_type: EventType, reported: ReportedFaults
-    ) -> None:
-        size = len(item.value)
-        if event_type.max_bytes is not None and size > event_type.max_bytes:
-            raise UserError(EVENT_TOO_LARGE, f"{size} bytes; this type's limit is {event_type.max_bytes}")
-        self._schemas.check(name, item.document, size, reported)
+
+def _check_size(item: BatchItem, event_type: EventType) -> None:
+    size = len(item.value)
+    if event_type.max_bytes is not None and size > event_type.max_bytes:
+        raise UserError(EVENT_TOO_LARGE, f"{size} bytes; this type's limit is {event_type.max_bytes}")
 
 
 def _check_context(raw: msgspec.Raw, key: ApiKey | None) -> None:

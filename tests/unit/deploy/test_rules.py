@@ -10,7 +10,15 @@ import yaml
 
 from services.writer.settings import WriterSettings
 from shared import backoff
-from shared.errors import INTERNAL_ADMIN, QUOTA, TABLE, TOO_MANY_AT_ONCE, TOO_MANY_WRONG_KEYS, Kind
+from shared.errors import (
+    BATCH_TOO_COSTLY,
+    INTERNAL_ADMIN,
+    QUOTA,
+    TABLE,
+    TOO_MANY_AT_ONCE,
+    TOO_MANY_WRONG_KEYS,
+    Kind,
+)
 from stack.prometheus import Prometheus
 from tests.unit.deploy.promql import UnknownError, labels_of
 from tests.unit.deploy.rules import ALERTS, FILES, KNOWN, RECORDED, TESTS
@@ -137,8 +145,9 @@ def seconds(text: str) -> int:
 
 def test_what_is_not_the_senders_fault_is_no_share_that_is_rejected() -> None:
     ours = {fault.code for fault in TABLE.values() if fault.kind is Kind.WAITING and fault.status is not None}
-    # Who sends more than its quota is told to wait; the others are another service's.
+    # Who sends more than its quota, or at once, is told to wait; the others are another service's.
     expected = {"accepted", *ours} - {
+        BATCH_TOO_COSTLY.code,
         QUOTA.code,
         INTERNAL_ADMIN.code,
         TOO_MANY_AT_ONCE.code,
