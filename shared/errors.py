@@ -308,6 +308,13 @@ REQUEST_TIMEOUT: Final = _rejected(
     "The request took too long to arrive.",
     "Send the whole request without pauses.",
 )
+UNKNOWN_TRANSFER_CODING: Final = _rejected(
+    "unknown_transfer_coding",
+    501,
+    Step.RECEIVE,
+    "The transfer coding is not implemented.",
+    "Send the body with Content-Length or Transfer-Encoding: chunked, and compress it with Content-Encoding.",
+)
 KAFKA_UNAVAILABLE: Final = _waiting(
     "kafka_unavailable",
     Step.SEND,

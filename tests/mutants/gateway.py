@@ -62,6 +62,13 @@ MUTANTS: Final = (
         "tests/integration/ingest/test_pipelines.py",
     ),
     Mutant(
+        "transfer codings",
+        "shared/http11.py",
+        "_check_transfer_codings(self.headers, self.parser.get_http_version())",
+        "pass",
+        "tests/integration/ingest/test_transfer_codings.py",
+    ),
+    Mutant(
         "the cap of the body",
         "services/ingest/http/body.py",
         "if size > self._max_bytes:",

@@ -28,6 +28,7 @@ from shared.errors import (
     OVERLOADED,
     REQUEST_TIMEOUT,
     TOO_MANY_CONNECTIONS,
+    UNKNOWN_TRANSFER_CODING,
     Fault,
     InfrastructureError,
     Kind,
@@ -216,6 +217,10 @@ class LimitedProtocol(Http11Protocol):
     def send_400_response(self, msg: str) -> None:
         """Reject non-HTTP or ambiguous HTTP with a problem, and close the connection."""
         self._reject(BAD_REQUEST, msg)
+
+    def send_501_response(self, detail: str) -> None:
+        """Reject a transfer coding with a problem, and close the connection."""
+        self._reject(UNKNOWN_TRANSFER_CODING, detail)
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
         self._answering = cycle
