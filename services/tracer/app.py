@@ -33,7 +33,7 @@ async def run(
     `storage`: that of the lake, if tracers are expected there.
     """
     journal = Journal.open(settings.file, time.time())
-    metrics = TracerMetrics()
+    metrics = TracerMetrics(settings.new_counter_seconds)
     key = settings.key()
     rounds = Rounds(
         entrances=[
@@ -51,7 +51,7 @@ async def run(
         limits=Limits(settings.late_seconds, settings.lost_seconds),
         interval=settings.interval_seconds,
     )
-    pages = TracerServer(rounds, metrics.registry, settings.host, settings.port).start()
+    pages = TracerServer(rounds, metrics, settings.host, settings.port).start()
     loop = asyncio.get_running_loop()
     for each in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(each, rounds.stop)

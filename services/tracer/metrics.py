@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from services.tracer.results import Change, Result, Tracer
+from shared.new_counters import NewCounters
 
 _BUCKETS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 600)
 
@@ -13,8 +14,9 @@ _BUCKETS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 600)
 class TracerMetrics:
     """Counters of results, times of each leg, and the number of tracers without a row."""
 
-    def __init__(self) -> None:
+    def __init__(self, new_counter_seconds: float = 0.0) -> None:
         self.registry = CollectorRegistry()
+        self._new = NewCounters(self.registry, new_counter_seconds)
         self.results = Counter(
             "onramp_tracer_results",
             "Results of tracers: landed, late (also without a row yet), waiting, lost, duplicate, refused, "
@@ -44,11 +46,15 @@ class TracerMetrics:
             registry=self.registry,
         )
 
+    def page(self) -> bytes:
+        """Return all metrics for Prometheus; reading changes nothing."""
+        return self._new.page()
+
     def count(self, changes: Iterable[Change]) -> None:
         """Count new results."""
         for tracer, destination, result in changes:
             if result is not Result.IN_FLIGHT:
-                self.results.labels(tracer.entrance, str(destination), result.value).inc()
+                self._new.count(self.results, (tracer.entrance, str(destination), result.value))
             landed_at = tracer.watches[destination].landed_at
             if result is Result.LANDED and landed_at is not None and tracer.accepted_at is not None:
                 seconds = max(landed_at - tracer.accepted_at, 0.0)

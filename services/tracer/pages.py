@@ -4,8 +4,9 @@ from http import HTTPStatus
 
 import msgspec
 import orjson
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST
 
+from services.tracer.metrics import TracerMetrics
 from services.tracer.rounds import Rounds
 from services.tracer.status import status
 from shared.page_server import JSON, Answer, PageServer, alive
@@ -14,13 +15,13 @@ from shared.page_server import JSON, Answer, PageServer, alive
 class TracerServer(PageServer):
     """Serves the tracer's state over HTTP."""
 
-    def __init__(self, rounds: Rounds, registry: CollectorRegistry, host: str, port: int) -> None:
+    def __init__(self, rounds: Rounds, metrics: TracerMetrics, host: str, port: int) -> None:
         """Bind the port.  Raises `OSError` when it is taken."""
         pages = {
             "/healthz": alive,
             "/readyz": lambda: _readyz(rounds),
             "/status": lambda: (HTTPStatus.OK, JSON, _status(rounds)),
-            "/metrics": lambda: (HTTPStatus.OK, CONTENT_TYPE_LATEST, generate_latest(registry)),
+            "/metrics": lambda: (HTTPStatus.OK, CONTENT_TYPE_LATEST, metrics.page()),
         }
         super().__init__(pages, host, port)
 

@@ -68,6 +68,12 @@ class TracerSettings(BaseSettings):
         300.0, gt=0, description="Seconds after which a tracer without a row in the lake is not in the lake."
     )
     kafka: bool = Field(True, description="Whether a packet is written straight to Kafka as well.")
+    new_counter_seconds: float = Field(
+        60.0,
+        ge=0,
+        description="Seconds that a new counter is shown at 0 on /metrics before it counts: at least two "
+        "scrapes, or Prometheus sees no increase.",
+    )
     log_level: str = Field("INFO", description="Level of the JSON log.")
 
     @model_validator(mode="after")

@@ -1,22 +1,15 @@
-"""Series of labels that clients may create: bounded in number, and each counter starts at 0 for a while.
+"""Series of labels that clients may create: bounded in number, and each counter starts at 0 for a while."""
 
-Prometheus computes an increase from one sample to the next: a counter that starts at 99 shows no increase
-(prometheus/prometheus#1673), so the first parked events would raise no alert.  The 0 is shown for a time and
-not for one reading, because an operator who reads the page must not consume it.
-"""
-
-import time
 from collections.abc import Callable, Mapping, Sequence
-from threading import Lock
 from typing import Any, Final
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from shared.new_counters import Labels, NewCounters
 
 OTHER: Final = "other"
 #: Labels with names from topics, tables and packets.  The other labels have few values, and alerts need them.
 _CLIENT_LABELS: Final = {"topic", "partition", "event_type", "table", "name", "place"}
-
-Labels = tuple[str, ...]
 
 
 class Series:
@@ -28,25 +21,16 @@ class Series:
 
     def __init__(self, registry: CollectorRegistry, max_series: int, new_s: float = 0.0) -> None:
         """`new_s`: seconds that a new counter is shown at 0."""
-        self._registry = registry
-        self._new_s = new_s
+        self._counters = NewCounters(registry, new_s)
         self._max_series = max_series
         self._shown: dict[str, set[Labels]] = {}
         self._joined: dict[Gauge, set[Labels]] = {}
         self._totals: dict[tuple[str, Labels], float] = {}
         self._sources: set[tuple[str, str]] = set()
-        #: The loop counts while an HTTP thread builds the page.
-        self._lock = Lock()
-        #: For each new counter, the time at which it starts to count (monotonic seconds), and its value.
-        self._not_yet: dict[tuple[Counter, Labels], tuple[float, float]] = {}
 
     def page(self) -> bytes:
         """Return all metrics for Prometheus; reading changes nothing."""
-        with self._lock:
-            now = time.monotonic()
-            for metric, labels in [key for key, (when, _) in self._not_yet.items() if when <= now]:
-                metric.labels(*labels).inc(self._not_yet.pop((metric, labels))[1])
-            return generate_latest(self._registry)
+        return self._counters.page()
 
     def totals(self, metric: Counter) -> dict[Labels, float]:
         """Return the totals given to `count_to`, also those of counters that are still shown at 0."""
@@ -62,7 +46,7 @@ class Series:
         key = (metric._name, labels)  # noqa: SLF001 - its name is not public
         is_new = key not in self._totals
         self._totals[key] = self._totals.get(key, 0.0) + n
-        self._add(metric, labels, n, is_new=is_new)
+        self._counters.add(metric, labels, n, is_new=is_new)
 
     def count_to(self, metric: Counter, totals: Mapping[Labels, float], source: str) -> None:
         """Raise counters to the totals of a `source`; a lower total has no effect.
@@ -78,7 +62,7 @@ class Series:
             more = total - self._totals.get(key, 0.0)
             if more > 0:
                 self._totals[key] = total
-                self._add(metric, self._bounded(metric, labels), more, is_new=is_new)
+                self._counters.add(metric, self._bounded(metric, labels), more, is_new=is_new)
 
     def observe(self, metric: Histogram, labels: Labels, counts: Sequence[int], total: float) -> None:
         """Add values to a histogram: the number in each of its buckets, and their sum."""
@@ -103,16 +87,6 @@ class Series:
         self._joined[metric] = bounded.keys() - shown
         for labels, value in bounded.items():
             metric.labels(*labels).set(value)
-
-    def _add(self, metric: Counter, labels: Labels, n: float, *, is_new: bool) -> None:
-        key = (metric, labels)
-        with self._lock:
-            if is_new or key in self._not_yet:
-                metric.labels(*labels)
-                when, before = self._not_yet.get(key, (time.monotonic() + self._new_s, 0.0))
-                self._not_yet[key] = when, before + n
-            else:
-                metric.labels(*labels).inc(n)
 
     def _bounded(self, metric: Any, labels: Labels, max_series: int | None = None) -> Labels:
         """Return `labels`, or above the bound the labels of the series that combines several."""

@@ -4,12 +4,12 @@ import asyncio
 
 import pytest
 
-from services.writer.observe import series
 from services.writer.observe.database_stats import DatabaseStats
 from services.writer.observe.status import Moment, Status
 from services.writer.settle.ledger import Tally
 from services.writer.settle.outcome_counts import OutcomeCounts
 from services.writer.settle.work_order import TaskReport
+from shared import new_counters
 from shared.kafka_read.offsets import Partition
 from shared.outcomes import Outcome
 
@@ -96,7 +96,7 @@ def test_a_total_that_is_lower_than_what_was_shown_takes_nothing_back() -> None:
 
 def test_a_table_that_begins_is_at_0_for_a_while_and_then_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [1000.0]
-    monkeypatch.setattr(series.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(new_counters.time, "monotonic", lambda: now[0])
     scrapes = Scrapes(new_counter_seconds=60.0)
     scrapes.read(0)
     scrapes.land(5)

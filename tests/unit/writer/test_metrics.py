@@ -7,7 +7,7 @@ import httpx2
 import pytest
 
 from services.writer.model.timings import StepTimings
-from services.writer.observe import lag, series
+from services.writer.observe import lag
 from services.writer.observe import status as module
 from services.writer.observe.database_stats import DatabaseSizes, DatabaseStats
 from services.writer.observe.lag import Lag
@@ -16,6 +16,7 @@ from services.writer.observe.series import Series
 from services.writer.observe.status import Status
 from services.writer.observe.status_server import StatusServer
 from services.writer.settle.work_order import TaskReport
+from shared import new_counters
 from shared.kafka_read.offsets import Partition
 from shared.path_steps import Step
 
@@ -111,7 +112,7 @@ def test_above_the_bound_step_database_and_outcome_are_themselves() -> None:
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The time of the counters; a test sets its only entry."""
     now = [1000.0]
-    monkeypatch.setattr(series.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(new_counters.time, "monotonic", lambda: now[0])
     return now
 
 
