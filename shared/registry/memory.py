@@ -70,4 +70,5 @@ def reasons(error: ValueError) -> list[str]:
     """Return the faults and their places, without values (hashes must not be logged)."""
     if not isinstance(error, ValidationError):
         return [str(error)]
-    return [f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors(include_input=False)]
+    found = [(".".join(map(str, each["loc"])), each["msg"]) for each in error.errors(include_input=False)]
+    return [f"{place}: {text}" if place else text for place, text in found]

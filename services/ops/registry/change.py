@@ -21,6 +21,7 @@ from shared.registry.entries import Snapshot
 from shared.registry.factory import open_log
 from shared.registry.file import RegistryFileError, line_in, load, placed
 from shared.registry.known_databases import unknown_places
+from shared.registry.memory import reasons
 from shared.registry.merge import merge_file, with_deployed
 from shared.registry.sources import require_no_clash
 from shared.registry.transforms import require_fit
@@ -100,12 +101,15 @@ def apply_file(editor: Editor, file: Path, wish: Wish, where: Places | None = No
     except RegistryFileError as error:
         return Result(State.REFUSED, str(error))
     kept: list[str] = []
-    if wish.overwrite:
-        wanted = with_deployed(wanted, editor.chain.snapshot())
-    else:
-        wanted, kept, clashes = merge_file(editor.chain, wanted)
-        if clashes:
-            return Result(State.REFUSED, _both_changed(clashes), unchanged=kept)
+    try:
+        if wish.overwrite:
+            wanted = with_deployed(wanted, editor.chain.snapshot())
+        else:
+            wanted, kept, clashes = merge_file(editor.chain, wanted)
+            if clashes:
+                return Result(State.REFUSED, _both_changed(clashes), unchanged=kept)
+    except ValueError as error:  # an entry of the file and one of others do not fit together
+        return Result(State.REFUSED, placed(file, "; ".join(reasons(error))))
     result = change_to(editor, wanted, wish, where, of_file=True)
     return result._replace(
         unchanged=kept,
@@ -128,8 +132,8 @@ def change_to(
     before = editor.chain.snapshot()
     if differs.is_empty:
         return _unchanged(before, wish, where if of_file else None)
-    after = Snapshot(**{name: getattr(before, name) for name in before.model_fields_set} | _named(wanted))
-    if reason := _wrong(after, differs) or (_not_configured(after, differs, where) if where else ""):
+    after, unfit = _after(before, wanted)
+    if reason := unfit or _wrong(after, differs) or (_not_configured(after, differs, where) if where else ""):
         return Result(State.REFUSED, reason, lines)
     findings = schema_changes(before, after)
     result = Result(State.POSSIBLE, changes=lines, findings=findings)
@@ -185,6 +189,14 @@ def _written(editor: Editor, differs: Difference, wish: Wish, *, of_file: bool) 
 def _with_line(file: Path, change: SchemaChange) -> SchemaChange:
     steps = [each.replace("~1", "/").replace("~0", "~") for each in change.finding.pointer.split("/")[1:]]
     return change._replace(line=line_in(file, ["event_types", change.event_type, "schema", *steps]))
+
+
+def _after(before: Snapshot, wanted: Snapshot) -> tuple[Snapshot, str]:
+    """Return the registry after the change, and why its entries do not fit together; empty if they do."""
+    try:
+        return Snapshot(**_named(before) | _named(wanted)), ""
+    except ValueError as error:
+        return before, "; ".join(reasons(error))
 
 
 def _named(snapshot: Snapshot) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from services.ops.registry.database_addresses import KnownPlaces
 from shared.errors import KAFKA_UNAVAILABLE, REGISTRY_CONFLICT, InfrastructureError, UserError
 from shared.registry import Snapshot
 from shared.registry.change_log import FORMAT
-from shared.registry.difference import difference, too_large
+from shared.registry.difference import Difference, difference, too_large
 from shared.registry.editor import Editor
 from shared.registry.log import MemoryLog
 
@@ -188,6 +188,24 @@ def test_what_both_have_changed_is_refused_until_one_gives_way(tmp_path: Path, n
     assert hashes(log).get("one") == (now and "cd")
     assert applied(log, mine, tmp_path, overwrite=True).state is State.APPLIED
     assert hashes(log) == {"one": "ab", "two": "ab"}
+
+
+def test_a_file_that_does_not_fit_the_entries_of_others_is_refused(tmp_path: Path) -> None:
+    log = MemoryLog()
+    lake = {"destinations": [{"type": "lake", "table": "flights"}]}
+    applied(log, {"event_types": {"a": lake}}, tmp_path)
+    other = tmp_path / "other"
+    other.mkdir()
+    for wish in ({}, {"overwrite": True}):
+        result = applied(log, {"event_types": {"a": lake, "b": lake}}, other, **wish)
+        assert result.state is State.REFUSED
+    Editor(log).write(Difference({"event_types": {"c": {}}}, {}), "another", "")
+    Editor(log).write(Difference({"event_types": {"c": lake}}, {"event_types": ["a"]}), "another", "")
+    result = applied(log, {"event_types": {"b": lake}}, other)
+    assert (result.state, result.reason) == (
+        State.REFUSED,
+        "Value error, b and c have one table in the lake, flights: name two",
+    )
 
 
 def test_overwriting_takes_away_what_the_file_does_not_name(tmp_path: Path) -> None:
