@@ -33,6 +33,10 @@ class Partitions:
         self._cluster = cluster
         self._log = lake_log
         self._group = dict(group)
+        #: Where tables with `start: now` continue after the loss of `onramp.lake`, which had their starts.
+        self._continued = dict(group) if lake_log == LakeLog() else {}
+        if self._continued:
+            log.error("onramp.lake was lost: its tables continue at the offsets of the group")
         self._positions: dict[Partition, _Position] = {}
         self.ends: dict[Partition, int] = {}
         self.waiting: dict[Partition, Wait] = {}
@@ -55,6 +59,7 @@ class Partitions:
         # A planned range is finished first, under its own routes.
         begun = {each.range.partition for each in self.unfinished()}
         added = self._new_starts(routes, starts, {p: i for p, i in known.items() if p not in begun}, begins)
+        self._continued = {p: c for p, c in self._continued.items() if p not in known}
         removed = self._old_starts(routes)
         moved = self._adopt(known, begins, added)
         if added or removed or moved:
@@ -93,8 +98,15 @@ class Partitions:
                 key = PositionKey(route.table.name, p.topic, topic_id, p.number)
                 if p.topic == route.topic and key not in self._log.starts:
                     is_whole = starts.get(route.event_name) != "now" or (route.table.name, topic_id) in grown
-                    added[key] = begins[p] if is_whole else self.ends[p]
+                    added[key] = begins[p] if is_whole else self._now(p, topic_id)
         return added
+
+    def _now(self, p: Partition, topic_id: str) -> int:
+        """Return the offset at which a table with `start: now` begins."""
+        committed = self._continued.get(p)
+        if committed is not None and committed.topic_id == topic_id:
+            return committed.offset
+        return self.ends[p]
 
     def _old_starts(self, routes: LakeRoutes) -> list[PositionKey]:
         """Return the entries of tables that are not routed any more; a later destination is a new one."""
