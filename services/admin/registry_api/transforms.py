@@ -1,6 +1,7 @@
 """The routes of transforms: deploys and rollbacks change the registry, a pause or its end changes a state."""
 
 import asyncio
+import threading
 from typing import Annotated, Any
 
 from fastapi import Depends, FastAPI, Path, Query
@@ -15,7 +16,7 @@ from services.admin.registry_api.changes import Act, Changes, answered, require_
 from services.admin.registry_api.schemas import Said, body, described, document_of, valid
 from services.admin.store.control_sql import transaction
 from services.admin.store.read_sql import record_act
-from services.ops.registry.registry_reader import RegistryReader
+from services.ops.registry.registry_reader import Change, RegistryReader
 from services.ops.transforms.deploys import Version, version_before, versions_in, with_source
 from services.ops.transforms.kafka_states import set_state
 from services.ops.transforms.overview import overview
@@ -49,9 +50,32 @@ class RollbackSaid(Said):
     ] = None
 
 
+class TransformVersions:
+    """The versions of transforms, which are read from the registry's log once for each of its states.
+
+    Pages are polled, and the log has all changes since the first one.
+    """
+
+    def __init__(self, desk: RegistryReader) -> None:
+        self._desk = desk
+        self._lock = threading.Lock()
+        self._tag = ""
+        self._changes: list[Change] = []
+
+    def of(self, name: str) -> list[Version]:
+        """Return the versions of a transform, the oldest first.  Raises `InfrastructureError`."""
+        seen = self._desk.read()
+        with self._lock:
+            if self._tag != seen.tag:
+                found = self._desk.changes(seen.counted)
+                self._changes = [each for each in found if each.change.put.transforms]
+                self._tag = seen.tag
+            return versions_in(self._changes, name)
+
+
 def add_transforms(app: FastAPI, dsn: str, desk: RegistryReader, reader: TransformReader) -> None:
     """Add the routes."""
-    changes = Changes(dsn, desk)
+    changes, versions = Changes(dsn, desk), TransformVersions(desk)
 
     @app.get("/v1/transforms")
     def list_transforms() -> Response:
@@ -68,7 +92,7 @@ def add_transforms(app: FastAPI, dsn: str, desk: RegistryReader, reader: Transfo
         only = Snapshot(transforms={name: seen.snapshot.transforms[name]})
         (view,) = overview(only, reader.read())
         view["source"] = seen.snapshot.transforms[name].source
-        view["versions"] = [each.as_dict() for each in _versions(desk, name)]
+        view["versions"] = [each.as_dict() for each in versions.of(name)]
         return tagged(seen, view)
 
     @app.get("/v1/transforms/{name}/versions")
@@ -79,7 +103,7 @@ def add_transforms(app: FastAPI, dsn: str, desk: RegistryReader, reader: Transfo
         """
         seen = desk.read()
         require_there(name in seen.snapshot.transforms, "transform")
-        return tagged(seen, {"versions": with_differences(_versions(desk, name))})
+        return tagged(seen, {"versions": with_differences(versions.of(name))})
 
     @app.post(
         "/v1/transforms/{name}/deploy",
@@ -110,11 +134,11 @@ def add_transforms(app: FastAPI, dsn: str, desk: RegistryReader, reader: Transfo
     ) -> JSONResponse:
         """Bring an earlier version into force again."""
         state.require_given()
-        versions = _versions(desk, name)
+        known = versions.of(name)
 
         def wanted(before: Snapshot) -> Snapshot:
             require_there(name in before.transforms, "transform")
-            version = version_before(versions, before.transforms[name].digest, said.to)
+            version = version_before(known, before.transforms[name].digest, said.to)
             return with_source(before, name, version.source)
 
         act = Act("roll back transform", f"transform {name}")
@@ -166,8 +190,3 @@ def _require_current(given: State, current: TransformState) -> None:
         by = current.by or "onramp"
         detail = f"{e.detail}; it is {current.state} by {by} at {current.at}: {current.reason}"
         raise RefusalError(TRANSFORM_CHANGED, detail, changed_by=current.by, changed_at=current.at) from None
-
-
-def _versions(desk: RegistryReader, name: str) -> list[Version]:
-    changes = desk.changes(desk.read().counted)
-    return versions_in(((each.offset, each.change) for each in changes), name)
