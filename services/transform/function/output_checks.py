@@ -53,7 +53,7 @@ class OutputChecks:
         try:
             return self._key_of(output, size)
         except UserError as e:
-            raise _bad_output(number, output.event_name, e) from None
+            raise self._bad_output(number, output.event_name, e) from None
 
     def fault_of(self, outputs: Collection[OutputEvent]) -> UserError | None:
         """Return why one of an event's outputs is invalid, from estimated sizes; None if all are valid."""
@@ -63,8 +63,14 @@ class OutputChecks:
             except UserError as e:
                 return e
             except InfrastructureError as e:
-                return _bad_output(number, output.event_name, e)
+                return self._bad_output(number, output.event_name, e)
         return None
+
+    def _bad_output(self, number: int, name: str, error: OnrampError) -> UserError:
+        """Return the error; a name that is not listed is not shown: it may be a value of the event."""
+        is_listed = self._names is None or name in self._names
+        place = f"output {number} ({name})" if is_listed else f"output {number}"
+        return UserError(TRANSFORM_BAD_OUTPUT, f"{place}: {error.fault.code}: {error.detail}", error.pointer)
 
     def _only_limit(self, name: str) -> int | None:
         """Return the maximum bytes of a type for which size is the only check; None for others."""
@@ -102,8 +108,3 @@ def _document(payload: bytes) -> dict[str, Any]:
         raise UserError(TRANSFORM_BAD_OUTPUT, f"the payload is no JSON: {type(e).__name__}") from None
     strict_json.check_depth(part, document)
     return document
-
-
-def _bad_output(number: int, name: str, error: OnrampError) -> UserError:
-    detail = f"output {number} ({name}): {error.fault.code}: {error.detail}"
-    return UserError(TRANSFORM_BAD_OUTPUT, detail, error.pointer)

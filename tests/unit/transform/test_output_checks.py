@@ -33,7 +33,6 @@ def test_the_key_is_of_the_payload_or_the_id() -> None:
 @pytest.mark.parametrize(
     ("name", "payload", "size", "says"),
     [
-        ("other", b"{}", 10, "does not list this event name"),
         ("unregistered", b"{}", 1_001, "event_too_large: 1001 bytes; the limit is 1000"),
         ("small", b"{}", 51, "event_too_large: 51 bytes; this type's limit is 50"),
         ("keyed", b"{}", 10, "key_missing"),
@@ -50,6 +49,14 @@ def test_an_output_that_the_gateway_would_reject_is_bad(
     assert raised.value.fault.code == "transform_bad_output"
     assert raised.value.detail.startswith(f"output 1 ({name}): ")
     assert says in raised.value.detail
+
+
+def test_a_name_that_is_not_listed_is_not_shown() -> None:
+    with pytest.raises(UserError) as raised:
+        key_of("ada_lovelace")
+    assert raised.value.detail == (
+        "output 1: transform_bad_output: the registry does not list this event name in `to`"
+    )
 
 
 def test_the_deepest_output_that_the_gateway_accepts_is_good() -> None:
