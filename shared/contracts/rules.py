@@ -49,13 +49,15 @@ def evaluate_listed(pair: Pair) -> bool:
         return False
     for text, taken in verdicts.items():
         if not taken:
-            pair.breaks("enum", f"{text:.{_SHOWN}} was taken")
+            pair.breaks("enum", f"{text:.{_SHOWN}} is no longer accepted")
     return True
 
 
 def _type(pair: Pair, key: str) -> None:
     if rejected := pair.kinds - kinds_of(pair.new):
-        pair.breaks(key, f"{type_names(rejected)} was taken, and {type_names(kinds_of(pair.new))} is")
+        pair.breaks(
+            key, f"{type_names(rejected)} is no longer accepted, only {type_names(kinds_of(pair.new))}"
+        )
 
 
 def _values(pair: Pair, key: str) -> None:
@@ -64,9 +66,9 @@ def _values(pair: Pair, key: str) -> None:
     if old is None and pair.kinds <= _FINITE.keys():
         old = {text: text for kind in pair.kinds for text in _FINITE[kind]}
     if old is None:
-        pair.breaks(key, f"any {type_names(pair.kinds)} was taken, and only some values are")
+        pair.breaks(key, f"any {type_names(pair.kinds)} was accepted, and only some values are now")
     elif missing := sorted(old.keys() - new.keys()):
-        pair.breaks(key, f"{', '.join(missing):.{_SHOWN}} was taken")
+        pair.breaks(key, f"{', '.join(missing):.{_SHOWN}} is no longer accepted")
 
 
 def _bound(pair: Pair, key: str) -> None:
@@ -90,7 +92,7 @@ def _length(pair: Pair, key: str) -> None:
 
 def _pattern(pair: Pair, key: str) -> None:
     if key not in pair.old:
-        pair.breaks(key, "any text was taken, and only those that match are")
+        pair.breaks(key, "any text was accepted, and only matching texts are now")
     elif pair.old[key] != pair.new[key]:
         pair.undecided(key, "a person must decide whether all texts that matched before match now")
 
@@ -100,9 +102,11 @@ def _format(pair: Pair, key: str) -> None:
     if old == new:
         return
     if new in _FORMS and (old is None or old in _FORMS):
-        pair.breaks(key, f"{old or 'any text'} was taken, and {new} is")
+        pair.breaks(key, f"{old or 'any text'} was accepted, and only {new} is now")
     else:
-        pair.undecided(key, f"{old or 'any text'} was taken, and {new} is, as far as it is known")
+        pair.undecided(
+            key, f"{old or 'any text'} was accepted; it is unknown whether {new} rejects any of it"
+        )
 
 
 def _required_fields(pair: Pair, key: str) -> None:
@@ -129,7 +133,7 @@ def _added(pair: Pair, name: str, schema: Any) -> None:
         pair.undecided(at, "a pattern of the old schema may have named this field: not compared")
     elif is_open(rest):
         kind = Kind.UNDECIDED if pair.vague else Kind.WARNING
-        pair.note(kind, at, "it was not named: events with another value of it are rejected")
+        pair.note(kind, at, "a new field: events with another value in it are rejected")
     else:
         pair.then(rest, schema, "properties", name)
 
@@ -169,7 +173,7 @@ def _unknown(pair: Pair, key: str) -> None:
 
 
 def _was(pair: Pair, key: str) -> str:
-    return f"it was {pair.old.get(key, 'not there')}, and is {pair.new[key]}"
+    return f"it was {pair.old.get(key, 'absent')}, and is {pair.new[key]}"
 
 
 def _required(schema: Mapping[str, Any]) -> set[str]:
