@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from services.admin.statements.hourly import HourlyReadings
+from services.admin.statements.hourly_readings import HourlyReadings
 from services.admin.statements.period import Statements
 from services.cli.show.statement import lines_of
 from services.ops.lake.landed_offsets import LandedOffsetsReader
