@@ -344,11 +344,11 @@ DASHBOARDS: Final[dict[str, tuple[str, Sequence[Panel]]]] = {
                 ("max by (database) (onramp_writer_outbox_events)", "{{database}}"),
             ),
             panel(
-                "Remarks, by table",
+                "Warnings, by table",
                 "cps",
                 (
-                    _rate("onramp_writer_warnings_total", "database, table, remark"),
-                    "{{database}} {{table}} {{remark}}",
+                    _rate("onramp_writer_warnings_total", "database, table, kind"),
+                    "{{database}} {{table}} {{kind}}",
                 ),
             ),
         ),

@@ -25,7 +25,7 @@ NOT_HERE = {
     "Holds: tables that take no rows, types that are paused",
     "Parked, by database and event type",
     "Rejected, by key and code",
-    "Remarks, by table",
+    "Warnings, by table",
     "Syslog, by transport and outcome",
 }
 

@@ -36,7 +36,7 @@ NO_DATA_HERE = {
     "Days until a key expires",
     "Holds: tables that take no rows, types that are paused",
     "Rejected, by key and code",
-    "Remarks, by table",
+    "Warnings, by table",
     "Syslog, by transport and outcome",
 }
 Alert = dict[str, Any]

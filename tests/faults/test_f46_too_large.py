@@ -94,12 +94,12 @@ def test_f46_parked_events_that_are_too_large_stay_in_the_outbox_and_the_others_
     eventually(lambda: f"{two.topic}/0/4/" in _said(caplog))
     assert "max.message.bytes" in _said(caplog)
     assert writer.states[two.scene.database] == "landing"
-    eventually(lambda: writer.remarks.get(two.scene.database, "").startswith("2 parked events"))
-    assert "max.message.bytes" in writer.remarks[two.scene.database]
+    eventually(lambda: writer.warnings.get(two.scene.database, "").startswith("2 parked events"))
+    assert "max.message.bytes" in writer.warnings[two.scene.database]
     two.scene.audited()
     let_it_fit(wire.USER_ERRORS)
     eventually(lambda: _are_parked(two, *small, *large))
-    eventually(lambda: not writer.remarks)
+    eventually(lambda: not writer.warnings)
     assert two.scene.ask("SELECT count(*) FROM onramp.outbox") == [(0,)]
     two.scene.audited()
 

@@ -69,7 +69,7 @@ class Metrics:
             "onramp_writer_warnings",
             "Warnings, since the beginning: rows without a key that identifies a repeat (unkeyed), and "
             "fields that a contract dropped (discarded_fields).",
-            ["database", "table", "remark"],
+            ["database", "table", "kind"],
             registry=self.registry,
         )
         self.step_seconds = Counter(

@@ -34,7 +34,7 @@ def readyz(status: Status) -> Answer:
         "databases": status.databases,
         "since": status.state_times.since(),
         "reasons": status.reasons,
-        "remarks": status.warnings,
+        "warnings": status.warnings,
         "batch_seconds": status.batch_seconds(),
         "holds": status.holds,
         "unknown_databases": status.unknown_databases,

@@ -61,7 +61,7 @@ def test_what_a_database_counted_is_shown_as_it_is_however_often_it_is_read() ->
     assert found[f"onramp_writer_events_total{{{where}}}"] == 25
     where = 'database="db",event_type="",outcome="parked",step="persist",table="public.t",topic="packets"'
     assert found[f"onramp_writer_events_total{{{where}}}"] == 2
-    assert found['onramp_writer_warnings_total{database="db",remark="unkeyed",table="public.t"}'] == 7
+    assert found['onramp_writer_warnings_total{database="db",kind="unkeyed",table="public.t"}'] == 7
     assert found['onramp_writer_connections{database="db",state="idle"}'] == 3
     assert found['onramp_writer_connections{database="db",state="active"}'] == 0
     assert found['onramp_writer_waiting_events{database="db",where="database"}'] == 5
@@ -268,7 +268,7 @@ def test_parked_events_that_stay_in_an_outbox_are_a_number_and_a_remark_as_long_
         assert page(status)['onramp_writer_too_large_events{database="other"}'] == 0
         code, shown = readyz(status)
         assert (code, shown["status"], shown["reason"]) == (200, "consuming", None)
-        assert list(shown["remarks"]) == said
+        assert list(shown["warnings"]) == said
 
 
 def test_what_a_database_says_of_itself_and_when(monkeypatch: pytest.MonkeyPatch) -> None:
