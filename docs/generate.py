@@ -129,17 +129,17 @@ _COMPOSE_PORTS: Final = (
 
 #: Names that no settings class has: variables of the command line, the compose file and tests.
 OTHER_VARIABLES: Final[Mapping[str, str]] = {
-    "ONRAMP_DATA_DIR": "Where `onramp up` keeps data and logs, as `--data-dir`.",
+    "ONRAMP_DATA_DIR": "Folder of the data and logs of `onramp up`, as `--data-dir`.",
     "ONRAMP_API_KEY": "The key of `onramp send`, of a load run with a `--url`, and of the Lambda.",
     "ONRAMP_ADMIN_KEY": "An operator's key to the admin service, for `onramp errors`.",
-    "ONRAMP_ADMIN_KEY_FILE": "The file that holds it instead, as `--key-file` of `onramp errors`.",
+    "ONRAMP_ADMIN_KEY_FILE": "The file with that key, as `--key-file` of `onramp errors`.",
     "ONRAMP_ADMIN_URL": "The admin service of `onramp errors`, as `--admin`.",
     "ONRAMP_URL": "The gateway of `onramp send`, as `--url`, and of the Lambda in clients/python.",
-    "ONRAMP_SOURCE_SHOP": "The DSN of a source: its `dsn_env` in the registry says which variable has it.",
+    "ONRAMP_SOURCE_SHOP": "The DSN of a source; `dsn_env` in the registry names the variable.",
     "ONRAMP_SOURCE_SHOP_PASSWORD": "The password in that DSN alone, for Kafka Connect, which reads no DSN.",
     "ONRAMP_CONNECT_KAFKA_PASSWORD": "Kafka Connect's environment only: its password at Kafka, with SASL "
     "(docs/tls.md).",
-    "ONRAMP_EVENT_NAME": "The Lambda in clients/python: what the records of its queue or stream are called.",
+    "ONRAMP_EVENT_NAME": "The Lambda in clients/python: the event name of the records that it forwards.",
     "ONRAMP_CACHE": "Folder for downloaded jars, instead of `$XDG_CACHE_HOME/onramp` or `~/.cache/onramp`.",
     "ONRAMP_POSTGRES_PASSWORD": "Password of the database in `docker-compose.yml`, for volumes of an older "
     "version; a random one is made at the first start unless set.",
@@ -149,15 +149,15 @@ OTHER_VARIABLES: Final[Mapping[str, str]] = {
         f"ONRAMP_COMPOSE_{name}_PORT": f"Loopback port of {what} in `docker-compose.yml`; {port} unless set."
         for name, what, port in _COMPOSE_PORTS
     },
-    "ONRAMP_LOAD_ORDER": "Load runs only: the file in which a run tells its generator what to send.",
-    "ONRAMP_SOURCES_SEEDS": "Tests only: how many seeds change whole tables (`make proof-sources`).",
-    "ONRAMP_PARKED_FLIGHTS": "Tests only: among how many flights events are parked (`make proof-parked`).",
-    "ONRAMP_PLAN_FLIGHTS": "Tests only: over how many flights a change is planned (`make proof-plan`).",
-    "ONRAMP_PROOF_FLIGHTS": "Tests only: how many flights the proof sends (`make proof`).",
-    "ONRAMP_FUZZ_EXAMPLES": "Tests only: how many bad requests a fuzz test tries (`make fuzz`).",
-    "ONRAMP_FAILPOINTS": "Tests only: where to end, hold or fail: `name=kill`, `name=pause`, `name=raise`, …",
-    "ONRAMP_FAILPOINT_DIR": "Tests only: where a pause leaves its file; without the file it ends.",
-    "ONRAMP_FAILPOINT_PID": "Tests only: which process a `kill` failpoint ends, instead of its own.",
+    "ONRAMP_LOAD_ORDER": "Load runs only: the file in which a run describes the load to its generator.",
+    "ONRAMP_SOURCES_SEEDS": "Tests only: number of seeds that change whole tables (`make proof-sources`).",
+    "ONRAMP_PARKED_FLIGHTS": "Tests only: number of flights of `make proof-parked`.",
+    "ONRAMP_PLAN_FLIGHTS": "Tests only: number of flights of `make proof-plan`.",
+    "ONRAMP_PROOF_FLIGHTS": "Tests only: number of flights of `make proof`.",
+    "ONRAMP_FUZZ_EXAMPLES": "Tests only: number of bad requests of a fuzz test (`make fuzz`).",
+    "ONRAMP_FAILPOINTS": "Tests only: failpoints and actions: `name=kill`, `name=pause`, `name=raise`, …",
+    "ONRAMP_FAILPOINT_DIR": "Tests only: folder of pauses; a pause ends when its file is removed.",
+    "ONRAMP_FAILPOINT_PID": "Tests only: the process that a `kill` failpoint ends, instead of its own.",
 }
 
 

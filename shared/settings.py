@@ -99,8 +99,8 @@ class AccessSettings(BaseSettings):
 
     allow_keyless: bool = Field(
         False,
-        description="Accept the risk of services without keys: while no key is known, the gateway takes "
-        "events of each sender that reaches it, an admin service on a loopback address obeys each program "
+        description="Accept the risk of services without keys: while the registry has no key, the gateway "
+        "accepts events of every sender, and an admin service on a loopback address serves every program "
         "of its machine. A lost registry has no keys. By default both refuse requests without a key.",
     )
 
@@ -113,6 +113,6 @@ class RegistrySettings(BaseSettings):
     topic: str = Field(
         wire.REGISTRY,
         pattern=r"^onramp\.registry[A-Za-z0-9._-]{0,200}$",
-        description="The topic that the registry is kept in; another name keeps two Onramps on one Kafka "
-        "apart. It begins with onramp.registry, where no sender's event can go.",
+        description="Topic of the registry; another name separates two installations on one Kafka. The name "
+        "begins with onramp.registry, because no event can be sent to such a topic.",
     )

@@ -28,14 +28,14 @@ class AdminSettings(BaseSettings):
     )
     dsn: SecretStr = Field(
         SecretStr(""),
-        description="The control database, where parked events are kept in the schema onramp_admin; "
-        "without it the writer's default one (ONRAMP_WRITER_DSN). It must be encoded in UTF8.",
+        description="DSN of the control database, which stores parked events in the schema onramp_admin. "
+        "Empty: the writer's default database (ONRAMP_WRITER_DSN). It must be encoded in UTF8.",
     )
     store: str = Field(
         "",
-        description="Where the bytes of parked events go from the control database, each hour or 64 MB: a "
-        "folder, or s3://bucket/path (credentials as the AWS tools take them; other servers than AWS with "
-        "?endpoint_override=host:port, and &scheme=http without TLS). Without it they stay in the database.",
+        description="Storage to which the bytes of parked events move, each hour or 64 MB: a folder, or "
+        "s3://bucket/path (credentials as for the AWS tools; other servers than AWS with "
+        "?endpoint_override=host:port, and &scheme=http without TLS). Empty: they stay in the database.",
     )
     dsn_folder: Path | None = Field(
         None,
