@@ -7,6 +7,7 @@ import hashlib
 import shutil
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -49,8 +50,9 @@ def stored_checksum(variant: str) -> str:
     return stored(variant).splitlines()[0].removeprefix(_HEADER)
 
 
+@cache
 def manifests(variant: str) -> list[Manifest]:
-    """Return the stored manifests of a variant."""
+    """Return the stored manifests of a variant, read once: a caller that changes them copies them."""
     return [each for each in yaml.safe_load_all(stored(variant)) if each]
 
 

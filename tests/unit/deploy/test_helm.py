@@ -1,24 +1,19 @@
 """The chart's manifests: Kubernetes's own schema, then what a schema cannot see, and planted mistakes."""
 
 import copy
-import json
 import re
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
-import jsonschema_rs
 import pytest
 
 from docs import generate
 from services.ingest.settings import IngestSettings
 from tests.unit.deploy import helm_chart
 from tests.unit.deploy.helm_chart import VARIANTS, Manifest, manifests
+from tests.unit.deploy.kubernetes_schemas import KINDS, validator
 from tests.unit.deploy.rules import FILES
 
-SCHEMA = json.loads((Path(__file__).parent / "vendor/kubernetes-1.32.json").read_text("utf-8"))
-#: Kinds of the Prometheus operator, which are custom resources.
-CUSTOM = {"ServiceMonitor", "PrometheusRule"}
 WORKLOADS = {"Deployment", "StatefulSet"}
 _SECRETS = {"onramp-database", "onramp-kafka", "onramp-tls", "onramp-sources", "onramp-tracer"}
 
@@ -33,14 +28,11 @@ def _name(document: Manifest) -> str:
 
 def _schema_errors(documents: list[Manifest]) -> Iterator[str]:
     for each in documents:
-        if each["kind"] in CUSTOM:
-            continue
-        kind = SCHEMA["kinds"].get(f"{each['apiVersion']}/{each['kind']}")
-        if kind is None:
+        kind = f"{each['apiVersion']}/{each['kind']}"
+        if kind not in KINDS:
             yield f"{_name(each)}: no such kind"
             continue
-        schema = {"$ref": f"#/definitions/{kind}", "definitions": SCHEMA["definitions"]}
-        for error in jsonschema_rs.validator_for(schema).iter_errors(each):
+        for error in validator(kind).iter_errors(each):
             yield f"{_name(each)}: {error.instance_path}: {error.message}"
 
 
