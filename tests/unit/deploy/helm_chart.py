@@ -17,11 +17,15 @@ from tests.unit.house.tree import ROOT
 
 CHART: Final = ROOT / "deploy/helm/onramp"
 Manifest = dict[str, Any]
+#: Components that are off by default.
+OPTIONAL: Final = ("capture", "merger", "transform", "lake", "compaction", "tracer")
 #: By the name of the stored file: the values.
 VARIANTS: Final = {
     "default": [],
     "everything": [
-        *(f"{name}.enabled=true" for name in ("capture", "merger", "transform", "tracer", "monitoring")),
+        *(f"{name}.enabled=true" for name in OPTIONAL),
+        "monitoring.enabled=true",
+        *("lakeStorage.url=s3://company-events/lake", "lakeStorage.existingSecret=onramp-lake"),
         *("kafka.existingSecret=onramp-kafka", "gateway.tlsSecret=onramp-tls", "database.hasDatabases=true"),
     ],
 }

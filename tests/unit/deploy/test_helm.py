@@ -10,12 +10,12 @@ import pytest
 from docs import generate
 from services.ingest.settings import IngestSettings
 from tests.unit.deploy import helm_chart
-from tests.unit.deploy.helm_chart import VARIANTS, Manifest, manifests
+from tests.unit.deploy.helm_chart import OPTIONAL, VARIANTS, Manifest, manifests
 from tests.unit.deploy.kubernetes_schemas import KINDS, validator
 from tests.unit.deploy.rules import FILES
 
 WORKLOADS = {"Deployment", "StatefulSet"}
-_SECRETS = {"onramp-database", "onramp-kafka", "onramp-tls", "onramp-sources", "onramp-tracer"}
+_SECRETS = {"onramp-database", "onramp-kafka", "onramp-tls", "onramp-sources", "onramp-tracer", "onramp-lake"}
 
 
 def errors(documents: list[Manifest]) -> list[str]:
@@ -169,7 +169,7 @@ def test_optional_components_are_off_by_default() -> None:
     names = {each["metadata"]["name"] for each in _workloads(manifests("default"))}
     assert names == {"onramp-gateway", "onramp-writer", "onramp-admin"}
     every = {each["metadata"]["name"] for each in _workloads(manifests("everything"))}
-    assert every - names == {f"onramp-{each}" for each in ("capture", "merger", "transform", "tracer")}
+    assert every - names == {f"onramp-{each}" for each in OPTIONAL}
 
 
 def _change(kind: str, name: str, *path: str | int, value: Any) -> Callable[[list[Manifest]], None]:
