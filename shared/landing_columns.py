@@ -54,9 +54,9 @@ COLUMNS: Final = (
         "the header `onramp-received-at`, else the record's own timestamp",
         Part.ORIGIN,
     ),
-    Column("_topic", "text", "where Kafka holds it: the topic", Part.RECEIPT),
-    Column("_partition", "integer", "its partition", Part.RECEIPT),
-    Column("_offset", "bigint", "its offset there", Part.RECEIPT),
+    Column("_topic", "text", "the topic on Kafka", Part.RECEIPT),
+    Column("_partition", "integer", "the partition of the topic", Part.RECEIPT),
+    Column("_offset", "bigint", "the offset in the partition", Part.RECEIPT),
     Column(PAYLOAD, "jsonb", "`payload`", Part.CONTENT),
 )
 

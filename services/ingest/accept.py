@@ -20,7 +20,7 @@ from shared.path_steps import Step
 Receive = Callable[[RequestContext], Awaitable[bytes]]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Flow:
     """The dependencies of the steps; constructed once by `app.py`."""
 

@@ -214,7 +214,7 @@ def assemble(
     """Construct a gateway on any sink and registry."""
     schemas = (compiler or Compiler()).for_snapshot
     checker = Checker(registry.snapshot, schemas, NewNameLimit(), settings.max_event_bytes)
-    flow = Flow(sink, checker, Limits(settings.max_batch, settings.max_event_bytes))
+    flow = Flow(sink=sink, checker=checker, limits=Limits(settings.max_batch, settings.max_event_bytes))
     api_keys = ApiKeys(
         registry,
         quotas or Quotas(settings.replicas),

@@ -92,8 +92,8 @@ MUTANTS: Final = (
     Mutant(
         "schemas that do not compile",
         "services/ops/registry/change.py",
-        "if reason := _wrong(after, differs) or ",
-        "if reason := ",
+        "if reason := unfit or _wrong(after, differs) or ",
+        "if reason := unfit or ",
         "tests/unit/shared/test_registry_edit.py",
     ),
     Mutant(

@@ -17,7 +17,6 @@ from services.writer.model import commit_delays, connection_budget, timings
 from services.writer.observe.database_stats import DatabaseSizes, DatabaseStats
 from services.writer.observe.lag import Lag, OpenTransaction, ages_at, types_of
 from services.writer.observe.metrics import Metrics
-from services.writer.observe.series import Labels
 from services.writer.persist import landing_tables
 from services.writer.postgres.database import Database
 from services.writer.settle import outcome_counts
@@ -27,6 +26,7 @@ from shared import wire
 from shared.errors import NOT_CONFIGURED
 from shared.figures import STATE_NOT_CONFIGURED, Spread, WriterDatabase, WriterFigures, bounded, summed
 from shared.kafka_read.offsets import Partition
+from shared.new_counters import Labels
 from shared.path_steps import Step
 
 log = logging.getLogger(__name__)
