@@ -1,7 +1,11 @@
-"""Polls the registry each second: a removed operator is refused within two."""
+"""Polls the registry each second: a removed operator is refused within two.
+
+The poll has a thread of its own: those of the event loop may all wait for slow databases.
+"""
 
 import asyncio
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from services.admin.background_tasks import UntilStopped
@@ -21,7 +25,11 @@ class RegistryWatch(UntilStopped):
 
     async def _go_on(self) -> None:
         """Poll until stopped."""
-        while not self.stopped:
-            await asyncio.to_thread(self._registry.refresh)
-            self._on_poll()
-            await self.pause(_SECONDS)
+        loop, thread = asyncio.get_running_loop(), ThreadPoolExecutor(1, "registry-watch")
+        try:
+            while not self.stopped:
+                await loop.run_in_executor(thread, self._registry.refresh)
+                self._on_poll()
+                await self.pause(_SECONDS)
+        finally:
+            thread.shutdown(wait=False)

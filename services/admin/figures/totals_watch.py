@@ -8,6 +8,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final
@@ -67,6 +68,8 @@ class TotalsWatch(UntilStopped):
         self._settled = settled
         self._kafka = KafkaReader(brokers, settled)
         self._readers = {name: TotalsReader(name, address) for name, address in databases.items()}
+        #: Slow databases must not occupy the threads of the event loop, in which replays and statements wait.
+        self._threads = ThreadPoolExecutor(max(len(databases), 1), "totals")
         self._control = StoredReader(dsn)
         self._read_waiting = read_waiting
         self._parts = parts
@@ -132,9 +135,9 @@ class TotalsWatch(UntilStopped):
         return locations_of(collected, datetime.now(UTC))
 
     async def _read_databases(self) -> None:
-        result = await asyncio.gather(
-            *(asyncio.to_thread(reader.read) for reader in self._readers.values()), return_exceptions=True
-        )
+        loop = asyncio.get_running_loop()
+        reads = (loop.run_in_executor(self._threads, reader.read) for reader in self._readers.values())
+        result = await asyncio.gather(*reads, return_exceptions=True)
         reasons = []
         for name, each in zip(self._readers, result, strict=True):
             if isinstance(each, InfrastructureError):
