@@ -12,11 +12,14 @@ from services.ops.findings import Source
 from services.ops.kafka_logs import KafkaLogs, LogRecord
 from services.ops.transforms.kafka_totals import TransformTotals, by_transform
 from shared import transform_state, wire
+from shared.errors import KAFKA_UNAVAILABLE, InfrastructureError
 from shared.kafka_security import Brokers
 from shared.transform_state import StateRecord, TransformState
 from shared.transform_totals import TotalsRecord
 
 _TOPICS: Final = (wire.TRANSFORMERS, wire.TRANSFORMED)
+#: Seconds that a caller waits for another one: while Kafka is silent, callers would pile up in their threads.
+_TURN_SECONDS: Final = 5.0
 
 
 class TransformFacts(NamedTuple):
@@ -44,9 +47,13 @@ class TransformReader:
         self._totals: dict[bytes | None, TotalsRecord | None] = {}
 
     def read(self) -> TransformFacts:
-        """Return the facts.  Raise `InfrastructureError`."""
-        with self._lock:
+        """Return the facts.  Raise `InfrastructureError`, also if others have waited for Kafka for long."""
+        if not self._lock.acquire(timeout=_TURN_SECONDS):
+            raise InfrastructureError(KAFKA_UNAVAILABLE, "other requests wait for Kafka already")
+        try:
             return asyncio.run(self._read())
+        finally:
+            self._lock.release()
 
     async def _read(self) -> TransformFacts:
         async with KafkaLogs(self._brokers) as logs:
