@@ -1,5 +1,6 @@
 """The outcomes of one batch: each event is emitted, dropped or parked, and counted in the totals."""
 
+import time
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -33,12 +34,15 @@ class Outcomes:
         self._counts: dict[Partition, Counter[str]] = defaultdict(Counter)
         self.records: list[OutgoingRecord] = []
 
-    def add(self, batch: Batch, results: Sequence[FunctionResult]) -> None:
-        """Add the events of `batch` with the function's results, one for each."""
-        for partition, count in batch.filtered.items():
-            self._counts[partition]["filtered"] += count
-        part, counts = None, Counter[str]()
-        for source, result in zip(batch.events, results, strict=True):
+    def add(self, batch: Batch, results: Sequence[FunctionResult], ends: float) -> Batch:
+        """Add the first events of `batch`, which have the function's `results`; return the batch of these.
+
+        The checks of outputs end at the time `ends` (monotonic), after one event at least.
+        """
+        part, counts, added = None, Counter[str](), 0
+        for source, result in zip(batch.events, results, strict=False):
+            if added and time.monotonic() >= ends:
+                break
             if source.part is not part:  # neighbouring events are of one slice
                 part = source.part
                 counts = self._counts[part.partition]
@@ -47,10 +51,15 @@ class Outcomes:
                 counts["filtered"] += 1
             else:
                 self._add(source, result, counts)
-        for each in batch.unfit:
+            added += 1
+        done = batch if added == len(batch.events) else batch.first(added)
+        for partition, count in done.filtered.items():
+            self._counts[partition]["filtered"] += count
+        for each in done.unfit:
             self.records.append(replay_outcomes.unfit(self._order, each))
             outcome = "filtered" if each.replay.is_rehearsal else "parked"
             self._counts[each.part.partition][outcome] += 1
+        return done
 
     def _rehearse(self, source: SourceEvent, result: FunctionResult) -> None:
         """Add the outcome alone.  The totals do not have it, so no rehearsal pauses the transform."""

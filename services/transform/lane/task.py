@@ -10,18 +10,18 @@ import logging
 import time
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
-from typing import Final, Protocol
+from typing import Final
 
 from aiokafka.errors import KafkaError
 
 from services.transform.function.results import FunctionResult
-from services.transform.function.runner import LogLine
 from services.transform.lane.kafka_positions import PositionReader
 from services.transform.lane.kafka_transaction import LaneProducer
 from services.transform.lane.order import LaneOrder, LaneReport
 from services.transform.lane.outcomes import Outcomes, log_records, totals_records
 from services.transform.lane.outputs import OutputRecords
 from services.transform.lane.source import Batch, Source
+from services.transform.lane.timed_function import Function, TimedFunction
 from shared import failpoints
 from shared.errors import KAFKA_UNAVAILABLE, TRANSFORM_POSITION_LOST, InfrastructureError
 from shared.kafka_read.decompress import CorruptBatchError
@@ -31,27 +31,14 @@ from shared.transform_totals import Position
 
 log = logging.getLogger(__name__)
 
-#: Deaths of the function's process after which a batch is cut.
-MAX_DEATHS: Final = 5
+#: Seconds of the function in one transaction, and of the checks of its outputs: a longer batch is cut.
+BATCH_SECONDS: Final = 5.0
 #: Seconds between two batches with few events.  A transaction costs 9 ms of CPU in task and broker: without a
 #: pause, each transform with 100 events a second would use most of a core.
 _PACE_SECONDS: Final = 0.04
 _FEW_EVENTS: Final = 500
 #: Seconds after which a run checks that its source topics were not recreated.
 _TOPIC_IDS_SECONDS: Final = 5.0
-
-
-class Function(Protocol):
-    """The author's function on a batch of events; it blocks, and raises for infrastructure alone."""
-
-    def run(self, events: Sequence[bytes], *, max_deaths: int | None) -> Sequence[FunctionResult]:
-        """Return the result of each of `events`, in order; after `max_deaths` of the first ones alone."""
-
-    def take_logs(self) -> tuple[Sequence[LogLine], int]:
-        """Return the lines since the last call, and the number of suppressed ones."""
-
-    def cpu_seconds(self) -> float:
-        """Return the CPU seconds of the function so far."""
 
 
 async def run(order: LaneOrder, function: Function) -> LaneReport:
@@ -91,6 +78,7 @@ class LaneRun:
         self._reader = PositionReader(order, producer, fetcher)
         self._report = report
         self._function = function
+        self._timed = TimedFunction(function)
         self._outputs = OutputRecords(order)
         self._positions: dict[Partition, Position] = {}
         self._topics_checked = 0.0
@@ -171,23 +159,21 @@ class LaneRun:
     async def _transform(self, batch: Batch) -> bool:
         """Run the function on the events of `batch`, then commit the outcomes; return whether of all events.
 
-        After five deaths of its process the outcomes so far are committed, so that the driver can pause the
-        transform, and the run ends: the next one continues.
+        After five deaths of its process, and after some seconds, the outcomes so far are committed, so that
+        the driver can pause the transform or run another one, and the run ends: the next one continues.
         """
         results: Sequence[FunctionResult] = []
         if values := [event.value for event in batch.events]:
             before = self._function.cpu_seconds()
-            results = await asyncio.to_thread(self._function.run, values, max_deaths=MAX_DEATHS)
+            ends = time.monotonic() + BATCH_SECONDS
+            results = await asyncio.to_thread(self._timed.run, values, ends)
             self._report.function_seconds += self._function.cpu_seconds() - before
-        is_whole = len(results) == len(batch.events)
-        if not is_whole:
-            batch = batch.first(len(results))
         failpoints.reach("transform.after_function")
         outcomes = Outcomes(self._order, self._outputs, self._positions)
-        outcomes.add(batch, results)
-        await self._commit(outcomes.positions(batch), outcomes)
-        self._report.events += len(batch.events)
-        return is_whole
+        done = outcomes.add(batch, results, time.monotonic() + BATCH_SECONDS)
+        await self._commit(outcomes.positions(done), outcomes)
+        self._report.events += len(done.events)
+        return done is batch
 
     async def _commit(self, positions: dict[Partition, Position], outcomes: Outcomes | None = None) -> None:
         """Commit records, totals and positions in one transaction."""

@@ -4,6 +4,7 @@ import orjson
 import pytest
 
 from services.transform.function.results import Failure
+from services.transform.lane import task
 from shared import wire
 from shared.errors import TRANSFORM_BAD_OUTPUT, TRANSFORM_CRASHED, TRANSFORM_FAILED
 from shared.transform_ids import output_id
@@ -140,6 +141,20 @@ def test_a_batch_is_cut_after_five_deaths_and_the_next_run_continues(scene: Tran
     scene.run()
 
     assert scene.counts(0) == {"filtered": 1, "parked": 5, "deaths": 5, "emitted": 2, "outputs": 2}
+
+
+def test_a_batch_is_cut_after_its_time_and_the_next_run_continues(
+    scene: TransformScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(task, "BATCH_SECONDS", 0.0)
+    scene.send([1, 0])
+    produce(scene.bootstrap, scene.source, [event("x", "other")])
+    scene.send([None, 2], first=2)
+
+    assert [scene.run().events for _ in range(4)] == [1] * 4
+
+    assert scene.counts(0) == {"filtered": 1, "dropped": 1, "parked": 1, "emitted": 2, "outputs": 3}
+    assert (scene.offsets()[0], len(scene.outputs())) == (5, 3)
 
 
 def test_an_id_is_cut_and_ends_with_its_digest() -> None:
