@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from services.transform.driver.deployed_transforms import Deployed, deployed_of
+from services.transform.driver import tracer_transform
+from services.transform.driver.deployed import Deployed, deployed_of
 from services.transform.driver.kafka_epochs import take_epoch
 from services.transform.driver.kafka_lags import Lag, Lags
 from services.transform.driver.kafka_output_topics import OutputTopics
@@ -41,6 +43,7 @@ _KAFKA_SECONDS: Final = 20.0
 #: A run that moved nothing is not repeated at once.
 _IDLE_SECONDS: Final = 1.0
 _REPLAYS: Final = (wire.TRANSFORM_REPLAYS,)
+_STATES_LOST: Final = f"{wire.TRANSFORMERS} was lost, and with it the state of the transform: resume it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,6 +203,14 @@ class Driver:
             self._parts.status.epoch = self._epoch
             self._parts.status.trouble = ""
             log.info("the driver has taken an epoch", extra={"epoch": self._epoch})
+            if is_first and self._epoch == 0:
+                await self._pause_after_loss()
+
+    async def _pause_after_loss(self) -> None:
+        """Pause the transforms that have run before the first epoch: their states are lost with the topic."""
+        for name in self._deployed:
+            if name != tracer_transform.NAME and self._parts.totals.positions.get(name):
+                await self._pause_transform(name, _STATES_LOST)
 
     async def _refuse_newer_epoch(self) -> None:
         """Raise `InfrastructureError` (FENCED) if another driver has taken over."""

@@ -1,6 +1,7 @@
 """The driver's loop on a real Kafka, with lane runs in its own threads instead of Spark's tasks."""
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,10 +11,12 @@ from services.transform.lane.order import LaneOrder, LaneReport
 from shared import wire
 from shared.kafka_security import Brokers
 from shared.spark.driver_process import EXIT_FAILED, EXIT_FENCED, EXIT_STOPPED
+from stack.kafka import Kafka
 from tests.fixtures.fix_kafka import HasBootstrap
+from tests.fixtures.running_part import started
 from tests.fixtures.transform_driver import InlineJobs, driver, write_state
 from tests.fixtures.transforms import TransformScene
-from tests.fixtures.writer import delete_records, eventually, records
+from tests.fixtures.writer import delete_records, delete_topic, eventually, records
 
 
 @pytest.fixture
@@ -131,6 +134,25 @@ def test_a_position_outside_of_the_log_pauses_until_an_operator_accepts(scene: T
         write_state(scene, state="running", accept=True)
         eventually(lambda: scene.offsets()[0] == 5)
         eventually(lambda: b'"accept":false' in _states(scene)[-1])
+
+
+@pytest.mark.full  # with a Kafka of its own: the topic has the states of all transforms
+def test_transforms_are_paused_after_the_loss_of_their_states(tmp_path: Path) -> None:
+    with started(Kafka(tmp_path)) as own:
+        scene = TransformScene.make(own.bootstrap)
+        scene.send([1])
+        scene.run()
+        write_state(scene, state="paused", by="someone")
+        delete_topic(own.bootstrap, wire.TRANSFORMERS)
+        scene.send([1], first=1)
+        with driver(scene) as running:
+            eventually(lambda: running.status.get("state") == "paused")
+            assert running.status["reason"].startswith("onramp.transformers was lost")
+            write_state(scene, state="running", by="someone")
+            eventually(lambda: scene.offsets()[0] == 2)
+        with driver(scene) as running:
+            scene.send([1], first=2)
+            eventually(lambda: scene.offsets()[0] == 3)
 
 
 def _states(scene: TransformScene) -> list[bytes]:
