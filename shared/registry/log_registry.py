@@ -48,6 +48,11 @@ class LogRegistry:
         return self._snapshot is not None and not self._trouble
 
     @property
+    def is_blank(self) -> bool:
+        """Return whether the snapshot is of a log without any change that counts."""
+        return self._snapshot is EMPTY
+
+    @property
     def chain(self) -> Chain | None:
         """Return the chain as read, whether or not this service accepts it; None before the first refresh."""
         return self._chain
@@ -142,7 +147,7 @@ class LogRegistry:
     def _accepted_snapshot(self, chain: Chain, before: Snapshot | None) -> Snapshot:
         if chain.is_outgrown:
             raise ValueError("a later release of Onramp has written to the registry: upgrade this service")
-        snapshot = chain.snapshot()
+        snapshot = EMPTY if chain.last == NOTHING else chain.snapshot()
         if self._is_recreated and before is not None:
             _refuse_emptied(chain, snapshot, before)
         self._check(snapshot)

@@ -36,6 +36,11 @@ class MemoryRegistry:
         """Return True."""
         return True
 
+    @property
+    def is_blank(self) -> bool:
+        """Return False: a document is never lost."""
+        return False
+
     def has_removed(self, section: str, name: str) -> bool:
         """Return whether a previous document had the entry and the current one does not."""
         return (section, name) in self._removed

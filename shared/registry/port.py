@@ -35,6 +35,11 @@ class Registry(Protocol):
         """Return whether the snapshot matches the source: False while an invalid change is refused."""
         ...
 
+    @property
+    def is_blank(self) -> bool:
+        """Return whether the snapshot is of a source without any change: a new registry, or a lost one."""
+        ...
+
     def refresh(self) -> bool:
         """Check the source; return whether the snapshot changed.  Never raises.
 

@@ -1,4 +1,4 @@
-"""A registry whose leader is out is the old one for as long as that lasts: no event waits for it."""
+"""A registry whose leader is down, and a registry that is lost."""
 
 import threading
 
@@ -6,7 +6,7 @@ import pytest
 
 from tests.fixtures.inline import Inline
 from tests.fixtures.scenes import Scene
-from tests.fixtures.writer import event, eventually, make_topics, produce
+from tests.fixtures.writer import delete_topic, event, eventually, make_topics, produce
 
 
 def test_events_land_under_the_last_snapshot_while_a_look_at_the_registry_waits(
@@ -29,3 +29,18 @@ def test_events_land_under_the_last_snapshot_while_a_look_at_the_registry_waits(
             eventually(lambda n=n: inline.landed() == n + 1)
     finally:
         goes_on.set()
+
+
+def test_nothing_lands_after_the_loss_of_the_registry_until_the_file_is_applied_again(inline: Scene) -> None:
+    registry = inline.register({"event_types": {inline.name: {"owner": "shop"}}})
+    inline.produce(event("e-0", inline.name))
+    writer: Inline = inline.writer(registry=registry)
+    eventually(lambda: inline.landed() == 1)
+    writer.stop()
+    delete_topic(inline.bootstrap, registry.topic)
+    successor: Inline = inline.writer(registry=registry, wait=False)
+    inline.produce(event("e-1", inline.name))
+    eventually(lambda: "is empty, and had changes before" in successor.trouble)
+    assert inline.landed() == 1
+    registry.put({"event_types": {inline.name: {"owner": "shop"}}})
+    eventually(lambda: inline.landed() == 2)

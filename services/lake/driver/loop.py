@@ -86,6 +86,10 @@ class Loop:
         if not parts.registry.is_read:
             parts.status.trouble = "the registry has not been read"
             return None
+        if parts.registry.is_blank and parts.lake_log.starts:
+            # With ONRAMP_LAKE_ALL events would land in tables of other names.
+            parts.status.trouble = "the registry is empty, and had tables of the lake: apply the file again"
+            return None
         snapshot = parts.registry.snapshot()
         if self._routes is None or self._routes[0] is not snapshot:
             self._routes = snapshot, routes_of(snapshot, is_all=parts.settings.all)

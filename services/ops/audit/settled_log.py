@@ -16,7 +16,7 @@ from shared.parse_errors import UNREADABLE
 
 LANDING_SCHEMA: Final = "events"
 #: Entries that the writer reads and the audit does not.
-_IGNORED_MARKERS: Final = ("plan", "pin", "leader", "halt", "retire")
+_IGNORED_MARKERS: Final = ("plan", "pin", "leader", "registry", "halt", "retire")
 
 
 class Totals(NamedTuple):

@@ -46,7 +46,7 @@ class WriterProcess:
         self._kafka = kafka
         self._configured = configured(settings)
         self._registry = open_registry(registry, kafka)
-        self._refresher = RegistryRefresher(self._registry)
+        self._refresher = RegistryRefresher(self._registry, registry.topic)
         self._status = Status(settings.new_counter_seconds)
         self._successor = Successor(settings, kafka, self._configured, self._status)
         self._stop = asyncio.Event()

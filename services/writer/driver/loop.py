@@ -19,6 +19,7 @@ from services.writer.model.interval_timer import Every
 from services.writer.model.routes import Routes
 from services.writer.postgres.database import Database
 from services.writer.settings import WriterSettings
+from shared.errors import REGISTRY_UNREAD, InfrastructureError
 from shared.kafka_read.offsets import total
 
 #: Shorter than aiokafka's own retries, so that /readyz shows an outage soon.
@@ -94,6 +95,7 @@ class Loop:
         """Refresh registry and topics and return the routes.  Raises `InfrastructureError` (FENCED)."""
         await self._refresher.refresh(_REGISTRY_SECONDS)
         registry = self._refresher.registry
+        await self._require_known_registry()
         snapshot = registry.snapshot()
         status, databases = self._parts.status, self._parts.databases
         status.update_registry(snapshot.digest, is_valid=registry.is_valid)
@@ -106,6 +108,20 @@ class Loop:
             await check_fenced(self._parts)
         self._refreshes.restart()
         return routes
+
+    async def _require_known_registry(self) -> None:
+        """Record that the registry has had a change.  Raise `InfrastructureError` if one that had is empty.
+
+        Without its routes and grants, events would land in the default tables.
+        """
+        topic, plan_log = self._refresher.topic, self._parts.plan_log
+        if not self._refresher.registry.is_blank:
+            if new := plan_log.registry_entries(topic):
+                async with asyncio.timeout(_KAFKA_SECONDS):
+                    await self._parts.partitions.record(new)
+        elif topic in plan_log.registries:
+            lost = f"{topic} is empty, and had changes before: apply the file again"
+            raise InfrastructureError(REGISTRY_UNREAD, lost)
 
     def _update_status(self) -> None:
         status, databases, index = self._parts.status, self._parts.databases, self._parts.index

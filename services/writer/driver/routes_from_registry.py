@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from services.writer.model.routes import Contract, EventRoute, Grant, RoutedDatabase, Routes, SourceRoute
 from services.writer.postgres.database import Database
+from shared import wire
 from shared.registry import Registry, entries
 from shared.registry.entries import Destination, EventType, Snapshot
 from shared.registry.known_databases import unknown_places
@@ -56,8 +57,10 @@ class RegistryRefresher:
     settled under the last snapshot.
     """
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: Registry, topic: str = wire.REGISTRY) -> None:
+        """`topic`: of the registry."""
         self.registry = registry
+        self.topic = topic
         self._refreshing: asyncio.Task[bool] | None = None
 
     async def refresh(self, seconds: float) -> None:

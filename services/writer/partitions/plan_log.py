@@ -57,6 +57,7 @@ _ROUTES: Final = "routes"
 _BASELINE: Final = "baseline"
 _TOTALS: Final = "totals"
 _LEADER: Final = "leader"
+_REGISTRY: Final = "registry"
 
 
 class _Plan(msgspec.Struct):
@@ -93,6 +94,8 @@ class PlanLog:
     #: Halted partitions, the decisions about them, and accepted topic generations.
     halts: PartitionHalts = field(default_factory=PartitionHalts)
     retirements: Retirements = field(default_factory=Retirements)
+    #: The topics of registries that had a change: an empty one of them was lost.
+    registries: set[str] = field(default_factory=set)
     #: The next offset to read of the topic; the writer applies its own entries when it appends them.
     read_to: int = 0
 
@@ -124,6 +127,8 @@ class PlanLog:
         elif kind == _LEADER:
             generation = (rest[0], int(rest[1]))
             self.leaders[generation] = max(self.leaders.get(generation, 0), _decode_epoch(value))
+        elif kind == _REGISTRY:
+            self.registries.add(rest[0])
         elif not (
             self.halts.apply(kind, rest, value) or self.retirements.apply(kind, rest, value, self.baselines)
         ):
@@ -202,6 +207,10 @@ class PlanLog:
         """Return the entry that stores `routes` under their digest; none if they are stored."""
         known = routes.digest in self.routes
         return [] if known else [(f"{_ROUTES}/{routes.digest}", routes.as_json())]
+
+    def registry_entries(self, topic: str) -> list[Entry]:
+        """Return the entry that the registry of this topic has had a change; none if it is recorded."""
+        return [] if topic in self.registries else [(f"{_REGISTRY}/{topic}", b"true")]
 
     def baseline_entries(
         self, first_offsets: Mapping[GenerationKey, int], databases: Iterable[str]

@@ -10,6 +10,12 @@ import pytest
 from services.lake.task import delta_commit
 from shared.errors import LAKE_TABLE_HALTED, LAKE_UNAVAILABLE
 from shared.lake.delta_log import owner_of
+from shared.registry import Snapshot
+from shared.registry.change_log import Chain
+from shared.registry.difference import difference
+from shared.registry.editor import Editor
+from shared.registry.log import MemoryLog
+from shared.registry.log_registry import LogRegistry
 from tests.fixtures.fix_kafka import HasBootstrap
 from tests.fixtures.lake import LakeScene, RunningLake
 from tests.fixtures.writer import delete_records, delete_topic, event, eventually, make_topics, produce
@@ -44,6 +50,19 @@ def test_events_land_once_with_their_columns_and_positions(scene: LakeScene) -> 
     assert owner_of(table)
     entry = lake.status()["tables"][scene.name]
     assert (entry["rows"], entry["rescued"]) == (10, 0)
+
+
+def test_an_empty_registry_of_a_lake_with_tables_was_lost(scene: LakeScene) -> None:
+    scene.send(1)
+    with scene.running():
+        scene.has(1)
+    scene.send(1, first=1)
+    log = MemoryLog()
+    with scene.running(registry=LogRegistry(log), all=True) as lake:
+        eventually(lambda: "apply the file again" in lake.status()["trouble"])
+        change = difference(Chain(), Snapshot.model_validate(scene.document()))
+        Editor(log).write(change, "ada", "it was lost")
+        scene.has(2)
 
 
 def test_a_new_destination_takes_older_events_and_the_other_table_none_twice(scene: LakeScene) -> None:

@@ -266,10 +266,18 @@ def test_it_is_unread_until_its_end_was_reached() -> None:
 
 
 def test_an_empty_log_is_a_registry_of_nothing() -> None:
-    registry = LogRegistry(MemoryLog())
+    log = MemoryLog()
+    registry = LogRegistry(log)
+    assert not registry.is_blank
     assert registry.refresh()
     assert registry.is_read
     assert registry.is_valid
+    assert registry.is_blank
+    assert not registry.snapshot().keys
+    log.append(record(-1, {"keys": {"a": KEY}}))
+    log.append(record(0, delete={"keys": ["a"]}))
+    registry.refresh()
+    assert not registry.is_blank
     assert not registry.snapshot().keys
 
 

@@ -116,3 +116,12 @@ def test_a_deep_record_is_none_of_onramps(key: str, depth: int, *, closed: bool)
     for value in (deep, b'{"zz":' + deep + b"}"):
         assert not plan_log.read(key.encode(), value)
     assert not plan_log.plans
+
+
+def test_a_registry_that_had_a_change_is_recorded_once() -> None:
+    plan_log = PlanLog()
+    for key, value in plan_log.registry_entries("onramp.registry"):
+        assert plan_log.read(key.encode(), value)
+    assert plan_log.registries == {"onramp.registry"}
+    assert plan_log.registry_entries("onramp.registry") == []
+    assert len(plan_log.registry_entries("onramp.registry.other")) == 1
