@@ -349,7 +349,7 @@ class Driver:
             if report.is_lost:
                 await self._pause_transform(name, report.detail)
             return
-        self._failures.pop(name, None)
+        self._note_unreadable(name, report.unreadable)
         state.backoff.succeed()
         parts.lags.update(name, report.positions)
         if not report.transactions:
@@ -357,6 +357,14 @@ class Driver:
         if accept:
             state.has_accepted = True
             await self._end_acceptance(name)
+
+    def _note_unreadable(self, name: str, reason: str) -> None:
+        """Note the partitions that a run could not read, or that there are none; log a new reason once."""
+        before = self._failures.pop(name, None)
+        if reason:
+            self._failures[name] = reason
+            if reason != before:
+                log.error("partitions cannot be read", extra={"transform": name, "reason": reason})
 
     async def _end_acceptance(self, name: str) -> None:
         """Let later losses pause the transform again, once each of its lanes has run."""

@@ -83,6 +83,8 @@ class LaneReport:
     without_position: int = 0
     fault: Fault | None = None
     detail: str = ""
+    #: Partitions that cannot be read, with the reasons; the others were read.
+    unreadable: str = ""
     #: Whether a position is outside of the log, so that the transform pauses.
     is_lost: bool = False
 

@@ -3,7 +3,7 @@
 from collections import Counter, deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import msgspec
 import pyarrow as pa
@@ -14,7 +14,8 @@ from shared import envelope, wire
 from shared.envelope import Envelope
 from shared.errors import TRANSFORM_OTHER_TYPE, UserError
 from shared.kafka_read import records
-from shared.kafka_read.fetch import Fetcher
+from shared.kafka_read.decompress import CorruptBatchError
+from shared.kafka_read.fetch import NewRecords, OutOfRangeError, RangeUnreadableError
 from shared.kafka_read.offsets import Partition
 from shared.kafka_read.records import PartitionSlice
 from shared.transform_replay import Replay
@@ -85,26 +86,59 @@ class Batch:
         return first
 
 
+class Poller(Protocol):
+    """The part of `Fetcher` that a source uses."""
+
+    async def poll(self, positions: Mapping[Partition, int]) -> NewRecords:
+        """Return committed records from `positions` on (`Fetcher.poll`)."""
+
+
 class Source:
     """Reads the partitions of a lane from positions on."""
 
-    def __init__(self, order: LaneOrder, fetcher: Fetcher, positions: Mapping[Partition, int]) -> None:
+    def __init__(self, order: LaneOrder, fetcher: Poller, positions: Mapping[Partition, int]) -> None:
         self._order = order
         self._fetcher = fetcher
         #: Start of the next poll.
         self._fetched = dict(positions)
         self._pending: deque[PartitionSlice] = deque()
         self.positions = dict(positions)
+        #: Why partitions cannot be read: the others continue without them.
+        self.unreadable: dict[Partition, str] = {}
+        self._error: Exception | None = None
 
     async def next(self) -> Batch:
-        """Return the next records; none after half a second without new ones.  Raise as `Fetcher.poll`."""
+        """Return the next records; none after half a second without new ones.  Raise as `Fetcher.poll`.
+
+        A partition that cannot be read is left out for the rest of the run, unless there is no other one.
+        """
         if not self._pending:
-            new = await self._fetcher.poll(self._fetched)
-            self._fetched = new.positions
+            new = await self._poll({p: at for p, at in self._fetched.items() if p not in self.unreadable})
+            if self._error is not None and len(self.unreadable) == len(self._fetched):
+                raise self._error
+            self._fetched = self._fetched | new.positions
             self._pending.extend(new.slices)
         batch = self._take()
         self.positions |= batch.next
         return batch
+
+    async def _poll(self, positions: Mapping[Partition, int]) -> NewRecords:
+        """Poll; after an error of a partition in halves, until the partition is found."""
+        try:
+            return await self._fetcher.poll(positions)
+        except OutOfRangeError:
+            raise
+        except (CorruptBatchError, RangeUnreadableError) as e:
+            if len(positions) == 1:
+                self._error = e
+                self.unreadable |= dict.fromkeys(positions, f"{type(e).__name__}: {e}")
+                return NewRecords([], {})
+            slices, found = list[PartitionSlice](), dict[Partition, int]()
+            for half in _halves(positions):
+                new = await self._poll(half)
+                slices += new.slices
+                found |= new.positions
+            return NewRecords(slices, found)
 
     def _take(self) -> Batch:
         """Return up to `MAX_EVENTS` fetched records."""
@@ -156,6 +190,11 @@ class Source:
             else:
                 at = received_at or _time_of(part, row)
                 batch.events.append(SourceEvent(event, at, part, row, value, offset, replay))
+
+
+def _halves(positions: Mapping[Partition, int]) -> tuple[dict[Partition, int], dict[Partition, int]]:
+    every = list(positions.items())
+    return dict(every[: len(every) // 2]), dict(every[len(every) // 2 :])
 
 
 def event_of_type(value: bytes | None, event_name: str) -> Envelope | None:

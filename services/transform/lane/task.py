@@ -134,6 +134,9 @@ class LaneRun:
             if self._order.accept:
                 await self._accept(e.partition)
             raise
+        if source.unreadable:
+            reasons = (f"{p}: {reason}" for p, reason in sorted(source.unreadable.items()))
+            self._report.unreadable = "; ".join(reasons)
         if time.monotonic() - self._topics_checked > _TOPIC_IDS_SECONDS:
             await self._check_topics()
         return batch
