@@ -30,6 +30,7 @@ log = logging.getLogger(__name__)
 
 _KAFKA_SECONDS: Final = 20.0
 _RETENTION_SECONDS: Final = 60.0
+_UNREADABLE: Final = "unreadable"
 
 T = TypeVar("T")
 Batch = tuple[dict[Partition, Range], LakeRoutes]
@@ -187,7 +188,8 @@ class Loop:
                 positions |= table.positions
                 if table.failure is not None:
                     failures[table.table] = (table.failure, table.detail)
-        complete = {each.partition for report in reports for each in report.ranges if not each.failed_table}
+        every = [each for report in reports for each in report.ranges]
+        complete = {each.partition for each in every if not each.failed_table and not each.unreadable}
         settled = {p: r for p, r in ranges.items() if p in complete}
         entries = parts.lake_log.position_entries(positions)
         if entries or settled:
@@ -196,10 +198,11 @@ class Loop:
         failpoints.reach("lake.settled")
         parts.lake_log.apply(entries)
         parts.partitions.settle(settled)
-        for report in reports:
-            for each in report.ranges:
-                if each.failed_table:
-                    self._make_wait(each.partition, each.failed_table, *failures[each.failed_table])
+        for each in every:
+            if each.failed_table:
+                self._make_wait(each.partition, each.failed_table, *failures[each.failed_table])
+            elif each.unreadable:
+                self._make_wait(each.partition, "", _UNREADABLE, each.unreadable)
         parts.status.count(reports)
 
     def _make_wait(self, partition: Partition, table: str, code: str, detail: str) -> None:

@@ -10,6 +10,8 @@ from services.lake.task.delta_commit import Pending, commit
 from services.lake.task.order import LakeOrder, LakeReport, RangeReport, TableReport
 from shared import logs
 from shared.errors import InfrastructureError
+from shared.kafka_read.decompress import CorruptBatchError
+from shared.kafka_read.fetch import RangeUnreadableError
 from shared.kafka_read.offsets import Partition
 from shared.kafka_read.range_reader import RangeReader
 from shared.kafka_read.records import PartitionSlice, wanted_of
@@ -32,6 +34,10 @@ def land_share(
         return [land(order, mine, _reader_of(order.brokers).read(ranges))]
     except InfrastructureError as e:  # of Kafka
         return [LakeReport(failure=e.fault.code, detail=e.detail)]
+    except (CorruptBatchError, RangeUnreadableError) as e:
+        if len(mine) > 1:
+            raise  # the driver repeats the ranges one by one
+        return [LakeReport(ranges=[RangeReport(mine[0], unreadable=str(e))])]
 
 
 def land(order: LakeOrder, mine: Sequence[Partition], records: Generator[list[PartitionSlice]]) -> LakeReport:

@@ -59,6 +59,8 @@ class RangeReport:
     filtered: int = 0
     #: The first table that has not taken all rows of the range.
     failed_table: str = ""
+    #: Why its records cannot be read.
+    unreadable: str = ""
 
 
 @dataclass(slots=True)

@@ -2,6 +2,7 @@
 
 import datetime as dt
 import threading
+from collections.abc import Generator, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,12 @@ from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError
 
 from services.lake.task import delta_commit
-from services.lake.task.land import land
+from services.lake.task import land as land_module
+from services.lake.task.land import land, land_share
 from shared.errors import LAKE_TABLE_HALTED, LAKE_UNAVAILABLE
+from shared.kafka_read.decompress import CorruptBatchError
 from shared.kafka_read.offsets import Range
+from shared.kafka_read.records import PartitionSlice
 from shared.lake.delta_log import position_of
 from shared.lake.transactions import TablePosition
 from tests.fixtures.writer import arrivals, envelope, event, read
@@ -287,3 +291,22 @@ def test_impossible_and_too_many_dates_are_null(lake: Lake) -> None:
     assert dates[:3] == [None] * 3
     assert len(set(dates)) == 200  # with null
     assert dates.count(None) == 3 + 801
+
+
+class Corrupt:
+    """A reader of a partition with a corrupt batch."""
+
+    def read(self, _: Iterable[Range]) -> Generator[list[PartitionSlice]]:
+        raise CorruptBatchError("the record batch at offset 3 cannot be decompressed")
+        yield []
+
+
+def test_a_range_that_cannot_be_read_is_reported_alone(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(land_module, "_reader_of", lambda _: Corrupt())
+    order = lake.order(Range(TOPIC_ID, P0, 0, 5), Range(TOPIC_ID, P1, 0, 5))
+    (report,) = land_share(order, [[P0], [P1]], iter([0]))
+    assert [(each.partition, each.unreadable) for each in report.ranges] == [
+        (P0, "the record batch at offset 3 cannot be decompressed")
+    ]
+    with pytest.raises(CorruptBatchError):  # which of the two it is, the driver finds
+        land_share(order, [[P0], [P1]], iter([0, 1]))
