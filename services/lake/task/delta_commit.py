@@ -14,7 +14,14 @@ from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import CommitProperties, DeltaTable, Transaction, WriterProperties, write_deltalake
+from deltalake import (
+    ColumnProperties,
+    CommitProperties,
+    DeltaTable,
+    Transaction,
+    WriterProperties,
+    write_deltalake,
+)
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
 from services.lake.task.dates import dates
@@ -39,7 +46,12 @@ _PROPERTIES: Final = {
 }
 #: Colours and backtraces in the errors of delta-rs.
 _NOISE: Final = re.compile(r"\x1b\[[0-9;]*m|\n\s+0: .*", re.DOTALL)
-_WRITER: Final = WriterProperties(compression="ZSTD", compression_level=1)
+_PLAIN: Final = ColumnProperties(dictionary_enabled=False)
+#: Compaction compresses more.  Zstandard costs 1.2 µs a row here, and dictionaries of unequal values 0.5 µs.
+_WRITER: Final = WriterProperties(
+    compression="SNAPPY",
+    column_properties=dict.fromkeys(("_id", "_timestamp", "_offset", "payload"), _PLAIN),
+)
 
 
 @dataclass(slots=True)

@@ -38,7 +38,7 @@ def typed_columns(payloads: pa.Array, kinds: Mapping[str, Kind]) -> TypedColumns
     """Return the columns of the properties `kinds`, in order; row i belongs to payload i."""
     if not kinds or not len(payloads):
         return TypedColumns([pa.nulls(len(payloads), KINDS[kind]) for kind in kinds.values()], 0)
-    parts = _read(payloads.to_pylist(), kinds)
+    parts = _read(payloads, kinds)
     columns = [
         pa.concat_arrays([part.columns[n] for part in parts]) if len(parts) > 1 else parts[0].columns[n]
         for n in range(len(kinds))
@@ -46,31 +46,33 @@ def typed_columns(payloads: pa.Array, kinds: Mapping[str, Kind]) -> TypedColumns
     return TypedColumns(columns, sum(part.rescued for part in parts))
 
 
-def _read(texts: Sequence[str], kinds: Mapping[str, Kind]) -> list[TypedColumns]:
-    if len(texts) <= _ONE_BY_ONE:
-        return [_one_by_one(texts, kinds)]
-    together = _together(texts, kinds)
+def _read(payloads: pa.Array, kinds: Mapping[str, Kind]) -> list[TypedColumns]:
+    if len(payloads) <= _ONE_BY_ONE:
+        return [_one_by_one(payloads.to_pylist(), kinds)]
+    together = _together(payloads, kinds)
     if together is not None:
         return [together]
-    half = len(texts) // 2
-    return [*_read(texts[:half], kinds), *_read(texts[half:], kinds)]
+    half = len(payloads) // 2
+    return [*_read(payloads.slice(0, half), kinds), *_read(payloads.slice(half), kinds)]
 
 
-def _together(texts: Sequence[str], kinds: Mapping[str, Kind]) -> TypedColumns | None:
+def _together(payloads: pa.Array, kinds: Mapping[str, Kind]) -> TypedColumns | None:
     """Return the columns; None if a value does not have exactly its type."""
-    data = "\n".join(texts).encode()
+    # Joined by Arrow: texts of Python cost 0.4 µs a row.
+    whole = pa.ListArray.from_arrays(pa.array([0, len(payloads)], pa.int32()), payloads)
+    data = pc.binary_join(whole, "\n")[0].as_buffer()
     schema = pa.schema(
         [(name, pa.string() if kind is Kind.TIME else KINDS[kind]) for name, kind in kinds.items()]
     )
     try:
         table = arrow_json.read_json(
             pa.BufferReader(data),
-            arrow_json.ReadOptions(use_threads=False, block_size=len(data) + 1),
+            arrow_json.ReadOptions(use_threads=False, block_size=data.size + 1),
             arrow_json.ParseOptions(
                 explicit_schema=schema, newlines_in_values=True, unexpected_field_behavior="ignore"
             ),
         )
-        if len(table) != len(texts):
+        if len(table) != len(payloads):
             return None
         columns = [table.column(n).combine_chunks() for n in range(len(schema))]
         return TypedColumns(
