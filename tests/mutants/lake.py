@@ -98,8 +98,8 @@ MUTANTS: Final = (
     Mutant(
         "settling ranges of the lake whose tables have all rows",
         "services/lake/driver/loop.py",
-        "each.partition for report in reports for each in report.ranges if not each.failed_table",
-        "each.partition for report in reports for each in report.ranges",
+        "each.partition for each in every if not each.failed_table and not each.unreadable",
+        "each.partition for each in every if not each.unreadable",
         f"{_LANDING}::test_a_halted_table_waits_with_its_topic_while_another_lands",
     ),
     Mutant(

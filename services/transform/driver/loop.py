@@ -14,9 +14,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from services.transform.driver.deployed_transforms import Deployed, deployed_of
 from services.transform.driver import tracer_transform
-from services.transform.driver.deployed import Deployed, deployed_of
+from services.transform.driver.deployed_transforms import Deployed, deployed_of
 from services.transform.driver.kafka_epochs import take_epoch
 from services.transform.driver.kafka_lags import Lag, Lags
 from services.transform.driver.kafka_output_topics import OutputTopics

@@ -26,6 +26,7 @@ VARIANTS: Final = {
         *(f"{name}.enabled=true" for name in OPTIONAL),
         "monitoring.enabled=true",
         *("lakeStorage.url=s3://company-events/lake", "lakeStorage.existingSecret=onramp-lake"),
+        *("lakeStorage.endpoint=https://s3.example", "tracer.lakeTable=probes"),
         *("kafka.existingSecret=onramp-kafka", "gateway.tlsSecret=onramp-tls", "database.hasDatabases=true"),
     ],
 }

@@ -3,6 +3,7 @@
 import copy
 import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -170,6 +171,30 @@ def test_optional_components_are_off_by_default() -> None:
     assert names == {"onramp-gateway", "onramp-writer", "onramp-admin"}
     every = {each["metadata"]["name"] for each in _workloads(manifests("everything"))}
     assert every - names == {f"onramp-{each}" for each in OPTIONAL}
+
+
+def test_components_that_read_or_write_the_lake_have_its_storage() -> None:
+    documents = manifests("everything")
+    for kind, name in [
+        *(("Deployment", f"onramp-{each}") for each in ("lake", "compaction", "admin")),
+        ("StatefulSet", "onramp-tracer"),
+    ]:
+        [container] = _pod(_of(documents, kind, name))["containers"]
+        values = {each["name"]: each.get("value") for each in container["env"]}
+        assert values["ONRAMP_LAKE_URL"] == "s3://company-events/lake"
+        assert values["ONRAMP_LAKE_ENDPOINT"] == "https://s3.example"
+        folder = Path(values["ONRAMP_LAKE_CREDENTIALS_FILE"] or "").parent
+        assert str(folder) in {mount["mountPath"] for mount in container["volumeMounts"]}
+
+
+def test_tracers_go_through_the_transform_service() -> None:
+    documents = manifests("everything")
+    [container] = _pod(_of(documents, "StatefulSet", "onramp-tracer"))["containers"]
+    values = {each["name"]: each.get("value") for each in container["env"]}
+    assert values["ONRAMP_TRACER_TRANSFORM_URLS"] == "http://onramp-transform:8086"
+    assert _environment(documents, "onramp-transform")["ONRAMP_TRANSFORM_TRACERS"] == "true"
+    policy = _of(documents, "NetworkPolicy", "onramp-transform")
+    assert "tracer" in str(policy["spec"]["ingress"])
 
 
 def _change(kind: str, name: str, *path: str | int, value: Any) -> Callable[[list[Manifest]], None]:

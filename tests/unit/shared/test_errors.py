@@ -34,7 +34,8 @@ def wording_faults(fault: Fault) -> Iterator[str]:
 def kind_faults(fault: Fault) -> Iterator[str]:
     match fault.kind:
         case Kind.REJECTED:
-            agrees = fault.status is not None and 400 <= fault.status < 500
+            # 501 is what RFC 9112 (6.1) asks for an unknown transfer coding.
+            agrees = fault.status is not None and (400 <= fault.status < 500 or fault.status == 501)
             retry, level = False, logging.WARNING
         case Kind.PARKED:
             agrees = fault.status is None

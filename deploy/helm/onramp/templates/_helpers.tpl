@@ -126,3 +126,30 @@ readinessProbe:
   periodSeconds: 5
   timeoutSeconds: 4
 {{- end }}
+
+{{/* Settings of the lake's storage, of the components that write or read it. */}}
+{{- define "onramp.lake" -}}
+{{- with .Values.lakeStorage }}
+- {name: ONRAMP_LAKE_URL, value: {{ required "lakeStorage.url is required" .url | quote }}}
+- {name: ONRAMP_LAKE_REGION, value: {{ .region | quote }}}
+{{- with .endpoint }}
+- {name: ONRAMP_LAKE_ENDPOINT, value: {{ . | quote }}}
+{{- end }}
+{{- if .existingSecret }}
+- {name: ONRAMP_LAKE_CREDENTIALS_FILE, value: /etc/onramp/lake/credentials}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- define "onramp.lakeMounts" -}}
+{{- if .Values.lakeStorage.existingSecret }}
+- {name: lake, mountPath: /etc/onramp/lake, readOnly: true}
+{{- end }}
+{{- end }}
+
+{{- define "onramp.lakeVolumes" -}}
+{{- with .Values.lakeStorage.existingSecret }}
+- name: lake
+  secret: {secretName: {{ . }}, defaultMode: 0440}
+{{- end }}
+{{- end }}
