@@ -65,15 +65,15 @@ class LakeRouteLookup:
         self._taken = {route.table.name for route in routes.routes}
         self._is_all = routes.is_all
 
-    def table_of(self, event_name: str) -> LakeTable | None:
+    def table_of(self, event_name: str, topic: str) -> LakeTable | None:
         """Return the table; None for an event that is not for the lake.
 
-        An event without a route has no table if its name is the table of another type.
+        An event without a route has no table if its name is the table of another type, or if it is on another
+        topic than that of its name: a client could create any number of tables by the names of its events.
         """
         table = self._tables.get(event_name)
-        if table is None and self._is_all and event_name not in self._taken:
-            return LakeTable(event_name)
-        return table
+        is_own = self._is_all and event_name not in self._taken and topic == wire.topic_of(event_name)
+        return LakeTable(event_name) if table is None and is_own else table
 
 
 @lru_cache(maxsize=_MAX_CACHED)

@@ -100,7 +100,7 @@ class Task:
             rows = parsed.rows.slice(start, len(part))
             start += len(part)
             for name, indices in events.by_name().items():
-                table = self._lookup.table_of(name)
+                table = self._lookup.table_of(name, part.partition.topic)
                 if table is None:
                     continue
                 counts[part.partition] += len(indices)

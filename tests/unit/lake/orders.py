@@ -1,6 +1,6 @@
 """Batches of the lake without Kafka: records in memory, tables in a folder."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,8 @@ class Lake:
         self.schema = schema
         self.table_options = table
         self.is_all = False
+        #: Types with routes; the table of a type other than `flight` has its name.
+        self.routed: Sequence[str] = ("flight",)
         self.storage = LakeStorageSettings(url=str(folder)).storage
         self.owner = "cluster"
         self.positions: dict[PositionKey, TablePosition] = {}
@@ -43,9 +45,12 @@ class Lake:
 
     def order(self, *ranges: Range) -> LakeOrder:
         table = LakeTable("flights", **{"properties": properties_of(self.schema), **self.table_options})
+        routes = [
+            LakeRoute(name, P0.topic, table if name == "flight" else LakeTable(name)) for name in self.routed
+        ]
         return LakeOrder(
             ranges={r.partition: r for r in ranges},
-            routes=LakeRoutes((LakeRoute("flight", P0.topic, table),), is_all=self.is_all),
+            routes=LakeRoutes(tuple(routes), is_all=self.is_all),
             brokers=Brokers("nowhere:1"),
             storage=self.storage,
             owner=self.owner,

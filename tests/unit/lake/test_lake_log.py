@@ -93,11 +93,13 @@ def test_the_registry_decides_on_tables_and_the_operator_on_all() -> None:
         ("c", "events.shared", "c"),
     ]
     lookup = lookup_for(every)
-    assert lookup.table_of("b") is None  # its name is another type's table
-    unregistered = lookup.table_of("d")
+    assert lookup.table_of("b", "events.b") is None  # its name is another type's table
+    assert lookup.table_of("d", "events.shared") is None
+    assert lookup.table_of("c", "events.other") == lookup.table_of("c", "events.shared")
+    unregistered = lookup.table_of("d", "events.d")
     assert unregistered is not None
     assert unregistered.name == "d"
-    assert lookup_for(one).table_of("d") is None
+    assert lookup_for(one).table_of("d", "events.d") is None
     assert LakeRoutes.from_json(every.as_json()) == every
 
 

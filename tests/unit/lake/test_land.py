@@ -15,7 +15,7 @@ from services.lake.task import land as land_module
 from services.lake.task.land import land, land_share
 from shared.errors import LAKE_TABLE_HALTED, LAKE_UNAVAILABLE
 from shared.kafka_read.decompress import CorruptBatchError
-from shared.kafka_read.offsets import Range
+from shared.kafka_read.offsets import Partition, Range
 from shared.kafka_read.records import PartitionSlice
 from shared.lake.delta_log import position_of
 from shared.lake.transactions import TablePosition
@@ -172,7 +172,6 @@ def test_a_folder_with_foreign_files_is_left_alone(lake: Lake) -> None:
 
 @pytest.mark.parametrize("damage", ["garbage", "gap", "empty"])
 def test_a_damaged_log_halts_its_table_alone(lake: Lake, damage: str) -> None:
-    lake.is_all = True
     for n in range(3):
         lake.land_flights(range(n, n + 1))
     entries = sorted((lake.folder / "flights" / "_delta_log").glob("*.json"))
@@ -180,6 +179,7 @@ def test_a_damaged_log_halts_its_table_alone(lake: Lake, damage: str) -> None:
         entries[1].unlink()
     else:
         entries[1].write_text("nonsense\n" if damage == "garbage" else "")
+    lake.routed = ("flight", "another")
     report = lake.land([event("a", "flight", n=3), event("b", "another")], first=3)
     failures = {table.table: table.failure for table in report.tables}
     if damage != "empty":  # an empty entry is an entry without actions
@@ -222,11 +222,13 @@ def test_other_records_are_filtered_and_a_retry_is_counted(lake: Lake) -> None:
     assert table.positions == {key(): TablePosition(6, 2)}
 
 
-def test_without_a_route_all_types_land_only_if_the_operator_says_so(lake: Lake) -> None:
-    assert lake.land([event("a", "another")]).tables == []
+def test_without_a_route_types_land_from_their_own_topics_if_the_operator_says_so(lake: Lake) -> None:
+    own = Partition("events.another", 0)
+    assert lake.land([event("a", "another")], partition=own).tables == []
     lake.is_all = True
-    lake.land([event("a", "another", x=1)])
+    lake.land([event("a", "another", x=1)], partition=own)
     assert lake.rows("another")["payload"].to_pylist() == ['{"x":1}']
+    assert lake.land([event(f"{n}", f"name_{n}") for n in range(5)]).tables == []
 
 
 def test_a_changed_type_keeps_the_column_and_rescues_the_value(lake: Lake) -> None:
