@@ -116,4 +116,11 @@ MUTANTS: Final = (
         "                pass\n",
         f"{_LANDING}::test_a_new_destination_takes_older_events_and_the_other_table_none_twice",
     ),
+    Mutant(
+        "the start of tables after the loss of onramp.lake",
+        "services/lake/driver/partitions.py",
+        "        self._continued = dict(group) if lake_log == LakeLog() else {}\n",
+        "        self._continued: dict[Partition, Committed] = {}\n",
+        "tests/unit/lake/test_partitions.py::test_a_table_continues_after_the_loss_of_the_log",
+    ),
 )

@@ -124,4 +124,12 @@ MUTANTS: Final = (
         'if lacking := "":',
         "tests/integration/writer_tables/test_created_tables.py",
     ),
+    Mutant(
+        "no events under a registry that was lost",
+        "services/writer/driver/loop.py",
+        "        elif topic in plan_log.registries:\n",
+        "        elif False:\n",
+        "tests/faults/test_registry_unreachable.py"
+        "::test_nothing_lands_after_the_loss_of_the_registry_until_the_file_is_applied_again",
+    ),
 )
