@@ -52,6 +52,11 @@ class Destination(NamedTuple):
         """Return whether this is a table of the lake."""
         return self.database == LAKE and "." not in self.table
 
+    @property
+    def place(self) -> str:
+        """Return the name of what may be unavailable: the database, or the table of the lake."""
+        return str(self) if self.is_in_lake else self.database
+
     def __str__(self) -> str:
         return f"{self.database}.{self.table}"
 
@@ -132,7 +137,7 @@ def _without_row(
     tracer: Tracer, destination: Destination, unavailable: Collection[str], now: float, limits: Limits
 ) -> Iterator[Change]:
     watch = tracer.watches[destination]
-    if (str(destination) if destination.is_in_lake else destination.database) in unavailable:
+    if destination.place in unavailable:
         watch.due_from = now
         yield from _become(tracer, destination, Result.WAITING)
         return

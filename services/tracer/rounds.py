@@ -152,7 +152,7 @@ class Rounds:
             rows = {**rows, **lake_rows}
             lake_seconds = self._lake_seconds
             if not is_read:
-                unavailable.add(str(self._lake.destination))
+                unavailable.add(self._lake.destination.place)
         if any(_is_open(t, with_lake=False) and now - t.sent_at > _ASK_WRITER_SECONDS for t in tracers):
             unavailable |= await asyncio.to_thread(writer_states.unavailable, self._writers)
         changes: list[Change] = []

@@ -47,9 +47,37 @@ MUTANTS: Final = (
     Mutant(
         "waiting for a database that is not available",
         "services/tracer/results.py",
-        "    if (str(destination) if destination.is_in_lake else destination.database) in unavailable:\n",
+        "    if destination.place in unavailable:\n",
         "    if False:\n",
         f"{_RESULTS} tests/integration/tracer/test_rounds.py",
+    ),
+    Mutant(
+        "rows of the lake compared with the landing table",
+        "services/ops/statement/lake_comparison.py",
+        "    if not low <= table.landed <= high:\n",
+        "    if False:\n",
+        "tests/unit/ops/test_lake_statement.py",
+    ),
+    Mutant(
+        "offsets of the lake compared before its rows",
+        "services/ops/statement/lake_comparison.py",
+        " or offsets != _offsets_of(line):",
+        ":",
+        "tests/unit/ops/test_lake_statement.py",
+    ),
+    Mutant(
+        "a limit of its own for tracers in the lake",
+        "services/tracer/results.py",
+        "            limit = Limits(lake_seconds, lake_seconds)\n",
+        "            limit = limits\n",
+        "tests/unit/tracer/test_lake.py",
+    ),
+    Mutant(
+        "a time limit for the storage of the lake in journeys",
+        "services/admin/api/lake_journeys.py",
+        "self._limit.call(lambda: with_lake(journey, lake))",
+        "with_lake(journey, lake)",
+        "tests/unit/lake/test_journey.py",
     ),
     Mutant(
         "a tracer that no entrance has accepted is not lost",
