@@ -126,9 +126,10 @@ bench-cdc: $(STAMP) ## Sources: from a commit to its public row, a large transac
 bench-transforms: $(STAMP) ## Transforms: CPU per event, delays at 1,000 a second, the idle cost, one that never ends (minutes)
 	$(PY) -m loadtest.bench_transforms $(ARGS)
 
-bench-lake: $(STAMP) ## Kafka to Delta tables compared with reading and sorting only; compaction of a million rows (minutes)
+bench-lake: $(STAMP) ## Kafka to Delta tables compared with reading and sorting only; compaction; delays to Postgres (minutes)
 	$(PY) -m loadtest.bench_lake $(ARGS)
 	$(PY) -m loadtest.bench_compaction
+	$(PY) -m loadtest.bench_lake_beside
 
 bench-ui: $(STAMP) ## The web UI with 500 types, a million parked events and ten tabs (half an hour)
 	$(PY) -m loadtest.bench_ui $(ARGS)
