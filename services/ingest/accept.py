@@ -6,7 +6,7 @@ a receipt, or the error that rejected it.
 """
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 
 from services.ingest.check.check import Checker
 from services.ingest.decode.decode import Limits, decode
@@ -27,6 +27,7 @@ class Flow:
     sink: Sink
     checker: Checker
     limits: Limits
+    _: KW_ONLY
     turns: Turns = field(default_factory=Turns)
     check_turns: Turns = field(default_factory=check_turns)
 

@@ -197,6 +197,8 @@ class Report:
     in_motion: int = 0
     #: Needed partitions without a leader.
     leaderless: list[str] = field(default_factory=list)
+    #: Databases that cannot be reached, or stopped answering, and were not read.
+    unreachable: list[str] = field(default_factory=list)
     #: Tables that the audit's role may not read.
     unreadable: list[str] = field(default_factory=list)
     #: Foreign records on Onramp's own topics.
@@ -211,7 +213,7 @@ class Report:
     @property
     def balanced(self) -> bool:
         """Return whether there is no violation, and every event could be checked."""
-        unchecked = self.unjudged or self.in_motion or self.leaderless or self.unreadable
+        unchecked = self.unjudged or self.in_motion or self.leaderless or self.unreadable or self.unreachable
         return not self.findings and not unchecked
 
     def as_dict(self) -> dict[str, Any]:
@@ -225,6 +227,7 @@ class Report:
             "in_motion": self.in_motion,
             "leaderless": self.leaderless,
             "unreadable": self.unreadable,
+            "unreachable": self.unreachable,
             "foreign": self.foreign,
             "closed": dict(self.closed),
             "stored": self.stored,

@@ -5,21 +5,22 @@ It is one read-only transaction at REPEATABLE READ, with at most a page of event
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Self
 
 import psycopg2
 from psycopg2.extensions import connection
 
+from services.ops import audited_database_sql
 from services.ops.findings import Source
 from services.ops.parked.parked_events import Place
 from shared import wire
 from shared.errors import DATABASE_UNAVAILABLE, InfrastructureError
-from shared.postgres.connect import connect
-from shared.postgres.failures import failure
 
-_OPTIONS: Final = "-c search_path=pg_catalog,pg_temp -c timezone=UTC"
+#: Its name in `UnreachableDatabaseError`, which no database of events has.
+CONTROL: Final = ""
+_ADDRESS: Final = "--control or ONRAMP_ADMIN_DSN (else the default database)"
 _AT_ONCE: Final = 2_000
 _PLACE: Final = 'e.topic_id::text, e.topic, e.partition, e."offset", e.destination'
 _FIND: Final = f"""
@@ -116,7 +117,7 @@ class ParkedStore:
     @classmethod
     def load(cls, conn: connection) -> Self | None:
         """Begin the snapshot; return None if this database has no schema of the admin service."""
-        with _translated(), conn.cursor() as cur:
+        with _translated(conn), conn.cursor() as cur:
             cur.execute("SELECT to_regclass('onramp_admin.consumed')")
             if cur.fetchone() == (None,):
                 return None
@@ -131,7 +132,7 @@ class ParkedStore:
     def find(self, places: Sequence[Place]) -> dict[Place, StoredEvent]:
         """Return the stored ones of `places`."""
         columns = [list(column) for column in zip(*places, strict=True)] or [[], [], [], [], []]
-        with _translated(), self.conn.cursor() as cur:
+        with _translated(self.conn), self.conn.cursor() as cur:
             cur.execute(_FIND, columns)
             return {
                 Place(*of): StoredEvent(None if digest is None else bytes(digest), state)
@@ -152,7 +153,7 @@ class ParkedStore:
             ["" if r.database is None else f"{r.database}." for r in ranges],
             [f"{n}." for n in names if any(n.startswith(f"{other}.") for other in names)],
         )
-        with _translated(), self.conn.cursor() as cur:
+        with _translated(self.conn), self.conn.cursor() as cur:
             cur.execute(_COUNT, columns)
             for n, state, events in cur.fetchall():
                 found[n][state] += events
@@ -172,21 +173,21 @@ class ParkedStore:
 
     def edit_of(self, job: str) -> EditOf | None:
         """Return a job's edit of payloads, or None if it is unknown."""
-        with _translated(), self.conn.cursor() as cur:
+        with _translated(self.conn), self.conn.cursor() as cur:
             cur.execute(_FIX, (job,))
             row = cur.fetchone()
             return EditOf(*row) if row else None
 
     def payload_of(self, job: str, place: Place) -> bytes | None:
         """Return the payload that was uploaded for an event of a job, or None."""
-        with _translated(), self.conn.cursor() as cur:
+        with _translated(self.conn), self.conn.cursor() as cur:
             cur.execute(_PAYLOAD, (job, *place))
             row = cur.fetchone()
             return bytes(row[0]) if row else None
 
     def _places(self, name: str, statement: str) -> Iterator[Place]:
         """Yield the rows of `statement`; the server sends them in parts."""
-        with _translated(), self.conn.cursor(f"onramp_{name}") as cur:
+        with _translated(self.conn), self.conn.cursor(f"onramp_{name}") as cur:
             cur.itersize = _AT_ONCE
             cur.execute(statement)
             for row in cur:
@@ -197,32 +198,23 @@ class ParkedStore:
 def opened(dsn: str) -> Iterator[ParkedStore | None]:
     """Open a snapshot of the control database at `dsn`, or None if it does not exist.
 
-    Raises `InfrastructureError` if it cannot be reached or read.
+    Raises `InfrastructureError` if it cannot be read (`UnreachableDatabaseError`: no answer).
     """
     if not dsn:
         yield None
         return
-    try:
-        conn = connect(dsn, name="onramp-audit", options=_OPTIONS)
-    except psycopg2.Error as e:
-        raise InfrastructureError(
-            DATABASE_UNAVAILABLE,
-            failure("the control database", e)
-            if e.pgcode
-            else "the control database cannot be reached: no server answers at --control or ONRAMP_ADMIN_DSN "
-            "(else the default database), or the connection was refused",
-        ) from None
-    with closing(conn):
-        conn.set_session(isolation_level="REPEATABLE READ", readonly=True)
+    with audited_database_sql.opened(CONTROL, "the control database", dsn, _ADDRESS) as conn:
         yield ParkedStore.load(conn)
 
 
 @contextmanager
-def _translated() -> Iterator[None]:
-    """Turn psycopg2's errors, whose words may hold values, into `InfrastructureError`."""
+def _translated(conn: connection) -> Iterator[None]:
+    """Turn errors of statements, whose words may hold values, into `InfrastructureError`."""
     try:
         yield
     except psycopg2.Error as e:
+        if conn.closed:
+            raise
         raise InfrastructureError(
             DATABASE_UNAVAILABLE,
             f"the control database cannot be read: SQLSTATE {e.pgcode or 'none'}; name a role that may read "

@@ -15,21 +15,21 @@ import psycopg2
 from psycopg2 import sql
 from psycopg2.extensions import connection, cursor
 
+from services.ops import audited_database_sql
+from services.ops.audited_database_sql import has_failed
 from services.ops.findings import Generation, Replayed, Source, Table
 from services.ops.offset_ranges import Span
 from services.ops.times import as_time
 from shared import landing_columns, wire
 from shared.errors import DATABASE_UNAVAILABLE, InfrastructureError
 from shared.landing_columns import Column, Part
-from shared.postgres.connect import connect
-from shared.postgres.failures import failure
 
 
 def _typed(columns: Iterable[Column]) -> str:
     return ", ".join(f"('{c.name}', '{c.type}'::regtype)" for c in columns)
 
 
-_OPTIONS: Final = "-c search_path=pg_catalog,pg_temp -c timezone=UTC"
+_ADDRESS: Final = "--dsn or ONRAMP_WRITER_DSN (else where `onramp up` listens)"
 _AT_ONCE: Final = 2000
 
 #: The columns of every landing table, of any release.
@@ -256,24 +256,16 @@ def _in(statement: str, table: Table) -> sql.Composed:
 def opened(database: str, dsn: str) -> Iterator[Snapshot]:
     """Open a snapshot of the database at `dsn`, and close it at the end.
 
-    Raises `InfrastructureError` if it cannot be reached, or no writer has prepared it.
+    Raises `InfrastructureError` if no writer has prepared it, or it cannot be read
+    (`UnreachableDatabaseError`: its server does not answer).
     """
-    try:
-        conn = connect(dsn, name="onramp-audit", options=_OPTIONS)
-    except psycopg2.Error as e:
-        raise InfrastructureError(
-            DATABASE_UNAVAILABLE,
-            failure(f"database {database}", e)
-            if e.pgcode
-            else f"database {database} cannot be reached: no server answers at --dsn or ONRAMP_WRITER_DSN "
-            "(else where `onramp up` listens), or the connection was refused",
-        ) from None
-    try:
-        conn.set_session(isolation_level="REPEATABLE READ", readonly=True)
-        yield Snapshot(database, conn).load()
-    except psycopg2.Error as e:
-        raise InfrastructureError(
-            DATABASE_UNAVAILABLE, f"database {database} cannot be read: SQLSTATE {e.pgcode or 'none'}"
-        ) from None
-    finally:
-        conn.close()
+    what = f"database {database}"
+    with audited_database_sql.opened(database, what, dsn, _ADDRESS) as conn:
+        try:
+            yield Snapshot(database, conn).load()
+        except psycopg2.Error as e:
+            if not has_failed(conn):
+                raise
+            raise InfrastructureError(
+                DATABASE_UNAVAILABLE, f"{what} cannot be read: SQLSTATE {e.pgcode or 'none'}"
+            ) from None

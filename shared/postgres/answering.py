@@ -29,6 +29,12 @@ _WATCHES: dict[int, Watch] = {}
 _LOCK: Final = threading.Lock()
 
 
+class SilentServerError(InfrastructureError):
+    """The server gave no sign of life; `server` is its name in messages."""
+
+    server = ""
+
+
 class PersistentConnection:
     """A connection that its owner keeps between uses: opened by the first, watched in each."""
 
@@ -108,12 +114,14 @@ def own_watch() -> Watch:
         return _WATCHES.get(pid) or _WATCHES.setdefault(pid, Watch())
 
 
-def silent(name: str, patience_seconds: float) -> InfrastructureError:
+def silent(name: str, patience_seconds: float) -> SilentServerError:
     """Return the error for a server that gave no sign of life."""
-    return InfrastructureError(
+    error = SilentServerError(
         DATABASE_UNAVAILABLE,
         f"{name} does not answer: no sign of life from its server in {patience_seconds:g} s",
     )
+    error.server = name
+    return error
 
 
 class SilentServers:

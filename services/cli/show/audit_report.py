@@ -100,6 +100,7 @@ def _result(report: "Report") -> str:
         f"a writer was in the middle of {report.in_motion:,} partitions: run it again": report.in_motion,
         f"no broker leads {', '.join(report.leaderless)}": report.leaderless,
         f"{', '.join(report.unreadable)} may not be read": report.unreadable,
+        f"{', '.join(report.unreachable)} was not read": report.unreachable,
     }
     unchecked = ", ".join(reason for reason, applies in reasons.items() if applies)
     return f"NOT ALL CHECKED: no violation, but {unchecked}"

@@ -46,7 +46,7 @@ MetricsOption = Annotated[
     typer.Option(
         "--metrics",
         help="Write the result to this file too, for the textfile collector of Prometheus' node exporter; "
-        "its name ends in .prom.",
+        "its name ends in .prom. It is not written if a database was not read.",
         show_default=False,
     ),
 ]
@@ -71,8 +71,10 @@ def audit(
 
     Parked events are compared with those that `onramp admin` stores, and replays with the databases. Rows of
     the lake's tables are compared with the tables' own counts, and with --deep by receipt.
-    Exits with 0 when all totals reconcile, 1 for violations, 3 when a part cannot be reached, 4 when there is
-    no violation but some events cannot be checked. Nothing is changed; the writer may run. Examples:
+    A database that does not answer is named, and the others are checked without it.
+    Exits with 0 when all totals reconcile, 1 for violations, 3 when Kafka or every database cannot be
+    reached, 4 when there is no violation but some events cannot be checked. Nothing is changed; the writer
+    may run. Examples:
 
     onramp audit
 
@@ -94,7 +96,7 @@ def audit(
         lake = lake_of(where, lake_url)
         request = Request(where.brokers, where.databases, topics, deep, kept_in, outputs, lake)
         report = asyncio.run(run_audit(request))
-    if metrics:
+    if metrics and not report.unreachable:
         _write(report, metrics)
     if as_json:
         print(json.dumps(report.as_dict()))

@@ -36,7 +36,12 @@ class Reading:
     """Reads one generation of a partition in one pass, in the order of its offsets."""
 
     def __init__(
-        self, data: AuditData, snapshots: Mapping[str, Snapshot], readable: ReadableRange, edits: Edits
+        self,
+        data: AuditData,
+        snapshots: Mapping[str, Snapshot],
+        readable: ReadableRange,
+        edits: Edits,
+        default: str,
     ) -> None:
         self._data = data
         self._edits = edits
@@ -44,7 +49,7 @@ class Reading:
         self._readable = readable
         self._generation = generation = readable.generation
         self._upto = upto = readable.upto
-        self._routes = SettledRoutes(data, generation, next(iter(snapshots)))
+        self._routes = SettledRoutes(data, generation, default)
         self._parked = {n: data.parked_keys(generation, n, upto) for n in snapshots}
         self._refused: dict[int, set[str]] = defaultdict(set)
         for offset, pointer in data.parked_keys(generation, None, upto):

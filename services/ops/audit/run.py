@@ -9,7 +9,7 @@ import asyncio
 import re
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from services.ops import parked_store_sql, totals_sql
@@ -38,6 +38,7 @@ from services.ops.audit.topic_generations import (
     report_unreadable,
 )
 from services.ops.audit.transforms import OutputTopics, check_transforms
+from services.ops.audited_database_sql import UnreachableDatabaseError
 from services.ops.findings import Code, Finding, Generation, Report
 from services.ops.kafka_logs import KafkaLogs
 from services.ops.totals_sql import Snapshot
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
 MAX_DEEP_EVENTS: Final = 2_000_000
 _ATTEMPTS: Final = 5
 _BETWEEN_SECONDS: Final = 0.3
+_CONTROL: Final = "the control database"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +81,8 @@ class _Sources:
     logs: KafkaLogs
     snapshots: Mapping[str, Snapshot]
     edits: Edits
+    #: The name of the default database.
+    default: str
 
 
 #: Called with the number of partitions that are read, and of all of them.
@@ -86,20 +90,54 @@ Progress = Callable[[int, int], None]
 
 
 async def audit(request: Request, progress: Progress = lambda *_: None) -> Report:
-    """Audit the running stack.  Raises `InfrastructureError` when a part cannot be reached.
+    """Audit the running stack.  Raises `InfrastructureError` when Kafka or every database cannot be reached.
+
+    A database that does not answer, also in the middle of the audit, is reported, and the audit begins again
+    without it.
+    """
+    unreachable: dict[str, str] = {}
+    async with KafkaLogs(request.brokers) as logs:
+        while True:
+            try:
+                report = await _without(unreachable, request, logs, progress)
+            except UnreachableDatabaseError as error:
+                unreachable[error.database] = error.detail
+                if unreachable.keys() >= request.databases.keys():
+                    raise
+            else:
+                report.unreachable = [name or _CONTROL for name in unreachable]
+                report.unchecked = [*map(_unread, unreachable.values()), *report.unchecked]
+                return report
+
+
+async def _without(
+    unreachable: Mapping[str, str], request: Request, logs: KafkaLogs, progress: Progress
+) -> Report:
+    """Audit the reachable databases.
 
     The audit is repeated a few times if a writer is in the middle of a batch, because its totals are of
     two times then; what remains inconsistent is reported as unchecked.
     """
-    async with KafkaLogs(request.brokers) as logs:
-        for _ in range(_ATTEMPTS - 1):
-            if report := await _once(request, logs, progress, last=False):
-                return report
-            await asyncio.sleep(_BETWEEN_SECONDS)
-        return await _once(request, logs, progress, last=True) or Report()
+    default = next(iter(request.databases))
+    request = replace(
+        request,
+        databases={name: dsn for name, dsn in request.databases.items() if name not in unreachable},
+        control="" if parked_store_sql.CONTROL in unreachable else request.control,
+    )
+    for _ in range(_ATTEMPTS - 1):
+        if report := await _once(request, default, logs, progress, last=False):
+            return report
+        await asyncio.sleep(_BETWEEN_SECONDS)
+    return await _once(request, default, logs, progress, last=True) or Report()
 
 
-async def _once(request: Request, logs: KafkaLogs, progress: Progress, *, last: bool) -> Report | None:
+def _unread(reason: str) -> str:
+    return f"{reason}: nothing of it was compared"
+
+
+async def _once(
+    request: Request, default: str, logs: KafkaLogs, progress: Progress, *, last: bool
+) -> Report | None:
     """Audit once; return None if a writer was in the middle of a batch and this is not the `last` try."""
     committed = await logs.group_offsets()
     topics = re.compile(request.topics)
@@ -123,7 +161,7 @@ async def _once(request: Request, logs: KafkaLogs, progress: Progress, *, last: 
             return report
         _count_unsettled(data, report)
         report.findings += [*deleted(data), *dead_lettered(data)]
-        sources = _Sources(logs, snapshots, Edits(after))
+        sources = _Sources(logs, snapshots, Edits(after), default)
         ranges = list(readable_ranges(data))
         for number, readable in enumerate(ranges):
             progress(number, len(ranges))
@@ -253,7 +291,7 @@ async def _read_again(
         return None
     if first > data.start(generation):
         report.unchecked.append(f"{generation.source}: Kafka has deleted what is below offset {first}")
-    reading = Reading(data, sources.snapshots, readable, sources.edits)
+    reading = Reading(data, sources.snapshots, readable, sources.edits, sources.default)
     result = await reading.run(sources.logs.read({generation.source: (first, upto)}))
     report.findings += result.findings
     if (unknown := result.without_record) and await _is_compacted(sources.logs, generation.source.topic):
