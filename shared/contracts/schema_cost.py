@@ -7,11 +7,12 @@ answers no request. The unit is one evaluation of a keyword: 5 to 20 ns with jso
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from functools import reduce
 from itertools import takewhile
 from typing import Any, Final
 
 from shared.contracts.exact_numbers import Weights, cost_of_numbers, is_too_costly, weights_of
-from shared.contracts.pattern_cost import pattern_cost
+from shared.contracts.pattern_cost import TextWeights, cost_of_texts, pattern_weights
 from shared.contracts.schema_references import Node, References, TooCostlyError
 
 #: Maximum evaluations of one value of an event, over all subschemas that apply to it.
@@ -77,7 +78,9 @@ class SchemaCost:
         self._whole, *below = takewhile(bool, by_level)
         self._per_value = max(below, default=0)
         self._missing = max((len(_list(each.get("required"))) for each in self._nodes.values()), default=0)
-        self._per_character = self._highest(references, _text_cost)
+        texts = {id_: _text_weights(each) for id_, each in self._nodes.items()}
+        kinds = range(len(TextWeights._fields))
+        self._texts = TextWeights(*(self._highest(references, _weight_in(texts, kind)) for kind in kinds))
         self._has_unique = any(each.get("uniqueItems") is True for each in self._nodes.values())
         weights = {id_: weights_of(each) for id_, each in self._nodes.items()}
         kinds = range(len(Weights._fields))
@@ -90,12 +93,12 @@ class SchemaCost:
 
     def estimate(self, size: int) -> int:
         """Return the maximum cost of checking an event of this size that `reason_against` accepts."""
-        cost = size * self._per_byte + cost_of_numbers(size, self._weights, has_unique=self._has_unique)
-        return min(cost, MAX_PER_EVENT)
+        numbers = cost_of_numbers(size, self._weights, has_unique=self._has_unique)
+        return min(size * self._per_byte + numbers + self._texts.of_size(size), MAX_PER_EVENT)
 
     @property
     def _per_byte(self) -> int:
-        return self._per_value // _VALUE_BYTES + self._per_character + 1
+        return self._per_value // _VALUE_BYTES + self._texts.automaton + 1
 
     @property
     def max_bytes_for_all_faults(self) -> int:
@@ -112,6 +115,11 @@ class SchemaCost:
             return (
                 "comparing its numbers with this type's schema could take too long: send fewer numbers that "
                 "have a fraction, are beyond 1e50 or below 1e-50, or are integers above 2^63"
+            )
+        if self._texts.of_size(size) > MAX_PER_EVENT and cost_of_texts(payload, self._texts) > MAX_PER_EVENT:
+            return (
+                "comparing its texts with this type's patterns could take too long: send fewer or shorter "
+                "texts, or begin the patterns with ^ and repeat less before (?=, (?!, \\b and references"
             )
         return ""
 
@@ -210,7 +218,7 @@ def _bounded(cost: int) -> int:
     return cost
 
 
-def _weight_in(own: Mapping[int, Weights], kind: int) -> Callable[[Node], int]:
+def _weight_in(own: Mapping[int, Weights] | Mapping[int, TextWeights], kind: int) -> Callable[[Node], int]:
     return lambda node: own[id(node)][kind]
 
 
@@ -247,11 +255,11 @@ def _members(schema: Node) -> Places:
     return below
 
 
-def _text_cost(schema: Node) -> int:
-    """Return the cost of a subschema's patterns per character of a value."""
+def _text_weights(schema: Node) -> TextWeights:
+    """Return the cost of a subschema's patterns."""
     pattern = schema.get("pattern")
     patterns = [*_map(schema.get("patternProperties")), *([pattern] if isinstance(pattern, str) else [])]
-    return sum(map(pattern_cost, patterns))
+    return reduce(TextWeights.plus, map(pattern_weights, patterns), TextWeights())
 
 
 def _list(value: Any) -> list[Any]:

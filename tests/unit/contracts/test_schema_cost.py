@@ -160,25 +160,70 @@ def test_a_pattern_that_is_in_many_states_at_once_limits_the_size_of_events() ->
     assert compile_schema({"patternProperties": {"[ab]*a[ab]{1000}": {}}}).cost.max_bytes < 100_000
 
 
+def texts(length: int, size: int) -> list[str]:
+    """Texts of this length that are an event of about this size."""
+    return ["a" * length] * (size // (length + 3))
+
+
 @pytest.mark.parametrize(
-    ("pattern", "lowest", "highest"),
+    ("pattern", "accepted", "refused"),
     [
         (r"^(a?){16}(?!b)a{16}$", 10_000, 30_000),  # 0.8 ms for 20 characters, measured
         (r"(a*)*\1b", 10_000, 30_000),
         (r"^(?:(?=a)a|a)*$", 10_000, 30_000),
         (r"(\w+) \1", 100_000, 200_000),
+        # A word boundary and a possessive repetition are no automata either.
+        (r"(\w|a)*\bb", 10_000, 30_000),
+        (r"(?:a|ab|b)*\B!", 10_000, 30_000),
+        (r"(?:a*b*)*+c", 10_000, 200_000),
         # Nothing of these is tried again, or one repetition.
         (r"^(?!-)[A-Za-z0-9-]{1,63}(?<!-)$", 5_000_000, None),
         (r"^(?=.*[A-Z])(?!.*--)[^ ]+(?:x|y)*$", 900_000, None),
         (r"^(?:([0-9]{4})-\1)$", 5_000_000, None),
         (r"^[(?=]+\(\?=[a-z]*$", 5_000_000, None),
+        (r"\bfoo\b", 5_000_000, None),
     ],
 )
-def test_a_pattern_that_tries_repetitions_again_limits_the_size_of_events(
-    pattern: str, lowest: int, highest: int | None
+def test_a_pattern_that_tries_repetitions_again_limits_the_texts_of_events(
+    pattern: str, accepted: int, refused: int | None
 ) -> None:
-    limit = compile_schema({"items": {"pattern": pattern}}).cost.max_bytes
-    assert lowest < limit < (highest or 10**9)
+    cost = compile_schema({"items": {"pattern": pattern}}).cost
+    for length in (16, 100):
+        assert cost.reason_against(texts(length, accepted), accepted) == ""
+    if refused:
+        assert any(cost.reason_against(texts(length, refused), refused) for length in (16, 100))
+
+
+#: Patterns that read the rest of a text at each of its positions: 0.2 s or more for 30,000 characters.
+SCANS = [
+    r"(?=.*a)b",
+    r"(?!x)[ab]*c",
+    r"(?!.*c)b",
+    r"\b[a-z ]*c",
+    r"\Ba*c",
+    r"a*+c",
+    r"^.*(?=.*c)d",
+    r"(?<=b)[ab]*c",
+]
+
+
+@pytest.mark.parametrize("pattern", SCANS)
+def test_a_pattern_that_reads_the_rest_of_a_text_again_limits_its_length(pattern: str) -> None:
+    cost = compile_schema({"items": {"pattern": pattern}}).cost
+    assert "texts" in cost.reason_against(["a" * 50_000], 50_004)
+    assert cost.reason_against(["a" * 10_000], 10_004) == ""
+    assert cost.reason_against(texts(100, 500_000), 500_000) == ""
+    assert cost.estimate(10_004) > 1_000_000
+    names = compile_schema({"patternProperties": {pattern: {}}}).cost
+    assert "texts" in names.reason_against({"a" * 50_000: 1}, 50_006)
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [r"^(?=.*[A-Z])(?=.*\d)[A-Za-z\d]{8,}$", r"^[^@\s]+@[^@\s]+\.[^@\s]+$", r"^(?!.*--)[a-z-]+(?<!-)$"],
+)
+def test_an_anchored_pattern_takes_texts_of_every_length(pattern: str) -> None:
+    assert compile_schema({"pattern": pattern}).cost.reason_against("a" * 900_000, 900_002) == ""
 
 
 def test_texts_are_counted_as_often_as_they_are_checked() -> None:
