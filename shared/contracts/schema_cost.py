@@ -25,8 +25,11 @@ _LEVELS: Final = 64
 _MAX_FAULTS: Final = 1_000_000
 #: A value has at least two bytes of JSON: `0,`.
 _VALUE_BYTES: Final = 2
-#: A reference to JSON Schema's own document, which the library includes: fewer keywords apply to a value.
+#: A reference to JSON Schema's own document, which the library includes: fewer keywords apply to a value, and
+#: to each of its members.
 _UNKNOWN_REFERENCE: Final = 100
+#: The identity of that document, which no subschema has.
+_UNKNOWN: Final = -1
 #: `unevaluatedProperties` evaluates its sibling keywords again, to find the evaluated fields (measured).
 _UNEVALUATED: Final = 3
 #: A `multipleOf` with a fraction computes with numbers of any length: 3 to 9 µs per value, measured.
@@ -148,8 +151,8 @@ class _Sums:
         self._nodes = nodes
         self._references = references
         self._own = own
-        self._unknown = unknown
-        self._closures: dict[int, tuple[int, Places]] = {}
+        members = {_EVERY_MEMBER: Counter([_UNKNOWN])} if unknown else {}
+        self._closures: dict[int, tuple[int, Places]] = {_UNKNOWN: (unknown, members)}
         self._known: dict[tuple[int, int], int] = {}
 
     def at(self, levels: int) -> int:
@@ -185,7 +188,7 @@ class _Sums:
         schema = self._nodes[node]
         cost, below = self._own(schema), _members(schema)
         for each in self._in_place(schema):
-            inner, members = (self._unknown, {}) if each is None else self._closure(id(each), (*above, node))
+            inner, members = self._closure(_UNKNOWN if each is None else id(each), (*above, node))
             cost += inner
             for name, counted in members.items():
                 below.setdefault(name, Counter()).update(counted)

@@ -278,6 +278,14 @@ def test_schemas_without_such_comparisons_take_every_number() -> None:
     assert cost.reason_against({"x": [5e-324] * 150_000}, 900_000) == ""
 
 
+def test_references_to_json_schema_itself_limit_the_size_of_events() -> None:
+    """It refers to itself: each member of an event is checked by it too."""
+    itself = {"$ref": "https://json-schema.org/draft/2020-12/schema"}
+    often, once = (compile_schema({"allOf": [itself] * times}).cost.max_bytes for times in (50, 1))
+    assert often < 50_000
+    assert once > 900_000
+
+
 def test_a_multiple_of_a_fraction_limits_the_size_of_events() -> None:
     def limit(divisor: float) -> int:
         return compile_schema({"items": {"multipleOf": divisor}}).cost.max_bytes
