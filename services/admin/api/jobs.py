@@ -146,8 +146,17 @@ async def _fix_of(request: Request) -> str | None:
     return None if found is None else Fix(found).text
 
 
+def filters_of(text: str) -> dict[str, Any]:
+    """Return the filters of a job as a caller sees them.
+
+    Those of a replay also name all deployed transforms, which a caller for some events does not see.
+    """
+    filters: dict[str, Any] = orjson.loads(text)
+    return {name: value for name, value in filters.items() if name != "transforms"}
+
+
 def _view(job: Job) -> dict[str, Any]:
-    said = job._asdict() | {"filters": orjson.loads(job.filters), "created_at": job.created_at.isoformat()}
+    said = job._asdict() | {"filters": filters_of(job.filters), "created_at": job.created_at.isoformat()}
     said |= {"samples": orjson.loads(job.samples or "[]")}
     return said | {"finished_at": job.finished_at.isoformat() if job.finished_at else None}
 
