@@ -9,8 +9,11 @@ import pytest
 
 from services.admin.figures.parts import Part
 from services.admin.figures.tracers_watch import TracersReading
+from services.admin.statements.days import DayStatement
 from services.admin.store import readings_sql
 from services.admin.store.control_sql import transaction
+from services.ops.statement.balance import Statement
+from services.ops.statement.lake import LakePartition, LakeTableLine
 from services.ops.statement.reading import Counts, DatabaseReading, TopicReading, Uncounted
 from shared.tracer_status import TracerCell, TracerHour
 from tests.fixtures.fix_postgres import Templates
@@ -155,6 +158,26 @@ def test_a_difference_is_named_on_the_page_and_in_the_first_line(
     assert "outcomes" not in other
     assert "The statement of yesterday does not add up." in words(browser.get("/").text)
     assert "does not add up" not in words(service.browser().log_in("olga").get("/").text)
+
+
+def test_tables_of_the_lake_are_stated_with_what_they_were_compared_with(
+    service: UiService, browser: Browser
+) -> None:
+    start = datetime.combine(TODAY, time(), UTC)
+    partitions = [LakePartition("flights", HOSTILE, 0, "a", 0, 1_234, 1_230)]
+    table = LakeTableLine("flights", "flight", HOSTILE, partitions, 4, ["onramp.events.flight"])
+    broken = LakeTableLine(
+        "trains", "train", "events.train", partitions, None, difference="4 rows are missing"
+    )
+    times: dict[str, tuple[datetime | None, datetime]] = {"onramp": (start, start + timedelta(minutes=1))}
+    stated = Statement(lake=[table, broken], differences=[broken.difference], times=times)
+    service.days.today = DayStatement(TODAY, stated, datetime.now(UTC))
+    html = browser.get(f"/statement?day={TODAY}").text
+    text = words(html)
+    assert "lake.flights" in text
+    assert "1,230 4 onramp.events.flight yes" in text
+    assert "lake.trains events.train 1,230 \u2013 \u2013 differs" in text
+    assert HOSTILE not in html
 
 
 @pytest.mark.parametrize(
