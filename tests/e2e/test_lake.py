@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Iterator
 from itertools import zip_longest
 from pathlib import Path
@@ -107,6 +108,15 @@ def test_all_flights_are_in_the_lake_as_in_postgres_and_answer_alike(up: StartUp
     (line,) = json.loads(onramp(run, "statement", "--type", "flight_departed", "--json"))["lake"]
     assert (line["landed"], line["lag"], line["adds_up"]) == (TOTAL, 0, True)
     assert [name.partition(".")[2] for name in line["compared_with"]] == ["events.flight_departed"]
+    eventually(lambda: "landed" in tracers_in_lake(run))
+
+
+def tracers_in_lake(run: Up) -> set[str]:
+    """Return the last results of tracers in the lake."""
+    url = json.loads((run.output.parent / "data" / "addresses.json").read_text())["tracer"]
+    with urllib.request.urlopen(f"{url}/status", timeout=30) as answer:  # noqa: S310 - its own
+        cells = json.load(answer)["tracers"]
+    return {cell["result"] for cell in cells if cell["destination"] == "lake.onramp_probe"}
 
 
 def rows_of_postgres(conn: Any) -> Iterator[tuple[Any, ...]]:
