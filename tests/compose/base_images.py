@@ -16,12 +16,16 @@ from tests.compose.engine import Docker
 
 PYTHON: Final = "python:3.11.14-slim-bookworm"
 UV: Final = "ghcr.io/astral-sh/uv:0.13.8"
+KAFKA: Final = "apache/kafka:4.2.0"
+POSTGRES: Final = "postgres:18.4"
+PROMETHEUS: Final = "prom/prometheus:v2.42.0"
 #: The stand-in of each image.
 STAND_INS: Final = {
     PYTHON: "Debian bookworm with Debian's Python 3.11, by mmdebstrap",
     UV: "the program of PyPI's package uv",
-    "apache/kafka:4.2.0": "the jars of stack/jars.lock, with an entry point of tests/compose/images",
-    "postgres:18.4": "Debian's Postgres 15, with an entry point of tests/compose/images",
+    KAFKA: "the jars of stack/jars.lock, with an entry point of tests/compose/images",
+    POSTGRES: "Debian's Postgres 15, with an entry point of tests/compose/images",
+    PROMETHEUS: "Debian's Prometheus 2.42.0",
 }
 _LABEL: Final = "onramp.stand-in"
 _PACKAGES: Final = "python3,python3-venv,ca-certificates,netbase,tzdata"
@@ -32,7 +36,13 @@ _CERTIFICATES: Final = Path("/etc/ssl/certs/ca-certificates.crt")
 
 def ensure_base_images(docker: Docker) -> None:
     """Make the images that the engine does not have, and print which are stand-ins."""
-    makers = {PYTHON: _python, UV: _uv, "apache/kafka:4.2.0": _kafka, "postgres:18.4": _postgres}
+    makers = {
+        PYTHON: _python,
+        UV: _uv,
+        KAFKA: _kafka,
+        POSTGRES: _postgres,
+        PROMETHEUS: _prometheus,
+    }
     for name, make in makers.items():
         if not _is_stand_in(docker, name):
             print(f"base image {name}: the original, in the engine's store")
@@ -80,12 +90,16 @@ def _uv(docker: Docker) -> None:
 
 def _kafka(docker: Docker) -> None:
     files = [*ensure_jars("broker"), _IMAGES / "kafka-entrypoint.sh"]
-    _build(docker, "apache/kafka:4.2.0", (_IMAGES / "kafka.Dockerfile").read_text("utf-8"), files)
+    _build(docker, KAFKA, (_IMAGES / "kafka.Dockerfile").read_text("utf-8"), files)
 
 
 def _postgres(docker: Docker) -> None:
     files = [_IMAGES / "postgres-entrypoint.sh"]
-    _build(docker, "postgres:18.4", (_IMAGES / "postgres.Dockerfile").read_text("utf-8"), files)
+    _build(docker, POSTGRES, (_IMAGES / "postgres.Dockerfile").read_text("utf-8"), files)
+
+
+def _prometheus(docker: Docker) -> None:
+    _build(docker, PROMETHEUS, (_IMAGES / "prometheus.Dockerfile").read_text("utf-8"), [])
 
 
 def _build(docker: Docker, name: str, dockerfile: str, files: list[Path]) -> None:

@@ -1,6 +1,12 @@
 """Optional services of docker-compose.yml: off by default, each behind the profile that its page names."""
 
+import re
+
+import yaml
+
+from tests.compose.base_images import STAND_INS
 from tests.unit.deploy import compose_file
+from tests.unit.house.tree import ROOT
 
 SERVICES = compose_file.load()["services"]
 PROFILES = {
@@ -24,6 +30,25 @@ def test_a_service_that_is_on_waits_for_none_that_is_off() -> None:
         for needed in service.get("depends_on", {}):
             profiles = set(SERVICES[needed].get("profiles", []))
             assert not profiles or profiles & set(service.get("profiles", [])), f"{name} waits for {needed}"
+
+
+def test_make_test_compose_has_a_stand_in_for_each_image_of_others_but_grafana() -> None:
+    images = {each["image"] for each in SERVICES.values() if "build" not in each}
+    for file in (ROOT / "deploy").glob("*.Dockerfile"):
+        text = file.read_text("utf-8")
+        stages = set(re.findall(r" AS ([\w-]+)", text))
+        images |= set(re.findall(r"^FROM (\S+)", text, re.MULTILINE)) - stages
+    assert images - {"grafana/grafana:11.6.0"} == set(STAND_INS)
+
+
+def test_prometheus_has_no_target_that_is_off() -> None:
+    """A name that does not resolve is no target; a static one would be down."""
+    jobs = yaml.safe_load((ROOT / "deploy/prometheus/prometheus.yml").read_text("utf-8"))["scrape_configs"]
+    for job in jobs:
+        for target in [each for static in job.get("static_configs", []) for each in static["targets"]]:
+            assert SERVICES[target.partition(":")[0]].get("profiles", ["watch"]) == ["watch"], target
+        for name in [name for each in job.get("dns_sd_configs", []) for name in each["names"]]:
+            assert SERVICES[name]["profiles"], name
 
 
 def test_only_the_agent_reaches_kafka_connect() -> None:
