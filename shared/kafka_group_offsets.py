@@ -2,12 +2,15 @@
 
 aiokafka drops the error of an OffsetFetch response (its `list_consumer_group_offsets` reads the topics
 alone), so a coordinator that still loads its log looks like a group without commits. The error
-of a coordinator that is moving or new passes within seconds.
+of a coordinator that is moving or new passes within seconds.  The response is decoded partition by partition
+instead of field by field, because a group may have thousands of them.
 """
 
 import asyncio
 import time
 from collections.abc import Iterable
+from io import BytesIO
+from struct import Struct
 from typing import Any, Final
 
 from aiokafka import TopicPartition
@@ -18,6 +21,9 @@ from aiokafka.errors import (
     NotCoordinatorForGroupError,
     for_code,
 )
+from aiokafka.protocol.api import Request, RequestStruct, Response
+from aiokafka.protocol.commit import OffsetFetchRequest
+from aiokafka.protocol.types import Array, Int16, Int32, Schema, String
 from aiokafka.structs import OffsetAndMetadata
 
 from shared.kafka_topic_ids import NamedTopic, TopicIdsRequest, named_topics, topic_ids
@@ -29,6 +35,69 @@ _NOT_READY: Final = (
     GroupLoadInProgressError,
     NotCoordinatorForGroupError,
 )
+
+
+_TEXT: Final = String("utf-8")
+_SHORT: Final = Struct(">h")
+_COUNT: Final = Struct(">i")
+
+
+class _Partitions:
+    """Partitions of a topic as (number, offset, metadata, error)."""
+
+    #: Number, offset, and the bytes of the metadata (-1: none).
+    _HEAD = Struct(">iqh")
+
+    def decode(self, data: BytesIO) -> list[tuple[int, int, str | None, int]]:
+        """Return the partitions."""
+        buffer, at = data.getbuffer(), data.tell()
+        (count,) = _COUNT.unpack_from(buffer, at)
+        at += _COUNT.size
+        found = []
+        for _ in range(count):
+            number, offset, size = self._HEAD.unpack_from(buffer, at)
+            at += self._HEAD.size
+            metadata = None if size < 0 else str(buffer[at : at + size], "utf-8")
+            at += max(size, 0)
+            (error,) = _SHORT.unpack_from(buffer, at)
+            at += _SHORT.size
+            found.append((number, offset, metadata, error))
+        data.seek(at)
+        return found
+
+    def repr(self, partitions: list[Any]) -> str:
+        """Return a short text for aiokafka's log."""
+        return f"{len(partitions)} partitions"
+
+
+class _OffsetFetchResponse(Response):  # type: ignore[misc]  # aiokafka has no types
+    API_KEY = 9
+    API_VERSION = 3
+    SCHEMA = Schema(
+        ("throttle_time_ms", Int32),
+        ("topics", Array(("topic", _TEXT), ("partitions", _Partitions()))),
+        ("error_code", Int16),
+    )
+
+
+class _OffsetFetchRequestV3(RequestStruct):  # type: ignore[misc]  # aiokafka has no types
+    API_KEY = 9
+    API_VERSION = 3
+    RESPONSE_TYPE = _OffsetFetchResponse
+    SCHEMA = Schema(
+        ("consumer_group", _TEXT), ("topics", Array(("topic", _TEXT), ("partitions", Array(Int32))))
+    )
+
+
+class _PackedOffsetFetchRequest(Request[_OffsetFetchRequestV3]):  # type: ignore[misc]  # as above
+    API_KEY = 9
+
+    def __init__(self, request: OffsetFetchRequest) -> None:
+        self._fields = request._consumer_group, request._partitions  # noqa: SLF001 - it has no public fields
+
+    def build(self, request_struct_class: type[_OffsetFetchRequestV3]) -> _OffsetFetchRequestV3:
+        """Return the request."""
+        return request_struct_class(*self._fields)
 
 
 class GroupOffsetsClient(AIOKafkaAdminClient):  # type: ignore[misc]  # aiokafka has no types
@@ -59,6 +128,8 @@ class GroupOffsetsClient(AIOKafkaAdminClient):  # type: ignore[misc]  # aiokafka
         return named_topics(await self._send_request(TopicIdsRequest(names)))
 
     async def _send_request(self, request: Any, node_id: int | None = None) -> Any:
+        if isinstance(request, OffsetFetchRequest):
+            request = _PackedOffsetFetchRequest(request)
         answer = await super()._send_request(request, node_id)
         if node_id is not None and (code := getattr(answer, "error_code", 0)):
             raise for_code(code)

@@ -3,7 +3,11 @@
 Requests and responses about partitions have this form in Kafka's protocol.
 """
 
-from typing import Final
+from collections.abc import Sequence
+from io import BytesIO
+from itertools import starmap
+from struct import Struct
+from typing import Any, Final
 
 from aiokafka.protocol.types import (
     AbstractType,
@@ -19,6 +23,35 @@ Field = tuple[str, AbstractType]
 
 #: Empty tagged fields, which end each part of a flexible version's message.
 TAGS: Final = ("tags", TaggedFields)
+_COUNT: Final = Struct(">i")
+
+
+class PackedRows:
+    """An array of rows of fixed size, which is decoded in one step.
+
+    aiokafka decodes each field by itself: for thousands of partitions that takes ten times as long.
+    """
+
+    def __init__(self, layout: str) -> None:
+        """`layout`: the fields of one row, as `struct` writes them."""
+        self._row = Struct(layout)
+
+    def encode(self, rows: Sequence[Any]) -> bytes:
+        """Return the bytes of an array."""
+        return _COUNT.pack(len(rows)) + b"".join(starmap(self._row.pack, rows))
+
+    def decode(self, data: BytesIO) -> list[tuple[Any, ...]]:
+        """Return the rows of an array.  Raise `ValueError` if some are missing."""
+        (count,) = _COUNT.unpack(data.read(_COUNT.size))
+        size = max(count, 0) * self._row.size
+        packed = data.read(size)
+        if len(packed) != size:
+            raise ValueError("the array ends early")
+        return list(self._row.iter_unpack(packed))
+
+    def repr(self, rows: Sequence[Any]) -> str:
+        """Return a short text for aiokafka's log."""
+        return f"{len(rows)} rows"
 
 
 def by_partition(*fields: Field, partition: tuple[Field, ...]) -> Schema:

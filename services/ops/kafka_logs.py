@@ -12,9 +12,10 @@ from typing import Any, Final, NamedTuple, Self
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import KafkaError
-from aiokafka.protocol.offset import OffsetRequest, OffsetResetStrategy
+from aiokafka.protocol.offset import OffsetResetStrategy
 
 from services.ops.findings import Source
+from services.ops.kafka_packed_requests import LeadersRequest, OffsetsRequest
 from services.ops.kafka_requests import SizesRequest
 from shared import wire
 from shared.errors import KAFKA_UNAVAILABLE, InfrastructureError
@@ -27,6 +28,8 @@ log = logging.getLogger(__name__)
 
 _POLL_MS: Final = 200
 _FETCH_WAIT_MS: Final = 25
+#: Of a reader that follows a log's end: the broker answers at the first record, and else this late.
+FOLLOWING_WAIT_MS: Final = 250
 _TIMEOUT_MS: Final = 10_000
 #: Maximum partitions of one request for leaders, so that a consumer learns them in time.
 _FEW: Final = 10
@@ -37,6 +40,8 @@ _EARLIEST: Final = OffsetResetStrategy.EARLIEST
 _LATEST: Final = OffsetResetStrategy.LATEST
 _READ_UNCOMMITTED: Final = 0
 _READ_COMMITTED: Final = 1
+#: A topic, and the number, leader (-1: none) and replicas of each partition.
+_Described = tuple[str, list[tuple[int, int, int]]]
 #: Empty polls in a row before a check of the leaders.
 _SILENT_POLLS: Final = 25
 
@@ -69,8 +74,10 @@ class KafkaLogs:
     is excluded from reads, because it would block all others, and is listed in `leaderless`.
     """
 
-    def __init__(self, brokers: Brokers) -> None:
+    def __init__(self, brokers: Brokers, *, fetch_wait_ms: int = _FETCH_WAIT_MS) -> None:
+        """`fetch_wait_ms`: time that a broker waits at a log's end before it answers a fetch."""
         self._brokers = brokers
+        self._fetch_wait_ms = fetch_wait_ms
         #: The settings of every client of this cluster.
         self._common = {**brokers.aiokafka(), "request_timeout_ms": _TIMEOUT_MS}
         self._parts = AsyncExitStack()
@@ -90,7 +97,7 @@ class KafkaLogs:
                     enable_auto_commit=False,
                     auto_offset_reset="none",
                     # A fetch that waits at one log's end delays the first fetch of the next log.
-                    fetch_max_wait_ms=_FETCH_WAIT_MS,
+                    fetch_max_wait_ms=self._fetch_wait_ms,
                     isolation_level="read_committed",
                 )
                 parts.push_async_callback(self._consumer.stop)
@@ -138,25 +145,37 @@ class KafkaLogs:
         """Return the broker that leads each partition, by topic; -1 where none does."""
         return _leaders_in(await self._described_topics())
 
-    async def _described_topics(self) -> list[Any]:
-        """Return Kafka's description of all topics, which takes long if there are many."""
+    async def _described_topics(self) -> list[_Described]:
+        """Return all topics with their partitions."""
         with self._translated():
-            return list(await self._admin.describe_topics())
+            answer = await self._admin._send_request(LeadersRequest())  # noqa: SLF001
+        return [(topic, partitions) for _, topic, _, partitions in answer.topics]
 
     async def positions(self, leaders: Mapping[Source, int]) -> dict[Source, tuple[int, int]]:
         """Return the first and the end offset of each partition, of which `leaders` names the broker.
 
         Costs two requests per broker, and no consumer.  A partition that moved to another broker is absent.
         """
+        firsts, ends = await self.first_offsets(leaders), await self.end_offsets(leaders)
+        return {source: (first, ends[source]) for source, first in firsts.items() if source in ends}
+
+    async def first_offsets(self, leaders: Mapping[Source, int]) -> dict[Source, int]:
+        """Return the first offset of each partition, by one request per broker."""
+        return await self._offsets_led(leaders, _EARLIEST)
+
+    async def end_offsets(self, leaders: Mapping[Source, int]) -> dict[Source, int]:
+        """Return the end offset of each partition, by one request per broker."""
+        return await self._offsets_led(leaders, _LATEST)
+
+    async def _offsets_led(self, leaders: Mapping[Source, int], at: int) -> dict[Source, int]:
         by_broker: dict[int, dict[str, list[int]]] = {}
         for source, broker in leaders.items():
             by_broker.setdefault(broker, {}).setdefault(source.topic, []).append(source.partition)
+        found: dict[Source, int] = {}
         with self._translated():
-            pairs = [
-                (await self._offsets(broker, topics, _EARLIEST), await self._offsets(broker, topics, _LATEST))
-                for broker, topics in by_broker.items()
-            ]
-        return {s: (first, ends[s]) for firsts, ends in pairs for s, first in firsts.items() if s in ends}
+            for broker, topics in by_broker.items():
+                found |= await self._offsets(broker, topics, at)
+        return found
 
     async def ends_with_open(self, topics: Iterable[str]) -> dict[Source, int]:
         """Return the end of each partition of `topics` that has a leader, also behind open transactions."""
@@ -175,11 +194,11 @@ class KafkaLogs:
         self, broker: int, topics: Mapping[str, list[int]], at: int, isolation: int = _READ_COMMITTED
     ) -> dict[Source, int]:
         wanted = [(topic, [(number, at) for number in numbers]) for topic, numbers in topics.items()]
-        answer = await self._admin._send_request(OffsetRequest(-1, isolation, wanted), broker)  # noqa: SLF001
+        answer = await self._admin._send_request(OffsetsRequest(isolation, wanted), broker)  # noqa: SLF001
         return {
             Source(topic, number): offset
             for topic, partitions in answer.topics
-            for number, error, _, offset, *_ in partitions
+            for number, error, _, offset in partitions
             if not error
         }
 
@@ -233,9 +252,10 @@ class KafkaLogs:
         finally:
             await consumer.stop()
 
-    async def settings(self, topics: Iterable[str]) -> dict[str, dict[str, str]]:
-        """Return the settings of `topics`; of one that is gone none."""
-        asked = [ConfigResource(ConfigResourceType.TOPIC, topic) for topic in topics]
+    async def settings(self, topics: Iterable[str], *names: str) -> dict[str, dict[str, str]]:
+        """Return the settings of `topics`, all or those of these names; of one that is gone none."""
+        only = dict.fromkeys(names)
+        asked = [ConfigResource(ConfigResourceType.TOPIC, topic, only or None) for topic in topics]
         if not asked:
             return {}
         with self._translated():
@@ -335,6 +355,10 @@ class KafkaLogs:
                 ends = {s: await self._consumer.position(TopicPartition(*s)) for s in since}
             yield Poll([_record(record) for records in polled.values() for record in records], ends)
 
+    def stop_fetching(self) -> None:
+        """End the fetches at the ends of the last read's logs, for a caller that pauses; a read resumes."""
+        self._consumer.pause(*self._consumer.assignment())
+
     def _seek(self, since: Mapping[Source, int]) -> None:
         offsets = {TopicPartition(*s): offset for s, offset in since.items()}
         if offsets:
@@ -352,12 +376,12 @@ class KafkaLogs:
             ) from None
 
 
-def _leaders_in(topics: Iterable[Any]) -> dict[str, dict[int, int]]:
-    return {t["topic"]: {p["partition"]: p["leader"] for p in t["partitions"]} for t in topics}
+def _leaders_in(topics: Iterable[_Described]) -> dict[str, dict[int, int]]:
+    return {topic: {number: leader for number, leader, _ in of_topic} for topic, of_topic in topics}
 
 
-def _replicas_in(topics: Iterable[Any]) -> dict[str, dict[int, int]]:
-    return {t["topic"]: {p["partition"]: len(p["replicas"]) for p in t["partitions"]} for t in topics}
+def _replicas_in(topics: Iterable[_Described]) -> dict[str, dict[int, int]]:
+    return {topic: {number: replicas for number, _, replicas in of_topic} for topic, of_topic in topics}
 
 
 def no_leader(of: Iterable[Source]) -> str:

@@ -3,7 +3,9 @@
 from typing import Final
 
 from aiokafka.protocol.api import Request, RequestStruct, Response
-from aiokafka.protocol.types import Array, Boolean, Int8, Int16, Int32, Int64, Schema, String
+from aiokafka.protocol.types import Array, Boolean, Int8, Int16, Int32, Schema, String
+
+from shared.kafka_schemas import PackedRows
 
 _TEXT: Final = String("utf-8")
 #: The resource type of a topic.
@@ -26,12 +28,8 @@ class _SizesResponse(Response):  # type: ignore[misc]  # aiokafka has no types
                     "topics",
                     Array(
                         ("name", _TEXT),
-                        (
-                            "partitions",
-                            Array(
-                                ("partition", Int32), ("size", Int64), ("lag", Int64), ("is_future", Boolean)
-                            ),
-                        ),
+                        #: Partition, bytes, lag, and whether it is a future replica.
+                        ("partitions", PackedRows(">iqq?")),
                     ),
                 ),
             ),

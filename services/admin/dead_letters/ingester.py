@@ -16,7 +16,7 @@ from services.admin.dead_letters import quarantine_sql
 from services.admin.dead_letters.read_ahead import ReadAhead, Slice
 from services.admin.store.ingester_sql import IngesterSession
 from services.ops.findings import Source
-from services.ops.kafka_logs import KafkaLogs, LogRecord, no_leader
+from services.ops.kafka_logs import FOLLOWING_WAIT_MS, KafkaLogs, LogRecord, no_leader
 from services.ops.parked.parked_events import StoredEvent, stored_event
 from shared import wire
 from shared.errors import OnrampError
@@ -84,7 +84,7 @@ class DeadLetterIngester(SessionTask[IngesterSession]):
     async def _work(self, session: IngesterSession) -> None:
         tried_at = time.monotonic()
         self.status.quarantined = await asyncio.to_thread(quarantine_sql.try_again, session)
-        async with KafkaLogs(self._brokers) as logs:
+        async with KafkaLogs(self._brokers, fetch_wait_ms=FOLLOWING_WAIT_MS) as logs:
             while not self.stopped:
                 await self._follow(logs, session)
                 if time.monotonic() > tried_at + _TRY_RETRY_SECONDS:
@@ -92,8 +92,9 @@ class DeadLetterIngester(SessionTask[IngesterSession]):
 
     async def _follow(self, logs: KafkaLogs, session: IngesterSession) -> None:
         """Store events of the current partitions until the next check for new partitions."""
-        topic_ids = await logs.topic_ids()
-        spans = await logs.spans([wire.USER_ERRORS])
+        topics = await logs.named_topics(wire.USER_ERRORS)
+        topic_ids = {name: topic.topic_id for name, topic in topics.items()}
+        spans = await logs.spans_of(topics)
         since = await asyncio.to_thread(_begin, session, spans, topic_ids)
         self.status.behind = sum(end - since[source] for source, (_, end) in spans.items())
         if not spans:

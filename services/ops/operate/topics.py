@@ -11,6 +11,8 @@ from shared import wire
 from shared.kafka_security import Brokers
 
 _RATE_SECONDS: Final = 60
+#: The settings that end a record's life.
+RETENTION: Final = ("retention.ms", "retention.bytes")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +78,7 @@ async def facts(brokers: Brokers, pick: Pick = list) -> list[TopicFacts]:
         replicas = await logs.replicas()
         names = pick(sorted(t for t in replicas if not is_own(t)))
         spans = await logs.spans(names)
-        settings = await logs.settings(names)
+        settings = await logs.settings(names, *RETENTION)
         settled = await logs.group_offsets()
         sizes = await logs.sizes()
         before = await logs.offsets_at(spans, int((time.time() - _RATE_SECONDS) * 1000))

@@ -1,6 +1,7 @@
 """Logs that nobody leads: they hold up no reader, and nobody takes what is missing for what is not there."""
 
 import asyncio
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from services.ops.audit.run import report_leaderless
 from services.ops.audit.settled_log import SettledLog
 from services.ops.findings import Report, Source
 from services.ops.kafka_logs import KafkaLogs, LogRecord
+from services.ops.kafka_packed_requests import LeadersRequest
 from shared import wire
 from shared.errors import InfrastructureError
 from shared.kafka_security import Brokers
@@ -21,9 +23,9 @@ HERE, AWAY = Source("events.x", 0), Source("events.x", 1)
 class Admin:
     """Of the topic's two partitions the first has a leader."""
 
-    async def describe_topics(self) -> list[dict[str, Any]]:
-        partitions = [{"partition": 0, "leader": 1}, {"partition": 1, "leader": -1}]
-        return [{"topic": HERE.topic, "partitions": partitions}]
+    async def _send_request(self, _: LeadersRequest) -> SimpleNamespace:
+        partitions = [(HERE.partition, 1, 1), (AWAY.partition, -1, 1)]
+        return SimpleNamespace(topics=[(0, HERE.topic, False, partitions)])
 
 
 class Consumer:
