@@ -206,7 +206,6 @@ def _type(name: str, accepted: float, landed: float, parked: int, state: str) ->
         accepted=accepted,
         landed=landed,
         accepted_line=_line(accepted),
-        landed_line=_line(landed),
         parked=parked,
         lag_events=12 if landed else 0,
         lag_seconds=1.2 if landed else None,

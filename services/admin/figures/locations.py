@@ -4,8 +4,8 @@ Everything here is arithmetic over collected data.  Each number is measured, als
 sum of the parts can differ from the accepted events, and the difference is shown.
 """
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -124,6 +124,21 @@ class _Sums:
     has_several: bool = False
 
 
+@dataclass(slots=True)
+class _Count:
+    """The events of one generation of a partition."""
+
+    #: The first database and destination.
+    place: tuple[str, str] = ("", "")
+    has_several: bool = False
+    events: int = 0
+    outcomes: dict[str, int] = field(default_factory=dict)
+
+
+_NO_COUNT = _Count()
+_NO_TOTALS = Totals()
+
+
 def locations_of(collected: Collected, at: datetime) -> Locations:
     """Return the numbers at `at`."""
     sums = _sums(collected)
@@ -179,54 +194,69 @@ def is_change_topic(topic: str) -> bool:
 def _sums(collected: Collected) -> _Sums:
     databases, settled, positions = collected.databases, collected.settled, collected.positions
     topics = topics_of(databases.values(), {source.topic for source in positions.spans})
-    order = {generation: n for n, generation in enumerate(settled.baselines)}
-    generations: dict[Source, set[str]] = defaultdict(set)
-    counts: dict[Generation, Counter[str]] = defaultdict(Counter)
-    destinations: dict[Generation, set[tuple[str, str]]] = defaultdict(set)
-    for name, database in databases.items():
-        for generation in database.ledger:
-            generations[generation.source].add(generation.topic_id)
-        for (generation, destination, outcome), n in database.totals.items():
-            if outcome not in _OF_REPLAYS:
-                counts[generation][outcome] += n
-                destinations[generation].add((name, destination))
-    sums = _Sums()
-    for source in generations.keys() | positions.spans.keys():
-        if source.topic not in topics:
-            continue
-        known = sorted(generations.get(source, ()), key=lambda i, s=source: order.get((i, s.partition), -1))
+    generations = _generations(collected, topics)
+    counts, sums = _counts(databases, generations), _Sums()
+    ledgers = [database.ledger for database in databases.values()]
+    for source in generations.keys() | {s for s in positions.spans if s.topic in topics}:
         first, end = positions.spans.get(source, (0, 0))
-        settled_to = 0
+        known, settled_to = generations.get(source, []), 0
         for topic_id in known:
-            generation = Generation(topic_id, source)
-            is_current = topic_id == known[-1]
-            baseline = settled.baselines.get((topic_id, source.partition), {})
-            start = min(baseline.values(), default=0)
-            to = max(database.ledger.get(generation, start) for database in databases.values())
-            if is_current:
+            generation, of_topic = Generation(topic_id, source), (topic_id, source.partition)
+            start = min(settled.baselines.get(of_topic, {}).values(), default=0)
+            to = max([ledger.get(generation, start) for ledger in ledgers])
+            if topic_id == known[-1]:
                 to = max(to, min(positions.group.get(source, 0), end))
                 settled_to = max(settled_to, to)
-            _add(sums, to - start, counts[generation], _totals(settled, generation), destinations[generation])
+            totals = settled.totals.get(of_topic, _NO_TOTALS)
+            _add(sums, to - start, counts.get(generation, _NO_COUNT), totals)
         sums.in_flight += max(end - max(settled_to, first), 0)
         if known:
             sums.lost += max(first - settled_to, 0)
     return sums
 
 
-def _totals(settled: SettledLog, generation: Generation) -> Totals:
-    return settled.totals.get((generation.topic_id, generation.source.partition), Totals())
+def _generations(collected: Collected, topics: Collection[str]) -> dict[Source, list[str]]:
+    """Return the topic's generations of each partition that the databases know, the newest last."""
+    generations: dict[Source, list[str]] = {}
+    for database in collected.databases.values():
+        for topic_id, source in database.ledger:
+            if source.topic in topics and topic_id not in (known := generations.setdefault(source, [])):
+                known.append(topic_id)
+    if several := [(s, known) for s, known in generations.items() if len(known) > 1]:
+        order = {generation: n for n, generation in enumerate(collected.settled.baselines)}
+        for source, known in several:
+            known.sort(key=lambda topic_id, s=source: order.get((topic_id, s.partition), -1))
+    return generations
 
 
-def _add(
-    sums: _Sums, read: int, counts: Counter[str], totals: Totals, destinations: set[tuple[str, str]]
-) -> None:
+def _counts(
+    databases: Mapping[str, DatabaseTotals], generations: Mapping[Source, Collection[str]]
+) -> dict[Generation, _Count]:
+    """Return the events of each generation by outcome, without replays."""
+    counts: dict[Generation, _Count] = {}
+    for name, database in databases.items():
+        for (generation, destination, outcome), n in database.totals.items():
+            if outcome in _OF_REPLAYS or generation.topic_id not in generations.get(generation.source, ()):
+                continue
+            count = counts.get(generation)
+            if count is None:
+                count = counts[generation] = _Count((name, destination))
+            elif count.place != (name, destination):
+                count.has_several = True
+            count.events += n
+            count.outcomes[outcome] = count.outcomes.get(outcome, 0) + n
+    return counts
+
+
+def _add(sums: _Sums, read: int, count: _Count, totals: Totals) -> None:
     """Add one generation of a partition, of which `read` events were settled."""
-    accounted = counts.total() + totals.filtered + totals.refused
-    has_several = len(destinations) > 1 or totals.refused > totals.unroutable
+    accounted = count.events + totals.filtered + totals.refused
+    has_several = count.has_several or totals.refused > totals.unroutable
+    for outcome, n in count.outcomes.items():
+        sums.outcomes[outcome] += n
     sums.settled += read
     sums.filtered += totals.filtered
     sums.refused += totals.refused
-    sums.outcomes.update(counts)
     sums.has_several = sums.has_several or has_several
     sums.missing += max(read - accounted, 0)
     if has_several:

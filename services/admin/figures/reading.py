@@ -1,6 +1,6 @@
 """One reading of all figures: a page renders from one, so that no two numbers differ for one thing."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -9,7 +9,7 @@ from services.admin.figures.parts import Part
 from shared.figures import WriterDatabase
 
 #: Events per second by minute of an hour, the oldest first; None where unknown.
-Line = tuple[float | None, ...]
+Line = Sequence[float | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,7 +20,6 @@ class TypeFigures:
     accepted: float | None
     landed: float | None
     accepted_line: Line
-    landed_line: Line
     #: Parked events that need a person: open or replaying.
     parked: int
     lag_events: int = 0

@@ -160,7 +160,6 @@ class FiguresWatch(UntilStopped):
                     accepted=hour.rate("gateway", (ACCEPTED, name)),
                     landed=landed,
                     accepted_line=hour.line("gateway", (ACCEPTED, name)),
-                    landed_line=hour.line("writer", (LANDED, name)),
                     parked=locations.open_by_name.get(name, 0),
                     lag_events=lag.lag_events if lag else 0,
                     lag_seconds=lag.lag_seconds if lag else None,

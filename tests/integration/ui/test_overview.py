@@ -26,7 +26,7 @@ LOCATIONS = Locations(
 
 
 def type_of(name: str, **more: Any) -> TypeFigures:
-    given = {"accepted": 1.0, "landed": 1.0, "accepted_line": LINE, "landed_line": LINE, "parked": 0}
+    given = {"accepted": 1.0, "landed": 1.0, "accepted_line": LINE, "parked": 0}
     return TypeFigures(name=name, **(given | more))  # type: ignore[arg-type]
 
 

@@ -129,3 +129,15 @@ def test_rates_are_the_same_by_type_and_in_total() -> None:
     hour.add("writer", {(LANDED, "a"): 3.0, (LANDED, "b"): 4.0, (LANDED, ""): 7.0})
     rates = [hour.rate("writer", (LANDED, name)) for name in ("a", "b")]
     assert math.fsum(rate or 0.0 for rate in rates) == pytest.approx(hour.rate("writer", (LANDED, "")))
+
+
+def test_a_line_is_that_of_its_step_also_if_it_is_read_later() -> None:
+    hour = Hour()
+    hour.advance(0)
+    hour.add("writer", {(LANDED, "a"): 3.0})
+    read_at_once, read_later = (hour.line("writer", (LANDED, "a")) for _ in range(2))
+    assert read_at_once[-1] == 3.0 / STEP_SECONDS
+    hour.add("writer", {(LANDED, "a"): 4.0})
+    hour.advance(12)
+    assert read_later == read_at_once
+    assert len(hour.line("writer", (LANDED, "a"))) == 60
