@@ -49,6 +49,8 @@ from shared.lake.storage import Storage
 from shared.postgres.source_dsns import SourceDsns
 from shared.registry import Registry
 
+#: Maximum age of Kafka's log of settled work, as a page shows it: the figures follow it.
+_MAX_AGE_SECONDS: Final = 15.0
 #: Seconds that segment work has to end on shutdown; the next process continues it.
 _STOP_SECONDS: Final = 3.0
 
@@ -152,7 +154,16 @@ def create(
     )
     add_registry(app, dsn, desk, transform_reader)
     add_samples(app, dsn, desk)
-    add_waiting(app, dsn, desk, source_dsns, writers=figures.writers(), settled=settled)
+    add_waiting(
+        app,
+        dsn,
+        desk,
+        source_dsns,
+        writers=figures.writers(),
+        settled=settled,
+        read_offsets=figures_watch.totals.last_unsettled,
+        max_age_seconds=_MAX_AGE_SECONDS,
+    )
     add_journey(app, finder, None if lake is None else LakeJourneys(lake, operators.registry))
     app.state.figures, app.state.registry = figures_watch, operators.registry
     app.state.tracers, app.state.day_statements = tracers_watch, day_statements

@@ -1,11 +1,12 @@
 """Collects waiting events with reason, time and next step from databases, the running writer and Kafka."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
+from services.ops.findings import Source
 from services.ops.kafka_logs import KafkaLogs, no_leader
 from services.ops.operate.holds_sql import Hold, holds
 from services.ops.operate.unsettled_offsets import Unsettled, unsettled
@@ -79,6 +80,8 @@ class WaitingReport:
     problems: Sequence[str]
     #: Whether the writer, each database and Kafka answered.
     is_whole: bool
+    #: Time of the unsettled offsets; None if Kafka has not answered.
+    unsettled_at: datetime | None = None
 
     @property
     def is_empty(self) -> bool:
@@ -94,26 +97,47 @@ class WaitingReport:
         }
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnsettledReading:
+    """The unsettled offsets at one time; not whole if Kafka does not answer now, or lacks a leader."""
+
+    at: datetime | None = None
+    topics: Sequence[Unsettled] = ()
+    problem: str = ""
+    is_whole: bool = True
+
+
+#: Returns the unsettled offsets.
+ReadUnsettled = Callable[[], Awaitable[UnsettledReading]]
+
+
 async def collect_waiting(
-    brokers: Brokers, databases: Mapping[str, str], writers: Sequence[str]
+    brokers: Brokers,
+    databases: Mapping[str, str],
+    writers: Sequence[str],
+    *,
+    read_offsets: ReadUnsettled | None = None,
 ) -> WaitingReport:
     """Query the writers at these URLs, the databases (DSNs by name) and Kafka at the same time.
 
-    A query that fails is a problem of the report.
+    A query that fails is a problem of the report.  `read_offsets` returns the unsettled offsets, by default
+    from Kafka, with a client of its own.
     """
     problems: list[str] = []
-    figures, hold_lists, topics = await asyncio.gather(
+    figures, hold_lists, offsets = await asyncio.gather(
         _landing(writers, problems),
         asyncio.gather(*(asyncio.to_thread(_holds, *each, problems) for each in databases.items())),
-        _unsettled(brokers, problems),
+        read_offsets() if read_offsets else _unsettled(brokers),
     )
+    problems += [offsets.problem] if offsets.problem else []
     is_running = figures is not None
     return WaitingReport(
         holds=[_waiting_hold(each, is_running=is_running) for some in hold_lists for each in some or ()],
         databases=_waiting_databases(figures) if figures else [],
-        unsettled=topics or [],
+        unsettled=offsets.topics,
+        unsettled_at=offsets.at,
         problems=problems,
-        is_whole=is_running and topics is not None and all(some is not None for some in hold_lists),
+        is_whole=is_running and offsets.is_whole and all(some is not None for some in hold_lists),
     )
 
 
@@ -145,16 +169,18 @@ def _holds(name: str, dsn: str, problems: list[str]) -> list[Hold] | None:
         return None
 
 
-async def _unsettled(brokers: Brokers, problems: list[str]) -> list[Unsettled] | None:
+async def _unsettled(brokers: Brokers) -> UnsettledReading:
     try:
         async with KafkaLogs(brokers) as logs:
             topics = await unsettled(logs)
-            if logs.leaderless:
-                problems.append(f"{no_leader(logs.leaderless)}; its offsets are not counted")
-            return topics
+            return UnsettledReading(at=datetime.now(UTC), topics=topics, problem=not_counted(logs.leaderless))
     except InfrastructureError as error:
-        problems.append(error.detail)
-        return None
+        return UnsettledReading(problem=error.detail, is_whole=False)
+
+
+def not_counted(leaderless: Collection[Source]) -> str:
+    """Return a sentence about partitions without a leader, whose offsets are unknown; empty without any."""
+    return f"{no_leader(leaderless)}; its offsets are not counted" if leaderless else ""
 
 
 def _waiting_hold(hold: Hold, *, is_running: bool) -> WaitingHold:

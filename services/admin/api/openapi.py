@@ -120,7 +120,8 @@ _SHAPES: Final[Mapping[str, str]] = {
     "GET /v1/audits": "audits:array",
     "GET /v1/audits/{number}": "id:integer state:string report:object?",
     "POST /v1/audits/{number}/cancel": "id:integer state:string report:object?",
-    "GET /v1/waiting": "holds:array databases:array unsettled:array problems:array is_whole:boolean",
+    "GET /v1/waiting": "holds:array databases:array unsettled:array unsettled_at:string? problems:array "
+    "is_whole:boolean",
     "GET /v1/holds": "holds:array unreached:object",
     "POST /v1/holds/resume": "hold:object? events:integer dry_run:boolean",
     "POST /v1/holds/dead-letter": "hold:object? events:integer dry_run:boolean",

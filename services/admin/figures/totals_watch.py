@@ -29,6 +29,7 @@ from services.admin.figures.stored_sql import StoredReader
 from services.ops.current_totals_sql import DatabaseTotals, TotalsReader
 from services.ops.operate.topics import TopicFacts
 from services.ops.settled.reader import SettledReader
+from services.ops.waiting_report import UnsettledReading, not_counted
 from shared.errors import InfrastructureError
 from shared.kafka_security import Brokers
 
@@ -65,6 +66,8 @@ class TotalsWatch(UntilStopped):
         #: The event topics and the time of their reading.
         self.topics: tuple[TopicFacts, ...] = ()
         self.topics_at: datetime | None = None
+        #: The unsettled offsets; None before the first reading.
+        self.unsettled: UnsettledReading | None = None
         self._settled = settled
         self._kafka = KafkaReader(brokers, settled)
         self._readers = {name: TotalsReader(name, address) for name, address in databases.items()}
@@ -104,6 +107,8 @@ class TotalsWatch(UntilStopped):
         except InfrastructureError as e:
             await self._kafka.close()
             self._parts.update("kafka", [("Kafka", e.detail)])
+            last = self.unsettled or UnsettledReading()
+            self.unsettled = replace(last, problem=e.detail, is_whole=False)
             return
         self._parts.update("kafka", [("Kafka", "")])
         if not best.difference:
@@ -111,6 +116,10 @@ class TotalsWatch(UntilStopped):
         elif self._differs_since is None:
             self._differs_since = best.at
         self.locations = replace(best, difference_since=self._differs_since)
+
+    async def last_unsettled(self) -> UnsettledReading:
+        """Return the unsettled offsets of the last reading."""
+        return self.unsettled or UnsettledReading(problem="Kafka has not been read yet", is_whole=False)
 
     async def _once(self) -> Locations:
         group = await self._kafka.group()
@@ -123,6 +132,11 @@ class TotalsWatch(UntilStopped):
             self._topics_due = time.monotonic() + TOPICS_SECONDS
             self.topics = await self._kafka.facts(spans, group)
             self.topics_at = datetime.now(UTC)
+        self.unsettled = UnsettledReading(
+            at=datetime.now(UTC),
+            topics=await self._kafka.unsettled(spans, group),
+            problem=not_counted(leaderless),
+        )
         settled = self._settled.log
         collected = Collected(
             databases={name: each for name, each in self._totals.items() if name not in settled.retired},

@@ -53,13 +53,19 @@ class Halts:
     """Halted databases and partitions, and the decisions about them; for routes and pages."""
 
     def __init__(
-        self, dsn: str, databases: Mapping[str, str], brokers: Brokers, settled: SettledReader
+        self,
+        dsn: str,
+        databases: Mapping[str, str],
+        brokers: Brokers,
+        settled: SettledReader,
+        max_age_seconds: float = 0.0,
     ) -> None:
-        """`dsn`: the control database, which has the audit log."""
+        """`dsn`: the control database, with the audit log; `max_age_seconds`: of the list of partitions."""
         self._dsn = dsn
         self._databases = databases
         self._brokers = brokers
         self._settled = settled
+        self._max_age_s = max_age_seconds
 
     def databases(self, asking: Caller) -> list[dict[str, Any]]:
         """Return the state of each database; reasons, which name topics, only for a reader of all events."""
@@ -67,10 +73,14 @@ class Halts:
         return [_state(name, halt, is_whole=asking.only is None) for name, halt in found.items()]
 
     def partitions(self) -> list[dict[str, Any]]:
-        """Return the halted partitions.  Raises `InfrastructureError`."""
+        """Return the halted partitions.  Raises `InfrastructureError`.
+
+        Kafka is not read if the service has read the log a moment ago.
+        """
+        is_fresh = self._settled.age_seconds() < self._max_age_s
+        log = self._settled.halt_log() if is_fresh else asyncio.run(self._halt_log())
         return [
-            halt._asdict() | {"etag": tag_of(*halt), "ways": list(_PARTITION_WAYS)}
-            for halt in asyncio.run(self._halt_log()).halts()
+            halt._asdict() | {"etag": tag_of(*halt), "ways": list(_PARTITION_WAYS)} for halt in log.halts()
         ]
 
     def resolve_database(self, name: str, said: HaltDecision, state: State, asking: Caller) -> dict[str, Any]:
@@ -108,7 +118,10 @@ class Halts:
             )
 
         def end(actor: str) -> bool:
-            return asyncio.run(answer(actor))
+            try:
+                return asyncio.run(answer(actor))
+            finally:
+                self._settled.expire()  # the next list shows the decision
 
         self._decide(f"partition {said.partition}", tag_of(*halt), said, state, asking, end)
         return {"partition": said.partition, "resolution": said.how, "dry_run": said.dry_run}

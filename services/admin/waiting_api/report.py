@@ -11,16 +11,24 @@ from services.admin.api.rights import Asking
 from services.admin.waiting_api.holds import Holds, view
 from services.ops.registry.registry_reader import RegistryReader
 from services.ops.registry.topic_owners import events_of
-from services.ops.waiting_report import WaitingReport, collect_waiting
+from services.ops.waiting_report import ReadUnsettled, WaitingReport, collect_waiting
 
 
 class WaitingEvents:
     """Collects the report; for the route and pages."""
 
-    def __init__(self, desk: RegistryReader, holds: Holds, writers: Sequence[str]) -> None:
+    def __init__(
+        self,
+        desk: RegistryReader,
+        holds: Holds,
+        writers: Sequence[str],
+        read_offsets: ReadUnsettled | None = None,
+    ) -> None:
+        """`read_offsets` returns the unsettled offsets; without it each report opens a client of Kafka."""
         self._desk = desk
         self._holds = holds
         self._writers = writers
+        self._read_offsets = read_offsets
 
     def report(self, asking: Caller) -> dict[str, Any]:
         """Return the report, without the events of types that the caller does not see.
@@ -29,7 +37,9 @@ class WaitingEvents:
         so a caller for some events gets the states alone.
         """
         places = self._desk.places.databases
-        found = asyncio.run(collect_waiting(self._desk.kafka.brokers, places, self._writers))
+        found = asyncio.run(
+            collect_waiting(self._desk.kafka.brokers, places, self._writers, read_offsets=self._read_offsets)
+        )
         shown = found.as_dict()
         return {
             "holds": [
@@ -39,6 +49,7 @@ class WaitingEvents:
             ],
             "databases": shown["databases"] if asking.only is None else _states(found),
             "unsettled": self._unsettled(asking, shown["unsettled"]),
+            "unsettled_at": found.unsettled_at and found.unsettled_at.isoformat(),
             "problems": list(found.problems) if asking.only is None else [],
             "is_whole": found.is_whole,
         }

@@ -5,11 +5,13 @@ Kafka is the buffer while no database is up, limited by a topic's retention.
 
 import time
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from services.ops.findings import Source
 from services.ops.kafka_logs import KafkaLogs
+from services.ops.operate.topics import RETENTION
 from services.ops.times import as_moment
 from shared import wire
 
@@ -47,27 +49,43 @@ async def unsettled(logs: KafkaLogs) -> list[Unsettled]:
     topics = {source.topic for source in group} | {
         topic for topic in await logs.topics() if topic.startswith(wire.EVENT_TOPIC_PREFIX)
     }
-    left = {}
-    for source, (first, end) in (await logs.spans(sorted(topics))).items():
+    left = behind(await logs.spans(sorted(topics)), group)
+    oldest = await oldest_times(logs, {source: at for source, (at, _) in left.items()})
+    settings = await logs.settings(sorted({source.topic for source in left}), *RETENTION)
+    return by_topic(left, oldest, settings)
+
+
+def behind(
+    spans: Mapping[Source, tuple[int, int]], group: Mapping[Source, int]
+) -> dict[Source, tuple[int, int]]:
+    """Return the unsettled offsets (first, end) of the partitions that have any."""
+    found = {}
+    for source, (first, end) in spans.items():
         at = max(group.get(source, first), first)
         if at < end:
-            left[source] = at, end
-    oldest = {}
-    # One record of each partition: a hole at its start hides the time.
-    async for record in logs.read({source: (at, at + 1) for source, (at, _) in left.items()}):
-        oldest[record.source] = record.timestamp
-    return await _by_topic(logs, left, oldest)
+            found[source] = at, end
+    return found
 
 
-async def _by_topic(
-    logs: KafkaLogs, left: dict[Source, tuple[int, int]], oldest: dict[Source, int]
+async def oldest_times(logs: KafkaLogs, at: Mapping[Source, int]) -> dict[Source, int]:
+    """Return the timestamp (ms) of the record at an offset of each partition; a hole there hides it."""
+    return {
+        record.source: record.timestamp
+        async for record in logs.read({source: (offset, offset + 1) for source, offset in at.items()})
+    }
+
+
+def by_topic(
+    left: Mapping[Source, tuple[int, int]],
+    oldest: Mapping[Source, int],
+    settings: Mapping[str, Mapping[str, str]],
 ) -> list[Unsettled]:
+    """Return the topics of unsettled offsets, the one with the earliest deletion first."""
     offsets: dict[str, int] = defaultdict(int)
     times: dict[str, list[int]] = defaultdict(list)
     for source, (at, end) in left.items():
         offsets[source.topic] += end - at
         times[source.topic] += [oldest[source]] if source in oldest else []
-    settings = await logs.settings(sorted(offsets))
     found = [
         judged(topic, n, min(times[topic], default=None), settings.get(topic, {}))
         for topic, n in sorted(offsets.items())
@@ -75,7 +93,7 @@ async def _by_topic(
     return sorted(found, key=lambda each: (each.hours is None, each.hours or 0.0))
 
 
-def judged(topic: str, offsets: int, oldest_ms: int | None, settings: dict[str, str]) -> Unsettled:
+def judged(topic: str, offsets: int, oldest_ms: int | None, settings: Mapping[str, str]) -> Unsettled:
     """Return the topic with the time at which Kafka deletes its oldest record, by its settings."""
     keeps = int(settings.get("retention.ms", _FOR_EVER))
     by_size = int(settings.get("retention.bytes", _FOR_EVER)) != _FOR_EVER

@@ -5,6 +5,7 @@ if a request that reads ends early, so no request reads the topic whole.
 """
 
 import asyncio
+import math
 import threading
 import time
 from collections.abc import AsyncIterator, Mapping
@@ -38,6 +39,16 @@ class SettledReader:
         self._log = SettledLog()
         self._halts = HaltLog()
         self._history = TotalsHistory()
+        #: Time of the last reading (monotonic seconds); minus infinity before the first.
+        self._read_at = -math.inf
+
+    def age_seconds(self) -> float:
+        """Return the seconds since the topic was read to its end."""
+        return time.monotonic() - self._read_at
+
+    def expire(self) -> None:
+        """Forget the time of the last reading, after an entry was written."""
+        self._read_at = -math.inf
 
     @property
     def log(self) -> SettledLog:
@@ -70,11 +81,13 @@ class SettledReader:
     async def _read(self, logs: KafkaLogs, spans: Mapping[Source, tuple[int, int]]) -> None:
         if any(end < self._next.get(source, 0) for source, (_, end) in spans.items()):
             self._forget()  # the topic was created again, or is truncated
+        began = time.monotonic()
         new = {source: (max(first, self._next.get(source, 0)), end) for source, (first, end) in spans.items()}
         async for record in logs.read(new):
             self.apply(record.key, record.value)
             self._next[record.source] = record.offset + 1
         self._next |= {source: end for source, (_, end) in spans.items()}
+        self._read_at = began
 
     def _forget(self) -> None:
         with self._lock:

@@ -11,6 +11,8 @@ from services.admin.dead_letters.ingester import DeadLetterIngester
 from services.admin.figures.locations import Locations
 from services.admin.figures.settings import FiguresSettings
 from services.admin.figures.watch import FiguresWatch
+from services.ops.kafka_logs import KafkaLogs
+from services.ops.operate.unsettled_offsets import unsettled
 from services.ops.settled.reader import SettledReader
 from services.writer.observe.status_server import StatusServer
 from shared import wire
@@ -107,6 +109,24 @@ def topic_reading(pipeline: Pipeline) -> tuple[int | None, int | None]:
     return topic.events, topic.lag
 
 
+def watched_offsets(pipeline: Pipeline) -> dict[str, int]:
+    """Return the unsettled offsets that pages render, with known times."""
+    reading = asyncio.run(pipeline.watch.totals.last_unsettled())
+    assert reading.is_whole
+    assert all(topic.oldest_ms and topic.hours for topic in reading.topics)
+    return {topic.topic: topic.offsets for topic in reading.topics}
+
+
+def read_offsets(pipeline: Pipeline) -> dict[str, int]:
+    """Return the unsettled offsets as the command line reads them."""
+
+    async def read() -> dict[str, int]:
+        async with KafkaLogs(Brokers(pipeline.kafka.bootstrap)) as logs:
+            return {topic.topic: topic.offsets for topic in await unsettled(logs)}
+
+    return asyncio.run(read())
+
+
 def test_every_accepted_event_is_in_a_place_that_was_measured(pipeline: Pipeline) -> None:
     good = [envelope(f"good-{n}", NAME, n=n) for n in range(10)]
     pipeline.send(*good, good[0], *(envelope(f"bad-{n}", NAME, text="\0") for n in range(2)))
@@ -136,6 +156,7 @@ def test_every_accepted_event_is_in_a_place_that_was_measured(pipeline: Pipeline
     pipeline.send(*(envelope(f"late-{n}", NAME) for n in range(3)))
     found = become(pipeline, accepted=18, landed=10, waiting=0, in_flight=3, difference=0)
     assert [part.name for part in pipeline.watch.reading.down()] == ["database figures"]
+    assert watched_offsets(pipeline) == read_offsets(pipeline) == {wire.topic_of(NAME): 3}
     pipeline.database.open()
     become(pipeline, accepted=18, landed=13, waiting=0, in_flight=0, difference=0)
     assert pipeline.watch.reading.down() == ()

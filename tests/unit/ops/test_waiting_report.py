@@ -2,13 +2,14 @@
 
 import asyncio
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 
 from services.ops.operate.holds_sql import Hold
 from services.ops.operate.unsettled_offsets import Unsettled
-from services.ops.waiting_report import WaitingHold, WaitingReport, collect_waiting
+from services.ops.waiting_report import UnsettledReading, WaitingHold, WaitingReport, collect_waiting
 from services.writer.observe.status import Status
 from services.writer.observe.status_server import StatusServer
 from shared.kafka_security import Brokers
@@ -64,6 +65,23 @@ def test_without_a_writer_the_report_is_not_whole() -> None:
     assert any("start it with `onramp writer`" in each for each in report.problems)
     report = asyncio.run(collect_waiting(NO_BROKER, {}, []))
     assert any("ONRAMP_WRITER_URLS" in each for each in report.problems)
+
+
+def test_offsets_of_a_reading_need_no_client_of_kafka() -> None:
+    at = datetime(2026, 1, 2, tzinfo=UTC)
+    topic = Unsettled(topic="events.a", offsets=3, oldest_ms=0, hours=1.26, by_size=False)
+    read = UnsettledReading(at=at, topics=[topic])
+
+    async def read_offsets() -> UnsettledReading:
+        return read
+
+    report = asyncio.run(collect_waiting(NO_BROKER, {}, [], read_offsets=read_offsets))
+    assert (report.unsettled, report.unsettled_at) == ([topic], at)
+    assert [each for each in report.problems if "ONRAMP_WRITER_URLS" not in each] == []
+    read = replace(read, problem="Kafka cannot be read", is_whole=False)
+    report = asyncio.run(collect_waiting(NO_BROKER, {}, [], read_offsets=read_offsets))
+    assert (report.unsettled, report.is_whole) == ([topic], False)
+    assert "Kafka cannot be read" in report.problems
 
 
 def test_the_document_has_iso_times() -> None:
