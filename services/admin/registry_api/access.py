@@ -6,10 +6,11 @@ from fastapi import FastAPI, Query
 
 from services.admin.api.rights import Asking
 from services.admin.registry_api.changes import require_there
+from services.admin.registry_api.checked_tables import CheckedTables
 from services.admin.registry_api.schemas import AccessQuery, CheckQuery
 from services.ops.operate.destinations_sql import Fact
 from services.ops.registry.access import answers
-from services.ops.registry.checks import Place, facts_of, tables_of
+from services.ops.registry.checks import Place, facts_of, tables_of, unanswered
 from services.ops.registry.registry_reader import RegistryReader
 from shared.errors import BAD_QUERY, InfrastructureError, UserError
 from shared.registry import EventType
@@ -19,7 +20,8 @@ _MAX_TABLES: Final = 100
 
 
 def add_access(app: FastAPI, desk: RegistryReader) -> None:
-    """Add the routes."""
+    """Add the routes; pages list the checks of all tables, which `checked_tables` of the state has."""
+    app.state.checked_tables = CheckedTables(desk)
 
     @app.get("/v1/destinations")
     def list_destinations(asking: Asking) -> dict[str, Any]:
@@ -65,4 +67,4 @@ def _facts(desk: RegistryReader, place: Place, event_type: EventType) -> list[Fa
     try:
         return facts_of(desk.places, place, event_type)
     except InfrastructureError as e:
-        return [Fact(False, f"the database answers: {e.detail}")]
+        return [unanswered(e)]

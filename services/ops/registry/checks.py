@@ -1,6 +1,6 @@
 """The destinations of event types, and checks of their tables in the databases."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from services.ops.operate import create_sql
@@ -35,15 +35,56 @@ def tables_of(places: Places, snapshot: Snapshot) -> Iterator[tuple[Place, Event
 
 def facts_of(places: Places, place: Place, event_type: EventType) -> list[Fact]:
     """Return the facts that must hold for events to land there. Raises `InfrastructureError`."""
+    wanted = _wanted(places, place, event_type)
+    if isinstance(wanted, Fact):
+        return [wanted]
+    with connected(place.database, places.databases[place.database]) as conn:
+        return facts(conn, wanted)
+
+
+def facts_of_tables(
+    places: Places, tables: Iterable[tuple[Place, EventType]]
+) -> Iterator[tuple[Place, list[Fact]]]:
+    """Yield the facts of each table, by database, with one connection to each of them.
+
+    A database that does not answer is a fact that does not hold.
+    """
+    by_database: dict[str, list[tuple[Place, Wanted]]] = {}
+    for place, event_type in tables:
+        wanted = _wanted(places, place, event_type)
+        if isinstance(wanted, Fact):
+            yield place, [wanted]
+        else:
+            by_database.setdefault(place.database, []).append((place, wanted))
+    for database, of_one in by_database.items():
+        left = list(reversed(of_one))
+        try:
+            with connected(database, places.databases[database]) as conn:
+                while left:
+                    place, wanted = left[-1]
+                    found = facts(conn, wanted)
+                    left.pop()
+                    yield place, found
+        except InfrastructureError as error:
+            yield from ((place, [unanswered(error)]) for place, _ in reversed(left))
+
+
+def unanswered(error: InfrastructureError) -> Fact:
+    """Return the fact about a database that does not answer."""
+    return Fact(False, f"the database answers: {error.detail}")
+
+
+def _wanted(places: Places, place: Place, event_type: EventType) -> Wanted | Fact:
+    """Return the table and its fields, or the fact that prevents further checks."""
     if place.database not in places.databases:
         known = ", ".join(places.databases)
-        return [Fact(False, f"the database {place.database} is known; known are {known}")]
+        return Fact(False, f"the database {place.database} is known; known are {known}")
     try:
         quoted(place.schema), quoted(place.table)
         columns = columns_of(event_type.json_schema or {})
     except ValueError as error:
-        return [Fact(False, f"names that a table can have: {error}")]
-    wanted = Wanted(
+        return Fact(False, f"names that a table can have: {error}")
+    return Wanted(
         schema=place.schema,
         table=place.table,
         open_schemas=places.open_schemas(place.database),
@@ -51,8 +92,6 @@ def facts_of(places: Places, place: Place, event_type: EventType) -> list[Fact]:
         discards=event_type.contract.unknown_fields == "discard",
         unkeyed=place.unkeyed,
     )
-    with connected(place.database, places.databases[place.database]) as conn:
-        return facts(conn, wanted)
 
 
 def preflight(places: Places, name: str, event_type: EventType) -> list[tuple[Place, Fact]]:
@@ -68,7 +107,7 @@ def preflight(places: Places, name: str, event_type: EventType) -> list[tuple[Pl
                 _creation(places, place, event_type) if is_created else facts_of(places, place, event_type)
             )
         except InfrastructureError as error:
-            facts = [Fact(False, f"the database answers: {error.detail}")]
+            facts = [unanswered(error)]
         found += [(place, fact) for fact in facts]
     return found
 

@@ -1,10 +1,14 @@
 """The page Waiting: the same as over HTTP, and each decision names its object, its count and its effect."""
 
 import html
+import re
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 
 import pytest
+from psycopg2.extensions import connection
 
+from services.ops.registry import checks
 from tests.fixtures.fix_kafka import HasBootstrap
 from tests.fixtures.fix_postgres import Database, Templates
 from tests.fixtures.writer import execute, rows
@@ -87,6 +91,31 @@ def test_databases_show_their_halt_and_the_sql_of_what_is_missing(waiting: Insid
     assert "halted" in page
     assert "CREATE TABLE" in page  # public.orders, which an event type names
     assert "events.pay_made" not in waiting.of("olga").browser().see("/databases")
+
+
+def test_hundreds_of_tables_are_checked_with_one_connection_and_50_are_on_a_page(
+    waiting: Inside, migrated: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    types = {
+        f"bulk_{n:03}": {"destinations": [{"type": "postgres", "schema": "public", "table": f"bulk_{n:03}"}]}
+        for n in range(120)
+    }
+    connections = []
+    connected = checks.connected
+
+    def counted(database: str, dsn: str) -> AbstractContextManager[connection]:
+        connections.append(database)
+        return connected(database, dsn)
+
+    monkeypatch.setattr(checks, "connected", counted)
+    with inside(waiting.dsn, {"onramp": migrated.dsn}, known={"event_types": types}) as service:
+        browser = service.browser()
+        page = browser.see("/databases")
+        assert page.count("<details") == 50
+        assert "120 tables of event types" in page
+        (more,) = re.findall(r'rel="next" href="/ui([^"]+)"', page)
+        assert browser.see(html.unescape(more)).count("<details") == 50
+    assert connections == ["onramp"], "the second page is of the same reading"
 
 
 def test_the_catalogue_of_errors_is_searched(waiting: Inside) -> None:
