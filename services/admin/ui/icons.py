@@ -1,5 +1,6 @@
 """Icons as SVG paths of 24 by 24, drawn with the colour of the text."""
 
+from functools import cache
 from typing import Final
 
 from markupsafe import Markup
@@ -40,6 +41,7 @@ _PATHS: Final = {
 }
 
 
+@cache
 def icon(name: str) -> Markup:
     """Return an icon, hidden from screen readers: a word is next to it."""
     return Markup('<svg class="icon" viewBox="0 0 24 24" aria-hidden="true"><path d="{}"/></svg>').format(

@@ -1,5 +1,6 @@
 """The registry's view of event topics: their event types, retention, and personal fields."""
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from services.ops.kafka_logs import LogRecord
@@ -16,8 +17,30 @@ _OWN_HEADERS: Final = frozenset(
 _MAX_HEADER: Final = 200
 
 
-def types_by_topic(registry: Snapshot) -> dict[str, list[str]]:
+class _Index:
+    """The event types by topic of the last registry: a list of topics looks up each of them."""
+
+    def __init__(self) -> None:
+        self._last: tuple[str, dict[str, list[str]]] = ("", {})
+
+    def of(self, registry: Snapshot) -> dict[str, list[str]]:
+        """Return the index of a registry, which is known by its digest."""
+        digest, found = self._last
+        if digest != registry.digest:
+            found = _types_by_topic(registry)
+            self._last = registry.digest, found
+        return found
+
+
+_index: Final = _Index()
+
+
+def types_by_topic(registry: Snapshot) -> Mapping[str, list[str]]:
     """Return the event types of each topic that has any."""
+    return _index.of(registry)
+
+
+def _types_by_topic(registry: Snapshot) -> dict[str, list[str]]:
     named: dict[str, list[str]] = {}
     for name, event_type in sorted(registry.event_types.items()):
         named.setdefault(event_type.topic or wire.topic_of(name), []).append(name)
