@@ -5,6 +5,7 @@ from typing import Final
 from tests.mutants.machine import Mutant
 
 _PARKED: Final = "tests/integration/ui/test_parked.py::"
+_OVERVIEW: Final = "tests/integration/ui/test_overview.py::"
 _SESSION: Final = "tests/integration/ui/test_session.py::"
 _TIMES: Final = "tests/unit/admin/test_sessions.py::"
 
@@ -57,6 +58,13 @@ MUTANTS: Final = (
         "if operator is not None and any(compare_digest(_fingerprint(each), fingerprint) for each in live):",
         "if operator is not None and live:",
         _SESSION + "test_a_session_ends_with_a_rotation_of_its_key",
+    ),
+    Mutant(
+        "that only tabs of one key share an answer",
+        "services/admin/ui/guard.py",
+        "place = (session, request.url.path, request.url.query)",
+        "place = (request.url.path, request.url.query)",
+        _OVERVIEW + "test_tabs_of_one_key_share_the_answer_of_a_poll",
     ),
     Mutant(
         "the policy of pages for browsers",

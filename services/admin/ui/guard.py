@@ -4,7 +4,7 @@ A cookie identifies the caller, unlike in /v1.  An unsafe request must come from
 browser says so in Sec-Fetch-Site or Origin, and the form has a token.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Final
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
@@ -16,6 +16,7 @@ from starlette.responses import RedirectResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from services.admin.api.operators import STRANGER
+from services.admin.api.shared_answers import Answer, SharedAnswers, known_tag, whole_answer
 from services.admin.api.turns import Turns
 from services.admin.ui.errors import error_page
 from services.admin.ui.headers import HEADERS
@@ -33,6 +34,8 @@ _OF_PROGRAMS: Final = "/ui/login/links"
 _MAX_FIELDS: Final = 2_000
 #: Polls of one key that are answered at once; ten tabs are one key.
 _MAX_POLLS: Final = 2
+#: Part of a page's interval during which its polls share an answer: the next poll of a tab gets a new one.
+_SHARED: Final = 0.9
 
 
 class Guard:
@@ -45,6 +48,7 @@ class Guard:
         self._sessions = sessions
         self._turns = turns
         self._polls = Turns(limit=_MAX_POLLS)
+        self._answers = SharedAnswers()
         self._refresh = refresh
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -81,16 +85,38 @@ class Guard:
         if session is None and request.url.path not in OPEN:
             return self._signed_out(request)
         request.scope["state"]["caller"] = session.caller if session else STRANGER
-        turns = self._polls if "hx-request" in request.headers else self._turns
+        if session is None:
+            return self._app
+        place = (session, request.url.path, request.url.query)
+        if request.method == "GET" and "hx-request" in request.headers:
+            return self._shared(session.name, place)
+        self._answers.forget(place)
 
         async def in_turn(scope: Scope, receive: Receive, send: Send) -> None:
-            if session is None:
-                await self._app(scope, receive, send)
-                return
-            async with turns.of(session.name):
-                await self._app(scope, receive, send)
+            async with self._turns.of(session.name):
+                if request.method in _SAFE:
+                    await self._app(scope, receive, send)
+                    return
+                try:
+                    await self._app(scope, receive, send)
+                finally:
+                    self._answers.forget_all()
 
         return in_turn
+
+    def _shared(self, name: str, place: Hashable) -> ASGIApp:
+        """Return the application that answers a poll, with the answer of another tab if it is recent."""
+
+        async def poll(scope: Scope, receive: Receive, send: Send) -> None:
+            async def compute() -> tuple[Answer, float]:
+                async with self._polls.of(name):
+                    answer = await whole_answer(self._app, scope, receive)
+                return answer, _SHARED * scope["state"].get("poll_seconds", 0)
+
+            answer = await self._answers.of(place, compute)
+            await answer.send(send, known_tag(Headers(scope=scope)))
+
+        return poll
 
     def _session_of(self, request: Request) -> Session | None:
         cookie = request.cookies.get(cookie_name(request), "")

@@ -182,6 +182,8 @@ class PageView:
             "form_token": self.shell.sessions.form_token(self.session) if self.session else "",
             "entries": self._entries,
         }
+        # Polls of this page share its answer for a part of this time.
+        self.request.state.poll_seconds = poll
         html, tag = tagged(rendered(self.shell.env, template, known | context))
         headers = {"etag": f'"{tag}"'} if poll else {}
         if poll and self.is_polled and self.request.headers.get("if-none-match") == headers["etag"]:

@@ -147,7 +147,21 @@ def test_a_poll_without_news_is_304(service: UiService, browser: Browser, show: 
     polled = {"hx-request": "true", "if-none-match": tag}
     assert browser.get("/", **polled).status_code == 304
     service.figures.reading = replace(service.figures.reading, landed=58.0)
+    browser.get("/")  # no poll shares an answer from before
     assert browser.get("/", **polled).status_code == 200
+
+
+def test_tabs_of_one_key_share_the_answer_of_a_poll(service: UiService, browser: Browser, show: Any) -> None:
+    show(reading_of())
+    first, second = browser.log_in("vera"), service.browser().log_in("vera")
+    second.get("/")
+    shared = first.get("/", **{"hx-request": "true"})
+    service.figures.reading = replace(service.figures.reading, landed=59.0)
+    polled = second.get("/", **{"hx-request": "true"})
+    assert (polled.headers["etag"], polled.text) == (shared.headers["etag"], shared.text)
+    assert "59" in words(second.get("/").text), "a page that is loaded is computed"
+    other = service.browser().log_in("otto").get("/", **{"hx-request": "true"})
+    assert other.headers["etag"] != shared.headers["etag"], "another operator has other rights"
 
 
 def test_the_hour_is_a_table_as_well(show: Any) -> None:
