@@ -32,16 +32,22 @@ _COLUMNS: Final = """
     CROSS JOIN LATERAL (SELECT EXISTS (
         SELECT FROM pg_index x WHERE x.indrelid = c.oid AND x.indkey[0] = a.attnum AND x.indisvalid
             AND x.indpred IS NULL) AS leads) i
-    WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND {which}
+    WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition
+    AND (n.nspname, c.relname) IN (SELECT * FROM unnest(%(schemas)s::text[], %(names)s::text[]))
     GROUP BY n.oid, n.nspname, c.oid, c.relname
 """
-_NAMED: Final = "(n.nspname, c.relname) IN (SELECT * FROM unnest(%(schemas)s::text[], %(names)s::text[]))"
-#: All tables with the key, the same for a table that events do not go to any more.
+#: All readable tables with the key and its type, the same for a table that events do not go to any more.
 _WITH_KEY: Final = """
-    n.nspname NOT IN ('onramp', 'onramp_admin', 'onramp_agent', 'pg_catalog', 'information_schema')
+    SELECT n.nspname::text, c.relname::text, t.typname::text
+    FROM pg_attribute k JOIN pg_class c ON c.oid = k.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+    JOIN pg_type t ON t.oid = k.atttypid
+    WHERE k.attname = '_id' AND NOT k.attisdropped AND c.relkind IN ('r', 'p') AND NOT c.relispartition
+    AND n.nspname NOT IN ('onramp', 'onramp_admin', 'onramp_agent', 'pg_catalog', 'information_schema')
+    AND has_schema_privilege(n.oid, 'USAGE') AND has_table_privilege(c.oid, 'SELECT')
     AND EXISTS (
-        SELECT FROM pg_attribute k JOIN pg_index x ON x.indrelid = c.oid AND x.indkey[0] = k.attnum
-        WHERE k.attrelid = c.oid AND k.attname = '_id' AND x.indisvalid AND x.indpred IS NULL)"""
+        SELECT FROM pg_index x
+        WHERE x.indrelid = c.oid AND x.indkey[0] = k.attnum AND x.indisvalid AND x.indpred IS NULL)
+"""
 _OWN: Final = [_ID, *_RECEIPT, "_event_name", "_received_at", change_table.CHANGE]
 _CHANGES: Final = """
     SELECT (change #>> '{{source,lsn}}')::numeric, change ->> 'op', (change #>> '{{source,txId}}')::int8,
@@ -149,15 +155,20 @@ def rows_of(
 def rows_by_id(database: str, dsn: str, id_: str, tables: Iterable[Table] | None, limit: int) -> TableAnswers:
     """Return the rows with this id in the tables that have that key: in `tables`, or in all of the database.
 
-    More than `limit` tables are not searched.  Raises `InfrastructureError`.
+    More than `limit` tables are not searched, and described by their keys alone.
+    Raises `InfrastructureError`.
     """
     answers = TableAnswers()
     with reading(f"database {database}", dsn) as conn:
         conn.autocommit = True
-        named = None if tables is None else sorted(set(tables))
+        keyed = _tables_with_key(conn, database, id_) if tables is None else {}
+        if len(keyed) > limit:
+            answers.layouts, answers.tables_with_key = keyed, len(keyed)
+            return answers
+        named = keyed if tables is None else set(tables)
         answers.layouts = {
             table: layout
-            for table, layout in _layouts(conn, database, named).items()
+            for table, layout in _layouts(conn, database, sorted(named)).items()
             if layout.has_key and layout.is_readable and _has_value(layout.columns[_ID], id_)
         }
         answers.tables_with_key = len(answers.layouts)
@@ -171,15 +182,27 @@ def rows_by_id(database: str, dsn: str, id_: str, tables: Iterable[Table] | None
     return answers
 
 
-def _layouts(conn: connection, database: str, tables: Sequence[Table] | None) -> dict[Table, Layout]:
-    which = _WITH_KEY if tables is None else _NAMED
+def _tables_with_key(conn: connection, database: str, id_: str) -> dict[Table, Layout]:
+    """Return the tables whose key can have this id, with the key alone: a database may have hundreds."""
+    with conn.cursor() as cursor:
+        cursor.execute(_WITH_KEY)
+        return {
+            Table(database, schema, name): Layout(True, True, True, {_ID: type_})
+            for schema, name, type_ in cursor.fetchall()
+            if _has_value(type_, id_)
+        }
+
+
+def _layouts(conn: connection, database: str, tables: Sequence[Table]) -> dict[Table, Layout]:
+    if not tables:
+        return {}
     values = {
         "own": _OWN,
-        "schemas": [table.schema for table in tables or ()],
-        "names": [table.name for table in tables or ()],
+        "schemas": [table.schema for table in tables],
+        "names": [table.name for table in tables],
     }
     with conn.cursor() as cursor:
-        cursor.execute(_COLUMNS.replace("{which}", which), values)
+        cursor.execute(_COLUMNS, values)
         return {
             Table(database, schema, name): Layout(True, readable, has_key, columns)
             for schema, name, readable, columns, has_key in cursor.fetchall()
