@@ -6,6 +6,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from typing import Any, Final
 from uuid import UUID
 
+from services.admin.figures.lake_watch import LakeReading, LakeRow
 from services.admin.figures.locations import Locations
 from services.admin.figures.parts import Part
 from services.admin.figures.reading import DatabaseFigures, Line, Reading, TypeFigures
@@ -90,6 +91,20 @@ def plant_figures(service: UiService, *, is_writer_down: bool = False) -> None:
     service.figures.totals.topics_at = now
     plant_completeness(service)
     plant_transforms(service)
+
+
+def plant_lake(service: UiService) -> None:
+    """Set five tables of the lake: one is well, one each is late, halted, not maintained and unknown."""
+    now = datetime.now(UTC)
+    rows = (
+        LakeRow("flight_departed", 336_776, 365, 12, 90 << 20, 1_234, 3.0, now - timedelta(minutes=7)),
+        LakeRow("order_placed", 1_204, 40, 40, 3 << 20, 52_000, 640.0, now - timedelta(hours=5)),
+        LakeRow("payroll", 12, 1, 1, 4 << 10, 7, 4_000.0, halted="version 41 of the table is missing"),
+        LakeRow("trains", 90, 3, 2, 9 << 10, 0, 2.0, error="the storage refuses to delete files"),
+        LakeRow("weather"),
+    )
+    part = Part("lake", "the lake service", is_up=True, since=now)
+    service.lake.reading = LakeReading(is_configured=True, at=now, tables=rows, parts=(part,))
 
 
 def plant_transforms(service: UiService) -> None:

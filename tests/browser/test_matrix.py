@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.planted_figures import PACKETS, RECEIPT, plant_figures
+from tests.browser.planted_figures import PACKETS, RECEIPT, plant_figures, plant_lake
 from tests.browser.seeds import group_of, rehearsed
 from tests.browser.tab import Tab
 from tests.fixtures.ui import UiService
@@ -21,6 +21,7 @@ _DOWN = {"/": "Writer", "/waiting": "Kafka", "/topics/order_placed": "Kafka"}
 def test_each_page_is_accessible(
     tab_of: Callable[..., Tab], service: UiService, theme: str, width: int
 ) -> None:
+    plant_lake(service)
     tab = tab_of(theme=theme, width=width)
     tab.go("/login").require_accessible()
     tab.log_in("ada")
@@ -53,6 +54,7 @@ def paths(tab: Tab, service: UiService) -> list[str]:
         f"/search?q={RECEIPT}",
         "/types/new",
         "/types/order_placed",
+        "/databases?checks=failing",
         "/transforms/flight_delays",
         "/transforms/bots/state/accept",
         "/sources/shop",
