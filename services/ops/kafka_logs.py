@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 _POLL_MS: Final = 200
 _FETCH_WAIT_MS: Final = 25
-#: Of a reader that follows a log's end: the broker answers at the first record, and else this late.
+#: For a reader that follows the end of a log: the broker answers at the first record, or after this time.
 FOLLOWING_WAIT_MS: Final = 250
 _TIMEOUT_MS: Final = 10_000
 #: Maximum partitions of one request for leaders, so that a consumer learns them in time.

@@ -120,7 +120,7 @@ def cost_of_texts(payload: Any, weights: TextWeights) -> int:
     return cost
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class _Level:
     """A group as far as it is read, for `_scans`."""
 
@@ -147,7 +147,7 @@ def _scans(pattern: str) -> tuple[int, int]:
         if text[0] == "(" and text[-1] != ")":
             is_assertion = text in _ASSERTIONS
             tried = level.before if is_assertion or text == "(?>" else level.tried
-            levels.append(_Level(is_assertion, level.before, tried))
+            levels.append(_Level(is_assertion=is_assertion, before=level.before, tried=tried))
         elif text == ")" and len(levels) > 1:
             last = levels.pop()
             _close(levels[-1], last)

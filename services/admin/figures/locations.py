@@ -5,7 +5,7 @@ sum of the parts can differ from the accepted events, and the difference is show
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -225,8 +225,12 @@ def _generations(collected: Collected, topics: Collection[str]) -> dict[Source, 
     if several := [(s, known) for s, known in generations.items() if len(known) > 1]:
         order = {generation: n for n, generation in enumerate(collected.settled.baselines)}
         for source, known in several:
-            known.sort(key=lambda topic_id, s=source: order.get((topic_id, s.partition), -1))
+            known.sort(key=_order_in(order, source.partition))
     return generations
+
+
+def _order_in(order: Mapping[tuple[str, int], int], partition: int) -> Callable[[str], int]:
+    return lambda topic_id: order.get((topic_id, partition), -1)
 
 
 def _counts(

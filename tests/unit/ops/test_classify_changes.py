@@ -77,7 +77,7 @@ def _read_beside_retired(*retired: str, published: list[str]) -> ReadingResult:
         yield _record(CHANGE, topic)
 
     snapshot: Any = SimpleNamespace(database="shop", tables={})
-    reading = Reading(data, {"shop": snapshot}, ReadableRange(generation, 0, 1), Edits(None))
+    reading = Reading(data, {"shop": snapshot}, ReadableRange(generation, 0, 1), Edits(None), "shop")
     return asyncio.run(reading.run(records()))
 
 

@@ -23,7 +23,7 @@ class _Tables(NamedTuple):
 
     at: datetime | None = None
     tables: Sequence[TableCheck] = ()
-    count: int = 0
+    total: int = 0
     failing: int = 0
     #: Databases with any of them.
     databases: frozenset[str] = frozenset()
@@ -76,7 +76,7 @@ def _tables(view: PageView, cursor: str, *, only_failing: bool) -> _Tables:
     return _Tables(
         at=at,
         tables=shown,
-        count=len(visible),
+        total=len(visible),
         failing=len(failing),
         databases=frozenset(each.place.database for each in visible),
         cursor=_BETWEEN.join(shown[-1].key) if has_more else None,
