@@ -9,10 +9,12 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final, Self
 
+import msgspec
 import orjson
 
 from shared import wire
 from shared.kafka_read.offsets import Partition
+from shared.parse_errors import UNREADABLE
 
 EMITTED: Final = "emitted"
 DROPPED: Final = "dropped"
@@ -49,16 +51,17 @@ class Replay:
         """Return the attempt that a header names; None for another transform's, or another client's."""
         try:
             document: dict[str, Any] = orjson.loads(context or b"")
-            return cls(**document["replay"]) if document["consumer"] == _consumer(transform) else None
-        except (orjson.JSONDecodeError, TypeError, KeyError):
+            is_own = document["consumer"] == _consumer(transform)
+            return msgspec.convert(document["replay"], cls) if is_own else None
+        except UNREADABLE:
             return None
 
     @classmethod
     def in_context(cls, context: bytes | None) -> Self | None:
         """Return the attempt that a header names, for any transform; None for another client's."""
         try:
-            return cls(**orjson.loads(context or b"")["replay"])
-        except (orjson.JSONDecodeError, TypeError, KeyError):
+            return msgspec.convert(orjson.loads(context or b"")["replay"], cls)
+        except UNREADABLE:
             return None
 
 
@@ -89,9 +92,8 @@ class ReplayOutcome:
     def parse(cls, value: bytes | None) -> Self | None:
         """Return the record's content; None for a record of another client."""
         try:
-            document: dict[str, Any] = orjson.loads(value or b"")
-            return cls(**{**document, "replay": Replay(**document["replay"])})
-        except (orjson.JSONDecodeError, TypeError, KeyError):
+            return msgspec.convert(orjson.loads(value or b""), cls)
+        except UNREADABLE:
             return None
 
 

@@ -66,7 +66,7 @@ class StateRecord:
             document: Any = orjson.loads(value)
         except orjson.JSONDecodeError:
             return None
-        if not isinstance(document, dict) or document.get("state") not in {RUNNING, PAUSED}:
+        if not isinstance(document, dict) or document.get("state") not in (RUNNING, PAUSED):
             return None
         texts = {field: str(document.get(field) or "") for field in ("state", "reason", "at", "by")}
         return cls(name, TransformState(**texts, accept=document.get("accept") is True))

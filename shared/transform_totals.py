@@ -5,11 +5,13 @@ its position, and a record of the compacted `onramp.transformed`, for readers.
 """
 
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Final, Self
+from typing import Self
 
+import msgspec
 import orjson
 
 from shared.kafka_read.offsets import Partition
+from shared.parse_errors import UNREADABLE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,12 +44,9 @@ class Totals:
     def of_metadata(cls, metadata: str) -> Self | None:
         """Return the totals in the metadata; None if another client committed the offset."""
         try:
-            return cls(**orjson.loads(metadata))
-        except (orjson.JSONDecodeError, TypeError):
+            return msgspec.convert(orjson.loads(metadata), cls)
+        except UNREADABLE:
             return None
-
-
-_NAMES: Final = tuple(Totals.__dataclass_fields__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +75,15 @@ def as_record(transform: str, partition: Partition, position: Position) -> tuple
     return key_of(transform, partition, totals.topic_id), orjson.dumps(value)
 
 
+class _Place(msgspec.Struct):
+    """The fields of a record that are not of the totals."""
+
+    transform: str
+    topic: str
+    partition: int
+    next: int
+
+
 @dataclass(frozen=True, slots=True)
 class TotalsRecord:
     """A record of `onramp.transformed`."""
@@ -88,9 +96,8 @@ class TotalsRecord:
     def parse(cls, value: bytes | None) -> Self | None:
         """Return the record's content; None for a record of another client."""
         try:
-            document: dict[str, Any] = orjson.loads(value or b"")
-            totals = Totals(**{name: document[name] for name in _NAMES if name in document})
-            partition = Partition(document["topic"], document["partition"])
-            return cls(document["transform"], partition, Position(document["next"], totals))
-        except (orjson.JSONDecodeError, TypeError, KeyError):
+            document = orjson.loads(value or b"")
+            place, totals = msgspec.convert(document, _Place), msgspec.convert(document, Totals)
+        except UNREADABLE:
             return None
+        return cls(place.transform, Partition(place.topic, place.partition), Position(place.next, totals))

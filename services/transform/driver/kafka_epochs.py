@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping
 from contextlib import AsyncExitStack
 from typing import Final
 
+import msgspec
 import orjson
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.errors import KafkaError
@@ -20,7 +21,9 @@ from services.transform.lane.order import transactional_id
 from shared import failpoints, wire
 from shared.errors import KAFKA_UNAVAILABLE, InfrastructureError
 from shared.kafka_security import Brokers
+from shared.parse_errors import UNREADABLE
 from shared.polling import read_to
+from shared.registry.transforms import MAX_LANES
 
 _PARTITION: Final = TopicPartition(wire.TRANSFORMERS, 0)
 _KEY: Final = b"epoch"
@@ -69,8 +72,9 @@ async def _last_lanes(brokers: Brokers) -> dict[str, int]:
 
 def _lanes_in(value: bytes | None) -> dict[str, int] | None:
     try:
-        return {str(name): int(count) for name, count in orjson.loads(value or b"")["lanes"].items()}
-    except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError, ValueError):
+        lanes = msgspec.convert(orjson.loads(value or b"")["lanes"], dict[str, int])
+        return {name: min(count, MAX_LANES) for name, count in lanes.items()}
+    except UNREADABLE:
         return None  # a record of another client
 
 

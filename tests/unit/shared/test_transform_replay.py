@@ -25,6 +25,8 @@ def test_the_header_names_the_transform_and_the_attempt() -> None:
         b'{"consumer":{"type":"transform","name":"flights"}}',
         b'{"consumer":{"type":"transform","name":"flights"},"replay":{"job":"j"}}',
         b'{"consumer":{"type":"transform","name":"flights"},"replay":"j"}',
+        REPLAY.context("flights").replace(b'"offset":5', b'"offset":"five"'),
+        REPLAY.context("flights").replace(b'"event":7', b'"event":null'),
     ],
 )
 def test_a_header_of_another_client_names_no_attempt(context: bytes | None) -> None:

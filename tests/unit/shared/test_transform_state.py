@@ -27,6 +27,7 @@ def test_a_deleted_state_is_initial() -> None:
         (KEY, b"[]"),
         (KEY, b"{}"),
         (KEY, b'{"state":"stopped"}'),
+        (KEY, b'{"state":["running"]}'),
     ],
 )
 def test_a_record_of_another_client_changes_no_state(key: bytes | None, value: bytes) -> None:
