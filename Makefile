@@ -75,10 +75,11 @@ types: $(STAMP) ## Check types
 	$(PY) -m mypy
 
 FUZZED := tests/unit/ingest/test_fuzz.py tests/unit/shared/test_strict_json.py \
+	tests/unit/contracts/test_generated_costs.py \
 	tests/unit/writer_sort/test_batch_checks.py
 
-fuzz: $(STAMP) ## Generate bad requests and odd values for half an hour (part of `test` in short)
-	ONRAMP_FUZZ_EXAMPLES=20000 $(PY) -m pytest $(FUZZED) --timeout 3600 $(ARGS)
+fuzz: $(STAMP) ## Generate bad requests, odd values and costly schemas for half an hour (part of `test` in short)
+	ONRAMP_FUZZ_EXAMPLES=20000 $(PY) -m pytest -m "full or not full" $(FUZZED) --timeout 3600 $(ARGS)
 
 mutants: $(STAMP) ## Remove one protection of the code at a time: a test must fail (half an hour; ARGS=gateway)
 	$(PY) -m tests.mutants $(ARGS)
