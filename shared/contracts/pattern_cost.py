@@ -105,8 +105,13 @@ def pattern_weights(pattern: str) -> TextWeights:
     return weights._replace(scans_1=once, scans_2=again)
 
 
-def cost_of_texts(payload: Any, weights: TextWeights) -> int:
-    """Return the cost of all texts of an event, with the names of fields. Takes 200 ns per value."""
+def has_too_much_text(payload: Any, size: int, weights: TextWeights, limit: int) -> bool:
+    """Return whether the texts of a payload, with the names of fields, cost more than `limit`.
+
+    Takes 200 ns per value, and nothing if so few bytes (`size`) cannot.
+    """
+    if weights.of_size(size) <= limit:
+        return False
     cost, left = 0, [payload]
     while left:
         value = left.pop()
@@ -117,7 +122,7 @@ def cost_of_texts(payload: Any, weights: TextWeights) -> int:
             left += value.values()
         elif isinstance(value, list):
             left += value
-    return cost
+    return cost > limit
 
 
 @dataclass(slots=True, kw_only=True)
