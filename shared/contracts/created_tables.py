@@ -8,7 +8,9 @@ an event would be accepted and then parked.
 from collections.abc import Mapping
 from typing import Any, Final
 
-from shared.contracts.tables import column_type
+from shared.contracts.keywords import rules_of
+from shared.contracts.object_fields import fields_of, is_beside_ref
+from shared.contracts.tables import field_type
 
 _YEAR: Final = "^0{0,3}[1-9]"
 _DATE_TIME: Final = (
@@ -50,15 +52,14 @@ _LIMITS: Final[Mapping[str, list[dict[str, Any]]]] = {
 
 def with_limits(schema: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return `schema`, tightened to reject what the columns of its table (`tables.columns_of`) reject."""
-    fields = schema.get("properties")
-    if not isinstance(fields, Mapping):
+    limits = {name: _LIMITS.get(field_type(each)) for name, each in fields_of(schema).items()}
+    limited = {name: {"allOf": each} for name, each in limits.items() if each}
+    if not limited:
         return schema
-    return {**schema, "properties": {name: _limited(each) for name, each in fields.items()}}
-
-
-def _limited(field: Any) -> Any:
-    limits = _LIMITS.get(column_type(field))
-    if limits is None:
-        return field
-    given = field.get("allOf", [])
-    return {**field, "allOf": [*given, *limits]} if isinstance(given, list) else field
+    more = {"properties": limited}
+    if "$ref" in schema and not is_beside_ref(schema):
+        rules = rules_of(schema)
+        rest = {name: value for name, value in schema.items() if name not in rules}
+        return {**rest, "allOf": [{"$ref": schema["$ref"]}, more]}
+    given = schema.get("allOf", [])
+    return {**schema, "allOf": [*given, more]} if isinstance(given, list) else schema

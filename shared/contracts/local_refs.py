@@ -47,11 +47,12 @@ def resolve(schema: Any, root: Mapping[str, Any]) -> Any:
             return schema
         if len(rules_of(schema)) > 1:
             raise LookupError("keywords next to `$ref` are not compared")
-        schema = _target(schema["$ref"], root)
+        schema = target_of(schema["$ref"], root)
     raise LookupError("`$ref` refers to itself, or over too many steps")
 
 
-def _target(reference: Any, root: Any) -> Any:
+def target_of(reference: Any, root: Any) -> Any:
+    """Return the part of `root` that a `$ref` leads to. Raises `LookupError`."""
     if not isinstance(reference, str) or not (reference == "#" or reference.startswith("#/")):
         raise LookupError("`$ref` leads out of the document, or to a name in it")
     found = root

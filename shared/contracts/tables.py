@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from shared import landing_columns
+from shared.contracts.object_fields import fields_of, required_of
 from shared.postgres.quoting import identifier
 
 _MAX_BYTES: Final = 63
@@ -44,12 +45,20 @@ def columns_of(schema: Mapping[str, Any]) -> list[FieldColumn]:
     Raises:
         ValueError: a field cannot be a column; the message has its place.
     """
-    fields, required = schema.get("properties"), schema.get("required")
-    named = fields if isinstance(fields, Mapping) else {}
-    always = set(required) if isinstance(required, list) else set()
-    for place, name in enumerate(named):
+    fields, required = fields_of(schema), required_of(schema)
+    for place, name in enumerate(fields):
         _check(name, place)
-    return [_column(name, each, is_required=name in always) for name, each in named.items()]
+    return [_column(name, _one_of(each), is_required=name in required) for name, each in fields.items()]
+
+
+def field_type(schemas: Sequence[Any]) -> str:
+    """Return the column type of a field whose values satisfy all of `schemas`."""
+    return column_type(_one_of(schemas))
+
+
+def _one_of(schemas: Sequence[Any]) -> Any:
+    """Return the first of a field's schemas that determines the type of its column."""
+    return next((each for each in schemas if column_type(each) != "jsonb"), schemas[0])
 
 
 def _check(name: str, place: int) -> None:

@@ -191,6 +191,12 @@ def _table(where: Places, name: str, event_type: EventType, destination: Destina
         columns = columns_of(event_type.json_schema or {})
     except ValueError as error:
         raise ValueError(f"{place}: {error}") from None
+    discards = event_type.contract.unknown_fields == "discard"
+    if not (columns or discards or (event_type.json_schema or {}).get("additionalProperties") is False):
+        raise ValueError(
+            f"{place}: its schema names no field, so the table would accept no event with one: name fields "
+            "in `properties` at the top of the schema, or of its `$ref` or `allOf`"
+        )
     if schema not in where.open_schemas(database):
         raise ValueError(f"{place}: database {database} does not open the schema {schema}")
     return _Table(
@@ -201,6 +207,6 @@ def _table(where: Places, name: str, event_type: EventType, destination: Destina
             table=table,
             open_schemas=where.open_schemas(database),
             columns=columns,
-            discards=event_type.contract.unknown_fields == "discard",
+            discards=discards,
         ),
     )

@@ -4,6 +4,8 @@ from typing import Any
 
 import pytest
 
+from shared.contracts.created_tables import with_limits
+from shared.contracts.json_schema import compile_schema
 from shared.contracts.tables import FieldColumn, add_column, columns_of, create_table, quoted
 
 FIELDS: dict[str, Any] = {
@@ -33,6 +35,48 @@ def test_each_type_has_its_column_and_required_is_not_null_unless_null_is_taken(
         "inner": "jsonb", "list": "jsonb", "any": "jsonb", "sure": "jsonb", "ref": "jsonb",
     }  # fmt: skip
     assert [c.name for c in columns if c.is_required] == ["whole"]
+
+
+ORDER: dict[str, Any] = {
+    "type": "object",
+    "required": ["n"],
+    "properties": {"n": {"type": "integer"}, "at": {"type": "string", "format": "date-time"}},
+}
+DRAFT_7 = {"$schema": "http://json-schema.org/draft-07/schema#"}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"$ref": "#/$defs/Order", "$defs": {"Order": ORDER}},
+        {"$ref": "#/definitions/Order", "definitions": {"Order": ORDER}, **DRAFT_7},
+        {
+            "allOf": [{"properties": {"n": {"minimum": 0}}}, {"$ref": "#/$defs/Order"}],
+            "$defs": {"Order": ORDER},
+        },
+        {"required": ["n"], "properties": {"n": {}}, "allOf": [{"allOf": [ORDER]}]},
+    ],
+)
+def test_fields_of_a_reference_and_of_all_of_have_columns_and_their_limits(schema: dict[str, Any]) -> None:
+    columns = {column.name: column for column in columns_of(schema)}
+    assert {name: column.type for name, column in columns.items()} == {"n": "bigint", "at": "timestamptz"}
+    compiled = compile_schema(with_limits(schema))
+    for value, is_valid in (
+        ({"n": 1}, True),
+        ({"n": 2**63}, False),
+        ({"n": 1, "at": "2026-01-01T00:00:00.1234567Z"}, False),
+        ({"at": "2026-01-01T00:00:00Z"}, False),
+        ({"n": "1"}, False),
+    ):
+        assert compiled.is_valid(value) is is_valid, value
+
+
+def test_keywords_that_a_draft_ignores_have_no_columns() -> None:
+    ignored = {"properties": {"other": {}}, "additionalProperties": False}
+    schema = {"$ref": "#/definitions/Order", "definitions": {"Order": ORDER}, **DRAFT_7, **ignored}
+    assert [column.name for column in columns_of(schema)] == ["n", "at"]
+    assert compile_schema(with_limits(schema)).is_valid({"n": 1})
+    assert columns_of({"$ref": "#", "allOf": [{"$ref": "#"}, {"$ref": "#/nowhere"}, True]}) == []
 
 
 def test_the_table_has_the_key_and_the_receipt_and_comments() -> None:

@@ -8,7 +8,7 @@ import orjson
 import pytest
 import yaml
 
-from services.ops.registry.change import State, Wish, apply_file
+from services.ops.registry.change import Result, State, Wish, apply_file
 from services.ops.registry.database_addresses import KnownPlaces
 from shared.errors import KAFKA_UNAVAILABLE, REGISTRY_CONFLICT, InfrastructureError, UserError
 from shared.registry import Snapshot
@@ -355,3 +355,22 @@ def test_a_change_consults_only_the_databases_that_it_needs(tmp_path: Path) -> N
     changed = {"event_types": {"a": with_table(create=True) | {"schema": {"properties": {"n": {}}}}}}
     with pytest.raises(InfrastructureError):
         applied(MemoryLog(), changed, tmp_path, down)
+
+
+def test_a_table_that_would_take_no_field_is_not_created(tmp_path: Path) -> None:
+    down = KnownPlaces({"main": "host=127.0.0.1 port=1"})
+    field = {"properties": {"n": {}}}
+
+    def change(schema: dict[str, Any], **more: Any) -> Result:
+        place = {"destinations": [{"schema": "public", "table": "t", "create": True}], "schema": schema}
+        return applied(MemoryLog(), {"event_types": {"a": place | more}}, tmp_path, down)
+
+    for schema in ({}, {"oneOf": [field, {"type": "object"}]}):
+        refused = change(schema)
+        assert refused.state is State.REFUSED
+        assert "event_types.a: its schema names no field" in refused.reason
+        with pytest.raises(InfrastructureError):  # it asks the database
+            change(schema, contract={"unknown_fields": "discard"})
+    for schema in ({"allOf": [field]}, {"additionalProperties": False}):
+        with pytest.raises(InfrastructureError):
+            change(schema)
