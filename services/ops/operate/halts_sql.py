@@ -5,6 +5,7 @@ from typing import Final, NamedTuple
 
 from services.ops.operate.holds_sql import connected
 
+_HAS_TABLE: Final = "SELECT to_regclass('onramp.halts') IS NOT NULL"
 _READ: Final = "SELECT reason, since, resolution FROM onramp.halts"
 _RESOLVE: Final = """
     UPDATE onramp.halts SET resolution = %(how)s, resolved_by = coalesce(%(by)s, session_user)
@@ -22,8 +23,14 @@ class Halt(NamedTuple):
 
 
 def halt_of(database: str, dsn: str) -> Halt | None:
-    """Return the halt of the database, or None if it is not halted.  Raises `InfrastructureError`."""
+    """Return the halt of the database, or None if it is not halted.  Raises `InfrastructureError`.
+
+    A database that no writer has prepared is not halted.
+    """
     with connected(database, dsn) as conn, conn.cursor() as cursor:
+        cursor.execute(_HAS_TABLE)
+        if cursor.fetchone() != (True,):
+            return None
         cursor.execute(_READ)
         row = cursor.fetchone()
         return Halt(database, *row) if row else None

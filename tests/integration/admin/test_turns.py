@@ -22,5 +22,6 @@ def test_who_asks_for_much_that_takes_long_keeps_nobody_else_waiting(guarded: Gu
         first = eventually(lambda: next((each for each in slow if each.done()), None)).result()
         refused(first, 429, "too_many_at_once")
         assert first.headers["retry-after"] == "2"
-        assert guarded.rows(ASKED)[0][0] <= MAX_OF_ONE
+        # The server may still end a statement whose request was answered.
+        eventually(lambda: guarded.rows(ASKED)[0][0] <= MAX_OF_ONE)
     assert guarded.of("vera").get("/v1/events").status_code == 200

@@ -14,7 +14,7 @@ from stack import services
 from stack.registry import OwnRegistry
 from stack.services import Service
 from tests.fixtures.fix_kafka import HasBootstrap
-from tests.fixtures.transform_service import SOURCE, document_of, entry_of, python_workers
+from tests.fixtures.transform_service import SOURCE, document_of, entries_of, entry_of, python_workers
 from tests.fixtures.transforms import TransformScene
 from tests.fixtures.writer import eventually
 
@@ -93,7 +93,7 @@ def test_a_function_that_never_ends_delays_no_other_transform(scene: TransformSc
     document["transforms"][scene.name] |= {"source": SOURCE, "digest": digest_of_source(SOURCE)}
     with running(scene, document, tmp_path) as service:
         scene.send_payload(n=0, outputs=1, loops=True)
-        eventually(lambda: entry_of(service, looping)["running_lanes"] == [0])
+        eventually(lambda: entries_of(service).get(looping, {}).get("running_lanes") == [0])
         for first in range(1, 1001, 200):
             scene.send([1] * 200, first=first)
             end = first + 200

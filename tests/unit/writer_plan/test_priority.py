@@ -45,7 +45,10 @@ def _running() -> Iterator[tuple[subprocess.Popen[str], int]]:
 
 
 def _is_there(pid: int) -> bool:
-    return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 def test_it_has_the_lower_priority_as_a_program_and_as_a_session() -> None:
