@@ -47,7 +47,7 @@ screenshots: $(STAMP) ## Take the pictures of the web UI in docs/pictures
 test: lint types fetched-prometheus fetched-browser ## Lint, types and every test, against real Kafka, Postgres and Spark
 	$(SUITE) $(if $(ARGS),,--budget default) -- $(WORKERS) $(ARGS)
 
-test-full: fetched-prometheus fetched-browser ## Every test, with the rare and heavy ones that `make test` skips (an hour and a half)
+test-full: fetched-prometheus fetched-browser ## Every test, with the rare and heavy ones that `make test` skips (75 minutes)
 	$(SUITE) -- $(WORKERS) -m "" $(ARGS)
 
 test-compose: $(STAMP) ## Build the images and run docker-compose.yml on an engine; starts one as root if none runs
