@@ -9,7 +9,7 @@ import pytest
 
 from services.admin.figures.parts import Part
 from services.admin.figures.tracers_watch import TracersReading
-from services.admin.statements.days import DayStatement
+from services.admin.statements.day_statements import DayStatement
 from services.admin.store import readings_sql
 from services.admin.store.control_sql import transaction
 from services.ops.statement.balance import Statement
