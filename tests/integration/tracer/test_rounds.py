@@ -112,6 +112,7 @@ class Tracing:
         )
 
     def counted(self, result: Result) -> float:
+        self.metrics.page()  # new counters count from the first page on
         samples = [s for m in self.metrics.results.collect() for s in m.samples if s.name.endswith("_total")]
         return sum(s.value for s in samples if s.labels["result"] == result.value)
 
