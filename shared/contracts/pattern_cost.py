@@ -36,6 +36,9 @@ _ASSERTIONS: Final = ("(?=", "(?!", "(?<=", "(?<!")
 #: References to groups, word boundaries, and possessive repetitions.
 _HARD: Final = re.compile(r"\\[1-9kbB]$|.*[*+?}]\+$", re.DOTALL)
 _UNBOUNDED: Final = re.compile(r"[*+]|\{\d+,\}")
+_CAPTURING: Final = re.compile(r"(?<!\\)\((?!\?[^P<]|\?<[=!])")
+#: With groups that are remembered a character takes 7 ns instead of 1.3 to 1.7 ns.
+_WITH_GROUPS: Final = 5
 #: A repeated group counts as so many choices.
 _REPEATED_GROUP: Final = 4
 
@@ -135,16 +138,36 @@ class _Level:
     tried: int = 0
     is_hard: bool = False
     unbounded: int = 0
+    #: Choices before the current alternative, and what that has.
+    opened: int = 0
+    is_branch_hard: bool = False
+    branch_unbounded: int = 0
+    #: The same of finished alternatives that are read as a whole.
+    whole_unbounded: int = 0
+
+    def add(self, unbounded: int, *, is_hard: bool) -> None:
+        """Add a part of the current alternative."""
+        self.unbounded += unbounded
+        self.branch_unbounded += unbounded
+        self.is_hard |= is_hard
+        self.is_branch_hard |= is_hard
+
+    def end_branch(self) -> None:
+        """End an alternative."""
+        if self.opened and not self.is_branch_hard:
+            self.whole_unbounded += self.branch_unbounded
+        self.is_branch_hard, self.branch_unbounded = False, 0
 
 
 def _scans(pattern: str) -> tuple[int, int]:
     """Return how many repetitions without a bound read the rest of a text for one choice, and for several.
 
-    They are within or behind a look-around, word boundary or reference that is tried again. The place where a
-    match begins is a choice, unless the pattern begins with `^`.
+    They are within or behind a look-around, word boundary or reference that is tried again, or in another
+    alternative. The place where a match begins is a choice, unless the pattern begins with `^`.
     """
     counts = [0, 0]
-    levels, last = [_Level(before=int(not pattern.startswith("^")))], _Level()
+    start = int(not pattern.startswith("^"))
+    levels, last = [_Level(before=start, opened=start)], _Level()
     is_behind_group = False
     for part in _PART.finditer(pattern):
         text, level = part[0], levels[-1]
@@ -152,29 +175,39 @@ def _scans(pattern: str) -> tuple[int, int]:
         if text[0] == "(" and text[-1] != ")":
             is_assertion = text in _ASSERTIONS
             tried = level.before if is_assertion or text == "(?>" else level.tried
-            levels.append(_Level(is_assertion=is_assertion, before=level.before, tried=tried))
+            levels.append(
+                _Level(is_assertion=is_assertion, before=level.before, tried=tried, opened=level.before)
+            )
         elif text == ")" and len(levels) > 1:
             last = levels.pop()
-            _close(levels[-1], last)
+            _close(levels[-1], last, counts)
         elif text[0] in "*+?|" or (text[0] == "{" and len(text) > 1):
             tried = level.before if is_hard else level.tried
             if is_behind_group and last.is_hard:
                 counts[1] += last.unbounded  # each repetition of the group tries them again
             if _UNBOUNDED.match(text):
-                level.unbounded += 1
+                level.add(1, is_hard=False)
                 if tried:
                     counts[tried > 1] += 1
             level.before += _REPEATED_GROUP if is_behind_group and text != "|" else 1
+            if text == "|":
+                level.end_branch()
+                level.opened = max(level.opened, 1)
         if is_hard:
-            level.tried, level.is_hard = level.before, True
+            level.add(0, is_hard=True)
+            level.tried = level.before
         is_behind_group = text == ")"
-    return counts[0], counts[1]
+    _close(_Level(), levels[0], counts)
+    times = _WITH_GROUPS if _CAPTURING.search(pattern) else 1
+    return counts[0] * times, counts[1] * times
 
 
-def _close(level: _Level, inner: _Level) -> None:
+def _close(level: _Level, inner: _Level, counts: list[int]) -> None:
     """Add a group that ends; choices within a look-around are not tried again behind it."""
-    level.unbounded += inner.unbounded
-    level.is_hard |= inner.is_hard or inner.is_assertion
+    inner.end_branch()
+    if inner.is_hard:
+        counts[inner.opened > 1] += inner.whole_unbounded
+    level.add(inner.unbounded, is_hard=inner.is_hard or inner.is_assertion)
     if inner.is_assertion:
         level.tried = level.before
     else:

@@ -204,6 +204,8 @@ SCANS = [
     r"a*+c",
     r"^.*(?=.*c)d",
     r"(?<=b)[ab]*c",
+    r"(?=(a+))\1c",
+    r"(a)*+\B$",
 ]
 
 
@@ -216,6 +218,13 @@ def test_a_pattern_that_reads_the_rest_of_a_text_again_limits_its_length(pattern
     assert cost.estimate(10_004) > 1_000_000
     names = compile_schema({"patternProperties": {pattern: {}}}).cost
     assert "texts" in names.reason_against({"a" * 50_000: 1}, 50_006)
+
+
+@pytest.mark.parametrize("pattern", [r"b+?c|\Ba", r"(?:b+?c|d)|\Ba"])
+def test_an_alternative_that_is_read_at_each_position_limits_the_length_of_texts(pattern: str) -> None:
+    cost = compile_schema({"items": {"pattern": pattern}}).cost
+    assert "texts" in cost.reason_against(["a" * 50_000], 50_004)
+    assert cost.reason_against(["a" * 10_000], 10_004) == ""
 
 
 @pytest.mark.parametrize(
