@@ -17,6 +17,8 @@ RUN --mount=type=cache,target=/root/.cache/uv \
 
 FROM python:3.11.14-slim-bookworm
 RUN useradd --uid 10001 --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin onramp
+# The owner of the volume of the lake's tables.
+RUN install -d -o 10001 -g 10001 /lake
 COPY --from=build /opt/venv /opt/venv
 WORKDIR /app
 COPY shared shared

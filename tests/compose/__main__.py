@@ -3,14 +3,17 @@
 Each step prints its result. The first failure ends the run with its exception, after the cleanup.
 """
 
+import json
 import resource
 import sys
 import tempfile
 import time
-import urllib.request
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
+
+import yaml
 
 from clients.python.onramp_client import Onramp
 from clients.python.onramp_client.events import NewEvent
@@ -18,6 +21,8 @@ from stack.cache import cache_dir
 from tests.compose.base_images import ensure_base_images
 from tests.compose.engine import engine
 from tests.compose.stack_run import ComposeStack, owned_by_images
+from tests.unit.deploy import rules
+from tests.unit.house.tree import ROOT
 
 _PROJECT: Final = "onramp-test-compose"
 _FIRST: Final = 2_000
@@ -29,6 +34,22 @@ CREATE SCHEMA app;
 CREATE TABLE app.orders (id int PRIMARY KEY, state text);
 INSERT INTO app.orders SELECT n, 'new' FROM generate_series(1, 100) n;
 """
+
+
+_LAKE_REGISTRY: Final = """
+event_types:
+  order_placed:
+    destinations: [{type: postgres}, {type: lake, table: orders}]
+"""
+#: The receipts of the rows, the rows, and the events.
+_COUNT: Final = (
+    "SELECT count(DISTINCT (_topic, _partition, _offset)) AS records, count(*) AS rows, "
+    "count(DISTINCT _id) AS ids FROM "
+)
+_LAKE: Final = ("lake", "compaction")
+_IN_LAKE: Final = 1_000
+_PROMETHEUS: Final = yaml.safe_load((ROOT / "deploy/prometheus/prometheus.yml").read_text("utf-8"))
+_JOBS: Final = {each["job_name"] for each in _PROMETHEUS["scrape_configs"]}
 
 
 def main() -> int:
@@ -46,7 +67,8 @@ def main() -> int:
         try:
             _events(stack)
             _capture(stack, sources)
-            _optional(stack)
+            _lake(stack, Path(scratch))
+            _watched(stack)
         except BaseException:
             stack.compose("ps", "--all", profiles=("*",))
             print(stack.compose("logs", "--tail", "40", profiles=("*",)), file=sys.stderr)
@@ -70,7 +92,8 @@ def _container_seconds() -> float:
 def _events(stack: ComposeStack) -> None:
     """Send, crash each part during the load, and stop and start the stack: each event is one row."""
     stack.up()
-    _say("up: every service is healthy")
+    states = " ".join(stack.compose("ps", "--format", "{{.Service}} {{.Health}}").splitlines())
+    _say(f"up: {states}")
     stack.password = stack.secret("database/password")
     key = stack.secret("sender/compose.key")
     with Onramp(stack.gateway, key=key) as onramp:
@@ -92,6 +115,7 @@ def _events(stack: ComposeStack) -> None:
     stack.up()
     _await_rows(stack, total)
     _say(f"down and up: {total} rows")
+    assert f"\n{states}\n" in (ROOT / "README.md").read_text("utf-8"), "the README prints other states"
 
 
 def _event(n: int) -> NewEvent:
@@ -123,13 +147,69 @@ def _capture(stack: ComposeStack, sources: Path) -> None:
     _say("profile cdc: snapshot, updates and deletes of a source are in its public table")
 
 
-def _optional(stack: ComposeStack) -> None:
-    """Services of other profiles become healthy; Prometheus and Grafana have no base image here."""
+def _lake(stack: ComposeStack, scratch: Path) -> None:
+    """Each event is in the lake; those with a destination of their own during a crash of its service."""
+    file = scratch / "onramp.yaml"
+    file.write_text(_LAKE_REGISTRY, "utf-8")
+    file.chmod(0o644)
+    stack.compose("run", "--rm", "--no-TTY", "--volume", f"{file}:/onramp.yaml:ro", "apply", "/onramp.yaml")
+    stack.up(*_LAKE, profiles=("lake",))
+    with Onramp(stack.gateway, key=stack.secret("sender/compose.key")) as onramp:
+        onramp.send_many([{"event_name": "order_placed", "payload": {"n": n}} for n in range(_IN_LAKE // 2)])
+        stack.crash("lake")
+        onramp.send_many([{"event_name": "order_placed", "payload": {"n": n}} for n in range(_IN_LAKE // 2)])
+        assert onramp.flush(_PATIENCE_SECONDS), onramp.tally
+
+    def lake(*arguments: str) -> str:
+        return stack.onramp("lake", *arguments, service="compaction")
+
+    def counts(table: str) -> list[int]:
+        return list(json.loads(lake("query", _COUNT + table, "--json")).values())
+
+    total = _FIRST + _UNDER_CRASHES
+    topics = dict.fromkeys(("events.compose_test", "events.order_placed"), 0)
+    sent_at = time.time()
+
+    def lags() -> dict[str, int]:
+        with suppress(OSError):  # the service starts again
+            status = stack.page("LAKE", "/status")
+            if status["updated_at"] > sent_at:
+                return {name: each["lag_events"] for name, each in status["topics"].items() if name in topics}
+        return {}
+
+    _await(lambda: lags() == topics, "no event waits for the lake", lags)
+    for table, expected in (("orders", _IN_LAKE), ("compose_test", total)):
+        # A client that sends an event twice makes a second record, and so a second row of the lake.
+        records, rows, ids = counts(table)
+        assert (rows, ids) == (records, expected), (table, records, rows, ids)
+    _say(f"profile lake: {_IN_LAKE} rows in a table of their own, SIGKILL of lake; {total} earlier events")
+
+
+def _watched(stack: ComposeStack) -> None:
+    """Prometheus scrapes each service that runs, and evaluates each rule."""
+    stack.up("tracer", "prometheus", profiles=("watch",))
+    _await_targets(stack, _JOBS - {"onramp-transform"})
     stack.up("transform", profiles=("transforms",))
-    stack.up("tracer", profiles=("watch",))
-    with urllib.request.urlopen(f"http://127.0.0.1:{stack.port('TRACER')}/status", timeout=30) as answer:
-        assert answer.status == 200
-    _say("profiles transforms and watch: the transform service and the tracer are healthy")
+    _await_targets(stack, _JOBS)
+    names = {*rules.ALERTS, *rules.RECORDED}
+
+    def states() -> dict[str, str]:
+        groups = stack.page("PROMETHEUS", "/api/v1/rules")["data"]["groups"]
+        return {rule["name"]: rule["health"] for group in groups for rule in group["rules"]}
+
+    _await(lambda: states() == dict.fromkeys(names, "ok"), "every rule is evaluated", states)
+    assert stack.page("TRACER", "/status")
+    _say(
+        f"profiles watch and transforms: Prometheus scrapes {len(_JOBS)} services, {len(names)} rules are ok"
+    )
+
+
+def _await_targets(stack: ComposeStack, jobs: set[str]) -> None:
+    def targets() -> list[tuple[str, str]]:
+        active = stack.page("PROMETHEUS", "/api/v1/targets?state=active")["data"]["activeTargets"]
+        return sorted((each["labels"]["job"], each["health"]) for each in active)
+
+    _await(lambda: targets() == sorted((job, "up") for job in jobs), "every target is up", targets)
 
 
 def _await(condition: Callable[[], bool], what: str, state: Callable[[], object]) -> None:

@@ -1,7 +1,9 @@
 """One project of docker-compose.yml on free ports: up, events, rows, crashes of containers, down."""
 
+import json
 import os
 import re
+import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -52,13 +54,18 @@ class ComposeStack:
         command = ["run", "--rm", "--no-deps", "--entrypoint", "cat", "secrets", f"/volumes/{file}"]
         return self.compose(*command).strip()
 
-    def onramp(self, *arguments: str, env: Mapping[str, str] | None = None, text: str | None = None) -> str:
-        """Run a verb of the command line in a container."""
+    def onramp(self, *arguments: str, service: str = "apply", env: Mapping[str, str] | None = None) -> str:
+        """Run a verb of the command line in a container with the settings and volumes of a service."""
         given = [each for name, value in (env or {}).items() for each in ("--env", f"{name}={value}")]
         entry = ["--entrypoint", "python -m services.cli"]
-        return self.compose(
-            "run", "--rm", "--no-TTY", "--no-deps", *given, *entry, "apply", *arguments, text=text
-        )
+        run = ["run", "--rm", "--no-TTY", "--no-deps", *given, *entry, service, *arguments]
+        return self.compose(*run, profiles=("lake",))
+
+    def page(self, service: str, path: str) -> Any:
+        """Return the JSON document of a service's page."""
+        url = f"http://{LOOPBACK}:{self.port(service)}{path}"
+        with urllib.request.urlopen(url, timeout=30) as answer:
+            return json.load(answer)
 
     @property
     def gateway(self) -> str:

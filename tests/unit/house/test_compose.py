@@ -35,9 +35,9 @@ SCHEMA = json.loads((Path(__file__).parent / "vendor/compose-spec.json").read_te
 COMPOSE = compose_file.load()
 OURS = dict.fromkeys(("secrets", "gateway"), "deploy/ingest.Dockerfile")
 OURS["writer"] = "deploy/writer.Dockerfile"
-OURS |= dict.fromkeys(("apply", "admin", "tracer"), "deploy/admin.Dockerfile")
+OURS |= dict.fromkeys(("apply", "admin", "tracer", "compaction"), "deploy/admin.Dockerfile")
 OURS |= dict.fromkeys(("agent", "merger"), "deploy/admin.Dockerfile")
-OURS |= dict.fromkeys(("transform", "lake", "compaction"), "deploy/writer.Dockerfile")
+OURS |= dict.fromkeys(("transform", "lake"), "deploy/writer.Dockerfile")
 OURS["connect"] = "deploy/connect.Dockerfile"
 
 
