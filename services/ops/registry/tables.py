@@ -11,7 +11,7 @@ from services.ops.operate.destinations_sql import (
     absent,
     facts,
     key_fact,
-    own_column_facts,
+    unfit_columns,
 )
 from services.ops.operate.holds_sql import connected
 from services.ops.registry.database_addresses import Places
@@ -140,7 +140,7 @@ def _without_keys(where: Places, changed: Sequence[_Changed]) -> Creation:
         )
         try:
             quoted(wanted.schema), quoted(wanted.table)
-            key, coarse = _facts_of(where, database, wanted)
+            key, unfit = _facts_of(where, database, wanted)
         except ValueError as error:
             missing.append(f"event_types.{name}: {error}")
             continue
@@ -149,7 +149,7 @@ def _without_keys(where: Places, changed: Sequence[_Changed]) -> Creation:
             continue
         if key and not key.holds:
             missing.append(f"event_types.{name}: no key tells a repeat in {wanted.name}\n{key.sql}")
-        missing += [f"event_types.{name}: {wanted.name}: {fact.text}\n{fact.sql}" for fact in coarse]
+        missing += [f"event_types.{name}: {wanted.name}: {fact.text}\n{fact.sql}" for fact in unfit]
     return Creation([], "\n".join(missing), "; ".join(unseen))
 
 
@@ -162,12 +162,12 @@ def _fields(event_type: EventType) -> list[FieldColumn]:
 
 
 def _facts_of(where: Places, database: str, wanted: Wanted) -> tuple[Fact | None, list[Fact]]:
-    """Return the fact about the table's key, and one for each of Onramp's columns that alters values."""
+    """Return the fact about the table's key, and one for each column that is unfit for the events."""
     if database not in where.databases:
         reason = f"the database {database or '(none is known)'} is not known here: give --dsn or --databases"
         raise InfrastructureError(DATABASE_UNAVAILABLE, reason)
     with connected(database, where.databases[database]) as conn:
-        return key_fact(conn, wanted), own_column_facts(conn, wanted)
+        return key_fact(conn, wanted), unfit_columns(conn, wanted)
 
 
 def _lacking(table: _Table, dsn: str) -> str:
