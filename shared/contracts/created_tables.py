@@ -39,7 +39,7 @@ def _rejected(day: str, sign: str, offsets: Mapping[int, tuple[int, int]]) -> di
     for hour, (first, partial) in offsets.items():
         whole = "".join(f"|{each:02}" for each in _OFFSETS if each >= first)
         hours.append(f"{hour:02}[0-9:.]{{6,24}}{sign}({partial:02}:{_PART}{whole})")
-    return {"not": {"pattern": f"^{day}.({'|'.join(hours)})"}}
+    return {"not": {"type": "string", "pattern": f"^{day}.({'|'.join(hours)})"}}
 
 
 #: The additional schema of a field's values, by the type of its column.

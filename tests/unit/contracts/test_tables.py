@@ -71,6 +71,14 @@ def test_fields_of_a_reference_and_of_all_of_have_columns_and_their_limits(schem
         assert compiled.is_valid(value) is is_valid, value
 
 
+def test_limits_of_texts_and_numbers_accept_null() -> None:
+    fields = {
+        name: FIELDS[name] | {"type": [FIELDS[name]["type"], "null"]} for name in ("at", "day", "whole")
+    }
+    compiled = compile_schema(with_limits({"properties": fields}))
+    assert compiled.is_valid(dict.fromkeys(fields))
+
+
 def test_keywords_that_a_draft_ignores_have_no_columns() -> None:
     ignored = {"properties": {"other": {}}, "additionalProperties": False}
     schema = {"$ref": "#/definitions/Order", "definitions": {"Order": ORDER}, **DRAFT_7, **ignored}
