@@ -189,7 +189,7 @@ def test_many_requests_share_few_connections(admin: Admin) -> None:
         "SELECT count(*)::int FROM pg_stat_activity "
         "WHERE datname = current_database() AND application_name = 'onramp-admin'"
     )
-    of_loops = 3  # the ingester's, the jobs' and the looks'
+    of_loops = 4  # of the ingester, jobs, group rehearsals and audits
     eventually(lambda: admin.rows(count)[0][0] <= MAX_CONNECTIONS + of_loops)
 
 
