@@ -151,14 +151,22 @@ class Child:
         GUARD.unwatch(self._process.pid)
 
 
-def wait_for(condition: Callable[[], bool], child: Child, seconds: float, *, waiting_for: str) -> None:
-    """Wait until the condition holds, and watch the child meanwhile.
+def wait_for(
+    condition: Callable[[], bool],
+    child: Child,
+    seconds: float,
+    *,
+    waiting_for: str,
+    check: Callable[[], None] = lambda: None,
+) -> None:
+    """Wait until the condition holds, and watch the child meanwhile; `check` may raise to end the wait.
 
     Raises:
         StackError: the child ended, or the time ran out; with the end of its log.
     """
     deadline = time.monotonic() + seconds
     while not condition():
+        check()
         child.check()
         if time.monotonic() > deadline:
             raise StackError(

@@ -4,7 +4,7 @@ Addresses are given by environment variables only; a service is ready when its o
 """
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from stack.java import find_java
@@ -48,8 +48,8 @@ class Service:
         """Start the service."""
         self.child.start()
 
-    def wait_ready(self, seconds: float | None = None) -> None:
-        """Wait until the service itself says that it is ready.
+    def wait_ready(self, seconds: float | None = None, check: Callable[[], None] = lambda: None) -> None:
+        """Wait until the service itself says that it is ready; `check` may raise to end the wait.
 
         Raises:
             StackError: it ended or the time ran out; with the end of its log.
@@ -59,6 +59,7 @@ class Service:
             self.child,
             seconds or self._ready_seconds,
             waiting_for=f"{self.url}/readyz does not answer 200",
+            check=check,
         )
 
     def is_ready(self) -> bool:

@@ -280,7 +280,9 @@ class Stack:
         )
         self.tracer = tracer.url
         with self._report.step("Starting the tracer and waiting for the first tracer's row"):
-            self._wait_ready([self._optional.add("the tracer", self._launch("the tracer", tracer))])
+            self._optional.add("the tracer", self._launch("the tracer", tracer))
+            with self._interrupts.allowed():  # the tracer needs the others: it would wait for a crashed one
+                tracer.wait_ready(check=self.check)
 
     def _start_admin(self) -> None:
         """Start the admin service; no other part waits for it."""

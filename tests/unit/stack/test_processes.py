@@ -109,6 +109,15 @@ def test_waiting_ends_with_the_time(child: StartChild) -> None:
     assert caught.value.log_tail == "still busy"
 
 
+def test_waiting_ends_with_the_crash_of_another_part(child: StartChild) -> None:
+    def check() -> None:
+        raise StackError("gateway was ended by SIGKILL.")
+
+    busy = child("import time; time.sleep(600)")
+    with pytest.raises(StackError, match="gateway was ended"):
+        wait_for(lambda: False, busy, 0.1, waiting_for="the impossible", check=check)
+
+
 def test_what_cannot_be_started_is_said(tmp_path: Path) -> None:
     command = Command(name="thing", argv=[str(tmp_path / "nothing")], log=tmp_path / "log")
     with pytest.raises(StackError, match=r"thing could not be started: .*No such file"):
