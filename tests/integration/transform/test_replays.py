@@ -384,6 +384,7 @@ def test_a_replay_of_a_rehearsal_lands_what_the_rehearsal_with_its_fix_promised(
     assert desk.emitted() == {"0-0": 1, "0-0:2": 1, "0-2": 1}
 
 
+@pytest.mark.full
 def test_a_rehearsal_in_parts_that_is_killed_counts_each_event_once(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
