@@ -70,7 +70,11 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     args = parser.parse_args()
     load = argparse.Namespace(
-        rate=args.rate, seconds=args.seconds, names=args.names, fresh_every=10 * args.seconds
+        rate=args.rate,
+        seconds=args.seconds,
+        names=args.names,
+        fresh_every=10 * args.seconds,
+        absent_tables=0,
     )
     p99: dict[str, list[float]] = {"without": [], "with": []}
     peaks: dict[str, float] = {}
