@@ -9,7 +9,6 @@ instead of field by field, because a group may have thousands of them.
 import asyncio
 import time
 from collections.abc import Iterable
-from io import BytesIO
 from struct import Struct
 from typing import Any, Final
 
@@ -26,6 +25,7 @@ from aiokafka.protocol.commit import OffsetFetchRequest
 from aiokafka.protocol.types import Array, Int16, Int32, Schema, String
 from aiokafka.structs import OffsetAndMetadata
 
+from shared.kafka_schemas import VariableRows
 from shared.kafka_topic_ids import NamedTopic, TopicIdsRequest, named_topics, topic_ids
 
 _AGAIN_SECONDS: Final = 0.2
@@ -38,36 +38,19 @@ _NOT_READY: Final = (
 
 
 _TEXT: Final = String("utf-8")
-_SHORT: Final = Struct(">h")
-_COUNT: Final = Struct(">i")
+#: A partition: number, offset, and the bytes of the metadata (-1: none); the error is behind the metadata.
+_HEAD: Final = Struct(">iqh")
+_ERROR: Final = Struct(">h")
 
 
-class _Partitions:
-    """Partitions of a topic as (number, offset, metadata, error)."""
-
-    #: Number, offset, and the bytes of the metadata (-1: none).
-    _HEAD = Struct(">iqh")
-
-    def decode(self, data: BytesIO) -> list[tuple[int, int, str | None, int]]:
-        """Return the partitions."""
-        buffer, at = data.getbuffer(), data.tell()
-        (count,) = _COUNT.unpack_from(buffer, at)
-        at += _COUNT.size
-        found = []
-        for _ in range(count):
-            number, offset, size = self._HEAD.unpack_from(buffer, at)
-            at += self._HEAD.size
-            metadata = None if size < 0 else str(buffer[at : at + size], "utf-8")
-            at += max(size, 0)
-            (error,) = _SHORT.unpack_from(buffer, at)
-            at += _SHORT.size
-            found.append((number, offset, metadata, error))
-        data.seek(at)
-        return found
-
-    def repr(self, partitions: list[Any]) -> str:
-        """Return a short text for aiokafka's log."""
-        return f"{len(partitions)} partitions"
+def _partition_at(buffer: memoryview, at: int) -> tuple[tuple[int, int, str | None, int], int]:
+    """Read the partition at an offset as (number, offset, metadata, error)."""
+    number, offset, size = _HEAD.unpack_from(buffer, at)
+    at += _HEAD.size
+    metadata = None if size < 0 else str(buffer[at : at + size], "utf-8")
+    at += max(size, 0)
+    (error,) = _ERROR.unpack_from(buffer, at)
+    return (number, offset, metadata, error), at + _ERROR.size
 
 
 class _OffsetFetchResponse(Response):  # type: ignore[misc]  # aiokafka has no types
@@ -75,7 +58,7 @@ class _OffsetFetchResponse(Response):  # type: ignore[misc]  # aiokafka has no t
     API_VERSION = 3
     SCHEMA = Schema(
         ("throttle_time_ms", Int32),
-        ("topics", Array(("topic", _TEXT), ("partitions", _Partitions()))),
+        ("topics", Array(("topic", _TEXT), ("partitions", VariableRows(_partition_at)))),
         ("error_code", Int16),
     )
 

@@ -3,7 +3,7 @@
 Requests and responses about partitions have this form in Kafka's protocol.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from io import BytesIO
 from itertools import starmap
 from struct import Struct
@@ -26,7 +26,15 @@ TAGS: Final = ("tags", TaggedFields)
 _COUNT: Final = Struct(">i")
 
 
-class PackedRows:
+class _Rows:
+    """The part of a type that aiokafka uses for its log."""
+
+    def repr(self, rows: Sequence[Any]) -> str:
+        """Return a short text for aiokafka's log."""
+        return f"{len(rows)} rows"
+
+
+class PackedRows(_Rows):
     """An array of rows of fixed size, which is decoded in one step.
 
     aiokafka decodes each field by itself: for thousands of partitions that takes ten times as long.
@@ -49,9 +57,25 @@ class PackedRows:
             raise ValueError("the array ends early")
         return list(self._row.iter_unpack(packed))
 
-    def repr(self, rows: Sequence[Any]) -> str:
-        """Return a short text for aiokafka's log."""
-        return f"{len(rows)} rows"
+
+class VariableRows(_Rows):
+    """An array of rows of different sizes, which is decoded row by row."""
+
+    def __init__(self, read_row: Callable[[memoryview, int], tuple[tuple[Any, ...], int]]) -> None:
+        """`read_row` returns the row at an offset of the buffer, and the offset behind it."""
+        self._read_row = read_row
+
+    def decode(self, data: BytesIO) -> list[tuple[Any, ...]]:
+        """Return the rows of an array.  Raise `struct.error` if some are missing."""
+        buffer, at = data.getbuffer(), data.tell()
+        (count,) = _COUNT.unpack_from(buffer, at)
+        at += _COUNT.size
+        rows = []
+        for _ in range(count):
+            row, at = self._read_row(buffer, at)
+            rows.append(row)
+        data.seek(at)
+        return rows
 
 
 def by_partition(*fields: Field, partition: tuple[Field, ...]) -> Schema:
