@@ -158,11 +158,7 @@ class Rounds:
         changes: list[Change] = []
         now = self._clock()
         for tracer in tracers:
-            counts = {
-                d: rows.get((d, row_id(tracer.entrance, tracer.id)), 0)
-                for d in tracer.watches
-                if d.database not in unread
-            }
+            counts = {d: rows.get((d, row_id(tracer.entrance, tracer.id)), 0) for d in tracer.watches}
             changes += evaluate(tracer, counts, unavailable, now, self._limits, lake_seconds=lake_seconds)
         self._record(changes)
         self._metrics.show_recent(self._shown(now))

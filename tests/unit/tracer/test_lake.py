@@ -1,11 +1,15 @@
 """Tracers in the lake: their rows in a Delta table, and the result of those that are not there."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
 
+from services.tracer.journal import Journal
 from services.tracer.lake_rows import LakeRows
+from services.tracer.metrics import TracerMetrics
 from services.tracer.results import Destination, Limits, Result, Tracer, Watch, evaluate
+from services.tracer.rounds import Rounds
 from shared.errors import InfrastructureError
 from shared.time_limit import TimeLimit
 from tests.fixtures.delta_tables import silent_storage
@@ -54,6 +58,32 @@ def test_a_tracer_that_is_not_in_the_lake_may_still_land() -> None:
 def test_a_lake_that_was_not_read_says_nothing() -> None:
     assert results_at(tracer(), 301, lake_seconds=None)[1] is Result.IN_FLIGHT
     assert results_at(tracer(), 301, down=True)[1] is Result.WAITING
+
+
+def test_a_database_named_lake_that_cannot_be_read_hides_no_row_of_the_lake(tmp_path: Path) -> None:
+    lake = Lake(tmp_path)
+    lake.land_flights(range(1))
+    rows = LakeRows(lake.storage, "flights")
+    database = Destination("lake", "events.onramp_probe")
+    sent = Tracer("0-0", "single@gateway", SENT, {database: Watch(), rows.destination: Watch()}, SENT)
+    journal = Journal.open(tmp_path / "tracers.jsonl", SENT)
+    journal.add([sent])
+    rounds = Rounds(
+        entrances=[],
+        packets=None,
+        databases=[],
+        lake=rows,
+        lake_seconds=300,
+        writers=[],
+        journal=journal,
+        metrics=TracerMetrics(),
+        limits=Limits(30, 600),
+        interval=10,
+        clock=lambda: SENT + 60,
+    )
+    asyncio.run(rounds.poll())
+    journal.close()
+    assert [watch.result for watch in sent.watches.values()] == [Result.WAITING, Result.LANDED]
 
 
 def test_rows_are_counted_by_id(tmp_path: Path) -> None:
