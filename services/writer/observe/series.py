@@ -43,10 +43,7 @@ class Series:
 
     def count_from_0(self, metric: Counter, labels: Labels, n: float) -> None:
         """Add `n` to a counter that alerts need from its first value; its labels have few values."""
-        key = (metric._name, labels)  # noqa: SLF001 - its name is not public
-        is_new = key not in self._totals
-        self._totals[key] = self._totals.get(key, 0.0) + n
-        self._counters.add(metric, labels, n, is_new=is_new)
+        self._counters.count(metric, labels, n)
 
     def count_to(self, metric: Counter, totals: Mapping[Labels, float], source: str) -> None:
         """Raise counters to the totals of a `source`; a lower total has no effect.
