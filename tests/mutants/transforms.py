@@ -112,8 +112,8 @@ MUTANTS: Final = (
     Mutant(
         "that a rehearsal of a parked event writes no output",
         "services/transform/lane/outcomes.py",
-        "        self.records += [each for each in added if each.topic == wire.TRANSFORM_REPLAYED]\n",
-        "        self.records += added\n",
+        " if r.topic == wire.TRANSFORM_REPLAYED]",
+        "]",
         f"{_REPLAYS}::test_a_rehearsal_has_the_outcomes_and_writes_no_output",
     ),
     Mutant(

@@ -65,9 +65,7 @@ class Outcomes:
         """Add the outcome alone.  The totals do not have it, so no rehearsal pauses the transform."""
         before = len(self.records)
         self._add(source, result, Counter())
-        added = self.records[before:]
-        del self.records[before:]
-        self.records += [each for each in added if each.topic == wire.TRANSFORM_REPLAYED]
+        self.records[before:] = [r for r in self.records[before:] if r.topic == wire.TRANSFORM_REPLAYED]
 
     def _add(self, source: SourceEvent, result: FunctionResult, counts: Counter[str]) -> None:
         if isinstance(result, Outputs):
