@@ -6,7 +6,7 @@ from typing import Final
 
 from services.tracer.results import Destination
 from shared.errors import LAKE_UNAVAILABLE, InfrastructureError
-from shared.lake.storage import Storage
+from shared.lake.storage import Storage, reason_of
 from shared.time_limit import TimeLimit
 
 #: Seconds of one reading: events in Postgres are evaluated after it.
@@ -35,7 +35,7 @@ class LakeRows:
         except TimeoutError:
             raise self._failure(f"no answer in {self._limit.seconds:g} s") from None
         except Exception as e:  # of delta-rs, Arrow or the storage
-            raise self._failure((str(e).splitlines() or [type(e).__name__])[0]) from e
+            raise self._failure(reason_of(e)) from e
         return {(self.destination, each): count for each, count in rows.items()}
 
     def _count(self, ids: Collection[str], since: float) -> dict[str, int]:

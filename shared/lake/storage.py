@@ -59,3 +59,8 @@ class Storage:
             pairs = (line.partition("=") for line in lines if "=" in line)
             values = {name.strip(): value.strip() for name, _, value in pairs}
         return {option: values[name] for name, option in _CREDENTIALS.items() if values.get(name)}
+
+
+def reason_of(error: BaseException) -> str:
+    """Return the first line of an error of the storage: delta-rs appends a backtrace."""
+    return (str(error).splitlines() or [type(error).__name__])[0][:500]

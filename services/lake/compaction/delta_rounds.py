@@ -26,7 +26,7 @@ from shared.lake.delta_files import read_files
 from shared.lake.delta_log import open_table, owner_of
 from shared.lake.delta_storage import list_tables
 from shared.lake.status import MaintainedTable
-from shared.lake.storage import Storage
+from shared.lake.storage import Storage, reason_of
 
 log = logging.getLogger(__name__)
 
@@ -61,7 +61,7 @@ class Rounds:
             storage = self._storage()
             tables = list_tables(storage)
         except ERRORS as error:
-            log.warning("the lake's storage cannot be listed", extra={"reason": _reason(error)})
+            log.warning("the lake's storage cannot be listed", extra={"reason": reason_of(error)})
             return
         self.status = {name: table for name, table in self.status.items() if name in tables}
         for name in tables:
@@ -72,9 +72,9 @@ class Rounds:
             except Exception as error:  # noqa: BLE001 - of a library: the other tables are maintained
                 self._metrics.failures.labels(name).inc()
                 known = self.status.get(name, MaintainedTable())
-                self._set(name, msgspec.structs.replace(known, error=_reason(error)))
+                self._set(name, msgspec.structs.replace(known, error=reason_of(error)))
                 log.warning(
-                    "the maintenance of a table failed", extra={"table": name, "reason": _reason(error)}
+                    "the maintenance of a table failed", extra={"table": name, "reason": reason_of(error)}
                 )
 
     def _table(self, storage: Storage, name: str, keep_days: int | None) -> None:
@@ -137,8 +137,3 @@ class Rounds:
 
     def _set(self, name: str, table: MaintainedTable) -> None:
         self.status = self.status | {name: table}
-
-
-def _reason(error: BaseException) -> str:
-    """Return the first line of an error: delta-rs appends a backtrace."""
-    return (str(error).splitlines() or [type(error).__name__])[0][:500]

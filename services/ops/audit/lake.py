@@ -13,12 +13,12 @@ from services.ops.audit.classify import classify
 from services.ops.audit.lake_checks import ReceiptCheck, check_files, check_totals, lines_of
 from services.ops.findings import Report, Source
 from services.ops.kafka_logs import KafkaLogs
-from services.ops.lake.delta_facts import ERRORS, reason, table_names
+from services.ops.lake.delta_facts import ERRORS, table_names
 from services.ops.lake.delta_receipts import TableReceipts, read_receipts
 from shared import wire
 from shared.lake.delta_log import open_table, owner_of
 from shared.lake.lake_topic import PositionKey, parse_position, parse_start
-from shared.lake.storage import Storage
+from shared.lake.storage import Storage, reason_of
 from shared.parse_errors import UNREADABLE
 from shared.registry.entries import Snapshot
 
@@ -60,7 +60,7 @@ async def audit_lake(lake: Lake, logs: KafkaLogs, topics: re.Pattern[str], repor
             receipts = await asyncio.to_thread(_read, lake.storage, name, positions)
         except ERRORS as error:
             report.unreadable.append(f"lake.{name}")
-            report.unchecked.append(f"lake.{name} cannot be read: {reason(error)}")
+            report.unchecked.append(f"lake.{name} cannot be read: {reason_of(error)}")
             continue
         if receipts is not None:
             tables.append(receipts)

@@ -13,7 +13,7 @@ from shared.errors import LAKE_UNAVAILABLE, InfrastructureError
 from shared.lake.delta_files import DataFile, Partition, newest_value, read_files
 from shared.lake.delta_log import open_table, owner_of
 from shared.lake.delta_storage import list_tables
-from shared.lake.storage import Storage
+from shared.lake.storage import Storage, reason_of
 
 #: Size of a small file, as in the default settings of compaction.
 SMALL_BYTES: Final = 32 * 1024 * 1024
@@ -76,7 +76,7 @@ def tables_facts(storage: Storage) -> Iterator[TableFacts | BrokenTable]:
             if table is not None:
                 yield facts(name, table)
         except ERRORS as error:
-            yield BrokenTable(name, reason(error))
+            yield BrokenTable(name, reason_of(error))
 
 
 def table_names(storage: Storage) -> Sequence[str]:
@@ -128,12 +128,7 @@ def partition_facts(table: DeltaTable) -> Sequence[PartitionFacts]:
 
 def unavailable(what: str, error: BaseException) -> InfrastructureError:
     """Return an error of the lake's storage as an `InfrastructureError`."""
-    return InfrastructureError(LAKE_UNAVAILABLE, f"{what}: {reason(error)}")
-
-
-def reason(error: BaseException) -> str:
-    """Return the first line of an error: delta-rs appends a backtrace."""
-    return (str(error).splitlines() or [type(error).__name__])[0][:500]
+    return InfrastructureError(LAKE_UNAVAILABLE, f"{what}: {reason_of(error)}")
 
 
 def _rows(files: Sequence[DataFile]) -> int | None:

@@ -17,10 +17,11 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
 from services.ops.findings import Source
-from services.ops.lake.delta_facts import ERRORS, reason
+from services.ops.lake.delta_facts import ERRORS
 from shared.lake.delta_log import position_of
 from shared.lake.delta_storage import files_of
 from shared.lake.lake_topic import PositionKey
+from shared.lake.storage import reason_of
 from shared.lake.transactions import DROPPED_BEFORE, TablePosition, dropped_id
 
 _COLUMNS: Final = ("_topic", "_partition", "_offset")
@@ -103,7 +104,7 @@ def _offsets(table: DeltaTable) -> tuple[dict[Source, memoryview], list[MissingF
             with storage.open_input_file(action["path"]) as file:
                 return pq.read_table(file, columns=list(_COLUMNS))
         except ERRORS as error:
-            return _missing(action, reason(error))
+            return _missing(action, reason_of(error))
 
     parts: dict[Source, list[pa.Array]] = defaultdict(list)
     missing: list[MissingFile] = []

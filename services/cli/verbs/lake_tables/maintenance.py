@@ -153,10 +153,10 @@ def _opened(storage: "Storage", table: str | None) -> Iterator[tuple[str, Any]]:
 @contextmanager
 def _exits_when_storage_fails(table: str) -> Iterator[None]:
     from services.lake.compaction.delta_rounds import ERRORS
-    from services.ops.lake.delta_facts import reason
+    from shared.lake.storage import reason_of
 
     try:
         yield
     except ERRORS as error:
-        complain(f"the maintenance of table {table} failed: {reason(error)}")
+        complain(f"the maintenance of table {table} failed: {reason_of(error)}")
         raise typer.Exit(Exit.UNAVAILABLE) from error
