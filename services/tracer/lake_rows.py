@@ -7,7 +7,7 @@ from typing import Final
 from services.tracer.results import Destination
 from shared.errors import LAKE_UNAVAILABLE, InfrastructureError
 from shared.lake.storage import Storage, reason_of
-from shared.time_limit import TimeLimit
+from shared.patience import Patience, SilentError
 
 #: Seconds of one reading: events in Postgres are evaluated after it.
 _SECONDS: Final = 5.0
@@ -23,7 +23,8 @@ class LakeRows:
         self.destination = Destination.in_lake(table)
         self._storage = storage
         self._table = table
-        self._limit = TimeLimit("lake", seconds, max_threads=1)
+        self._seconds = seconds
+        self._patience = Patience(at_once=1)
 
     def count(self, ids: Collection[str], since: float) -> dict[tuple[Destination, str], int]:
         """Return the number of rows of each id, sent since `since` (Unix seconds); none without the table.
@@ -31,9 +32,9 @@ class LakeRows:
         Raises `InfrastructureError`, for a storage that hangs after the limit.
         """
         try:
-            rows = self._limit.call(lambda: self._count(ids, since))
-        except TimeoutError:
-            raise self._failure(f"no answer in {self._limit.seconds:g} s") from None
+            rows = self._patience.call(lambda: self._count(ids, since), self._seconds)
+        except SilentError:
+            raise self._failure(f"no answer in {self._seconds:g} s") from None
         except Exception as e:  # of delta-rs, Arrow or the storage
             raise self._failure(reason_of(e)) from e
         return {(self.destination, each): count for each, count in rows.items()}

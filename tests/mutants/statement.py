@@ -75,7 +75,7 @@ MUTANTS: Final = (
     Mutant(
         "a time limit for the storage of the lake in journeys",
         "services/admin/api/lake_journeys.py",
-        "self._limit.call(lambda: with_lake(journey, lake))",
+        "self._patience.call(lambda: with_lake(journey, lake), self._seconds)",
         "with_lake(journey, lake)",
         "tests/unit/lake/test_journey.py",
     ),

@@ -9,10 +9,12 @@ from typing import Final
 
 from services.ops.journey.timeline import Journey
 from shared.lake.storage import Storage
+from shared.patience import Patience, SilentError
 from shared.registry.entries import EMPTY, Snapshot
-from shared.time_limit import TimeLimit
 
 _SECONDS: Final = 2.0
+#: Journeys that read the lake at a time.
+_AT_ONCE: Final = 4
 
 
 class LakeJourneys:
@@ -24,7 +26,8 @@ class LakeJourneys:
         """`registry` returns the snapshot in force, which says which table a type has."""
         self._storage = storage
         self._registry = registry
-        self._limit = TimeLimit("lake", seconds)
+        self._seconds = seconds
+        self._patience = Patience(at_once=_AT_ONCE)
 
     def add_to(self, journey: Journey) -> Journey:
         """Return the journey with the lake, or with a sentence that the storage does not answer."""
@@ -33,10 +36,10 @@ class LakeJourneys:
 
         lake = Lake(self._storage, self._registry() or EMPTY)
         try:
-            return self._limit.call(lambda: with_lake(journey, lake))
-        except TimeoutError:
+            return self._patience.call(lambda: with_lake(journey, lake), self._seconds)
+        except SilentError:
             sentence = (
-                f"the storage of the lake did not answer in {self._limit.seconds:g} s: whether the event is "
+                f"the storage of the lake did not answer in {self._seconds:g} s: whether the event is "
                 "in the lake is unknown."
             )
             return replace(journey, unknown=(*journey.unknown, sentence))

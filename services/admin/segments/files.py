@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from services.admin.segments.storage_errors import refused, unavailable
-from services.admin.segments.timeouts import Patience, SilentError
 from shared.errors import InfrastructureError
+from shared.patience import Patience, SilentError
 
 #: Seconds for a call that reads about a megabyte, or metadata.
 CALL_SECONDS: Final = 10.0

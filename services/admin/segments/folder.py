@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 
 from services.admin.segments.files import CALL_SECONDS, Reader, Writer
 from services.admin.segments.storage_errors import not_there, refused, unavailable
-from services.admin.segments.timeouts import Patience, SilentError
 from shared import failpoints
+from shared.patience import Patience, SilentError
 
 T = TypeVar("T")
 

@@ -4,8 +4,8 @@ import os
 import re
 from typing import Final
 
-from services.admin.segments.timeouts import SilentError
 from shared.errors import STORE_UNAVAILABLE, InfrastructureError
+from shared.patience import SilentError
 
 #: The error code of a bucket's server or of the network: NO_SUCH_BUCKET, ACCESS_DENIED, NETWORK_CONNECTION;
 #: without a code, UNKNOWN and the status.

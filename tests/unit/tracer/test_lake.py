@@ -11,7 +11,6 @@ from services.tracer.metrics import TracerMetrics
 from services.tracer.results import Destination, Limits, Result, Tracer, Watch, evaluate
 from services.tracer.rounds import Rounds
 from shared.errors import InfrastructureError
-from shared.time_limit import TimeLimit
 from tests.fixtures.delta_tables import silent_storage
 from tests.unit.lake.orders import Lake
 
@@ -112,11 +111,3 @@ def test_a_storage_that_hangs_ends_a_reading() -> None:
         for _ in range(3):  # the first one still hangs
             with pytest.raises(InfrastructureError, match=r"no answer in 0.05 s"):
                 rows.count(["a"], SENT)
-
-
-def test_a_limit_returns_results_and_errors() -> None:
-    limit = TimeLimit("test", 5.0, max_threads=1)
-    assert limit.call(lambda: 7) == 7
-    with pytest.raises(ZeroDivisionError):
-        limit.call(lambda: 1 // 0)
-    assert limit.call(lambda: 8) == 8

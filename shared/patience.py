@@ -1,8 +1,8 @@
-"""Deadlines for calls that may never return: the S3 library waits for an unresponsive server forever.
+"""Deadlines for calls that may never return: a library of S3 waits for an unresponsive server forever.
 
 Each call runs in its own thread.  A call beyond its deadline is abandoned: the caller gets an error, and the
-thread remains until the call returns.  So their number is limited, and a process with abandoned calls must
-exit without waiting (`is_waiting`): the library would wait for them.
+thread remains until the call returns.  So their number is limited.  A process with abandoned calls of a
+library without timeouts must exit without waiting (`is_waiting`): the library would wait for them.
 """
 
 import threading
@@ -42,7 +42,7 @@ class Patience:
                 raise SilentError("no answer to earlier calls")
             self._calls.add(call)
             # A daemon thread: an abandoned call must not block the exit.
-            thread = threading.Thread(target=self._run, args=(call,), name="segments", daemon=True)
+            thread = threading.Thread(target=self._run, args=(call,), name="patience", daemon=True)
             self._threads = {each for each in self._threads if each.is_alive()} | {thread}
             thread.start()
         with self._changed:

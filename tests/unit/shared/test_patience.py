@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from services.admin.segments.timeouts import Patience, SilentError
+from shared.patience import Patience, SilentError
 
 SOON = 0.05
 LONG = 60.0
@@ -22,10 +22,11 @@ def thaw() -> Iterator[threading.Event]:
 
 
 def test_a_call_returns_or_raises_what_was_called() -> None:
-    patience = Patience()
+    patience = Patience(at_once=1)
     assert patience.call(lambda: 7, LONG) == 7
     with pytest.raises(ZeroDivisionError):
         patience.call(lambda: 1 // 0, LONG)
+    assert patience.call(lambda: 8, LONG) == 8
     assert not patience.is_waiting
 
 
