@@ -11,7 +11,7 @@ _MAX_SAMPLES: Final = 600
 
 
 class LagAge:
-    """How far a transform is behind: the age of the oldest end that it has not reached."""
+    """How far a reader is behind: the age of the oldest end that it has not reached."""
 
     def __init__(self) -> None:
         self._ends: deque[tuple[float, dict[Partition, int]]] = deque()
