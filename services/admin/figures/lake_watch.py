@@ -133,8 +133,7 @@ def topics_of(registry: Snapshot | None) -> Mapping[str, str]:
     """Return the topic of each table that an event type names."""
     if registry is None:
         return {}
-    named = {name: registry.lake_table_of(name) for name in registry.event_types}
-    return {table: registry.topic_of(name) for name, table in named.items() if table is not None}
+    return {table: registry.topic_of(name) for table, name in registry.lake_tables(is_all=False).items()}
 
 
 def rows_of(

@@ -23,7 +23,7 @@ from services.ops.statement.transforms import reading_of as transform_reading
 from services.ops.transforms.reader import TransformReader
 from shared.errors import InfrastructureError
 from shared.kafka_security import Brokers
-from shared.registry.entries import Snapshot
+from shared.registry.entries import EMPTY, Snapshot
 
 #: Seconds for all databases and Kafka; a part that takes longer is named as not evaluated.
 _SECONDS: Final = 1.6
@@ -125,7 +125,7 @@ class Statements:
         pair = await self._pair(out, part, live, LakeTablesReading.from_bytes, period)
         if pair is None:
             return
-        types = types_of_tables(self.registry())
+        types = (self.registry() or EMPTY).lake_tables(is_all=False)
         try:
             out.lake = [
                 *lake_lines(*pair, shows, lambda name: types.get(name, name), is_live=live is not None)
@@ -209,11 +209,3 @@ async def _live(read: Callable[[], R | None], *, is_live: bool) -> R | str | Non
         return e.detail
     except TimeoutError:
         return f"no answer in {_SECONDS:g} s"
-
-
-def types_of_tables(registry: Snapshot | None) -> Mapping[str, str]:
-    """Return the event type of each table of the lake that the registry names."""
-    if registry is None:
-        return {}
-    named = {registry.lake_table_of(name): name for name in registry.event_types}
-    return {table: name for table, name in named.items() if table is not None}
