@@ -18,6 +18,7 @@ from services.ops.settled.reader import SettledReader
 from services.ops.statement import lake as lake_readings
 from services.ops.statement import transforms as transform_readings
 from services.ops.statement.collect import collect
+from services.ops.statement.reading import StoredReading
 from services.ops.transforms.reader import TransformReader
 from shared.errors import InfrastructureError
 from shared.kafka_security import Brokers
@@ -76,16 +77,16 @@ class HourlyReadings(UntilStopped):
         if "Kafka" not in found.missing:
             await asyncio.to_thread(self._store, hour, found.databases)
 
-    def _parts(self, now: datetime) -> dict[str, Callable[[], readings_sql.Reading]]:
+    def _parts(self, now: datetime) -> dict[str, Callable[[], StoredReading]]:
         """Return a function for each reading that is none of a database."""
-        parts: dict[str, Callable[[], readings_sql.Reading]] = {}
+        parts: dict[str, Callable[[], StoredReading]] = {}
         if (transforms := self._transforms) is not None:
             parts[readings_sql.TRANSFORMS] = lambda: transform_readings.reading_of(transforms.read(), now)
         if (lake := self._lake) is not None:
             parts[readings_sql.LAKE] = lambda: lake_readings.reading_of(lake.read(), now)
         return parts
 
-    async def _read_part(self, name: str, read: Callable[[], readings_sql.Reading], hour: datetime) -> None:
+    async def _read_part(self, name: str, read: Callable[[], StoredReading], hour: datetime) -> None:
         try:
             reading = await asyncio.to_thread(read)
         except InfrastructureError as e:
@@ -99,7 +100,7 @@ class HourlyReadings(UntilStopped):
         with transaction(self._dsn) as conn:
             return readings_sql.stored(conn, hour)
 
-    def _store(self, hour: datetime, readings: Mapping[str, readings_sql.Reading]) -> None:
+    def _store(self, hour: datetime, readings: Mapping[str, StoredReading]) -> None:
         with transaction(self._dsn) as conn:
             readings_sql.add(conn, hour, readings)
             readings_sql.prune(conn, hour, self._days)

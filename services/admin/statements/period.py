@@ -1,7 +1,7 @@
 """The statement of a period: stored readings, a live one if the period has not ended, and parked events."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final, TypeVar
@@ -16,7 +16,7 @@ from services.ops.statement.lake import LakeTablesReading
 from services.ops.statement.lake import lines_of as lake_lines
 from services.ops.statement.lake import reading_of as lake_reading
 from services.ops.statement.lake_comparison import compare
-from services.ops.statement.reading import DatabaseReading
+from services.ops.statement.reading import DatabaseReading, StoredReading
 from services.ops.statement.transforms import TransformsReading
 from services.ops.statement.transforms import lines_of as transform_lines
 from services.ops.statement.transforms import reading_of as transform_reading
@@ -28,6 +28,9 @@ from shared.registry.entries import EMPTY, Snapshot
 #: Seconds for all databases and Kafka; a part that takes longer is named as not evaluated.
 _SECONDS: Final = 1.6
 R = TypeVar("R", TransformsReading, LakeTablesReading)
+S = TypeVar("S", bound=StoredReading)
+#: The start of a period, and its end; None: from the first event on, and up to now.
+_Times = tuple[datetime | None, datetime | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +65,8 @@ class Statements:
         live = Collected()
         if is_live:
             live = await collect(self.brokers, self.databases, _SECONDS, self.settled)
-        stored = await asyncio.to_thread(self._stored, since, None if is_live else until)
+        period = since, None if is_live else until
+        stored = await asyncio.to_thread(self._stored, self.databases, DatabaseReading, period)
         missing = dict(live.missing)
         periods = {}
         for name in self.databases:
@@ -75,7 +79,6 @@ class Statements:
             else:
                 periods[name] = Period(first, last)
         out = statement(periods, shows=shows, missing=missing, retired=live.retired)
-        period = since, None if is_live else until
         if self.transforms is not None:
             await self._add_transforms(out, await transforms, period, shows)
         if self.lake is not None:
@@ -99,12 +102,12 @@ class Statements:
         self,
         out: Statement,
         live: TransformsReading | str | None,
-        period: tuple[datetime | None, datetime | None],
+        period: _Times,
         shows: Callable[[str], bool],
     ) -> None:
-        """Add the lines of the transforms; the end of `period` is None for the reading of now."""
+        """Add the lines of the transforms."""
         part = readings_sql.TRANSFORMS
-        pair = await self._pair(out, part, live, TransformsReading.from_bytes, period)
+        pair = await self._pair(out, part, live, TransformsReading, period)
         if pair is None:
             return
         try:
@@ -117,12 +120,12 @@ class Statements:
         self,
         out: Statement,
         live: LakeTablesReading | str | None,
-        period: tuple[datetime | None, datetime | None],
+        period: _Times,
         shows: Callable[[str], bool],
     ) -> None:
         """Add the lines of the lake's tables, compared with those of the databases."""
         part = readings_sql.LAKE
-        pair = await self._pair(out, part, live, LakeTablesReading.from_bytes, period)
+        pair = await self._pair(out, part, live, LakeTablesReading, period)
         if pair is None:
             return
         types = (self.registry() or EMPTY).lake_tables(is_all=False)
@@ -141,8 +144,8 @@ class Statements:
         out: Statement,
         part: str,
         live: R | str | None,
-        from_bytes: Callable[[bytes], R],
-        period: tuple[datetime | None, datetime | None],
+        kind: type[R],
+        period: _Times,
     ) -> tuple[R | None, R] | None:
         """Return the readings of a part at the start and at the end of a period; None without the latter.
 
@@ -151,39 +154,26 @@ class Statements:
         if isinstance(live, str):
             out.unevaluated[part] = live
             return None
-        since, until = period
-        first, last = await asyncio.to_thread(self._stored_part, part, from_bytes, since, until)
+        first, last = (await asyncio.to_thread(self._stored, [part], kind, period))[part]
         last = last if live is None else live
         if last is None or not last.partitions:
             return None
-        if since is not None and (first is None or first.at >= last.at):
+        if period[0] is not None and (first is None or first.at >= last.at):
             out.unevaluated[part] = "no reading from the start of the period is stored"
             return None
         return first, last
 
-    def _stored_part(
-        self,
-        part: str,
-        from_bytes: Callable[[bytes], R],
-        since: datetime | None,
-        until: datetime | None,
-    ) -> tuple[R | None, R | None]:
-        with transaction(self.dsn) as conn:
-            return (
-                readings_sql.nearest_part(conn, part, from_bytes, since) if since else None,
-                readings_sql.nearest_part(conn, part, from_bytes, until) if until else None,
-            )
-
     def _stored(
-        self, since: datetime | None, until: datetime | None
-    ) -> dict[str, tuple[DatabaseReading | None, DatabaseReading | None]]:
+        self, names: Iterable[str], kind: type[S], period: _Times
+    ) -> dict[str, tuple[S | None, S | None]]:
+        since, until = period
         with transaction(self.dsn) as conn:
             return {
                 name: (
-                    readings_sql.nearest(conn, name, since) if since else None,
-                    readings_sql.nearest(conn, name, until) if until else None,
+                    readings_sql.nearest(conn, name, kind, since) if since else None,
+                    readings_sql.nearest(conn, name, kind, until) if until else None,
                 )
-                for name in self.databases
+                for name in names
             }
 
     def _states(self, out: Statement) -> dict[tuple[str, str], dict[str, int]]:

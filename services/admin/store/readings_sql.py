@@ -1,6 +1,6 @@
 """Readings of databases for statements, and the states of the parked events of a period."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final, TypeVar
 
@@ -9,16 +9,12 @@ from psycopg2 import Binary
 from psycopg2.extensions import connection
 from psycopg2.extras import execute_values
 
-from services.ops.statement.lake import LakeTablesReading
-from services.ops.statement.reading import DatabaseReading
-from services.ops.statement.transforms import TransformsReading
+from services.ops.statement.reading import StoredReading
 
 #: The names of further readings; no database of the registry has a space in its name.
 TRANSFORMS: Final = "the transforms"
 LAKE: Final = "the lake"
-#: A reading of any kind.
-Reading = DatabaseReading | TransformsReading | LakeTablesReading
-R = TypeVar("R")
+R = TypeVar("R", bound=StoredReading)
 
 _STORED: Final = "SELECT database FROM onramp_admin.readings WHERE hour = %s"
 #: Two replicas of the service may take the same hour's reading; the first one counts.
@@ -52,7 +48,7 @@ def stored(conn: connection, hour: datetime) -> set[str]:
         return {database for (database,) in cursor.fetchall()}
 
 
-def add(conn: connection, hour: datetime, readings: Mapping[str, Reading]) -> None:
+def add(conn: connection, hour: datetime, readings: Mapping[str, StoredReading]) -> None:
     """Store the readings of an hour by database, or by `TRANSFORMS` and `LAKE`."""
     rows = [(hour, name, reading.at, Binary(reading.as_bytes())) for name, reading in readings.items()]
     if rows:
@@ -66,23 +62,12 @@ def prune(conn: connection, now: datetime, days: int) -> None:
         cursor.execute(_PRUNE, (now - timedelta(days=days),))
 
 
-def nearest(conn: connection, database: str, time: datetime) -> DatabaseReading | None:
-    """Return the reading of `database` that is nearest to `time`, or None if it has none."""
-    row = _nearest(conn, database, time)
-    return msgspec.structs.replace(DatabaseReading.from_bytes(bytes(row[1])), at=row[0]) if row else None
-
-
-def nearest_part(conn: connection, name: str, from_bytes: Callable[[bytes], R], time: datetime) -> R | None:
-    """Return the reading of `TRANSFORMS` or `LAKE` that is nearest to `time`, or None if there is none."""
-    row = _nearest(conn, name, time)
-    return from_bytes(bytes(row[1])) if row else None
-
-
-def _nearest(conn: connection, name: str, time: datetime) -> tuple[datetime, memoryview] | None:
+def nearest(conn: connection, name: str, kind: type[R], time: datetime) -> R | None:
+    """Return the reading that is nearest to `time`, or None if there is none; names as in `add`."""
     with conn.cursor() as cursor:
         cursor.execute(_NEAREST, {"database": name, "time": time})
-        row: tuple[datetime, memoryview] | None = cursor.fetchone()
-    return row
+        row = cursor.fetchone()
+    return msgspec.structs.replace(kind.from_bytes(bytes(row[1])), at=row[0]) if row else None
 
 
 def states(

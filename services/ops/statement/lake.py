@@ -1,6 +1,5 @@
 """The lake in a statement: a reading of its tables, and their rows between two readings."""
 
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -9,6 +8,7 @@ from typing import Any
 import msgspec
 
 from services.ops.lake.landed_offsets import LandedOffsets
+from services.ops.statement.reading import StoredReading
 
 
 class LakePartition(msgspec.Struct):
@@ -28,21 +28,11 @@ class LakePartition(msgspec.Struct):
         return self.table, self.topic, self.partition, self.topic_id
 
 
-class LakeTablesReading(msgspec.Struct):
+class LakeTablesReading(StoredReading):
     """All tables of the lake at one time; `lag`: events that have not landed, by table and topic."""
 
-    at: datetime
     partitions: list[LakePartition]
-    lag: list[tuple[str, str, int]] = []
-
-    def as_bytes(self) -> bytes:
-        """Return the reading as compressed JSON."""
-        return zlib.compress(msgspec.json.encode(self))
-
-    @classmethod
-    def from_bytes(cls, content: bytes) -> "LakeTablesReading":
-        """Return the reading that `as_bytes` wrote.  Raise one of `UNREADABLE` or `zlib.error`."""
-        return msgspec.json.decode(zlib.decompress(content), type=cls)
+    lag: list[tuple[str, str, int]] = msgspec.field(default_factory=list)
 
 
 def reading_of(tables: Iterable[LandedOffsets], at: datetime) -> LakeTablesReading:

@@ -6,12 +6,27 @@ writer moves both in one transaction.
 
 import zlib
 from datetime import datetime
-from typing import Final
+from typing import Final, Self
 
 import msgspec
 
 #: Outcomes that exclude each other: their sum is the number of routed events.
 OUTCOMES: Final = ("landed", "duplicate", "parked", "waiting")
+
+
+class StoredReading(msgspec.Struct):
+    """A reading of one part at one time."""
+
+    at: datetime
+
+    def as_bytes(self) -> bytes:
+        """Return the reading as compressed JSON."""
+        return zlib.compress(msgspec.json.encode(self))
+
+    @classmethod
+    def from_bytes(cls, content: bytes) -> Self:
+        """Return the reading that `as_bytes` wrote.  Raise one of `UNREADABLE` or `zlib.error`."""
+        return msgspec.json.decode(zlib.decompress(content), type=cls)
 
 
 class Uncounted(msgspec.Struct, frozen=True):
@@ -67,18 +82,8 @@ class SourceTable(msgspec.Struct):
     suspended: str | None = None
 
 
-class DatabaseReading(msgspec.Struct):
+class DatabaseReading(StoredReading):
     """One database, by topic id."""
 
-    at: datetime
     topics: dict[str, TopicReading]
     tables: list[SourceTable] = []
-
-    def as_bytes(self) -> bytes:
-        """Return the reading as compressed JSON."""
-        return zlib.compress(msgspec.json.encode(self))
-
-    @classmethod
-    def from_bytes(cls, content: bytes) -> "DatabaseReading":
-        """Return the reading that `as_bytes` wrote.  Raise one of `UNREADABLE` or `zlib.error`."""
-        return msgspec.json.decode(zlib.decompress(content), type=cls)

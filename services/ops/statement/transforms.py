@@ -1,6 +1,5 @@
 """Transforms in a statement: a reading of their totals, and the lines between two readings."""
 
-import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
@@ -8,6 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
+from services.ops.statement.reading import StoredReading
 from services.ops.transforms.reader import TransformFacts
 from shared import wire
 
@@ -33,21 +33,11 @@ class PartitionReading(msgspec.Struct):
         return self.transform, self.topic, self.partition, self.topic_id
 
 
-class TransformsReading(msgspec.Struct):
+class TransformsReading(StoredReading):
     """All transforms at one time; `lag`: events that are not processed, by transform."""
 
-    at: datetime
     partitions: list[PartitionReading]
-    lag: dict[str, int] = {}
-
-    def as_bytes(self) -> bytes:
-        """Return the reading as compressed JSON."""
-        return zlib.compress(msgspec.json.encode(self))
-
-    @classmethod
-    def from_bytes(cls, content: bytes) -> "TransformsReading":
-        """Return the reading that `as_bytes` wrote.  Raise one of `UNREADABLE` or `zlib.error`."""
-        return msgspec.json.decode(zlib.decompress(content), type=cls)
+    lag: dict[str, int] = msgspec.field(default_factory=dict)
 
 
 def reading_of(facts: TransformFacts, at: datetime) -> TransformsReading:
