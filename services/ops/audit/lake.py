@@ -15,11 +15,12 @@ from services.ops.findings import Report, Source
 from services.ops.kafka_logs import KafkaLogs
 from services.ops.lake.delta_facts import ERRORS, table_names
 from services.ops.lake.delta_receipts import TableReceipts, read_receipts
+from services.ops.lake.lake_positions import LakePositions
 from shared import wire
 from shared.lake.delta_log import open_table, owner_of
-from shared.lake.lake_topic import PositionKey, parse_position, parse_start
-from shared.lake.storage import Storage, reason_of
 from shared.parse_errors import UNREADABLE
+from shared.lake.lake_topic import PositionKey
+from shared.lake.storage import Storage
 from shared.registry.entries import Snapshot
 
 
@@ -83,20 +84,10 @@ def _read(storage: Storage, name: str, positions: _Positions) -> TableReceipts |
 
 async def _positions(logs: KafkaLogs) -> _Positions:
     group = await logs.offsets_of_group(wire.LAKE_GROUP)
-    keys: dict[PositionKey, None] = {}
-    starts: dict[PositionKey, int] = {}
+    lake = LakePositions()
     async for record in logs.whole(wire.LAKE):
-        try:
-            if (start := parse_start(record.key or b"", record.value)) is not None:
-                key, offset = start
-                starts.pop(key, None)
-                if offset is not None:
-                    starts[key] = offset
-            elif record.value is not None and (position := parse_position(record.key or b"", record.value)):
-                keys[position[0]] = None
-        except UNREADABLE:
-            continue  # a foreign record, which the service ignores too
-    return _Positions([*keys, *starts], starts, group, await logs.topic_ids())
+        lake.add(record.key, record.value)
+    return _Positions([*lake.positions, *lake.starts], lake.starts, group, await logs.topic_ids())
 
 
 @dataclass(frozen=True, slots=True)

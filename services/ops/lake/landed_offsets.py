@@ -3,17 +3,16 @@
 The positions are those that the lake service has recorded after its commits, so no storage is opened.
 """
 
-import asyncio
-import threading
 from typing import Final, NamedTuple
 
 from services.ops.findings import Source
 from services.ops.kafka_logs import KafkaLogs, LogRecord
+from services.ops.lake.lake_positions import LakePositions
+from services.ops.topic_reader import TopicReader
 from shared import wire
 from shared.kafka_security import Brokers
-from shared.lake.lake_topic import PositionKey, parse_position, parse_start
+from shared.lake.lake_topic import PositionKey
 from shared.lake.transactions import TablePosition
-from shared.parse_errors import UNREADABLE
 
 _PROBES: Final = wire.topic_of(wire.PROBE_EVENT)
 _BEGIN: Final = TablePosition(0, 0)
@@ -31,21 +30,14 @@ class LandedOffsets(NamedTuple):
     lag: int
 
 
-class LandedOffsetsReader:
-    """Reads the offsets on each call; for many threads."""
+class LandedOffsetsReader(TopicReader[list[LandedOffsets]]):
+    """Reads all tables by partition on each call, but for those of tracers; for many threads."""
+
+    topics = (wire.LAKE,)
 
     def __init__(self, brokers: Brokers) -> None:
-        self._brokers = brokers
-        self._lock = threading.Lock()
-        self._topic_id: str | None = None
-        self._next: dict[Source, int] = {}
-        self._positions: dict[PositionKey, TablePosition] = {}
-        self._starts: dict[PositionKey, int] = {}
-
-    def read(self) -> list[LandedOffsets]:
-        """Return all tables by partition; those of tracers are excluded.  Raise `InfrastructureError`."""
-        with self._lock:
-            return asyncio.run(self._read())
+        super().__init__(brokers)
+        self._lake = LakePositions()
 
     async def _read(self) -> list[LandedOffsets]:
         async with KafkaLogs(self._brokers) as logs:
@@ -54,13 +46,14 @@ class LandedOffsetsReader:
                 return []
             # The group's offsets and the positions are one transaction: those that are read later are newer.
             group = await logs.offsets_of_group(wire.LAKE_GROUP)
-            await self._refresh(logs, topic_ids[wire.LAKE])
-            keys = [key for key in {*self._positions, *self._starts} if key.topic != _PROBES]
+            await self._read_new(logs, topic_ids)
+            positions, starts = self._lake.positions, self._lake.starts
+            keys = [key for key in {*positions, *starts} if key.topic != _PROBES]
             spans = await logs.spans({key.topic for key in keys})
         found = []
         for key in sorted(keys):
-            source, position = Source(key.topic, key.partition), self._positions.get(key, _BEGIN)
-            first, upto = self._starts.get(key), position.next_offset
+            source, position = Source(key.topic, key.partition), positions.get(key, _BEGIN)
+            first, upto = starts.get(key), position.next_offset
             committed, topic_id = group.get(source, (0, ""))
             if first is not None and topic_id == key.topic_id:
                 upto = max(upto, first, committed)  # offsets without an event of the table
@@ -69,25 +62,8 @@ class LandedOffsetsReader:
             found.append(LandedOffsets(key, first, upto, position.landed, lag))
         return found
 
-    async def _refresh(self, logs: KafkaLogs, topic_id: str) -> None:
-        if topic_id != self._topic_id:
-            self._topic_id = topic_id
-            for known in (self._next, self._positions, self._starts):
-                known.clear()
-        spans = await logs.spans([wire.LAKE])
-        new = {source: (max(first, self._next.get(source, 0)), end) for source, (first, end) in spans.items()}
-        async for record in logs.read(new):
-            self._add(record)
-        self._next |= {source: end for source, (_, end) in spans.items()}
-
     def _add(self, record: LogRecord) -> None:
-        try:
-            if (start := parse_start(record.key or b"", record.value)) is not None:
-                key, offset = start
-                self._starts.pop(key, None)
-                if offset is not None:
-                    self._starts[key] = offset
-            elif record.value is not None and (position := parse_position(record.key or b"", record.value)):
-                self._positions[position[0]] = position[1]
-        except UNREADABLE:
-            return  # a foreign record, which the service ignores too
+        self._lake.add(record.key, record.value)
+
+    def _forget(self) -> None:
+        self._lake = LakePositions()
