@@ -8,12 +8,10 @@ from services.admin.api.rights import Asking
 from services.admin.registry_api.changes import require_there
 from services.admin.registry_api.checked_tables import CheckedTables
 from services.admin.registry_api.schemas import AccessQuery, CheckQuery
-from services.ops.operate.destinations_sql import Fact
 from services.ops.registry.access import answers
-from services.ops.registry.checks import Place, facts_of, tables_of, unanswered
+from services.ops.registry.checks import facts_of_tables, tables_of
 from services.ops.registry.registry_reader import RegistryReader
-from shared.errors import BAD_QUERY, InfrastructureError, UserError
-from shared.registry import EventType
+from shared.errors import BAD_QUERY, UserError
 
 #: Maximum tables of one check; each queries its database, in sequence.
 _MAX_TABLES: Final = 100
@@ -49,7 +47,8 @@ def add_access(app: FastAPI, desk: RegistryReader) -> None:
         if len(tables) > _MAX_TABLES:
             text = f"they are {len(tables):,} tables, and at most {_MAX_TABLES} are asked at once"
             raise UserError(BAD_QUERY, f"{text}: name an event_type")
-        facts = [(place, fact) for place, kind in tables for fact in _facts(desk, place, kind)]
+        found = dict(facts_of_tables(desk.places, tables))
+        facts = [(place, fact) for place, _ in tables for fact in found[place]]
         return {
             "holds": all(fact.holds for _, fact in facts),
             "facts": [place._asdict() | fact._asdict() for place, fact in facts],
@@ -60,11 +59,3 @@ def add_access(app: FastAPI, desk: RegistryReader) -> None:
         """Whether a key may send an event, and the lines of the registry that decide it."""
         said = list(answers(desk.read().snapshot, query.key, query.event, query.destination))
         return {"may": all(yes for yes, _ in said), "lines": [{"yes": y, "line": line} for y, line in said]}
-
-
-def _facts(desk: RegistryReader, place: Place, event_type: EventType) -> list[Fact]:
-    """Return the facts of one table; an unreachable database is a failed fact, so other tables are shown."""
-    try:
-        return facts_of(desk.places, place, event_type)
-    except InfrastructureError as e:
-        return [unanswered(e)]

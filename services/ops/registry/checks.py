@@ -57,16 +57,14 @@ def facts_of_tables(
         else:
             by_database.setdefault(place.database, []).append((place, wanted))
     for database, of_one in by_database.items():
-        left = list(reversed(of_one))
+        found: list[list[Fact]] = []
         try:
             with connected(database, places.databases[database]) as conn:
-                while left:
-                    place, wanted = left[-1]
-                    found = facts(conn, wanted)
-                    left.pop()
-                    yield place, found
+                for _, wanted in of_one:
+                    found.append(facts(conn, wanted))
         except InfrastructureError as error:
-            yield from ((place, [unanswered(error)]) for place, _ in reversed(left))
+            found += [[unanswered(error)]] * (len(of_one) - len(found))
+        yield from zip((place for place, _ in of_one), found, strict=True)
 
 
 def unanswered(error: InfrastructureError) -> Fact:
