@@ -31,3 +31,20 @@ def test_readings_are_shared_and_renewed_in_the_background() -> None:
     assert third is not second, "a reading that is a minute old is not shown"
     registry.tag = "2"
     assert checked.read() is not third, "the tables of another registry are checked at once"
+
+
+def test_each_table_of_an_unreachable_database_has_one_failed_fact() -> None:
+    destinations = [
+        {"type": "postgres", "database": "a", "schema": "public", "table": name} for name in ("x", "y")
+    ]
+    types: Any = {"order": {"destinations": destinations}}
+    desk = SimpleNamespace(
+        read=lambda: SimpleNamespace(tag="1", snapshot=Snapshot(event_types=types)),
+        places=KnownPlaces({"a": "host=127.0.0.1 port=1"}),
+    )
+    tables = CheckedTables(cast("RegistryReader", desk)).read().tables
+    assert [each.place.table for each in tables] == ["x", "y"]
+    for each in tables:
+        (fact,) = each.facts
+        assert not fact.holds
+        assert fact.text.startswith("the database answers: ")
