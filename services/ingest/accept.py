@@ -6,7 +6,7 @@ a receipt, or the error that rejected it.
 """
 
 from collections.abc import Awaitable, Callable
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import dataclass, field
 
 from services.ingest.check.check import Checker
 from services.ingest.decode.decode import Limits, decode
@@ -27,7 +27,6 @@ class Flow:
     sink: Sink
     checker: Checker
     limits: Limits
-    _: KW_ONLY
     turns: Turns = field(default_factory=Turns)
     check_turns: Turns = field(default_factory=check_turns)
 
@@ -51,7 +50,7 @@ async def accept(flow: Flow, request: RequestContext, receive: Receive) -> list[
         checks = await run(flow.checker.check, items, request)
         while checks.has_parts:
             async with flow.check_turns.turn(request) as run_alone:
-                await run_alone(checks.run_part)
+                await run_alone(checks.run_parts)
         request.step = Step.ROUTE
         await run(route, items, request)
     request.step = Step.SEND

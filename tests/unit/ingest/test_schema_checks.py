@@ -1,7 +1,7 @@
 """Costly schemas: the event loop runs between two events, and one request has a limit of time."""
 
 import asyncio
-from collections.abc import Iterator
+from itertools import count
 from typing import Any
 
 import pytest
@@ -19,7 +19,15 @@ COSTLY = {
     "properties": {"x": {"items": {"$ref": "#/$defs/a0"}}},
     "$defs": LINKS | {"a10": {"type": "integer"}},
 }
-REGISTRY = {"event_types": {"costly": {"schema": COSTLY}, "usual": {"schema": {"required": ["x"]}}}}
+#: One event may be as much as a part: it may have numbers that take long to compare.
+PRICED = {"properties": {"price": {"multipleOf": 0.25, "minimum": 0.5}}}
+REGISTRY = {
+    "event_types": {
+        "costly": {"schema": COSTLY},
+        "priced": {"schema": PRICED},
+        "usual": {"schema": {"required": ["x"]}},
+    }
+}
 EVENTS = 6
 
 
@@ -57,11 +65,28 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
     return Calls(monkeypatch)
 
 
+def set_part_seconds(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    """Let each part take this time of the processor."""
+    readings = count(step=seconds)
+    monkeypatch.setattr(schema_checks.time, "thread_time", lambda: next(readings))
+
+
+@pytest.fixture
+def short_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    set_part_seconds(monkeypatch, 0.01)
+
+
+@pytest.fixture
+def long_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    set_part_seconds(monkeypatch, 0.9)
+
+
 @pytest.fixture
 def gateway(make_gateway: MakeGateway) -> LocalGateway:
     return make_gateway(REGISTRY)
 
 
+@pytest.mark.usefixtures("short_parts")
 @pytest.mark.parametrize(
     ("kind", "batch"),
     [
@@ -84,6 +109,7 @@ async def test_the_loop_has_turns_between_costly_events_of_a_batch(
     assert sorted(set(calls.before)) == calls.before
 
 
+@pytest.mark.usefixtures("short_parts")
 async def test_a_request_waits_for_a_part_of_another_and_not_for_all(
     gateway: LocalGateway, calls: Calls
 ) -> None:
@@ -105,6 +131,19 @@ async def test_cheap_events_are_checked_on_the_loop_at_once(gateway: LocalGatewa
     assert set(calls.before) == {0}
 
 
+async def test_parts_that_take_no_time_share_a_turn(
+    gateway: LocalGateway, calls: Calls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_part_seconds(monkeypatch, 0)
+    beats = asyncio.create_task(calls.beat())
+    answer = await gateway.post(body([envelope(f"p-{n}", "priced", price=0.5) for n in range(50)]))
+    beats.cancel()
+
+    assert answer.status_code == 202
+    assert len(calls.before) == 50
+    assert len(set(calls.before)) <= 2  # those that are checked at once, and one turn
+
+
 async def test_an_invalid_event_of_a_part_is_rejected_alone(gateway: LocalGateway) -> None:
     batch = [event(0), event(1, "no integer"), event(2), envelope("u", "usual"), event(3)]
     answer = await gateway.post(body(batch))
@@ -114,21 +153,7 @@ async def test_an_invalid_event_of_a_part_is_rejected_alone(gateway: LocalGatewa
     assert gateway.produced == 3
 
 
-@pytest.fixture
-def seconds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let each part take 0.9 s of the processor."""
-
-    def clock() -> Iterator[float]:
-        now = 0.0
-        while True:
-            yield now
-            now += 0.9
-
-    readings = clock()
-    monkeypatch.setattr(schema_checks.time, "thread_time", lambda: next(readings))
-
-
-@pytest.mark.usefixtures("seconds")
+@pytest.mark.usefixtures("long_parts")
 async def test_a_batch_beyond_its_time_is_accepted_in_part_and_its_rest_when_sent_again(
     gateway: LocalGateway, calls: Calls
 ) -> None:
@@ -150,7 +175,7 @@ async def test_a_batch_beyond_its_time_is_accepted_in_part_and_its_rest_when_sen
     assert len(calls.before) == EVENTS  # a refused event was not checked
 
 
-@pytest.mark.usefixtures("seconds")
+@pytest.mark.usefixtures("long_parts")
 async def test_a_batch_of_which_nothing_is_accepted_asks_for_a_retry(gateway: LocalGateway) -> None:
     answer = await gateway.post(body([event(n, "no integer") for n in range(EVENTS)]))
     assert answer.status_code == 429
