@@ -83,7 +83,8 @@ class Checker:
                     item.event_type = admitted[name]
                     if item.event_type is not None and name in demanding:
                         _check_size(item, item.event_type)
-                        checks.add(item, name)
+                        if self._schemas.has(name):
+                            checks.add(item, name)
                 except OnrampError as error:
                     item.verdict = error.at(Step.CHECK).without_frames()
         return checks
