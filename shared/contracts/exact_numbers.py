@@ -19,8 +19,10 @@ _MAX_LONG_INTEGERS: Final = 500
 _LONG_INTEGER_BYTES: Final = len("9223372036854775808,")
 #: The cost of comparing such integers, by the square of their number.
 _PAIR: Final = 100
-#: Bytes of the shortest number of each kind with its comma: `0,`, `0.5,` and `1e99,`.
-_BYTES: Final = (2, 4, 5)
+#: Bytes of the shortest number of each kind with its comma.
+_INTEGER_BYTES: Final = len("0,")
+_FRACTION_BYTES: Final = len("0.5,")
+_LONG_BYTES: Final = len("1e99,")
 _BOUNDS: Final = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
 
 
@@ -43,6 +45,13 @@ class Weights(NamedTuple):
     def plus(self, other: "Weights") -> "Weights":
         """Return the sum."""
         return Weights(*(a + b for a, b in zip(self, other, strict=True)))
+
+    def of_size(self, size: int) -> int:
+        """Return the maximum cost of all numbers in an event of this size in bytes."""
+        integer, fraction, long = self
+        return max(
+            integer * size // _INTEGER_BYTES, fraction * size // _FRACTION_BYTES, long * size // _LONG_BYTES
+        )
 
 
 #: The cost of one comparison: with a bound, or with a number in `const` or `enum` by its own kind.
@@ -82,9 +91,8 @@ def cost_of_numbers(size: int, weights: Weights, *, has_unique: bool) -> int:
 
     `has_unique`: whether integers above 2^63 may be compared with each other.
     """
-    highest = max(weight * size // shortest for weight, shortest in zip(weights, _BYTES, strict=True))
     long_integers = min(size // _LONG_INTEGER_BYTES, _MAX_LONG_INTEGERS) if has_unique else 0
-    return highest + long_integers**2 * _PAIR
+    return weights.of_size(size) + long_integers**2 * _PAIR
 
 
 def is_too_costly(payload: Any, size: int, weights: Weights, limit: int, *, has_unique: bool) -> bool:
@@ -94,7 +102,7 @@ def is_too_costly(payload: Any, size: int, weights: Weights, limit: int, *, has_
     nothing if so few bytes cannot have as many numbers.
     """
     is_full = size > _MAX_LONG_INTEGERS * _LONG_INTEGER_BYTES
-    if cost_of_numbers(size, weights, has_unique=False) <= limit and not (has_unique and is_full):
+    if weights.of_size(size) <= limit and not (has_unique and is_full):
         return False
     counts, long_integers = [0, 0, 0], 0
     left = [payload]
