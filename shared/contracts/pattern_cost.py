@@ -10,6 +10,7 @@ Usual patterns become automata that read 1 MB in milliseconds. Three kinds take 
 """
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -83,15 +84,17 @@ class TextWeights(NamedTuple):
         square = length * length
         powers = (length, square, square * length, 1 << min(length, _MAX_STEPS.bit_length()))
         steps = sum(n * min(power, _MAX_STEPS) for n, power in zip(self[1:5], powers, strict=True))
-        positions = self.scans_1 * min(length, _MAX_POSITIONS) + self.scans_2 * min(square, _MAX_POSITIONS)
-        return steps * _STEP + length * positions // _READS_PER_UNIT
+        return steps * _STEP + self._scans_of(length)
 
     def of_size(self, size: int) -> int:
         """Return the maximum cost of all texts in an event of this size in bytes."""
         steps = sum(n * of_character for n, of_character in zip(self[1:5], _STEPS, strict=True))
-        positions = self.scans_1 * min(size, _MAX_POSITIONS)
-        positions += self.scans_2 * min(size * size, _MAX_POSITIONS)
-        return size * steps * _STEP + size * positions // _READS_PER_UNIT
+        return size * steps * _STEP + self._scans_of(size)
+
+    def _scans_of(self, length: int) -> int:
+        positions = self.scans_1 * min(length, _MAX_POSITIONS)
+        positions += self.scans_2 * min(length * length, _MAX_POSITIONS)
+        return length * positions // _READS_PER_UNIT
 
 
 def pattern_weights(pattern: str) -> TextWeights:
@@ -126,6 +129,32 @@ def has_too_much_text(payload: Any, size: int, weights: TextWeights, limit: int)
         elif isinstance(value, list):
             left += value
     return cost > limit
+
+
+class _Part(NamedTuple):
+    """A part of a pattern."""
+
+    text: str
+    #: It begins a group, or ends the group that began last.
+    is_start: bool = False
+    is_end: bool = False
+    #: A reference to a group, a word boundary, or a possessive repetition.
+    is_hard: bool = False
+    is_behind_group: bool = False
+    #: The number of choices of a repetition or an alternative, else 0.
+    choices: int = 0
+
+
+def _parts(pattern: str) -> Iterator[_Part]:
+    depth, is_behind_group = 0, False
+    for match in _PART.finditer(pattern):
+        text = match[0]
+        choices, is_start, is_end = 0, text[0] == "(" and text[-1] != ")", text == ")" and depth > 0
+        if text[0] in "*+?|" or (text[0] == "{" and len(text) > 1):
+            choices = _REPEATED_GROUP if is_behind_group and text != "|" else 1
+        yield _Part(text, is_start, is_end, bool(_HARD.match(text)), is_behind_group, choices)
+        depth += is_start - is_end
+        is_behind_group = text == ")"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -168,35 +197,32 @@ def _scans(pattern: str) -> tuple[int, int]:
     counts = [0, 0]
     start = int(not pattern.startswith("^"))
     levels, last = [_Level(before=start, opened=start)], _Level()
-    is_behind_group = False
-    for part in _PART.finditer(pattern):
-        text, level = part[0], levels[-1]
-        is_hard = bool(_HARD.match(text))
-        if text[0] == "(" and text[-1] != ")":
-            is_assertion = text in _ASSERTIONS
-            tried = level.before if is_assertion or text == "(?>" else level.tried
+    for part in _parts(pattern):
+        level = levels[-1]
+        if part.is_start:
+            is_assertion = part.text in _ASSERTIONS
+            tried = level.before if is_assertion or part.text == "(?>" else level.tried
             levels.append(
                 _Level(is_assertion=is_assertion, before=level.before, tried=tried, opened=level.before)
             )
-        elif text == ")" and len(levels) > 1:
+        elif part.is_end:
             last = levels.pop()
             _close(levels[-1], last, counts)
-        elif text[0] in "*+?|" or (text[0] == "{" and len(text) > 1):
-            tried = level.before if is_hard else level.tried
-            if is_behind_group and last.is_hard:
+        elif part.choices:
+            tried = level.before if part.is_hard else level.tried
+            if part.is_behind_group and last.is_hard:
                 counts[1] += last.unbounded  # each repetition of the group tries them again
-            if _UNBOUNDED.match(text):
+            if _UNBOUNDED.match(part.text):
                 level.add(1, is_hard=False)
                 if tried:
                     counts[tried > 1] += 1
-            level.before += _REPEATED_GROUP if is_behind_group and text != "|" else 1
-            if text == "|":
+            level.before += part.choices
+            if part.text == "|":
                 level.end_branch()
                 level.opened = max(level.opened, 1)
-        if is_hard:
+        if part.is_hard:
             level.add(0, is_hard=True)
             level.tried = level.before
-        is_behind_group = text == ")"
     _close(_Level(), levels[0], counts)
     times = _WITH_GROUPS if _CAPTURING.search(pattern) else 1
     return counts[0] * times, counts[1] * times
@@ -221,26 +247,22 @@ def _choices(pattern: str) -> int:
     without another one, which is an automaton.
     """
     groups, last = [_Group(pending=not pattern.startswith("^"))], _Group()
-    is_behind_group = False
-    for part in _PART.finditer(pattern):
-        text, group = part[0], groups[-1]
-        if text[0] == "(" and text[-1] != ")":
-            groups.append(_Group(is_assertion=text in _ASSERTIONS))
-        elif text == ")" and len(groups) > 1:
+    for part in _parts(pattern):
+        group = groups[-1]
+        if part.is_start:
+            groups.append(_Group(is_assertion=part.text in _ASSERTIONS))
+        elif part.is_end:
             last = groups.pop()
             if last.is_hard or last.is_assertion:
                 groups[-1].add_hard(last.again, last.pending if last.is_hard else 0)
             else:
                 groups[-1].pending += last.pending
-        elif _HARD.match(text):
+        elif part.is_hard:
             group.add_hard()
-        elif text[0] in "*+?|" or (text[0] == "{" and len(text) > 1):
-            choices = _REPEATED_GROUP if is_behind_group and text != "|" else 1
-            if is_behind_group and last.is_hard:
-                group.again += choices
-            else:
-                group.pending += choices
-        is_behind_group = text == ")"
+        elif part.is_behind_group and last.is_hard:
+            group.again += part.choices
+        else:
+            group.pending += part.choices
     return groups[0].again
 
 
