@@ -6,7 +6,7 @@ answers no request. The unit is one evaluation of a keyword: 5 to 20 ns with jso
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import reduce
 from itertools import takewhile
 from typing import Any, Final
@@ -81,13 +81,9 @@ class SchemaCost:
         self._whole, *below = takewhile(bool, by_level)
         self._per_value = max(below, default=0)
         self._missing = max((len(_list(each.get("required"))) for each in self._nodes.values()), default=0)
-        texts = {id_: _text_weights(each) for id_, each in self._nodes.items()}
-        kinds = range(len(TextWeights._fields))
-        self._texts = TextWeights(*(self._highest(references, _weight_in(texts, kind)) for kind in kinds))
+        self._texts = TextWeights(*self._highest_of_each(references, _text_weights))
         self._has_unique = any(each.get("uniqueItems") is True for each in self._nodes.values())
-        weights = {id_: weights_of(each) for id_, each in self._nodes.items()}
-        kinds = range(len(Weights._fields))
-        self._weights = Weights(*(self._highest(references, _weight_in(weights, kind)) for kind in kinds))
+        self._weights = Weights(*self._highest_of_each(references, weights_of))
         # Usual schemas have neither: this saves microseconds for each event.
         self._has_numbers = self._has_unique or any(self._weights)
         self._has_texts = any(self._texts[1:])
@@ -128,6 +124,12 @@ class SchemaCost:
                 "texts, or begin the patterns with ^ and repeat less before (?=, (?!, \\b and references"
             )
         return ""
+
+    def _highest_of_each(self, references: References, own: Callable[[Node], Sequence[int]]) -> list[int]:
+        """Return the maximum sum of each weight that `own` returns."""
+        weights = {id_: own(each) for id_, each in self._nodes.items()}
+        kinds = range(len(weights[id(self._root)]))
+        return [self._highest(references, _weight_in(weights, kind)) for kind in kinds]
 
     def _highest(self, references: References, own: Callable[[Node], int]) -> int:
         """Return the maximum sum of `own` over the subschemas of one value."""
@@ -224,7 +226,7 @@ def _bounded(cost: int) -> int:
     return cost
 
 
-def _weight_in(own: Mapping[int, Weights] | Mapping[int, TextWeights], kind: int) -> Callable[[Node], int]:
+def _weight_in(own: Mapping[int, Sequence[int]], kind: int) -> Callable[[Node], int]:
     return lambda node: own[id(node)][kind]
 
 
