@@ -152,8 +152,7 @@ def _facts(asking: cursor, wanted: Wanted) -> Iterator[Fact]:
     oid, kind, may_insert = table
     yield _fact(holds=kind in "rp", text="it is a table", sql="-- name a table: a view cannot promise a key")
     yield _fact(holds=may_insert, text="INSERT", sql=f"GRANT INSERT ON {wanted.name} TO {role};")
-    asking.execute(_COLUMNS, (oid,))
-    columns = {row[0]: _Column(*row) for row in asking.fetchall()}
+    columns = _columns(asking, oid)
     yield from _of_own_columns(asking, oid, wanted)
     yield from _of_columns(columns, wanted)
     asking.execute(_KEYS, (oid,))
@@ -169,11 +168,15 @@ def unfit_columns(conn: connection, wanted: Wanted) -> list[Fact]:
         table = _one(asking, _TABLE, wanted.schema, wanted.table)
         if not table:
             return []
-        asking.execute(_COLUMNS, (table[0],))
-        columns = {row[0]: _Column(*row) for row in asking.fetchall()}
+        columns = _columns(asking, table[0])
         required = (columns.get(field.name) for field in wanted.columns if field.is_required)
         generated = [_generated(each, wanted) for each in required if each and each.is_generated]
         return [*_of_own_columns(asking, table[0], wanted), *generated]
+
+
+def _columns(asking: cursor, oid: int) -> dict[str, _Column]:
+    asking.execute(_COLUMNS, (oid,))
+    return {row[0]: _Column(*row) for row in asking.fetchall()}
 
 
 def _of_own_columns(asking: cursor, oid: int, wanted: Wanted) -> Iterator[Fact]:
@@ -249,8 +252,7 @@ def key_fact(conn: connection, wanted: Wanted) -> Fact | None:
         table = _one(asking, _TABLE, wanted.schema, wanted.table)
         if not table or table[1] not in "rp":
             return None
-        asking.execute(_COLUMNS, (table[0],))
-        columns = {row[0]: _Column(*row) for row in asking.fetchall()}
+        columns = _columns(asking, table[0])
         asking.execute(_KEYS, (table[0],))
         usable = _usable([_Key(*row) for row in asking.fetchall()], columns, wanted)
         return None if usable else _without_key(columns, wanted)
