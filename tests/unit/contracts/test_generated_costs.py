@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from shared.contracts.json_schema import CompiledSchema, compile_schema
+from tests.fixtures.calibration import calibrated
 from tests.fixtures.examples import DERANDOMIZE, examples
 
 pytestmark = pytest.mark.full
@@ -25,8 +26,6 @@ PER_UNIT: Final = 500_000
 LEAST: Final = 0.5
 #: What the calibrated work takes on a fast machine: it is done for suspects alone.
 FAST_SECONDS: Final = 0.015
-#: What the calibrated work takes on a fast machine: it is done for suspects alone.
-SECONDS: Final = 0.015
 
 NAMES: Final = ["a", "b", "c", "items", "x1"]
 PATTERNS: Final = [
@@ -163,16 +162,6 @@ class Generator:
 
     def _reference(self) -> str:
         return self._random.choice([*(f"#/$defs/{name}" for name in self._definitions), ITSELF])
-
-
-def calibrated() -> float:
-    """Return the seconds of a fixed piece of work here and now: some 25 ms."""
-    began = time.thread_time()
-    total = 0
-    for n in range(400_000):
-        total += n
-    assert total
-    return time.thread_time() - began
 
 
 def seconds(schema: CompiledSchema, payload: Any) -> float:
