@@ -18,9 +18,8 @@ from services.ops.lake.delta_receipts import TableReceipts, read_receipts
 from services.ops.lake.lake_positions import LakePositions
 from shared import wire
 from shared.lake.delta_log import open_table, owner_of
-from shared.parse_errors import UNREADABLE
 from shared.lake.lake_topic import PositionKey
-from shared.lake.storage import Storage
+from shared.lake.storage import Storage, reason_of
 from shared.registry.entries import Snapshot
 
 
