@@ -1,4 +1,4 @@
-"""An audit ends although a database freezes in the middle of it: it is named, and the others are checked."""
+"""An audit ends although a database freezes meanwhile: the report names that database and has the others."""
 
 import json
 from collections.abc import Callable, Iterator

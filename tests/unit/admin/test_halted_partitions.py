@@ -1,4 +1,4 @@
-"""The list of halted partitions is that of a recent reading, and after a decision it is read again."""
+"""Halted partitions come from a recent reading; the first page after a decision uses a new reading."""
 
 import asyncio
 

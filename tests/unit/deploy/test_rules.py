@@ -145,7 +145,7 @@ def seconds(text: str) -> int:
 
 def test_what_is_not_the_senders_fault_is_no_share_that_is_rejected() -> None:
     ours = {fault.code for fault in TABLE.values() if fault.kind is Kind.WAITING and fault.status is not None}
-    # Who sends more than its quota, or at once, is told to wait; the others are another service's.
+    # The gateway delays senders above a quota or a limit of cost; other services answer the other codes.
     expected = {"accepted", *ours} - {
         BATCH_TOO_COSTLY.code,
         QUOTA.code,

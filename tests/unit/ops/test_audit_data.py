@@ -1,4 +1,4 @@
-"""The data' arithmetic: histories of ranges, and what a long outage costs the audit."""
+"""Arithmetic of the audit's data: histories of ranges, and the cost of a long outage."""
 
 import pytest
 
