@@ -130,7 +130,7 @@ bench-transforms: $(STAMP) ## Transforms: CPU per event, delays at 1,000 a secon
 bench-lake: $(STAMP) ## Kafka to Delta tables compared with reading and sorting only; compaction; delays to Postgres (minutes)
 	$(PY) -m loadtest.bench_lake $(ARGS)
 	$(PY) -m loadtest.bench_compaction
-	$(PY) -m loadtest.bench_lake_beside
+	$(PY) -m loadtest.bench_lake_delays
 
 bench-ui: $(STAMP) ## The web UI with 500 types, a million parked events and ten tabs (half an hour)
 	$(PY) -m loadtest.bench_ui $(ARGS)
