@@ -90,12 +90,15 @@ def test_a_large_value_that_an_update_leaves_alone_is_told_to_be_so_or_its_type_
 
 
 def test_a_table_whose_update_would_fail_the_whole_source_stays_out(shop: Captured) -> None:
+    before = shop.slot_session()
     shop.execute(
         "CREATE TABLE app.required (id int PRIMARY KEY, n int, a numeric[] NOT NULL, b text[] NOT NULL)",
         "ALTER TABLE app.required ALTER a SET STORAGE EXTERNAL",
     )
     reconciler = shop.new_reconciler()
     assert "let a CHECK forbid it" in flows(reconciler).reason
+    # The session of the configuration before still captures the table until Kafka Connect has ended it.
+    eventually(lambda: shop.slot_session() not in (None, before), 60)
     shop.execute(
         f"INSERT INTO app.required VALUES (1, 1, {LARGE['numeric(10,2)[]']}, '{{}}')",  # noqa: S608
         "UPDATE app.required SET n = 2",
