@@ -140,7 +140,7 @@ class Story:
         keys = self.keys
         keys.use("#replay")
         self.page.wait_for_url("**/ui/groups/*/replay/*")
-        assert self.page.evaluate("document.activeElement.textContent") == "Cancel"
+        expect(self.page.locator(":focus")).to_have_text("Cancel")
         self.press_back_to("#ask-reason")
         keys.type("the sender writes decimal commas")
         if rate:

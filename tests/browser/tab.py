@@ -85,10 +85,14 @@ class Tab:
         return self
 
     def press(self, name: str) -> None:
+        """Press a button, and wait until the page that it leads to is loaded."""
         self.page.get_by_role("button", name=name, exact=True).click()
+        self.page.wait_for_load_state()
 
     def follow(self, name: str) -> None:
+        """Follow a link, and wait until its page is loaded."""
         self.page.get_by_role("link", name=name).first.click()
+        self.page.wait_for_load_state()
 
     def text(self, selector: str = "#main") -> str:
         return self.page.locator(selector).inner_text()

@@ -48,7 +48,7 @@ def test_groups_are_selected_and_acknowledged_together(tab: Tab, service: UiServ
         tab.page.get_by_label(f"Select group {number}").check()
     assert tab.text("#selected") == "2"
     acknowledge.click()
-    assert tab.page.evaluate("document.activeElement.textContent") == "Cancel"
+    expect(tab.page.locator(":focus")).to_have_text("Cancel")
     tab.press("Acknowledge 2 groups")
     tab.page.wait_for_url("**/ui/parked")
     tab.follow("Acknowledged")
