@@ -115,7 +115,7 @@ def _of_size(size: int, context: bytes = wire.CONTEXT_BYTES) -> list[tuple[str, 
     return [(wire.HEADER_CONTEXT, context), (wire.HEADER_RECEIVED_AT, b"x" * (size - len(context)))]
 
 
-def test_f46_headers_that_are_too_large_are_not_carried_and_all_others_are(
+def test_headers_that_are_too_large_are_not_carried_and_all_others_are(
     kafka: HasBootstrap, reader: RangeReader, topic: str
 ) -> None:
     most = wire.MAX_HEADER_BYTES
@@ -144,7 +144,7 @@ def test_f46_headers_that_are_too_large_are_not_carried_and_all_others_are(
     assert [row["value"] for row in rows] == [event("e") if c is not None else None for c, _ in read]
 
 
-def test_f46_a_header_whose_key_is_no_utf8_is_read_as_any_other(
+def test_a_header_whose_key_is_no_utf8_is_read_as_any_other(
     kafka: HasBootstrap, reader: RangeReader, topic: str
 ) -> None:
     produce(kafka.bootstrap, topic, [event("before")])
@@ -181,7 +181,7 @@ TIMES = {
 }
 
 
-def test_f46_a_time_that_nobody_can_tell_is_the_nearest_that_is_one(
+def test_a_time_that_nobody_can_tell_is_the_nearest_that_is_one(
     kafka: HasBootstrap, reader: RangeReader
 ) -> None:
     name = f"events.times_{secrets.token_hex(4)}"

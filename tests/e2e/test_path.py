@@ -107,7 +107,7 @@ def test_of_two_headers_of_one_name_the_last_counts(scene: Scene) -> None:
     assert scene.query("SELECT _id FROM TABLE") == [("ours",)]
 
 
-def test_a_tombstone_is_parked_and_harms_nobody(scene: Scene) -> None:  # W1
+def test_a_tombstone_is_parked_and_harms_nobody(scene: Scene) -> None:
     scene.produce(None, event("after", scene.name))
     eventually(lambda: scene.landed() == 1)
     eventually(lambda: scene.group() == {0: 2})

@@ -27,7 +27,7 @@ def _planned(scene: Scene) -> Iterator[tuple[int, int, str]]:
                 yield int(epoch), sum(lengths), plan["digest"]
 
 
-def test_f51_events_of_100_kb_come_in_batches_of_few(inline: Scene) -> None:
+def test_events_of_100_kb_come_in_batches_of_few(inline: Scene) -> None:
     body = b'{"text":"%b"}' % (b"x" * 100_000)
     inline.produce(*(envelope(f"{inline.name}-{i}", inline.name, body) for i in range(40)))
     inline.accepted += 40
@@ -38,7 +38,7 @@ def test_f51_events_of_100_kb_come_in_batches_of_few(inline: Scene) -> None:
     assert lengths[1:-1] == [4] * (len(lengths) - 2)  # of 100,108 bytes each
 
 
-def test_f51_a_plan_that_is_too_large_is_finished_in_pieces_under_its_routes(
+def test_a_plan_that_is_too_large_is_finished_in_pieces_under_its_routes(
     inline: Scene, places: Places, other: Other
 ) -> None:
     """Also when two more writers die on the way, and the route to the other database is taken away."""
@@ -70,7 +70,7 @@ def test_f51_a_plan_that_is_too_large_is_finished_in_pieces_under_its_routes(
     assert landed(other.dsn, inline.name) == 29
 
 
-def test_f51_a_plan_that_two_writers_died_of_is_begun_again_in_halves(
+def test_a_plan_that_two_writers_died_of_is_begun_again_in_halves(
     inline: Scene, places: Places, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where what they counted and did not commit is of a whole, and of which a half is begun now."""
@@ -88,9 +88,7 @@ def test_f51_a_plan_that_two_writers_died_of_is_begun_again_in_halves(
     assert sum(line.unroutable for line in inline.audited().lines) == 1
 
 
-def test_f51_halves_of_a_plan_that_was_diverted_drain_once(
-    inline: Scene, places: Places, other: Other
-) -> None:
+def test_halves_of_a_plan_that_was_diverted_drain_once(inline: Scene, places: Places, other: Other) -> None:
     """Where two writers died behind the markers of the whole, those of the halves stand beside them."""
     first = inline.writer_into(other)
     eventually(lambda: set(first.states.values()) == {"landing"})

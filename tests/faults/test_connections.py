@@ -18,7 +18,7 @@ from tests.fixtures.scenes import Scene
 from tests.fixtures.writer import event, eventually, execute, make_topics, produce, records, rows
 
 
-def test_f27_a_commit_whose_reply_is_lost_lands_nothing_twice(
+def test_a_commit_whose_reply_is_lost_lands_nothing_twice(
     ground: Ground, inline: Scene, tmp_path: Path
 ) -> None:
     proxy = Proxy(inline.dsn)
@@ -69,7 +69,7 @@ def _no_connection_left(dsn: str) -> Iterator[None]:
         yield
 
 
-def test_f28_while_postgres_has_no_connection_left_events_wait_and_none_is_parked(
+def test_while_postgres_has_no_connection_left_events_wait_and_none_is_parked(
     on_breakable_postgres: Scene,
 ) -> None:
     scene = on_breakable_postgres
@@ -110,7 +110,7 @@ class Flow:
             self.sent += 20
 
 
-def test_f32_a_table_that_changes_parks_only_what_does_not_fit_it(inline: Scene) -> None:
+def test_a_table_that_changes_parks_only_what_does_not_fit_it(inline: Scene) -> None:
     execute(inline.dsn, "CREATE TABLE public.t (_id text PRIMARY KEY, n int)")
     make_topics(inline.bootstrap, inline.topic)
     table = {"type": "postgres", "schema": "public", "table": "t"}

@@ -98,7 +98,7 @@ def _forget_the_group(scene: Scene) -> None:
 
 
 @pytest.mark.full
-def test_f44_a_log_that_ends_below_what_is_settled_halts_its_partition_and_no_other(broken: Broken) -> None:
+def test_a_log_that_ends_below_what_is_settled_halts_its_partition_and_no_other(broken: Broken) -> None:
     broken.writer.stop()
     broken.goes_back()
     broken.writer = broken.start()
@@ -111,9 +111,7 @@ def test_f44_a_log_that_ends_below_what_is_settled_halts_its_partition_and_no_ot
     "again",
     [pytest.param(3, id="short of it", marks=pytest.mark.full), pytest.param(8, id="and past it")],
 )
-def test_f44_a_log_that_was_cut_and_filled_again_is_told_by_its_leaders_epoch(
-    broken: Broken, again: int
-) -> None:
+def test_a_log_that_was_cut_and_filled_again_is_told_by_its_leaders_epoch(broken: Broken, again: int) -> None:
     broken.writer.stop()
     broken.goes_back()
     broken.produce("new", again)
@@ -125,7 +123,7 @@ def test_f44_a_log_that_was_cut_and_filled_again_is_told_by_its_leaders_epoch(
 
 
 @pytest.mark.full
-def test_f44_the_same_under_a_writer_that_runs(broken: Broken) -> None:
+def test_the_same_under_a_writer_that_runs(broken: Broken) -> None:
     broken.goes_back()
     broken.produce("new", 8)
     assert "cut at 6" in broken.halted()
@@ -136,7 +134,7 @@ def test_f44_the_same_under_a_writer_that_runs(broken: Broken) -> None:
     assert broken.scene.landed() == 10
 
 
-def test_f44_with_the_groups_offsets_lost_the_ledger_tells(broken: Broken) -> None:
+def test_with_the_groups_offsets_lost_the_ledger_tells(broken: Broken) -> None:
     broken.neighbour_goes_on()  # the writer's last plan, which is of it, tells nothing of the other
     broken.writer.stop()
     assert broken.scene.topic not in broken.scene.last_planned()
@@ -150,7 +148,7 @@ def test_f44_with_the_groups_offsets_lost_the_ledger_tells(broken: Broken) -> No
 
 
 @pytest.mark.full
-def test_f44_a_log_that_is_what_was_settled_again_is_read_on_without_a_word(
+def test_a_log_that_is_what_was_settled_again_is_read_on_without_a_word(
     broken: Broken, tmp_path: Path
 ) -> None:
     broken.kill()
@@ -167,7 +165,7 @@ def test_f44_a_log_that_is_what_was_settled_again_is_read_on_without_a_word(
 
 
 @pytest.mark.full
-def test_f44_a_broker_that_comes_back_whole_halts_nothing(broken: Broken) -> None:
+def test_a_broker_that_comes_back_whole_halts_nothing(broken: Broken) -> None:
     broken.kill()
     broken.come_back()
     broken.produce("new", 3)
@@ -175,7 +173,7 @@ def test_f44_a_broker_that_comes_back_whole_halts_nothing(broken: Broken) -> Non
     assert broken.writer.refused == {}
 
 
-def test_f44_a_person_lets_it_go_on_from_the_cut_and_what_is_there_lands(broken: Broken) -> None:
+def test_a_person_lets_it_go_on_from_the_cut_and_what_is_there_lands(broken: Broken) -> None:
     topic = broken.scene.topic
     assert broken.accept() == 1  # it is not halted
     broken.goes_back()
@@ -204,7 +202,7 @@ def test_f44_a_person_lets_it_go_on_from_the_cut_and_what_is_there_lands(broken:
 
 
 @pytest.mark.full
-def test_f44_what_waits_from_before_the_cut_lands_beside_what_is_accepted(
+def test_what_waits_from_before_the_cut_lands_beside_what_is_accepted(
     alone: Scene, breakable_kafka: Kafka, other: Other
 ) -> None:
     broken = Broken(alone, breakable_kafka, other)
@@ -228,7 +226,7 @@ def test_f44_what_waits_from_before_the_cut_lands_beside_what_is_accepted(
 
 
 @pytest.mark.full
-def test_f44_an_unclean_election_halts_what_was_settled_above_it(database: Database, tmp_path: Path) -> None:
+def test_an_unclean_election_halts_what_was_settled_above_it(database: Database, tmp_path: Path) -> None:
     """Broker by broker: what only the first had is settled, and the one that lagged is made leader."""
     running: list[Inline] = []
     with started(Kafka(tmp_path / "kafka", brokers=3, heap_mb=384)) as cluster:

@@ -43,7 +43,7 @@ def both(scene: Scene, **settings: Any) -> Inline:
     return scene.writer(topics=rf"events\.{scene.name}.*", **settings)
 
 
-def test_f45_a_plan_for_a_renamed_database_halts_its_partitions_and_lands_under_the_old_name(
+def test_a_plan_for_a_renamed_database_halts_its_partitions_and_lands_under_the_old_name(
     planned: Scene,
 ) -> None:
     was, name = planned.database, beside(planned)
@@ -63,7 +63,7 @@ def test_f45_a_plan_for_a_renamed_database_halts_its_partitions_and_lands_under_
     planned.audited()
 
 
-def test_f45_a_plan_for_a_removed_database_halts_its_partitions(
+def test_a_plan_for_a_removed_database_halts_its_partitions(
     inline: Scene, places: Places, other: Other
 ) -> None:
     first = inline.writer_into(other)
@@ -88,7 +88,7 @@ def test_f45_a_plan_for_a_removed_database_halts_its_partitions(
     inline.audited(other)
 
 
-def test_f45_what_waits_for_a_removed_database_is_named_and_kept_until_it_is_back(
+def test_what_waits_for_a_removed_database_is_named_and_kept_until_it_is_back(
     inline: Scene, other: Other, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trims = _counted(monkeypatch)
@@ -123,7 +123,7 @@ def test_f45_what_waits_for_a_removed_database_is_named_and_kept_until_it_is_bac
         pytest.param("refill", range(20), id="refill", marks=pytest.mark.full),
     ],
 )
-def test_f45_a_database_that_is_put_back_after_events_went_on_without_it_is_halted(
+def test_a_database_that_is_put_back_after_events_went_on_without_it_is_halted(
     inline: Scene, other: Other, word: str, there: range
 ) -> None:
     first = inline.writer_into(other)

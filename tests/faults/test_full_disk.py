@@ -1,4 +1,4 @@
-"""F31: the disk of a table is full, truly: its events wait in place, nobody is parked, the rest lands."""
+"""The disk of a table is full, truly: its events wait in place, nobody is parked, the rest lands."""
 
 import os
 import subprocess
@@ -57,7 +57,7 @@ def _fill(folder: Path) -> Path:
     return ballast
 
 
-def test_f31_a_table_on_a_full_disk_waits_and_nobody_is_parked(small_disk: Path, inline: Scene) -> None:
+def test_a_table_on_a_full_disk_waits_and_nobody_is_parked(small_disk: Path, inline: Scene) -> None:
     other = f"{inline.name}_other"
     inline.send(10)
     writer = inline.writer()

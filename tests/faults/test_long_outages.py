@@ -92,7 +92,7 @@ def outage(inline: Scene, other: Other, places: Places) -> Outage:
     return Outage(inline, other, places)
 
 
-def test_f51_a_partition_without_events_costs_a_database_that_is_out_nothing_of_its_own(
+def test_a_partition_without_events_costs_a_database_that_is_out_nothing_of_its_own(
     outage: Outage,
 ) -> None:
     writer = outage.writer()
@@ -114,7 +114,7 @@ def test_f51_a_partition_without_events_costs_a_database_that_is_out_nothing_of_
     outage.audited()
 
 
-def test_f51_what_passed_a_database_by_is_known_after_a_restart_and_after_a_crash(outage: Outage) -> None:
+def test_what_passed_a_database_by_is_known_after_a_restart_and_after_a_crash(outage: Outage) -> None:
     writer = outage.writer()
     outage.round()
     eventually(outage.has_drained)
@@ -144,7 +144,7 @@ def test_f51_what_passed_a_database_by_is_known_after_a_restart_and_after_a_cras
     outage.audited()
 
 
-def test_f51_events_land_in_order_between_ranges_that_have_none(outage: Outage) -> None:
+def test_events_land_in_order_between_ranges_that_have_none(outage: Outage) -> None:
     """A batch of what nobody wants is a range without events, of a partition that has events."""
     outage.writer()
     outage.round()

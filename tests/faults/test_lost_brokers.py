@@ -119,7 +119,7 @@ def three(brokers: Kafka, database: Database, inline_writers: StartInline, tmp_p
 
 
 @pytest.mark.timeout(400)
-def test_f44_a_partition_without_a_leader_holds_up_no_other(
+def test_a_partition_without_a_leader_holds_up_no_other(
     three: Three, caplog: pytest.LogCaptureFixture
 ) -> None:
     late = three.begins_late()

@@ -35,7 +35,7 @@ def set_topic(bootstrap: str, topic: str, **settings: str) -> None:
         future.result(20)
 
 
-def test_f49_a_topic_that_would_lose_what_it_keeps_is_refused_until_it_is_mended(alone: Scene) -> None:
+def test_a_topic_that_would_lose_what_it_keeps_is_refused_until_it_is_mended(alone: Scene) -> None:
     admin = AdminClient({"bootstrap.servers": alone.bootstrap})
     found = {
         wire.USER_ERRORS: {"retention.ms": "60000"},
@@ -57,7 +57,7 @@ def test_f49_a_topic_that_would_lose_what_it_keeps_is_refused_until_it_is_mended
     assert writer.trouble == "None"
 
 
-def test_f49_what_is_left_to_the_broker_is_set(alone: Scene) -> None:
+def test_what_is_left_to_the_broker_is_set(alone: Scene) -> None:
     admin = AdminClient({"bootstrap.servers": alone.bootstrap})
     chosen = {"retention.ms": "-1", "segment.ms": "3600000"}
     for future in admin.create_topics([NewTopic(wire.USER_ERRORS, 2, 1, config=chosen)]).values():
@@ -71,7 +71,7 @@ def test_f49_what_is_left_to_the_broker_is_set(alone: Scene) -> None:
 
 
 @pytest.mark.full
-def test_f49_a_kafka_that_is_new_needs_a_moment_for_its_groups_and_no_batch_fails(
+def test_a_kafka_that_is_new_needs_a_moment_for_its_groups_and_no_batch_fails(
     own_kafka: Kafka, database: Database, start_alone: Callable[..., Inline]
 ) -> None:
     writer = start_alone(own_kafka.bootstrap, database.dsn, QUICK | OwnRegistry(own_kafka.bootstrap).env)
@@ -79,7 +79,7 @@ def test_f49_a_kafka_that_is_new_needs_a_moment_for_its_groups_and_no_batch_fail
     assert failed == []
 
 
-def test_f49_one_that_is_set_otherwise_under_a_running_writer_is_said_and_stops_nobody(
+def test_one_that_is_set_otherwise_under_a_running_writer_is_said_and_stops_nobody(
     alone: Scene, caplog: pytest.LogCaptureFixture
 ) -> None:
     writer = alone.writer()
@@ -94,7 +94,7 @@ def test_f49_one_that_is_set_otherwise_under_a_running_writer_is_said_and_stops_
     eventually(lambda: writer.trouble == "None")
 
 
-def test_f49_what_is_missing_and_not_ours_to_make_is_said_with_the_command(
+def test_what_is_missing_and_not_ours_to_make_is_said_with_the_command(
     alone: Scene, start_alone: Callable[..., Inline]
 ) -> None:
     alone.produce(event("e-1", alone.name))

@@ -24,7 +24,7 @@ def hand_over(writer: Inline, name: str, dsn: str) -> None:
     execute(dsn, statement)
 
 
-def test_f45_a_second_name_for_a_database_is_halted_and_its_events_wait(inline: Scene, other: Other) -> None:
+def test_a_second_name_for_a_database_is_halted_and_its_events_wait(inline: Scene, other: Other) -> None:
     first = inline.writer()
     inline.send(10)
     inline.all_landed_once()
@@ -45,7 +45,7 @@ def test_f45_a_second_name_for_a_database_is_halted_and_its_events_wait(inline: 
     inline.audited(moved)
 
 
-def test_f45_a_database_of_another_kafka_is_halted_until_it_is_handed_over(inline: Scene) -> None:
+def test_a_database_of_another_kafka_is_halted_until_it_is_handed_over(inline: Scene) -> None:
     first = inline.writer()
     inline.send(5)
     inline.all_landed_once()
@@ -62,7 +62,7 @@ def test_f45_a_database_of_another_kafka_is_halted_until_it_is_handed_over(inlin
     inline.all_landed_once()
 
 
-def test_f45_a_later_epoch_on_rows_of_another_kafka_fences_nobody(
+def test_a_later_epoch_on_rows_of_another_kafka_fences_nobody(
     inline: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compares: list[None] = []
@@ -87,7 +87,7 @@ def test_f45_a_later_epoch_on_rows_of_another_kafka_fences_nobody(
     assert writer.exit is None
 
 
-def test_f45_of_two_names_at_one_start_one_owns_the_database(database: Database) -> None:
+def test_of_two_names_at_one_start_one_owns_the_database(database: Database) -> None:
     migrate(database_of(database.dsn))
     names = [f"name_{n}" for n in range(4)]
     refused: dict[str, Fault] = {}

@@ -46,7 +46,7 @@ def _said(service: Service, *arguments: str) -> str:
     return CliRunner().invoke(app, ["errors", *arguments, "--admin", service.url]).stdout
 
 
-def test_f42_what_was_parked_is_replayed_once_though_the_admin_service_is_killed_in_between(
+def test_what_was_parked_is_replayed_once_though_the_admin_service_is_killed_in_between(
     inline: Scene, tmp_path: Path
 ) -> None:
     writer: Inline = inline.writer(metrics_seconds=0.1)
@@ -70,7 +70,7 @@ def test_f42_what_was_parked_is_replayed_once_though_the_admin_service_is_killed
         eventually(lambda: _get(admin, f"/v1/jobs/{early}")["state"] == "done", 120)
         assert P0001.search(_said(admin, "jobs", str(early)))
         assert "20 failed again" in _said(admin, "jobs")
-        # S26, A12: a fix edits the payload of one alone, and it lands though the trigger is there.
+        # A fix edits the payload of one alone, and it lands though the trigger is there.
         fix = ("--id", "bad-0", "--fix", FIX, "--with-triggers", "--json")
         told = json.loads(_said(admin, *rehearse, *fix))
         assert [(r["outcome"], r["events"]) for r in told["results"]] == [("landed", 1)]

@@ -34,7 +34,7 @@ def mend(writer: Inline, name: str, dsn: str) -> None:
     execute(dsn, script)
 
 
-def test_f48_a_database_without_grants_is_out_alone_and_says_the_sql(
+def test_a_database_without_grants_is_out_alone_and_says_the_sql(
     inline: Scene, other: Other, limited: Other
 ) -> None:
     writer = inline.writer_into(limited)
@@ -46,9 +46,7 @@ def test_f48_a_database_without_grants_is_out_alone_and_says_the_sql(
     inline.audited(other)
 
 
-def test_f48_a_grant_that_is_revoked_while_the_writer_runs(
-    inline: Scene, other: Other, limited: Other
-) -> None:
+def test_a_grant_that_is_revoked_while_the_writer_runs(inline: Scene, other: Other, limited: Other) -> None:
     writer = inline.writer_into(limited)
     mend(writer, limited.name, other.dsn)
     inline.send(10)
@@ -66,9 +64,7 @@ def test_f48_a_grant_that_is_revoked_while_the_writer_runs(
     inline.audited(other)
 
 
-def test_f48_a_database_of_a_newer_onramp_ends_the_writer_whichever_it_is(
-    inline: Scene, other: Other
-) -> None:
+def test_a_database_of_a_newer_onramp_ends_the_writer_whichever_it_is(inline: Scene, other: Other) -> None:
     """What the newer one left on Kafka concerns all databases, so none is landed in."""
     first = inline.writer_into(other)
     eventually(lambda: set(first.states.values()) == {"landing"})

@@ -126,7 +126,7 @@ def test_settings_of_the_submission_have_priority(tmp_path: Path) -> None:
     ], answer.stderr
 
 
-def test_f20_sigterm_to_the_jvm_of_spark_submit_ends_the_writer_and_loses_nothing(
+def test_sigterm_to_the_jvm_of_spark_submit_ends_the_writer_and_loses_nothing(
     submitted: Scene,
 ) -> None:
     place = "writer.before_commit"

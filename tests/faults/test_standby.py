@@ -164,7 +164,7 @@ def test_while_the_first_database_is_out_the_next_has_the_lock(inline: Scene, ot
             writer.stop()
 
 
-def test_f47_a_database_that_hangs_holds_up_no_end_and_no_successor(
+def test_a_database_that_hangs_holds_up_no_end_and_no_successor(
     inline: Scene, hung: Other, server: Stopped
 ) -> None:
     env = QUICK | {

@@ -67,7 +67,7 @@ def _halted(writer: Inline) -> str:
     return eventually(lambda: next(iter(writer.refused.values()), ""))
 
 
-def test_f13_a_deleted_topic_halts_its_partitions_and_no_other(
+def test_a_deleted_topic_halts_its_partitions_and_no_other(
     inline: Scene, writer: Inline, beside: Neighbour
 ) -> None:
     delete_topic(inline.bootstrap, inline.topic)
@@ -76,7 +76,7 @@ def test_f13_a_deleted_topic_halts_its_partitions_and_no_other(
     assert inline.landed() == 6
 
 
-def test_f14_a_topic_made_anew_is_never_read_from_the_offset_of_the_old(
+def test_a_topic_made_anew_is_never_read_from_the_offset_of_the_old(
     inline: Scene, beside: Neighbour, caplog: pytest.LogCaptureFixture
 ) -> None:
     _produce(inline, 0, 6, lands=False)
@@ -100,7 +100,7 @@ def _advised(caplog: pytest.LogCaptureFixture) -> set[str]:
     return {r.mend for r in caplog.records if r.message == "a partition is halted"}  # type: ignore[attr-defined]
 
 
-def test_f14_an_offset_of_the_old_topic_that_the_group_still_has_halts_until_it_is_deleted(
+def test_an_offset_of_the_old_topic_that_the_group_still_has_halts_until_it_is_deleted(
     inline: Scene, caplog: pytest.LogCaptureFixture
 ) -> None:
     writer = inline.writer()
@@ -122,7 +122,7 @@ def test_f14_an_offset_of_the_old_topic_that_the_group_still_has_halts_until_it_
     eventually(lambda: inline.landed() == 9)
 
 
-def test_f14_what_waits_of_a_topic_lands_after_the_topic_was_made_anew(inline: Scene, other: Other) -> None:
+def test_what_waits_of_a_topic_lands_after_the_topic_was_made_anew(inline: Scene, other: Other) -> None:
     other.close()
     writer = inline.writer_into(other)
     _produce(inline, 0, 6)
@@ -137,7 +137,7 @@ def test_f14_what_waits_of_a_topic_lands_after_the_topic_was_made_anew(inline: S
     assert landed(other.dsn, inline.name) == 26
 
 
-def test_f15_new_partitions_are_read_from_their_begin_and_said_aloud(
+def test_new_partitions_are_read_from_their_begin_and_said_aloud(
     inline: Scene, writer: Inline, beside: Neighbour, caplog: pytest.LogCaptureFixture
 ) -> None:
     admin = AdminClient({"bootstrap.servers": inline.bootstrap})
@@ -153,7 +153,7 @@ def test_f15_new_partitions_are_read_from_their_begin_and_said_aloud(
     inline.audited()
 
 
-def test_f16_events_that_kafka_deletes_before_they_settle_halt_their_partition(
+def test_events_that_kafka_deletes_before_they_settle_halt_their_partition(
     inline: Scene, writer: Inline, beside: Neighbour
 ) -> None:
     writer.stop()
@@ -165,7 +165,7 @@ def test_f16_events_that_kafka_deletes_before_they_settle_halt_their_partition(
     assert inline.landed() == 6
 
 
-def test_f16_the_same_under_a_writer_that_runs(
+def test_the_same_under_a_writer_that_runs(
     inline: Scene, writer: Inline, beside: Neighbour, places: Places
 ) -> None:
     held = places.hold_at("writer.before_group_commit")
@@ -179,7 +179,7 @@ def test_f16_the_same_under_a_writer_that_runs(
     assert inline.landed() == 7
 
 
-def test_f16_a_person_lets_a_partition_go_on_behind_what_kafka_deleted(
+def test_a_person_lets_a_partition_go_on_behind_what_kafka_deleted(
     inline: Scene, writer: Inline, beside: Neighbour, other: Other
 ) -> None:
     writer.stop()

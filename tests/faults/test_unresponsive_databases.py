@@ -1,4 +1,4 @@
-"""F47: databases that hang.  Each is out after its patience; its neighbours are not held."""
+"""Databases that hang.  Each is out after its patience; its neighbours are not held."""
 
 import time
 
@@ -27,7 +27,7 @@ def latencies(scene: Scene, name: str, count: int) -> list[float]:
     return sorted(found)
 
 
-def test_f47_a_database_that_hangs_holds_nobody_and_drains_when_it_goes_on(
+def test_a_database_that_hangs_holds_nobody_and_drains_when_it_goes_on(
     inline: Scene, hung: Other, server: Stopped
 ) -> None:
     name = f"{inline.name}_beside"
@@ -49,7 +49,7 @@ def test_f47_a_database_that_hangs_holds_nobody_and_drains_when_it_goes_on(
     inline.audited(hung)
 
 
-def test_f47_a_commit_that_arrives_after_the_writer_gave_up_lands_nothing_twice(
+def test_a_commit_that_arrives_after_the_writer_gave_up_lands_nothing_twice(
     inline: Scene, hung: Other, server: Stopped, places: Places
 ) -> None:
     writer = inline.writer_into(hung)
@@ -69,7 +69,7 @@ def test_f47_a_commit_that_arrives_after_the_writer_gave_up_lands_nothing_twice(
 
 
 @pytest.mark.full
-def test_f47_eight_silent_databases_hold_nobody(inline: Scene) -> None:
+def test_eight_silent_databases_hold_nobody(inline: Scene) -> None:
     with black_holes(8) as addresses:
         databases = {f"silent_{inline.name}_{n}": dsn for n, dsn in enumerate(addresses)}
         inline.writer(databases=orjson.dumps(databases).decode())

@@ -31,9 +31,7 @@ def _onramp(scene: Scene, *arguments: str) -> Any:
     return said
 
 
-def test_f29_while_a_table_is_locked_its_events_wait_and_the_rest_lands(
-    inline: Scene, places: Places
-) -> None:
+def test_while_a_table_is_locked_its_events_wait_and_the_rest_lands(inline: Scene, places: Places) -> None:
     other = f"{inline.name}_other"
     inline.send(20)
     writer: Inline = inline.writer(lock_timeout_ms=300)

@@ -154,7 +154,7 @@ MUTANTS: Final = (
         "services/ops/audit/replays.py",
         "    if not rows:\n",
         "    if False:\n",
-        "tests/faults/test_f42_replays.py::test_f42_what_the_audit_says_of_replays_that_a_dump_has_lost",
+        "tests/faults/test_replays.py::test_what_the_audit_says_of_replays_that_a_dump_has_lost",
     ),
     Mutant(
         "comparing what was edited by hand",

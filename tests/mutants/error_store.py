@@ -53,7 +53,7 @@ MUTANTS: Final = (
         ),
         (
             "tests/integration/admin/"
-            "test_segments.py::test_f42_a_kill_in_mid_move_loses_nothing_and_leaves_no_file"
+            "test_segments.py::test_a_kill_in_mid_move_loses_nothing_and_leaves_no_file"
         ),
     ),
     Mutant(
@@ -132,7 +132,7 @@ MUTANTS: Final = (
         ),
         (
             "tests/integration/admin/"
-            "test_ingester.py::test_f42_a_keeper_that_is_killed_in_mid_slice_keeps_each_event_once"
+            "test_ingester.py::test_a_keeper_that_is_killed_in_mid_slice_keeps_each_event_once"
         ),
     ),
     Mutant(
@@ -170,7 +170,7 @@ MUTANTS: Final = (
         "if not body:",
         (
             "tests/integration/admin/"
-            "test_admin_api.py::test_a2_a_cursor_that_was_changed_or_is_of_another_list_is_refused"
+            "test_admin_api.py::test_a_cursor_that_was_changed_or_is_of_another_list_is_refused"
         ),
     ),
     Mutant(
@@ -197,7 +197,7 @@ MUTANTS: Final = (
         "    if False:\n",
         (
             "tests/integration/admin/"
-            "test_jobs.py::test_a7_what_is_discarded_is_not_discarded_again_and_a_set_that_ch"
+            "test_jobs.py::test_what_is_discarded_is_not_discarded_again_and_a_set_that_ch"
             "anged_is_refused"
         ),
     ),
@@ -208,7 +208,7 @@ MUTANTS: Final = (
         "if not f.staged}",
         (
             "tests/integration/admin/"
-            "test_replay_jobs.py::test_f42_a_step_that_is_cut_after_it_staged_stages_nothing_twice"
+            "test_replay_jobs.py::test_a_step_that_is_cut_after_it_staged_stages_nothing_twice"
         ),
     ),
     Mutant(
@@ -254,20 +254,14 @@ MUTANTS: Final = (
             "        edited = exact.dumps(document)\n"
             "        return Edited(edited, sha256(edited).digest())\n"
         ),
-        (
-            "tests/unit/ops/"
-            "test_fixes.py::test_s26_whatever_a_patch_says_all_but_the_payload_stays_byte_for_byte"
-        ),
+        ("tests/unit/ops/test_fixes.py::test_whatever_a_patch_says_all_but_the_payload_stays_byte_for_byte"),
     ),
     Mutant(
         "that a line of edited events cannot say another id, name or place",
         "services/ops/fixes/edited_lines.py",
         "    if changed:\n",
         "    if False:\n",
-        (
-            "tests/unit/ops/"
-            "test_edited_lines.py::test_s26_a_line_that_says_another_id_name_or_place_is_refused"
-        ),
+        ("tests/unit/ops/test_edited_lines.py::test_a_line_that_says_another_id_name_or_place_is_refused"),
     ),
     Mutant(
         "that edits stay while an event of them is open",

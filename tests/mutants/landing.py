@@ -164,7 +164,7 @@ MUTANTS: Final = (
         "services/writer/settle/task.py",
         "        for part, events in sort_one_by_one(self.filter_and_sort, read):",
         "        for part, events in self.filter_and_sort(read) or ():",
-        "tests/faults/test_f46_unexpected_errors.py::test_f46_one_record_at_which_a_step_raises_stops_nobody[sort]",
+        "tests/faults/test_unexpected_task_errors.py::test_one_record_at_which_a_step_raises_stops_nobody[sort]",
     ),
     Mutant(
         "an event that cannot be persisted, alone",
@@ -173,7 +173,7 @@ MUTANTS: Final = (
         "blocked[e.target] = None",
         (
             "tests/faults/"
-            "test_f46_unexpected_errors.py::test_f46_one_record_at_which_a_step_raises_stops_nobody[persist]"
+            "test_unexpected_task_errors.py::test_one_record_at_which_a_step_raises_stops_nobody[persist]"
         ),
     ),
     Mutant(
@@ -183,7 +183,7 @@ MUTANTS: Final = (
         "result = self._persist(target, rows, one_by_one=False)",
         (
             "tests/faults/"
-            "test_f46_unexpected_errors.py::test_f46_one_record_at_which_a_step_raises_stops_nobody["
+            "test_unexpected_task_errors.py::test_one_record_at_which_a_step_raises_stops_nobody["
             "release-persist]"
         ),
     ),
@@ -192,7 +192,7 @@ MUTANTS: Final = (
         "services/writer/driver/batch.py",
         "        await _write_apart(parts, ranges, routes)\n",
         "        raise\n",
-        "tests/faults/test_f46_unexpected_errors.py::test_f46_one_record_at_which_a_step_raises_stops_nobody[keep]",
+        "tests/faults/test_unexpected_task_errors.py::test_one_record_at_which_a_step_raises_stops_nobody[keep]",
     ),
     Mutant(
         "the routes of a range that is set aside",
@@ -201,7 +201,7 @@ MUTANTS: Final = (
         "in ()\n",
         (
             "tests/faults/"
-            "test_f46_quarantine.py::test_f46_what_was_set_aside_is_finished_under_the_routes_"
+            "test_quarantine.py::test_what_was_set_aside_is_finished_under_the_routes_"
             "it_began_with_by_a_successor"
         ),
     ),
@@ -212,7 +212,7 @@ MUTANTS: Final = (
         "if not passed:",
         (
             "tests/faults/"
-            "test_f46_quarantine.py::test_f46_a_partition_that_fails_alone_is_set_aside_after_"
+            "test_quarantine.py::test_a_partition_that_fails_alone_is_set_aside_after_"
             "the_loop_was_begun_again"
         ),
     ),
@@ -223,13 +223,13 @@ MUTANTS: Final = (
         "    except ():\n",
         (
             "tests/faults/"
-            "test_f46_too_large.py::test_f46_parked_events_that_are_too_large_stay_in_the_out"
+            "test_too_large.py::test_parked_events_that_are_too_large_stay_in_the_out"
             "box_and_the_others_leave_it "
             "tests/faults/"
-            "test_f46_too_large.py::test_f46_an_unroutable_event_that_is_too_large_is_kept_in"
+            "test_too_large.py::test_an_unroutable_event_that_is_too_large_is_kept_in"
             "_a_database_and_the_others_land "
             "tests/faults/"
-            "test_f46_too_large.py::test_f46_a_diverted_event_that_is_too_large_holds_its_par"
+            "test_too_large.py::test_a_diverted_event_that_is_too_large_holds_its_par"
             "tition_and_no_other"
         ),
     ),
@@ -240,7 +240,7 @@ MUTANTS: Final = (
         "",
         (
             "tests/faults/"
-            "test_f46_too_large.py::test_f46_a_diverted_event_that_is_too_large_holds_its_par"
+            "test_too_large.py::test_a_diverted_event_that_is_too_large_holds_its_par"
             "tition_and_no_other"
         ),
     ),
@@ -251,7 +251,7 @@ MUTANTS: Final = (
         "                _ = (",
         (
             "tests/faults/"
-            "test_f46_too_large.py::test_f46_an_unroutable_event_that_is_too_large_is_kept_in"
+            "test_too_large.py::test_an_unroutable_event_that_is_too_large_is_kept_in"
             "_a_database_and_the_others_land"
         ),
     ),

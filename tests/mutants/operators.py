@@ -104,7 +104,7 @@ MUTANTS: Final = (
         "query.filters()",
         (
             "tests/integration/admin/"
-            "test_operators.py::test_a8_lists_groups_and_ids_show_an_operator_its_own_events_alone"
+            "test_operators.py::test_lists_groups_and_ids_show_an_operator_its_own_events_alone"
         ),
     ),
     Mutant(
@@ -114,7 +114,7 @@ MUTANTS: Final = (
         "read_sql.group(conn, number)",
         (
             "tests/integration/admin/"
-            "test_operators.py::test_a8_lists_groups_and_ids_show_an_operator_its_own_events_alone"
+            "test_operators.py::test_lists_groups_and_ids_show_an_operator_its_own_events_alone"
         ),
     ),
     Mutant(
@@ -124,7 +124,7 @@ MUTANTS: Final = (
         "read_sql.event(conn, number)",
         (
             "tests/integration/admin/"
-            "test_operators.py::test_a8_lists_groups_and_ids_show_an_operator_its_own_events_alone"
+            "test_operators.py::test_lists_groups_and_ids_show_an_operator_its_own_events_alone"
         ),
     ),
     Mutant(
@@ -134,7 +134,7 @@ MUTANTS: Final = (
         "if False:",
         (
             "tests/integration/admin/"
-            "test_operators.py::test_a8_lists_groups_and_ids_show_an_operator_its_own_events_alone"
+            "test_operators.py::test_lists_groups_and_ids_show_an_operator_its_own_events_alone"
         ),
     ),
     Mutant(
@@ -144,7 +144,7 @@ MUTANTS: Final = (
         "_MAX_COUNTS)",
         (
             "tests/integration/admin/"
-            "test_operators.py::test_a8_lists_groups_and_ids_show_an_operator_its_own_events_alone"
+            "test_operators.py::test_lists_groups_and_ids_show_an_operator_its_own_events_alone"
         ),
     ),
     Mutant(
@@ -154,7 +154,7 @@ MUTANTS: Final = (
         "locked_group(conn, number)",
         (
             "tests/integration/admin/"
-            "test_operators.py::test_a8_lists_groups_and_ids_show_an_operator_its_own_events_alone"
+            "test_operators.py::test_lists_groups_and_ids_show_an_operator_its_own_events_alone"
         ),
     ),
     Mutant(
@@ -265,7 +265,7 @@ MUTANTS: Final = (
         "",
         (
             "tests/integration/admin/"
-            "test_audit_log.py::test_s24_each_view_or_action_of_an_operator_is_written_down_by_the_nam"
+            "test_audit_log.py::test_each_view_or_action_of_an_operator_is_written_down_by_the_nam"
             "e_of_their_key"
         ),
     ),
@@ -276,7 +276,7 @@ MUTANTS: Final = (
         "",
         (
             "tests/integration/admin/"
-            "test_audit_log.py::test_s24_each_view_or_action_of_an_operator_is_written_down_by_the_nam"
+            "test_audit_log.py::test_each_view_or_action_of_an_operator_is_written_down_by_the_nam"
             "e_of_their_key"
         ),
     ),

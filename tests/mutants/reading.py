@@ -95,7 +95,7 @@ MUTANTS: Final = (
         "    return [list(batches)]",
         (
             "tests/integration/writer/"
-            "test_releases.py::test_f50_the_events_of_a_topic_that_was_made_anew_are_released"
+            "test_releases.py::test_the_events_of_a_topic_that_was_made_anew_are_released"
             "_beside_the_old_ones"
         ),
     ),
@@ -116,7 +116,7 @@ MUTANTS: Final = (
         "pass",
         (
             "tests/faults/"
-            "test_batches_of_bytes.py::test_f51_a_plan_that_two_writers_died_of_is_begun_agai"
+            "test_batches_of_bytes.py::test_a_plan_that_two_writers_died_of_is_begun_agai"
             "n_in_halves"
         ),
     ),
@@ -139,7 +139,7 @@ MUTANTS: Final = (
         "services/writer/databases/drain.py",
         "            await self._advance_empty(database, [marker.range.generation])\n",
         "",
-        "tests/faults/test_long_outages.py::test_f51_events_land_in_order_between_ranges_that_have_none",
+        "tests/faults/test_long_outages.py::test_events_land_in_order_between_ranges_that_have_none",
     ),
     Mutant(
         "a leader that is new is doubted",
@@ -190,7 +190,7 @@ MUTANTS: Final = (
         "            if False:  # else",
         (
             "tests/faults/"
-            "test_cut_logs.py::test_f44_a_log_that_was_cut_and_filled_again_is_told_by_its_le"
+            "test_cut_logs.py::test_a_log_that_was_cut_and_filled_again_is_told_by_its_le"
             "aders_epoch"
         ),
     ),
@@ -201,7 +201,7 @@ MUTANTS: Final = (
         "            pass\n",
         (
             "tests/faults/"
-            "test_cut_logs.py::test_f44_a_log_that_was_cut_and_filled_again_is_told_by_its_le"
+            "test_cut_logs.py::test_a_log_that_was_cut_and_filled_again_is_told_by_its_le"
             "aders_epoch"
         ),
     ),
@@ -210,7 +210,7 @@ MUTANTS: Final = (
         "services/writer/databases/diverted_index.py",
         "return max([self._ledgers.get(generation, 0), *ends])",
         "return max([0, *ends])",
-        "tests/faults/test_cut_logs.py::test_f44_with_the_groups_offsets_lost_the_ledger_tells",
+        "tests/faults/test_cut_logs.py::test_with_the_groups_offsets_lost_the_ledger_tells",
     ),
     Mutant(
         "relaying what a release parked",
@@ -226,7 +226,7 @@ MUTANTS: Final = (
         "        if wrong := []:\n",
         (
             "tests/faults/"
-            "test_own_topics.py::test_f49_a_topic_that_would_lose_what_it_keeps_is_refused_un"
+            "test_own_topics.py::test_a_topic_that_would_lose_what_it_keeps_is_refused_un"
             "til_it_is_mended"
         ),
     ),
@@ -235,17 +235,14 @@ MUTANTS: Final = (
         "services/writer/driver/partition_tracker.py",
         "*halts.accept_entries(ids[p.topic], p.number, accepted), ",
         "",
-        (
-            "tests/faults/"
-            "test_cut_logs.py::test_f44_a_person_lets_it_go_on_from_the_cut_and_what_is_there_lands"
-        ),
+        ("tests/faults/test_cut_logs.py::test_a_person_lets_it_go_on_from_the_cut_and_what_is_there_lands"),
     ),
     Mutant(
         "the baseline of an accepted life",
         "services/writer/driver/partition_tracker.py",
         "[*baselines, *halts.accept_entries",
         "[*halts.accept_entries",
-        "tests/faults/test_topics.py::test_f16_a_person_lets_a_partition_go_on_behind_what_kafka_deleted",
+        "tests/faults/test_topics.py::test_a_person_lets_a_partition_go_on_behind_what_kafka_deleted",
     ),
     Mutant(
         "a batch of its own for what three processes were killed in",
@@ -254,7 +251,7 @@ MUTANTS: Final = (
         "        if False:\n",
         (
             "tests/faults/"
-            "test_f46_lethal.py::test_f46_a_record_that_kills_its_writers_is_halted_alone_and"
+            "test_lethal_records.py::test_a_record_that_kills_its_writers_is_halted_alone_and"
             "_all_before_it_lands"
         ),
     ),
@@ -265,7 +262,7 @@ MUTANTS: Final = (
         "if False:",
         (
             "tests/faults/"
-            "test_f46_lethal.py::test_f46_a_record_that_kills_its_writers_is_halted_alone_and"
+            "test_lethal_records.py::test_a_record_that_kills_its_writers_is_halted_alone_and"
             "_all_before_it_lands"
         ),
     ),
@@ -274,6 +271,6 @@ MUTANTS: Final = (
         "services/writer/driver/batch.py",
         "    await parts.partitions.record(parts.plan_log.survived_entries(parts.epoch))\n",
         "",
-        "tests/faults/test_f46_lethal.py::test_f46_a_process_that_survives_its_failure_did_not_crash",
+        "tests/faults/test_lethal_records.py::test_a_process_that_survives_its_failure_did_not_crash",
     ),
 )

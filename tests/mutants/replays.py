@@ -10,7 +10,7 @@ MUTANTS: Final = (
         "services/writer/replay/replay.py",
         "if not (s.is_known or s.is_old)",
         "if not s.is_old",
-        "tests/integration/writer/test_replays.py::test_f42_an_attempt_that_is_known_lands_nothing",
+        "tests/integration/writer/test_replays.py::test_an_attempt_that_is_known_lands_nothing",
     ),
     Mutant(
         "the end of what was staged long ago",
@@ -74,7 +74,7 @@ MUTANTS: Final = (
         "            if name == destination:\n",
         (
             "tests/faults/"
-            "test_a12_edited_replays.py::test_a12_an_edited_event_lands_with_its_id_its_linea"
+            "test_edited_replays.py::test_an_edited_event_lands_with_its_id_its_linea"
             "ge_and_by_the_rights_of_today"
         ),
     ),
@@ -88,7 +88,7 @@ MUTANTS: Final = (
         ),
         (
             "tests/faults/"
-            "test_f42_refused.py::test_f42_a_writer_that_is_killed_at_each_place_sorts_and_la"
+            "test_refused_replays.py::test_a_writer_that_is_killed_at_each_place_sorts_and_la"
             "nds_what_was_refused_once"
         ),
     ),

@@ -321,7 +321,7 @@ MUTANTS: Final = (
         "services/writer/driver/partition_tracker.py",
         "            await self.drop_recreated_topics()  # after",
         "            pass  # after",
-        "tests/faults/test_topics.py::test_f14_a_topic_made_anew_is_never_read_from_the_offset_of_the_old",
+        "tests/faults/test_topics.py::test_a_topic_made_anew_is_never_read_from_the_offset_of_the_old",
     ),
     Mutant(
         "the owner of a database",
@@ -330,8 +330,8 @@ MUTANTS: Final = (
         "        if True:\n",
         (
             "tests/faults/"
-            "test_owners.py::test_f45_a_second_name_for_a_database_is_halted_and_its_events_wait "
-            "tests/faults/test_owners.py::test_f45_of_two_names_at_one_start_one_owns_the_database"
+            "test_owners.py::test_a_second_name_for_a_database_is_halted_and_its_events_wait "
+            "tests/faults/test_owners.py::test_of_two_names_at_one_start_one_owns_the_database"
         ),
     ),
     Mutant(
@@ -339,10 +339,7 @@ MUTANTS: Final = (
         "services/writer/databases/database_states.py",
         "                await in_own_thread(owner.check, database, self._owner(name))\n",
         "",
-        (
-            "tests/faults/"
-            "test_owners.py::test_f45_a_database_of_another_kafka_is_halted_until_it_is_handed_over"
-        ),
+        ("tests/faults/test_owners.py::test_a_database_of_another_kafka_is_halted_until_it_is_handed_over"),
     ),
     Mutant(
         "rows that this writer never claimed fence nobody",
@@ -352,14 +349,14 @@ MUTANTS: Final = (
             "    WHERE l.epoch >= %s\n"
         ),
         "      ON true\n    WHERE l.epoch >= %s\n",
-        "tests/faults/test_owners.py::test_f45_a_later_epoch_on_rows_of_another_kafka_fences_nobody",
+        "tests/faults/test_owners.py::test_a_later_epoch_on_rows_of_another_kafka_fences_nobody",
     ),
     Mutant(
         "the cut of a silent database",
         "shared/postgres/deadlines.py",
         "                self.own.shutdown(socket.SHUT_RDWR)\n",
         "                pass\n",
-        "tests/integration/writer/test_liveness_timeout.py::test_f47_a_statement_of_a_stopped_server_ends",
+        "tests/integration/writer/test_liveness_timeout.py::test_a_statement_of_a_stopped_server_ends",
     ),
     Mutant(
         "the end of a retired database's markers",
@@ -411,6 +408,6 @@ MUTANTS: Final = (
         "services/writer/databases/database_states.py",
         "if ends(error):",
         "if False:",
-        "tests/faults/test_rights.py::test_f48_a_database_of_a_newer_onramp_ends_the_writer_whichever_it_is",
+        "tests/faults/test_rights.py::test_a_database_of_a_newer_onramp_ends_the_writer_whichever_it_is",
     ),
 )

@@ -62,7 +62,7 @@ def value(guarded: Guarded) -> None:
 
 
 @pytest.mark.usefixtures("value")
-def test_s24_each_view_or_action_of_an_operator_is_written_down_by_the_name_of_their_key(
+def test_each_view_or_action_of_an_operator_is_written_down_by_the_name_of_their_key(
     guarded: Guarded,
 ) -> None:
     before, ada = _last_act(guarded), guarded.of("ada")
@@ -89,7 +89,7 @@ def test_s24_each_view_or_action_of_an_operator_is_written_down_by_the_name_of_t
 
 
 @pytest.mark.usefixtures("value")
-def test_s24_what_cannot_be_written_down_is_neither_shown_nor_done(guarded: Guarded) -> None:
+def test_what_cannot_be_written_down_is_neither_shown_nor_done(guarded: Guarded) -> None:
     execute(guarded.dsn, NO_ACTS)
     try:
         before = _everything(guarded)
@@ -103,7 +103,7 @@ def test_s24_what_cannot_be_written_down_is_neither_shown_nor_done(guarded: Guar
 
 
 @pytest.mark.usefixtures("value")
-def test_s24_a_look_at_what_is_masked_and_a_count_are_no_acts(guarded: Guarded) -> None:
+def test_a_look_at_what_is_masked_and_a_count_are_no_acts(guarded: Guarded) -> None:
     before, ada = _last_act(guarded), guarded.of("ada")
     for path in ("/v1/groups", "/v1/events", "/v1/jobs", "/v1/audit-log", "/v1/counts", "/v1/segments"):
         answer = ada.get(path)
@@ -114,7 +114,7 @@ def test_s24_a_look_at_what_is_masked_and_a_count_are_no_acts(guarded: Guarded) 
 
 @pytest.mark.usefixtures("value")
 @pytest.mark.parametrize("route", [*NEEDS, "GET /openapi.json", "GET /v1/nothing"])
-def test_a13_a_senders_key_opens_no_route_and_changes_nothing(guarded: Guarded, route: str) -> None:
+def test_a_senders_key_opens_no_route_and_changes_nothing(guarded: Guarded, route: str) -> None:
     method, path = route.replace("{number}", "1").split()
     complete = {p.partition("?")[0]: asked for _, p, asked in _acts_of(guarded)}
     before = _everything(guarded)
@@ -126,7 +126,7 @@ def test_a13_a_senders_key_opens_no_route_and_changes_nothing(guarded: Guarded, 
     assert _everything(guarded) == before
 
 
-def test_a13_a_sender_with_an_operators_name_is_a_sender(guarded: Guarded) -> None:
+def test_a_sender_with_an_operators_name_is_a_sender(guarded: Guarded) -> None:
     """A name gives no right: each key is what its own hash is listed as."""
     assert guarded.registry is not None
     senders_key = f"onramp_ada_{'sender' * 6}"

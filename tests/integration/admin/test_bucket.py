@@ -151,7 +151,7 @@ def test_a_bucket_that_refuses_to_give_a_file_has_damaged_nothing(shelf: InBucke
         *(pytest.param(each, marks=pytest.mark.full) for each in ("written", "recorded", "dropped")),
     ],
 )
-def test_f42_a_kill_in_mid_move_to_a_bucket_loses_nothing_and_leaves_no_file(
+def test_a_kill_in_mid_move_to_a_bucket_loses_nothing_and_leaves_no_file(
     shelf: InBucket, own_topics: HasBootstrap, tmp_path: Path, place: str
 ) -> None:
     values = shelf.keep(30)

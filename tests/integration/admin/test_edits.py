@@ -130,7 +130,7 @@ def test_a_download_without_a_filter_or_a_reason_is_refused(admin: Admin, of: di
 
 
 @pytest.mark.parametrize("body", [b"", b"no json", b"\xff", b'{"event":1e9,"payload":{}}', b"[" * 100_000])
-def test_s26_a_file_that_is_none_is_refused_with_its_line(admin: Admin, body: bytes) -> None:
+def test_a_file_that_is_none_is_refused_with_its_line(admin: Admin, body: bytes) -> None:
     answer = admin.ask("POST", "/v1/edits?actor=ann", content=body)
     assert (answer.status_code, answer.json()["type"]) == (422, "/errors/bad_edits")
     assert answer.json()["detail"].startswith("line 1: ")

@@ -48,7 +48,7 @@ def locked(dsn: str, table: str) -> Iterator[None]:
 
 
 @pytest.mark.timeout(300)
-def test_f47_a_destination_that_freezes_in_mid_statement_stops_no_other_job(
+def test_a_destination_that_freezes_in_mid_statement_stops_no_other_job(
     desk: Desk, own_postgres: Postgres
 ) -> None:
     server = Stopped(own_postgres)

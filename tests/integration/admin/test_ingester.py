@@ -145,7 +145,7 @@ def test_texts_of_any_kind_are_kept_as_they_are(templates: Templates) -> None:
 @pytest.mark.parametrize(
     "place", ["admin.before_commit", pytest.param("admin.after_commit", marks=pytest.mark.full)]
 )
-def test_f42_a_keeper_that_is_killed_in_mid_slice_keeps_each_event_once(
+def test_a_keeper_that_is_killed_in_mid_slice_keeps_each_event_once(
     stage: Stage, postgres: HasDsn, tmp_path: Path, place: str
 ) -> None:
     stage.settle(*bad(stage.name, 5), *bad(stage.name, 5, OTHER))

@@ -76,7 +76,7 @@ def states(dsn: str, name: str) -> dict[str, int]:
     return {state: count for event_name, state, count in found if event_name == name}
 
 
-def test_s25_a_set_is_counted_before_it_is_discarded_and_can_be_restored(admin: Admin, name: str) -> None:
+def test_a_set_is_counted_before_it_is_discarded_and_can_be_restored(admin: Admin, name: str) -> None:
     said = start(admin, "discard", name, dry_run=True).json()
     assert (said["events"], states(admin.dsn, name)) == (12_000, {"open": 12_000})
     other = plant(admin.dsn, 5)
@@ -101,7 +101,7 @@ def test_a_set_is_frozen_what_is_kept_later_is_not_in_it(admin: Admin) -> None:
 
 
 @pytest.mark.parametrize("filters", [{}, {"code": None}])
-def test_a4_a_job_without_a_filter_is_refused(admin: Admin, filters: dict[str, Any]) -> None:
+def test_a_job_without_a_filter_is_refused(admin: Admin, filters: dict[str, Any]) -> None:
     answer = admin.ask("POST", "/v1/jobs", json={"kind": "discard", "filters": filters, **BY})
     assert (answer.status_code, answer.json()["type"]) == (400, "/errors/no_filter")
 
@@ -128,19 +128,19 @@ def test_a_plan_that_is_none_is_refused(admin: Admin, asked: dict[str, Any]) -> 
     ("fix", "status"),
     [('[{"drop": ""}]', 422), ('[{"drop":"/a","drop":"/b"}]', 400), ('[{"default":"/a","value":NaN}]', 400)],
 )
-def test_s26_a_fix_that_is_none_is_refused(admin: Admin, fix: str, status: int) -> None:
+def test_a_fix_that_is_none_is_refused(admin: Admin, fix: str, status: int) -> None:
     body = f'{{"kind":"replay","actor":"a","reason":"b","filters":{{"code":"x"}},"fix":{fix}}}'
     answer = admin.ask("POST", "/v1/jobs", content=body, headers={"content-type": "application/json"})
     assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json")
 
 
-def test_a7_the_replay_of_what_is_no_rehearsal_is_refused(admin: Admin) -> None:
+def test_the_replay_of_what_is_no_rehearsal_is_refused(admin: Admin) -> None:
     job = start(admin, "discard", plant(admin.dsn, 1)).json()["id"]
     answer = admin.ask("POST", "/v1/jobs", json={"kind": "replay", "rehearsed": job, **BY})
     assert (answer.status_code, answer.json()["type"]) == (404, "/errors/not_stored")
 
 
-def test_a5_a6_of_jobs_at_once_each_event_goes_to_one(admin: Admin, name: str) -> None:
+def test_a6_of_jobs_at_once_each_event_goes_to_one(admin: Admin, name: str) -> None:
     with ThreadPoolExecutor(4) as pool:
         answers = list(pool.map(lambda _: start(admin, "discard", name), range(4)))
     done = [finished(admin, answer.json()) for answer in answers if answer.status_code == 202]
@@ -148,7 +148,7 @@ def test_a5_a6_of_jobs_at_once_each_event_goes_to_one(admin: Admin, name: str) -
     assert states(admin.dsn, name) == {"discarded": 12_000}
 
 
-def test_a7_what_is_discarded_is_not_discarded_again_and_a_set_that_changed_is_refused(admin: Admin) -> None:
+def test_what_is_discarded_is_not_discarded_again_and_a_set_that_changed_is_refused(admin: Admin) -> None:
     name = plant(admin.dsn, 10)
     wrong = start(admin, "discard", name, expect=9)
     assert (wrong.status_code, wrong.json()["type"]) == (409, "/errors/set_changed")
@@ -166,7 +166,7 @@ def test_a_discard_is_undone_within_seven_days(admin: Admin) -> None:
     assert states(admin.dsn, name) == {"discarded": 4, "open": 6}
 
 
-def test_a11_a_job_has_a_rate_shows_how_far_it_is_and_can_be_cancelled(admin: Admin, name: str) -> None:
+def test_a_job_has_a_rate_shows_how_far_it_is_and_can_be_cancelled(admin: Admin, name: str) -> None:
     job = start(admin, "discard", name, rate=100).json()
     eventually(lambda: admin.get(f"/v1/jobs/{job['id']}").json()["changed"], 120)
     ended = admin.ask("POST", f"/v1/jobs/{job['id']}/cancel", json={"actor": "bob"}).json()
@@ -177,7 +177,7 @@ def test_a11_a_job_has_a_rate_shows_how_far_it_is_and_can_be_cancelled(admin: Ad
     assert finished(admin, job)["changed"] == ended["changed"]
 
 
-def test_a11_a_batch_is_what_may_change_in_a_second(templates: Templates) -> None:
+def test_a_batch_is_what_may_change_in_a_second(templates: Templates) -> None:
     with database_beside(templates.server, templates.control) as dsn:
         session = JobSession.open(dsn)
         name = plant(dsn, 1_000)
@@ -191,7 +191,7 @@ def test_a11_a_batch_is_what_may_change_in_a_second(templates: Templates) -> Non
         assert rows(dsn, f"{pause} WHERE e.job = j.id") == [(timedelta(seconds=1),)]
 
 
-def test_f42_a_service_that_is_killed_in_mid_discard_changes_each_event_once(
+def test_a_service_that_is_killed_in_mid_discard_changes_each_event_once(
     own_topics: HasBootstrap, postgres: HasDsn, tmp_path: Path
 ) -> None:
     with database_beside(postgres.dsn, "template0") as dsn:

@@ -186,7 +186,7 @@ def test_a_path_of_any_length_is_refused_and_written_down(guarded: Guarded) -> N
     assert subjects
 
 
-def test_a8_lists_groups_and_ids_show_an_operator_its_own_events_alone(guarded: Guarded) -> None:
+def test_lists_groups_and_ids_show_an_operator_its_own_events_alone(guarded: Guarded) -> None:
     olga, pia = guarded.of("olga"), guarded.of("pia")
     assert {e["event_name"] for e in olga.events()} == {"order_made", "order_lost"}
     assert {g["cause"]["event_name"] for g in olga.groups()} == {"order_made", "order_lost"}

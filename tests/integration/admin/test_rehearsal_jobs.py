@@ -104,7 +104,7 @@ def test_a_rehearsal_that_is_cancelled_leaves_nothing(desk: Desk) -> None:
     assert (desk.job(job).state, desk.asked(), desk.states()) == ("cancelled", [], OPEN)
 
 
-def test_a15_a_rehearsal_waits_for_a_database_that_is_away(desk: Desk) -> None:
+def test_a_rehearsal_waits_for_a_database_that_is_away(desk: Desk) -> None:
     job = desk.start("rehearse")
     there = desk.session
     desk.session = JobSession(there.conn, {"onramp": "postgresql://x:hunter2@127.0.0.1:1/x"})
@@ -139,7 +139,7 @@ def test_a_replay_takes_what_was_rehearsed_and_is_refused_when_that_has_changed(
     job = desk.start_rehearsed(again)
     assert desk.job(job).events == desk.job(again).events
     desk.work(1)
-    with pytest.raises(UserError, match="have changed"):  # A7: the replay has them now
+    with pytest.raises(UserError, match="have changed"):  # The replay has them now
         desk.start_rehearsed(again)
     with pytest.raises(UserError, match="no rehearsal"):
         desk.start_rehearsed(job)

@@ -138,7 +138,7 @@ def test_beyond_the_most_causes_of_a_job_they_are_counted_together(
     ]  # fmt: skip
 
 
-def test_f42_a_step_that_is_cut_after_it_staged_stages_nothing_twice(
+def test_a_step_that_is_cut_after_it_staged_stages_nothing_twice(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     desk.start()
@@ -215,7 +215,7 @@ def test_an_event_whose_bytes_are_lost_fails_by_name_and_stops_no_other(
     assert (state, code) == ("open", "segment_missing")
 
 
-def test_a15_while_its_database_is_away_a_job_waits_and_says_why(desk: Desk) -> None:
+def test_while_its_database_is_away_a_job_waits_and_says_why(desk: Desk) -> None:
     job = desk.start()
     away = JobSession(desk.session.conn, {"onramp": "postgresql://x:hunter2@127.0.0.1:1/x"})
     there, desk.session = desk.session, away
@@ -265,7 +265,7 @@ def test_a_step_asks_about_what_the_one_before_it_has_marked_and_the_next_about_
     assert asked == [[0, 1, 2], [0, 1, 2], [3, 4], [2, 3, 4]]
 
 
-def test_a6_of_two_replays_each_event_goes_to_one(desk: Desk) -> None:
+def test_of_two_replays_each_event_goes_to_one(desk: Desk) -> None:
     jobs = [desk.start(), desk.start()]
     desk.work(6)
     desk.play("landed", *EVERY)

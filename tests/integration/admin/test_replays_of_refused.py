@@ -170,7 +170,7 @@ def test_the_totals_reconcile_and_what_a_dump_has_lost_is_named_and_lands_once_m
     )
 
 
-def test_f42_steps_that_are_cut_land_nothing_twice_and_lose_nothing(
+def test_steps_that_are_cut_land_nothing_twice_and_lose_nothing(
     mended: Mended, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each is cut at its end, the writer goes on, and it is done once more: from the mark to the outcome."""
@@ -244,7 +244,7 @@ def test_a_cancel_reopens_what_it_took_back_from_either_database_and_nothing_tha
     assert mended.landed("wh") == [*TO_WH, TOO]
 
 
-def test_a15_while_the_database_that_it_belongs_to_is_away_the_job_waits_and_says_why(mended: Mended) -> None:
+def test_while_the_database_that_it_belongs_to_is_away_the_job_waits_and_says_why(mended: Mended) -> None:
     job = mended.start()
     there = mended.desk.session
     mended.desk.work(2)

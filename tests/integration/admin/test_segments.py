@@ -91,7 +91,7 @@ def test_a_file_that_was_never_recorded_is_removed_by_the_next_and_no_others(she
 
 
 @pytest.mark.parametrize("damage", ["remove", "other bytes", "cut"])
-def test_f49_a_segment_that_is_lost_or_damaged_is_named_and_the_others_are_read(
+def test_a_segment_that_is_lost_or_damaged_is_named_and_the_others_are_read(
     shelf: Shelf, damage: str
 ) -> None:
     shelf.keep(6)
@@ -176,7 +176,7 @@ def test_what_was_sent_back_stays_until_all_of_its_events_are_over(shelf: Shelf)
     "place",
     ["admin.segment_written", pytest.param("admin.segment_recorded", marks=pytest.mark.full)],
 )
-def test_f42_a_kill_in_mid_move_loses_nothing_and_leaves_no_file(
+def test_a_kill_in_mid_move_loses_nothing_and_leaves_no_file(
     shelf: Shelf, own_topics: HasBootstrap, tmp_path: Path, place: str
 ) -> None:
     values = shelf.keep(30)

@@ -58,9 +58,7 @@ def listed(*databases: str) -> tuple[int, str]:
 
 
 @pytest.mark.timeout(300)
-def test_f47_a_source_that_freezes_is_unreachable_and_so_it_is_listed(
-    desk: Desk, own_postgres: Postgres
-) -> None:
+def test_a_source_that_freezes_is_unreachable_and_so_it_is_listed(desk: Desk, own_postgres: Postgres) -> None:
     reconciler = make_reconciler(own_postgres.dsn, desk.bench.dsn)
     assert reconciler.reconcile().reason.startswith(_AWAY)  # its connections are open
     with stopped(Stopped(own_postgres)):
@@ -74,7 +72,7 @@ def test_f47_a_source_that_freezes_is_unreachable_and_so_it_is_listed(
 
 
 @pytest.mark.timeout(300)
-def test_f47_a_database_that_sources_are_published_to_freezes_and_others_are_listed(
+def test_a_database_that_sources_are_published_to_freezes_and_others_are_listed(
     desk: Desk, own_postgres: Postgres
 ) -> None:
     other = make_reconciler(desk.bench.dsn, desk.bench.dsn)
@@ -93,7 +91,7 @@ def test_f47_a_database_that_sources_are_published_to_freezes_and_others_are_lis
 
 
 @pytest.mark.timeout(300)
-def test_f47_a_modeler_says_that_its_database_is_frozen_goes_on_with_it_and_ends(
+def test_a_modeler_says_that_its_database_is_frozen_goes_on_with_it_and_ends(
     own_postgres: Postgres, caplog: pytest.LogCaptureFixture
 ) -> None:
     desk = Desk(Bench(own_postgres.dsn).migrate().prepare()).prepare().tell()

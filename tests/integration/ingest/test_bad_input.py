@@ -1,4 +1,4 @@
-"""Torture rows G1 to G36: what the gateway meets, over a real socket.
+"""Bad input that the gateway meets, over a real socket.
 
 Unless a row says otherwise: the stated 4xx, nothing produced, the worker alive, a problem
 document that echoes no value.
@@ -68,7 +68,7 @@ async def with_payload(served: Served, payload: bytes, *expected: int) -> Any:
     return await refused(served, request(content), *expected)
 
 
-async def test_g01_body_over_the_cap_by_content_length(serve: Serve) -> None:
+async def test_body_over_the_cap_by_content_length(serve: Serve) -> None:
     served = await serve(max_body_bytes=1000)
     await refused(served, request(b" " * 1001), 413)
 
@@ -83,7 +83,7 @@ async def test_an_unread_body_is_never_read_as_the_next_request(serve: Serve) ->
     assert served.produced == 0
 
 
-async def test_g02_body_over_the_cap_chunked(serve: Serve) -> None:
+async def test_body_over_the_cap_chunked(serve: Serve) -> None:
     served = await serve(max_body_bytes=1000)
     await refused(served, chunked(b" " * 5000), 413)
 
@@ -92,7 +92,7 @@ async def test_g02_body_over_the_cap_chunked(serve: Serve) -> None:
     ("encoding", "compress"),
     [("gzip", gzip.compress), ("zstd", zstd.compress), ("deflate", zlib.compress)],
 )
-async def test_g03_a_bomb_is_refused_while_it_inflates(serve: Serve, encoding: str, compress: Any) -> None:
+async def test_a_bomb_is_refused_while_it_inflates(serve: Serve, encoding: str, compress: Any) -> None:
     served = await serve(max_body_bytes=100_000)
     bomb = compress(b" " * 50_000_000)
     assert len(bomb) < 100_000
@@ -138,14 +138,14 @@ async def test_a_body_of_several_members_is_one_body(
     ("encoding", "compress"),
     [("gzip", gzip.compress), ("zstd", zstd.compress), ("deflate", zlib.compress)],
 )
-async def test_g04_truncated_compression(served: Served, encoding: str, compress: Any) -> None:
+async def test_truncated_compression(served: Served, encoding: str, compress: Any) -> None:
     whole = compress(one())
     for broken in (whole[:-5], whole[:4], b"", whole + b"trailing", b"not compressed at all"):
         told = await refused(served, request(broken, f"Content-Encoding: {encoding}"), 400)
         assert told["type"] == "/errors/bad_compression"
 
 
-async def test_g05_unknown_or_doubled_encoding(served: Served) -> None:
+async def test_unknown_or_doubled_encoding(served: Served) -> None:
     await refused(served, request(one(), "Content-Encoding: br"), 415)
     twice = gzip.compress(gzip.compress(one()))
     await refused(served, request(twice, "Content-Encoding: gzip, gzip"), 415)
@@ -153,7 +153,7 @@ async def test_g05_unknown_or_doubled_encoding(served: Served) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b" \r\n\t ", b"[]", b"[ ]"])
-async def test_g06_empty(served: Served, content: bytes) -> None:
+async def test_empty(served: Served, content: bytes) -> None:
     told = await refused(served, request(content), 400)
     assert told["type"] == "/errors/empty_body"
 
@@ -161,11 +161,11 @@ async def test_g06_empty(served: Served, content: bytes) -> None:
 @pytest.mark.parametrize(
     "kind", ["multipart/form-data; boundary=x", "text/plain", "application/json; charset=latin-1"]
 )
-async def test_g07_other_content_types(served: Served, kind: str) -> None:
+async def test_other_content_types(served: Served, kind: str) -> None:
     await refused(served, request(one(), f"Content-Type: {kind}"), 415)
 
 
-async def test_g08_content_length_and_transfer_encoding(served: Served) -> None:
+async def test_content_length_and_transfer_encoding(served: Served) -> None:
     smuggled = b"0\r\n\r\n" + request(one("smuggled"))
     raw = request(smuggled, f"Content-Length: {len(smuggled)}", "Transfer-Encoding: chunked", length=False)
     answer = await served.raw(raw)
@@ -177,7 +177,7 @@ async def test_g08_content_length_and_transfer_encoding(served: Served) -> None:
 @pytest.mark.parametrize(
     "lengths", [("Content-Length: 5", "Content-Length: 6"), ("Content-Length: -1",), ("Content-Length: x",)]
 )
-async def test_g09_two_or_negative_content_lengths(served: Served, lengths: tuple[str, ...]) -> None:
+async def test_two_or_negative_content_lengths(served: Served, lengths: tuple[str, ...]) -> None:
     await refused(served, request(one(), *lengths, length=False), 400)
 
 
@@ -191,17 +191,17 @@ async def test_g09_two_or_negative_content_lengths(served: Served, lengths: tupl
         request(one(), "X-Nul: a\x00b"),
     ],
 )
-async def test_g10_bare_lf_folded_header_space_before_colon(served: Served, raw: bytes) -> None:
+async def test_bare_lf_folded_header_space_before_colon(served: Served, raw: bytes) -> None:
     await refused(served, raw, 400)
 
 
-async def test_g11_large_and_many_headers(served: Served) -> None:
+async def test_large_and_many_headers(served: Served) -> None:
     await refused(served, request(one(), "X-Large: " + "x" * 100_000), 431)
     await refused(served, request(one(), *[f"X-{n}: y" for n in range(10_000)]), 431)
     await refused(served, request(one(), path="/v1/events?" + "x" * 100_000), 431)
 
 
-async def test_g12_a_slow_header_or_body_is_late(serve: Serve) -> None:
+async def test_a_slow_header_or_body_is_late(serve: Serve) -> None:
     served = await serve(read_seconds=0.5)
     raw = request(one())
     head, _, content = raw.partition(b"\r\n\r\n")
@@ -218,7 +218,7 @@ async def test_g12_a_slow_header_or_body_is_late(serve: Serve) -> None:
     assert served.budget.used == 0
 
 
-async def test_f05_a_client_that_leaves_in_the_middle_sends_nothing(served: Served) -> None:
+async def test_a_client_that_leaves_in_the_middle_sends_nothing(served: Served) -> None:
     raw = request(one("left"))
     for cut in (len(raw) - 1, len(raw) - 50):
         _, writer = await asyncio.open_connection("127.0.0.1", served.port)
@@ -230,7 +230,7 @@ async def test_f05_a_client_that_leaves_in_the_middle_sends_nothing(served: Serv
     assert served.budget.used == 0
 
 
-async def test_f41_many_stalled_clients_starve_nobody(serve: Serve) -> None:
+async def test_many_stalled_clients_starve_nobody(serve: Serve) -> None:
     served = await serve(inflight_bytes=100_000, read_seconds=600)  # no one is cut off meanwhile
     head = request(b"", "Content-Length: 90000", length=False)
     stalled = [await asyncio.open_connection("127.0.0.1", served.port) for _ in range(200)]
@@ -253,65 +253,65 @@ async def test_a_keep_alive_connection_is_not_late_between_requests(serve: Serve
 
 
 @pytest.mark.parametrize("host", ["a/b?c=", "a b", "a@b", "a\\b"])
-async def test_g13_a_host_that_is_none(served: Served, host: str) -> None:
+async def test_a_host_that_is_none(served: Served, host: str) -> None:
     await refused(served, request(one()).replace(b"Host: localhost", f"Host: {host}".encode()), 400)
 
 
-async def test_g13_two_hosts_or_none(served: Served) -> None:
+async def test_two_hosts_or_none(served: Served) -> None:
     await refused(served, request(one(), "Host: other"), 400)
     await refused(served, request(one()).replace(b"Host: localhost\r\n", b""), 400)
 
 
-async def test_g14_two_documents(served: Served) -> None:
+async def test_two_documents(served: Served) -> None:
     await refused(served, request(one("a") + one("b")), 400)
     await refused(served, request(b"[" + one("a") + b"]" + one("b")), 400)
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-32"])
-async def test_g15_bom_and_other_encodings(served: Served, encoding: str) -> None:
+async def test_bom_and_other_encodings(served: Served, encoding: str) -> None:
     await refused(served, request(one().decode().encode(encoding)), 400)
 
 
 @pytest.mark.parametrize(
     "text", [b"\xff", b"\xc0\xaf", b"\xed\xa0\x80", b"\xf8\x88\x80\x80\x80", b"\xe2\x82"]
 )
-async def test_g16_invalid_utf8(served: Served, text: bytes) -> None:
+async def test_invalid_utf8(served: Served, text: bytes) -> None:
     await with_payload(served, b'{"a":"canary-4711' + text + b'"}', 400)
 
 
 @pytest.mark.parametrize("text", [b'"\\ud800"', b'"\\udc00\\ud800"', b'"\\ud800\\u0041"'])
-async def test_g17_lone_surrogates(served: Served, text: bytes) -> None:
+async def test_lone_surrogates(served: Served, text: bytes) -> None:
     await with_payload(served, b'{"a":' + text + b"}", 400)
 
 
 @pytest.mark.parametrize("number", [b"NaN", b"Infinity", b"-Infinity", b"nan"])
-async def test_g18_nan_and_infinity(served: Served, number: bytes) -> None:
+async def test_nan_and_infinity(served: Served, number: bytes) -> None:
     await with_payload(served, b'{"a":' + number + b"}", 400)
 
 
 @pytest.mark.parametrize("number", [b"1e400", b"-1e400", b"1" + b"0" * 400 + b".0"])
-async def test_g19_beyond_a_double(served: Served, number: bytes) -> None:
+async def test_beyond_a_double(served: Served, number: bytes) -> None:
     await with_payload(served, b'{"a":' + number + b"}", 400)
 
 
-async def test_g20_23_digit_integer(served: Served) -> None:
+async def test_23_digit_integer(served: Served) -> None:
     await with_payload(served, b'{"a":12345678901234567890123}', 400)
     await with_payload(served, b'{"a":-9223372036854775809}', 400)
     await with_payload(served, b'{"a":18446744073709551616}', 400)
 
 
-async def test_g20_integers_of_64_bits_are_exact(served: Served) -> None:
+async def test_integers_of_64_bits_are_exact(served: Served) -> None:
     content = one().replace(b'"payload":{}', b'"payload":{"a":[18446744073709551615,-9223372036854775808]}')
     assert status(await served.raw(request(content))) == 202
     assert served.sink.records("events.order_placed")[0].value == content
 
 
-async def test_g21_5000_digit_integer(served: Served) -> None:
+async def test_5000_digit_integer(served: Served) -> None:
     await with_payload(served, b'{"a":' + b"9" * 5000 + b"}", 400)
 
 
 @pytest.mark.parametrize("depth", [65, 1100, 100_000])
-async def test_g22_depth(served: Served, depth: int) -> None:
+async def test_depth(served: Served, depth: int) -> None:
     for opened, closed in ((b"[", b"]"), (b'{"a":', b"}")):
         told = await with_payload(served, b'{"a":' + opened * depth + b"1" + closed * depth + b"}", 400)
         assert told["type"] == "/errors/too_deep"
@@ -320,17 +320,17 @@ async def test_g22_depth(served: Served, depth: int) -> None:
 @pytest.mark.parametrize(
     "payload", [b'{"a":1,"a":2}', b'{"b":{"a":1,"c":[],"a":1}}', b'{"a":1,"\\u0061":2}', b'{"a":1,"a" :2}']
 )
-async def test_g23_duplicate_keys(served: Served, payload: bytes) -> None:
+async def test_duplicate_keys(served: Served, payload: bytes) -> None:
     told = await with_payload(served, payload, 400)
     assert told["type"] == "/errors/duplicate_key"
 
 
 @pytest.mark.parametrize("content", [b"1", b"null", b'"canary-4711"', b"true"])
-async def test_g24_top_level_scalars(served: Served, content: bytes) -> None:
+async def test_top_level_scalars(served: Served, content: bytes) -> None:
     await refused(served, request(content), 400)
 
 
-async def test_g25_a_bad_item_in_a_batch(served: Served) -> None:
+async def test_a_bad_item_in_a_batch(served: Served) -> None:
     batch = [envelope(f"id-{n}") for n in range(5)]
     batch[2]["metadata"].pop("id")
     answer = await served.raw(request(body(batch)))
@@ -343,7 +343,7 @@ async def test_g25_a_bad_item_in_a_batch(served: Served) -> None:
     assert keys == {b"id-0", b"id-1", b"id-3", b"id-4"}
 
 
-async def test_g26_batch_over_the_limit(serve: Serve) -> None:
+async def test_batch_over_the_limit(serve: Serve) -> None:
     served = await serve(max_batch=3)
     for content in (body([envelope(f"id-{n}") for n in range(4)]), b"[" + b"NaN," * 3 + b"1]"):
         await refused(served, request(content), 413)
@@ -351,14 +351,14 @@ async def test_g26_batch_over_the_limit(serve: Serve) -> None:
     await refused(served, request(lines, "Content-Type: application/x-ndjson"), 413)
 
 
-async def test_g27_event_over_the_limit(serve: Serve) -> None:
+async def test_event_over_the_limit(serve: Serve) -> None:
     served = await serve(max_event_bytes=1000)
     await refused(served, request(one(text="x" * 1000)), 413)
     # (test_an_event_too_large_for_the_topic… proves the broker's own limit)
 
 
 @pytest.mark.parametrize("event_id", [None, "", "\0", "x" * 10_000, "x" * 129, "a b", "ä", 7])
-async def test_g28_ids(served: Served, event_id: object) -> None:
+async def test_ids(served: Served, event_id: object) -> None:
     content = envelope()
     content["metadata"]["id"] = event_id
     if event_id is None:
@@ -367,19 +367,19 @@ async def test_g28_ids(served: Served, event_id: object) -> None:
     assert told["pointer"].startswith("/metadata")
 
 
-async def test_g29_the_same_event_twice_is_accepted_twice(served: Served) -> None:
+async def test_the_same_event_twice_is_accepted_twice(served: Served) -> None:
     answers = [await served.raw(request(one("same"))) for _ in range(2)]
     assert [status(answer) for answer in answers] == [202, 202]
     receipts = [document(answer)["receipt"] for answer in answers]
     assert receipts[0]["partition"] == receipts[1]["partition"]
 
 
-async def test_g30_the_same_id_with_another_body_is_the_writers_to_judge(served: Served) -> None:
+async def test_the_same_id_with_another_body_is_the_writers_to_judge(served: Served) -> None:
     answers = [await served.raw(request(one("same", n=n))) for n in range(2)]
     assert [status(answer) for answer in answers] == [202, 202]
 
 
-async def test_g31_a_key_of_a_megabyte(serve: Serve) -> None:
+async def test_a_key_of_a_megabyte(serve: Serve) -> None:
     served = await serve({"event_types": {"order_placed": {"key": "/customer"}}}, max_event_bytes=5_000_000)
     told = await refused(served, request(one(customer="k" * 1_000_000)), 422)
     assert told["type"] == "/errors/key_missing"
@@ -391,13 +391,13 @@ async def test_g31_a_key_of_a_megabyte(serve: Serve) -> None:
 @pytest.mark.parametrize(
     "name", ["__consumer_offsets", "../x", "x" * 250, "Order", "1st", "", "a.b", "ä", "x\n", "a" * 64]
 )
-async def test_g32_event_names(served: Served, name: str) -> None:
+async def test_event_names(served: Served, name: str) -> None:
     told = await refused(served, request(one(name=name)), 422)
     assert told["pointer"] == "/event_name"
     assert not served.sink.topics
 
 
-async def test_g33_control_characters_in_logged_fields(served: Served) -> None:
+async def test_control_characters_in_logged_fields(served: Served) -> None:
     record = logging.makeLogRecord({"msg": "rejected", "event_id": 'a\r\n{"level":"fake"}\x1b[31m'})
     line = JsonFormatter("ingest").format(record)
     assert "\n" not in line
@@ -421,7 +421,7 @@ KEYED = {"keys": {"shop": {"hashes": [{"sha256": "0" * 64}]}}}
         ("Authorization: Bearer " + "x" * 5000,),
     ],
 )
-async def test_g34_keys(serve: Serve, headers: tuple[str, ...]) -> None:
+async def test_keys(serve: Serve, headers: tuple[str, ...]) -> None:
     served = await serve(KEYED)
     answer = await served.raw(request(one(), *headers))
     assert status(answer) == 401
@@ -430,18 +430,18 @@ async def test_g34_keys(serve: Serve, headers: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize("method", ["PUT", "TRACE", "GET", "DELETE", "PATCH", "OPTIONS", "HEAD"])
-async def test_g35_other_methods(served: Served, method: str) -> None:
+async def test_other_methods(served: Served, method: str) -> None:
     answer = await served.raw(request(one()).replace(b"POST", method.encode(), 1))
     assert status(answer) == 405
     assert b"allow: POST" in answer
 
 
-async def test_g35_other_paths(served: Served) -> None:
+async def test_other_paths(served: Served) -> None:
     for path in ("/v2/events", "/v1/events/", "/v1/events/../x", "/", "//v1/events"):
         await refused(served, request(one(), path=path), 404)
 
 
-async def test_g36_an_oversize_body_that_is_only_announced(serve: Serve) -> None:
+async def test_an_oversize_body_that_is_only_announced(serve: Serve) -> None:
     served = await serve(max_body_bytes=1000)
     raw = request(b"", "Expect: 100-continue", "Content-Length: 5000", length=False)
     answer = await served.raw(raw.replace(b"Connection: close\r\n", b""), half_close=False)

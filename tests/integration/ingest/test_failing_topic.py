@@ -155,7 +155,7 @@ async def gateway(cluster: Kafka) -> AsyncIterator[Gateway]:
 
 
 @pytest.mark.timeout(500)
-async def test_f53_a_topic_below_its_min_isr_harms_itself_alone(
+async def test_a_topic_below_its_min_isr_harms_itself_alone(
     gateway: Gateway, seen: Seen, caplog: pytest.LogCaptureFixture
 ) -> None:
     gateway.make("sick", 3)
@@ -207,7 +207,7 @@ async def test_f53_a_topic_below_its_min_isr_harms_itself_alone(
 
 @pytest.mark.full
 @pytest.mark.timeout(500)
-async def test_f53_a_topic_without_a_leader_harms_itself_alone(
+async def test_a_topic_without_a_leader_harms_itself_alone(
     gateway: Gateway, seen: Seen, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     leaderless = ProducerInstance.leaderless

@@ -219,7 +219,7 @@ async def test_kafka_down_is_a_503_within_the_deadline_and_heals_by_itself(
 
 
 @pytest.mark.full
-async def test_f8_without_enough_replicas_nothing_is_accepted(
+async def test_without_enough_replicas_nothing_is_accepted(
     tmp_path: Path, start_gateway: StartGateway, client: httpx2.AsyncClient
 ) -> None:
     with started(Kafka(tmp_path / "kafka", brokers=3, heap_mb=384)) as cluster:
@@ -306,7 +306,7 @@ async def refuses(service: Service) -> bool:
     return False
 
 
-async def test_f3_sigterm_with_kafka_down_exits_within_the_grace(
+async def test_sigterm_with_kafka_down_exits_within_the_grace(
     module_kafka: Kafka, start_gateway: StartGateway, client: httpx2.AsyncClient
 ) -> None:
     service = start_gateway(module_kafka.bootstrap, QUICK)

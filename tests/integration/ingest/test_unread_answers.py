@@ -1,4 +1,4 @@
-"""Torture row F52: a client that does not read its answer holds little, and not for long."""
+"""A client that does not read its answer holds little, and not for long."""
 
 import asyncio
 import gzip
@@ -75,7 +75,7 @@ def nobody(served: Served) -> bool:
     return not served.server.server_state.connections and not served.server.server_state.tasks
 
 
-async def test_f52_who_does_not_read_is_counted_and_closed(
+async def test_who_does_not_read_is_counted_and_closed(
     serve_narrow: Serve, deaf: Deaf, caplog: pytest.LogCaptureFixture
 ) -> None:
     served = await serve_narrow(read_seconds=READ_SECONDS)

@@ -28,7 +28,7 @@ def _bad(event_id: str, name: str = "order_placed") -> bytes:
 # --- a blocked table ----------------------------------------------------------------------------
 
 
-def test_f29_a_locked_tables_events_wait_and_the_rest_of_the_partition_lands(hall: Hall) -> None:
+def test_a_locked_tables_events_wait_and_the_rest_of_the_partition_lands(hall: Hall) -> None:
     hall.settle(event("a"))
     with hall.locked():
         hall.settle(event("b"), event("other-1", "other"), event("c"))
@@ -142,7 +142,7 @@ def test_a_packets_table_and_two_partitions_keep_their_own_order(hall: Hall) -> 
     assert sorted(ids) == [0, 1, 2, 3, 4]
 
 
-def test_f30_a_deadlock_is_run_again_and_nothing_waits(hall: Hall) -> None:
+def test_a_deadlock_is_run_again_and_nothing_waits(hall: Hall) -> None:
     hall.settle(event("a"))
     hall.bench.execute(
         "CREATE SEQUENCE public.once; GRANT USAGE ON SEQUENCE public.once TO public;"

@@ -113,7 +113,7 @@ def test_a_server_that_starts_no_session_is_alive_while_a_session_answers(
 
 
 @pytest.mark.timeout(300)
-def test_f47_a_statement_of_a_stopped_server_ends(database: Database, server: Stopped) -> None:
+def test_a_statement_of_a_stopped_server_ends(database: Database, server: Stopped) -> None:
     def ask() -> None:
         with transaction(database, "land") as conn, conn.cursor() as cursor:
             server.stop()
@@ -130,7 +130,7 @@ def test_f47_a_statement_of_a_stopped_server_ends(database: Database, server: St
 
 
 @pytest.mark.timeout(300)
-def test_f47_a_copy_into_a_stopped_server_ends(database: Database, server: Stopped) -> None:
+def test_a_copy_into_a_stopped_server_ends(database: Database, server: Stopped) -> None:
     class Endless(io.RawIOBase):
         """Lines without end; the server is stopped on the way."""
 
@@ -154,7 +154,7 @@ def test_f47_a_copy_into_a_stopped_server_ends(database: Database, server: Stopp
 
 
 @pytest.mark.timeout(300)
-def test_f47_a_connection_to_a_black_hole_is_given_up() -> None:
+def test_a_connection_to_a_black_hole_is_given_up() -> None:
     with black_holes(1) as [dsn]:
         hole = replace(database_of(dsn), liveness_timeout_seconds=_SILENT_S)
         with pytest.raises(InfrastructureError, match="does not answer"), transaction(hole, "land"):
@@ -162,7 +162,7 @@ def test_f47_a_connection_to_a_black_hole_is_given_up() -> None:
 
 
 @pytest.mark.timeout(90)
-def test_f47_a_connection_that_nobody_hears_of_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_connection_that_nobody_hears_of_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     # A resolver that hangs is before libpq's own limit begins to count.
     monkeypatch.setattr(answering, "_opening", lambda *_: None)
     with black_holes(1) as [dsn]:

@@ -87,7 +87,7 @@ def test_a_bad_event_does_not_take_a_good_one_of_its_id_with_it(bench: Bench) ->
 @pytest.mark.parametrize("at", [0, 1, 4_999, 9_999])
 def test_one_bad_in_ten_thousand_lands_the_others_in_tens_of_statements(
     bench: Bench, statements: list[str], at: int
-) -> None:  # W35
+) -> None:
     values = [event(f"order-{i}") for i in range(10_000)]
     values[at] = _bad("bad")
     bench.settle(arrivals(values))
@@ -96,16 +96,14 @@ def test_one_bad_in_ten_thousand_lands_the_others_in_tens_of_statements(
     assert len(statements) < 130, len(statements)
 
 
-def test_one_bad_in_ten_thousand_takes_at_most_thirty_statements(
-    bench: Bench, statements: list[str]
-) -> None:  # W35
+def test_one_bad_in_ten_thousand_takes_at_most_thirty_statements(bench: Bench, statements: list[str]) -> None:
     values = [event(f"order-{i}") for i in range(10_000)]
     values[6_789] = _bad("bad")
     bench.settle(arrivals(values))
     assert len(statements) <= 40, len(statements)  # and ten for the transaction around it
 
 
-def test_all_bad_is_no_quadratic_search(bench: Bench, statements: list[str]) -> None:  # W36
+def test_all_bad_is_no_quadratic_search(bench: Bench, statements: list[str]) -> None:
     n = 1_000
     bench.settle(arrivals([_bad(f"bad-{i}") for i in range(n)]))
     assert (len(_parked(bench)), bench.ledger(), bench.totals()) == (n, n, {"parked": n})
@@ -147,7 +145,7 @@ def secured(bench: Bench, limited: Bench) -> Bench:
     return limited
 
 
-def test_w18_a_landing_table_under_row_level_security_takes_inserts(bench: Bench, secured: Bench) -> None:
+def test_a_landing_table_under_row_level_security_takes_inserts(bench: Bench, secured: Bench) -> None:
     for first, new in ((1, "ab"), (4, "cd")):  # COPY FROM is refused there, each time
         values = [event(new[0], gate=1), event("a", gate=1), event(new[1], gate=2)]
         assert secured.settle(arrivals(values, first=first)).failures == ()
@@ -155,7 +153,7 @@ def test_w18_a_landing_table_under_row_level_security_takes_inserts(bench: Bench
     assert bench.totals() == {"landed": 5, "duplicate": 2}
 
 
-def test_w18_what_a_policy_denies_is_parked_and_its_neighbours_land(bench: Bench, secured: Bench) -> None:
+def test_what_a_policy_denies_is_parked_and_its_neighbours_land(bench: Bench, secured: Bench) -> None:
     values = [event("a", gate=1), event("order-7", gate=777), event("b", gate=2)]
     assert secured.settle(arrivals(values, first=1)).failures == ()
     assert _ids(bench) == ["first", "a", "b"]
@@ -166,7 +164,7 @@ def test_w18_what_a_policy_denies_is_parked_and_its_neighbours_land(bench: Bench
     assert "777" not in str(error)
 
 
-def test_w18_a_role_that_may_not_see_the_rows_parks_and_loses_nothing(bench: Bench, secured: Bench) -> None:
+def test_a_role_that_may_not_see_the_rows_parks_and_loses_nothing(bench: Bench, secured: Bench) -> None:
     """ON CONFLICT must see what it may clash with: Postgres denies it, and no row is taken for a repeat."""
     bench.execute("ALTER POLICY seen ON events.order_placed USING (false)")
     assert secured.settle(arrivals([event("a", gate=1), event("b", gate=2)], first=1)).failures == ()
@@ -222,13 +220,13 @@ AWKWARD = [
 
 
 @pytest.mark.parametrize("text", AWKWARD)
-def test_text_lands_byte_for_byte(bench: Bench, text: str) -> None:  # W22, W23
+def test_text_lands_byte_for_byte(bench: Bench, text: str) -> None:
     document = {"text": text, "list": [text], text: 1}
     bench.settle(arrivals([envelope(payload=orjson.dumps(document))]))
     assert bench.rows("SELECT payload, payload->>'text' FROM events.order_placed") == [(document, text)]
 
 
-def test_awkward_text_lands_byte_for_byte_on_the_way_round_too(bench: Bench) -> None:  # W22, W23
+def test_awkward_text_lands_byte_for_byte_on_the_way_round_too(bench: Bench) -> None:
     values = [event(f"order-{i}", text=text) for i, text in enumerate(AWKWARD)]
     bench.settle(arrivals([event("again")]))
     bench.settle(arrivals([event("again"), *values], first=1))
@@ -237,7 +235,7 @@ def test_awkward_text_lands_byte_for_byte_on_the_way_round_too(bench: Bench) -> 
 
 
 @pytest.mark.parametrize("version", ["1\\2", '1"2', "é€😀", "\u2028", "\\."])
-def test_a_version_lands_byte_for_byte(bench: Bench, version: str) -> None:  # W22, W23
+def test_a_version_lands_byte_for_byte(bench: Bench, version: str) -> None:
     bench.settle(arrivals([envelope(version=version)]))
     assert bench.rows("SELECT _version FROM events.order_placed") == [(version,)]
 
@@ -251,14 +249,14 @@ def test_a_version_lands_byte_for_byte(bench: Bench, version: str) -> None:  # W
 )
 def test_what_postgres_cannot_hold_is_parked_and_its_neighbours_land(
     bench: Bench, value: bytes, state: str
-) -> None:  # W20, W21
+) -> None:
     bench.settle(arrivals([event("before"), value, event("after")]))
     assert _ids(bench) == ["before", "after"]
     (error,) = _parked(bench).values()
     assert state in str(error["detail"])
 
 
-def test_an_index_row_that_is_too_large_is_parked(bench: Bench) -> None:  # W33
+def test_an_index_row_that_is_too_large_is_parked(bench: Bench) -> None:
     bench.settle(arrivals([event("before")]))
     bench.execute("CREATE INDEX ON events.order_placed ((payload->>'text'))")
     noise = "".join(chr(0x4E00 + (i * i * 7919) % 20_000) for i in range(7_000))
@@ -270,7 +268,7 @@ def test_an_index_row_that_is_too_large_is_parked(bench: Bench) -> None:  # W33
 # --- tables that their owners changed ---------------------------------------------------------
 
 
-def test_a_clash_on_another_unique_index_is_parked_and_never_a_silent_drop(bench: Bench) -> None:  # W14
+def test_a_clash_on_another_unique_index_is_parked_and_never_a_silent_drop(bench: Bench) -> None:
     bench.settle(arrivals([event("a", order=1)]))
     bench.execute("CREATE UNIQUE INDEX ON events.order_placed ((payload->>'order'))")
     bench.settle(arrivals([event("b", order=1), event("c", order=2), event("a", order=1)], first=1))
@@ -279,7 +277,7 @@ def test_a_clash_on_another_unique_index_is_parked_and_never_a_silent_drop(bench
     assert bench.totals() == {"landed": 2, "duplicate": 1, "parked": 1}
 
 
-def test_a_check_that_fails_is_parked_with_the_constraints_name(bench: Bench) -> None:  # W12
+def test_a_check_that_fails_is_parked_with_the_constraints_name(bench: Bench) -> None:
     bench.settle(arrivals([event("a")]))
     bench.execute(
         "ALTER TABLE events.order_placed ADD CONSTRAINT no_refund CHECK (payload->>'refund' IS NULL)"
@@ -290,7 +288,7 @@ def test_a_check_that_fails_is_parked_with_the_constraints_name(bench: Bench) ->
     assert "no_refund" in str(_parked(bench)[1]["detail"])
 
 
-def test_a_deferred_constraint_is_checked_before_the_ledger_advances(bench: Bench) -> None:  # W13
+def test_a_deferred_constraint_is_checked_before_the_ledger_advances(bench: Bench) -> None:
     bench.settle(arrivals([event("a", shop="1")]))
     bench.execute(
         "CREATE TABLE events.shops (id text PRIMARY KEY); INSERT INTO events.shops VALUES ('1');"
@@ -301,7 +299,7 @@ def test_a_deferred_constraint_is_checked_before_the_ledger_advances(bench: Benc
     assert (_ids(bench), list(_parked(bench))) == (["a", "c"], [1])
 
 
-def test_what_a_trigger_swallows_is_noticed_by_count(bench: Bench) -> None:  # W17
+def test_what_a_trigger_swallows_is_noticed_by_count(bench: Bench) -> None:
     bench.settle(arrivals([event("a")]))
     bench.execute(
         "CREATE FUNCTION events.swallow() RETURNS trigger LANGUAGE plpgsql AS "

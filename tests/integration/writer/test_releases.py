@@ -41,7 +41,7 @@ def _parked(offset: int) -> ParkedRecord:
     return ParkedRecord(PARTITION, offset, destination="onramp.events.t", value=b"{}", error=b"{}")
 
 
-def test_f50_the_events_of_a_topic_that_was_made_anew_are_released_beside_the_old_ones(hall: Hall) -> None:
+def test_the_events_of_a_topic_that_was_made_anew_are_released_beside_the_old_ones(hall: Hall) -> None:
     hall.settle(event("first"))
     with hall.locked():
         hall.settle(_bad("old-1"), event("old-2"))
@@ -66,7 +66,7 @@ def test_f50_the_events_of_a_topic_that_was_made_anew_are_released_beside_the_ol
     )
 
 
-def test_f50_packets_for_a_landing_table_are_released_beside_its_own_events(hall: Hall) -> None:
+def test_packets_for_a_landing_table_are_released_beside_its_own_events(hall: Hall) -> None:
     hall.settle(event("a"))
     with hall.locked():
         hall.settle(event("b"), _packet("p"), event("c"))
@@ -76,7 +76,7 @@ def test_f50_packets_for_a_landing_table_are_released_beside_its_own_events(hall
     assert (hall.parked(), hall.totals()) == ([], {"landed": 4})
 
 
-def test_f51_a_release_walks_over_no_dead_row_twice(hall: Hall) -> None:
+def test_a_release_walks_over_no_dead_row_twice(hall: Hall) -> None:
     hall.settle(event("first"))
     with hall.locked():
         hall.settle(event("one"))
@@ -133,7 +133,7 @@ def test_events_that_come_during_a_release_are_released_by_it(
     assert hall.landed() == ["a", "e-0", "e-1", "e-2", "e-3", "late"]
 
 
-def test_f51_a_relay_walks_over_no_dead_row_twice(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_relay_walks_over_no_dead_row_twice(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each record once, in order."""
     published: list[int] = []
 

@@ -46,7 +46,7 @@ def twice(request: pytest.FixtureRequest, bench: Bench) -> Twice:
     return Twice(bench)
 
 
-def test_f27_a_commit_whose_reply_is_lost_is_found_settled(twice: Twice, proxy: Proxy) -> None:
+def test_a_commit_whose_reply_is_lost_is_found_settled(twice: Twice, proxy: Proxy) -> None:
     proxy.cut_commits(1, "onramp-writer land")
     assert twice.settle(proxy.dsn).failures == ("database_unavailable",)
     assert proxy.cut == 1
@@ -55,7 +55,7 @@ def test_f27_a_commit_whose_reply_is_lost_is_found_settled(twice: Twice, proxy: 
     twice.all_is_there_once()
 
 
-def test_f19_one_order_in_several_tasks_at_once_lands_once(twice: Twice) -> None:
+def test_one_order_in_several_tasks_at_once_lands_once(twice: Twice) -> None:
     begin = threading.Barrier(4)
     done: list[Landed] = []
 

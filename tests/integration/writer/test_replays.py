@@ -109,7 +109,7 @@ def test_one_that_is_there_already_is_a_duplicate_and_one_that_fails_stays_parke
     assert stage.staged() == []
 
 
-def test_f42_an_attempt_that_is_known_lands_nothing(stage: Stage) -> None:
+def test_an_attempt_that_is_known_lands_nothing(stage: Stage) -> None:
     stage.bench.execute("CREATE TABLE public.t (n int)")  # nothing but the protocol is in its way
     routes = Routes("onramp", event_routes=(EventRoute("order_placed", "onramp", "public", "t"),))
     value = envelope("a", "order_placed", b'{"n":1}')
@@ -167,7 +167,7 @@ def test_nothing_lands_in_a_table_that_holds_and_the_others_land(stage: Stage) -
     assert stage.hall.landed() == ["a", "b", "c"]
 
 
-def test_a15_a_table_that_is_locked_is_passed_over_and_gets_no_hold(stage: Stage) -> None:
+def test_a_table_that_is_locked_is_passed_over_and_gets_no_hold(stage: Stage) -> None:
     stage.hall.settle(event("a"), event("o", "other"))
     stage.stage(0, event("b"))
     stage.stage(1, event("p", "other"), destination="onramp.events.other")

@@ -34,9 +34,7 @@ def _watch_steps(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
     return steps
 
 
-def test_f51_a_release_takes_events_up_to_a_number_of_bytes(
-    hall: Hall, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_release_takes_events_up_to_a_number_of_bytes(hall: Hall, monkeypatch: pytest.MonkeyPatch) -> None:
     """All but the last event of a step are within the bound, and one always comes."""
     monkeypatch.setattr(waiting_table, "MAX_BYTES", MB)
     steps = _watch_steps(monkeypatch)
@@ -50,7 +48,7 @@ def test_f51_a_release_takes_events_up_to_a_number_of_bytes(
     assert max(sum(step[:-1]) for step in steps if step) < MB
 
 
-def test_f51_a_large_event_that_fails_is_told_from_its_neighbours_behind_it(
+def test_a_large_event_that_fails_is_told_from_its_neighbours_behind_it(
     hall: Hall, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It alone is more than a step takes, and is parked only because others land."""
@@ -69,9 +67,7 @@ def test_f51_a_large_event_that_fails_is_told_from_its_neighbours_behind_it(
     assert (hall.landed(), hall.parked()) == (["first", "good-1", "good-2"], [1])
 
 
-def test_f51_a_relay_takes_records_up_to_a_number_of_bytes(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_relay_takes_records_up_to_a_number_of_bytes(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """In order; a tombstone has no bytes."""
     published: list[list[ParkedRecord]] = []
     monkeypatch.setattr(parked_topic, "publish", lambda _, records: published.append(list(records)))

@@ -39,7 +39,7 @@ def _watch(hall: Hall, n: int) -> None:
         )
 
 
-def test_f51_tables_that_somebody_made_up_are_not_watched(hall: Hall) -> None:
+def test_tables_that_somebody_made_up_are_not_watched(hall: Hall) -> None:
     hall.settle(*(_packet(f"made_up_{i}", id=1) for i in range(60)))
     assert (hall.bench.rows("SELECT name FROM onramp.holds"), len(hall.parked())) == ([], 60)
 
@@ -58,7 +58,7 @@ def test_a_table_that_was_there_is_watched_when_it_is_dropped(hall: Hall) -> Non
     assert hall.held() == {"public.t": "paused"}
 
 
-def test_f51_a_transaction_locks_no_watched_type_and_reads_only_its_own(hall: Hall) -> None:
+def test_a_transaction_locks_no_watched_type_and_reads_only_its_own(hall: Hall) -> None:
     _watch(hall, 500)
     hall.settle(event("a"))
     with hall.locked():
@@ -73,7 +73,7 @@ def test_f51_a_transaction_locks_no_watched_type_and_reads_only_its_own(hall: Ha
             assert cursor.fetchall() == [("type",)] * 500
 
 
-def test_f51_only_so_many_are_watched_those_that_changed_last(
+def test_only_so_many_are_watched_those_that_changed_last(
     hall: Hall, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(holds, "MAX_WATCHED", 20)

@@ -54,7 +54,7 @@ def latin1_client(request: pytest.FixtureRequest, bench: Bench, monkeypatch: pyt
     return bench
 
 
-def test_f48_no_role_database_or_address_changes_a_byte(latin1_client: Bench) -> None:
+def test_no_role_database_or_address_changes_a_byte(latin1_client: Bench) -> None:
     for role in ("land", "driver", "ddl", "migrate"):
         with connected(latin1_client.database, role) as conn:
             assert conn.info.parameter_status("client_encoding") == "UTF8"
@@ -86,7 +86,7 @@ def encoded(request: pytest.FixtureRequest, postgres: HasDsn) -> Iterator[Bench]
 
 
 @pytest.mark.parametrize("encoded", ["LATIN1"], indirect=True)
-def test_f48_what_latin1_cannot_hold_is_parked_and_the_neighbours_land(encoded: Bench) -> None:
+def test_what_latin1_cannot_hold_is_parked_and_the_neighbours_land(encoded: Bench) -> None:
     escaped = envelope("e", payload=b'{"city":"Z\\u00fcrich"}')
     beyond = envelope("f", payload=b'{"city":"\\u6771"}')
     values = [event("a", city=CITY), event("b", city=EAST), event("c"), escaped, beyond]
@@ -100,7 +100,7 @@ def test_f48_what_latin1_cannot_hold_is_parked_and_the_neighbours_land(encoded: 
 
 
 @pytest.mark.parametrize("encoded", ["LATIN1"], indirect=True)
-def test_f48_a_typed_table_says_which_column_cannot_hold_it(encoded: Bench) -> None:
+def test_a_typed_table_says_which_column_cannot_hold_it(encoded: Bench) -> None:
     encoded.execute("CREATE TABLE public.t (id int PRIMARY KEY, v text, w text)")
     done = Tables(encoded).land("t", {"id": 1, "v": CITY}, {"id": 2, "w": EAST, "v": CITY}, {"id": 3})
     assert done.landed.total() == 2
@@ -111,7 +111,7 @@ def test_f48_a_typed_table_says_which_column_cannot_hold_it(encoded: Bench) -> N
 
 
 @pytest.mark.parametrize("encoded", ["LATIN1"], indirect=True)
-def test_f48_names_that_latin1_cannot_hold_are_parked_like_other_unknown_ones(encoded: Bench) -> None:
+def test_names_that_latin1_cannot_hold_are_parked_like_other_unknown_ones(encoded: Bench) -> None:
     encoded.execute("CREATE TABLE public.t (id int PRIMARY KEY)")
     values = [
         packet({"id": 1}, destination(EAST)),
@@ -127,7 +127,7 @@ def test_f48_names_that_latin1_cannot_hold_are_parked_like_other_unknown_ones(en
 
 
 @pytest.mark.parametrize("encoded", ["SQL_ASCII"], indirect=True)
-def test_f48_sql_ascii_holds_the_bytes_as_they_are(encoded: Bench) -> None:
+def test_sql_ascii_holds_the_bytes_as_they_are(encoded: Bench) -> None:
     done = encoded.settle(arrivals([event("a", city=CITY), event("b", city=EAST)]))
     assert (done.failures, done.parked) == ((), 0)
     assert _cities(encoded) == [("a", CITY), ("b", EAST)]

@@ -28,7 +28,7 @@ from tests.integration.writer_tables.test_values import one
         ("interval day to second(3)", "1 02:03:04.567", "1 day 02:03:04.567"),
     ],
 )
-def test_f48_numbers_and_intervals_that_are_kept(tables: Tables, kind: str, text: str, lands: str) -> None:
+def test_numbers_and_intervals_that_are_kept(tables: Tables, kind: str, text: str, lands: str) -> None:
     assert one(tables, kind, f'"{text}"' if kind.startswith("interval") else text) == lands
 
 
@@ -57,7 +57,7 @@ def test_f48_numbers_and_intervals_that_are_kept(tables: Tables, kind: str, text
         ("tstzrange", '"[2026-01-01 00:00:00.1234567+00,)"', "22008"),
     ],
 )
-def test_f48_digits_that_a_column_would_drop_are_refused(
+def test_digits_that_a_column_would_drop_are_refused(
     tables: Tables, kind: str, text: str, state: str
 ) -> None:
     assert one(tables, kind, text) == state

@@ -32,14 +32,14 @@ def _summary(done: PersistResult) -> tuple[int, int, list[str]]:
 @pytest.mark.parametrize(
     "table", ["T", "t ", "t\u0301", "\u0442", 't"; DROP TABLE public.t; --', "public.t", "pg_class"]
 )
-def test_w7_w10_names_match_the_catalogue_exactly_or_not_at_all(tables: Tables, table: str) -> None:
+def test_w10_names_match_the_catalogue_exactly_or_not_at_all(tables: Tables, table: str) -> None:
     tables.bench.execute("CREATE TABLE public.t (id int PRIMARY KEY)")
     done = tables.land(table, {"id": 1})
     assert _summary(done) == (0, 0, [UNKNOWN_TABLE.code])
     assert tables.bench.one("SELECT count(*) FROM public.t") == 0
 
 
-def test_w7_awkward_names_that_exist_are_quoted(tables: Tables) -> None:
+def test_awkward_names_that_exist_are_quoted(tables: Tables) -> None:
     tables.bench.execute('CREATE TABLE public."a""; drop %s" ("K%%é" int PRIMARY KEY, "select" text)')
     done = tables.land('a"; drop %s', {"K%%é": 1, "select": "x"}, {"K%%é": "no", "select": "y"})
     assert _summary(done) == (1, 0, [DATA_REJECTED.code])
@@ -49,7 +49,7 @@ def test_w7_awkward_names_that_exist_are_quoted(tables: Tables) -> None:
     ("field", "state"),
     [("nope", "42703"), ("ctid", "42703"), ("ID", "42703"), ("made", "428C9"), ("number", "428C9")],
 )
-def test_w11_columns_that_take_no_values(tables: Tables, field: str, state: str) -> None:
+def test_columns_that_take_no_values(tables: Tables, field: str, state: str) -> None:
     tables.bench.execute(
         "CREATE TABLE public.t (id int PRIMARY KEY, made int GENERATED ALWAYS AS (id + 1) STORED,"
         "number int GENERATED ALWAYS AS IDENTITY, "
@@ -81,7 +81,7 @@ def test_unknown_fields_are_dropped_and_counted_where_the_contract_says_so(table
         ("v int CONSTRAINT known REFERENCES public.other", 5, "23503", "constraint known"),
     ],
 )
-def test_w12_constraints(tables: Tables, column: str, value: int | None, state: str, names: str) -> None:
+def test_constraints(tables: Tables, column: str, value: int | None, state: str, names: str) -> None:
     tables.bench.execute(
         "CREATE TABLE public.other (id int PRIMARY KEY); INSERT INTO public.other VALUES (1);"  # noqa: S608
         f"CREATE TABLE public.t (id int PRIMARY KEY, {column})"
@@ -92,7 +92,7 @@ def test_w12_constraints(tables: Tables, column: str, value: int | None, state: 
     assert names in states(done)[0]
 
 
-def test_w12_a_type_whose_input_function_raises_in_a_check_too_parks_one_event(tables: Tables) -> None:
+def test_a_type_whose_input_function_raises_in_a_check_too_parks_one_event(tables: Tables) -> None:
     tables.bench.execute(
         "CREATE TABLE public.t (id int PRIMARY KEY, v xml)"
     )  # not every server is built with it
@@ -100,7 +100,7 @@ def test_w12_a_type_whose_input_function_raises_in_a_check_too_parks_one_event(t
     assert _summary(done) == (1, 0, [DATA_REJECTED.code])
 
 
-def test_w13_a_deferred_constraint_is_checked_before_the_commit(tables: Tables) -> None:
+def test_a_deferred_constraint_is_checked_before_the_commit(tables: Tables) -> None:
     tables.bench.execute(
         "CREATE TABLE public.other (id int PRIMARY KEY); INSERT INTO public.other VALUES (1);"
         "CREATE TABLE public.t (id int PRIMARY KEY, "
@@ -111,7 +111,7 @@ def test_w13_a_deferred_constraint_is_checked_before_the_commit(tables: Tables) 
     assert "23503" in states(done)[0]
 
 
-def test_w14_a_clash_on_a_second_unique_index_is_parked(tables: Tables) -> None:
+def test_a_clash_on_a_second_unique_index_is_parked(tables: Tables) -> None:
     tables.bench.execute("CREATE TABLE public.t (id int PRIMARY KEY, mail text CONSTRAINT one_mail UNIQUE)")
     tables.land("t", {"id": 1, "mail": "a"})
     done = tables.land("t", {"id": 2, "mail": "a"}, {"id": 1, "mail": "a"}, {"id": 3, "mail": "b"})
@@ -127,7 +127,7 @@ def test_the_key_tells_a_repeat_also_within_one_batch(tables: Tables) -> None:
     assert _summary(done) == (2, 2, [])
 
 
-def test_w15_a_table_without_a_key_lands_and_is_reported(
+def test_a_table_without_a_key_lands_and_is_reported(
     tables: Tables, caplog: pytest.LogCaptureFixture
 ) -> None:
     tables.bench.execute("CREATE TABLE public.t (v int)")
@@ -150,14 +150,14 @@ def test_w15_a_table_without_a_key_lands_and_is_reported(
         "v int, _offset bigint, PRIMARY KEY (v, _offset)",
     ],
 )
-def test_w15_a_key_that_a_repeat_gets_anew_is_reported_as_none(tables: Tables, columns: str) -> None:
+def test_a_key_that_a_repeat_gets_anew_is_reported_as_none(tables: Tables, columns: str) -> None:
     tables.bench.execute("CREATE DOMAIN public.number AS uuid DEFAULT gen_random_uuid()")
     tables.bench.execute(f"CREATE TABLE public.t ({columns})")
     done = tables.land("t", {"v": 1}, {"v": 1})
     assert (_summary(done), done.unkeyed) == ((2, 0, []), 2)
 
 
-def test_w15_rows_that_give_a_key_with_a_default_are_told_apart_from_those_that_do_not(
+def test_rows_that_give_a_key_with_a_default_are_told_apart_from_those_that_do_not(
     tables: Tables,
 ) -> None:
     tables.bench.execute("CREATE TABLE public.t (n bigserial PRIMARY KEY, v int)")
@@ -166,7 +166,7 @@ def test_w15_rows_that_give_a_key_with_a_default_are_told_apart_from_those_that_
 
 
 @pytest.mark.parametrize("key", ["id int PRIMARY KEY, v int", "_id text UNIQUE, v int"])
-def test_w15_a_null_in_the_key_is_parked(tables: Tables, key: str) -> None:
+def test_a_null_in_the_key_is_parked(tables: Tables, key: str) -> None:
     tables.bench.execute(f"CREATE TABLE public.t ({key})")
     name = key.split(maxsplit=1)[0]
     done = tables.land("t", {name: None, "v": 1}, {"v": 1}, {name: 1 if name == "id" else "1", "v": 1})
@@ -174,7 +174,7 @@ def test_w15_a_null_in_the_key_is_parked(tables: Tables, key: str) -> None:
     assert all("23502" in s for s in states(done))
 
 
-def test_w16_a_deferrable_key_is_refused(tables: Tables) -> None:
+def test_a_deferrable_key_is_refused(tables: Tables) -> None:
     tables.bench.execute("CREATE TABLE public.t (id int CONSTRAINT late PRIMARY KEY DEFERRABLE)")
     done = tables.land("t", {"id": 1})
     assert _summary(done) == (0, 0, [UNSUITABLE_TABLE.code])
@@ -190,14 +190,14 @@ SWALLOW = (
 
 
 @pytest.mark.parametrize("key", ["PRIMARY KEY", ""])
-def test_w17_a_swallowing_trigger_is_noticed(tables: Tables, key: str) -> None:
+def test_a_swallowing_trigger_is_noticed(tables: Tables, key: str) -> None:
     tables.bench.execute(f"CREATE TABLE public.t (id int {key}, v int); {SWALLOW}")
     done = tables.land("t", {"id": 1, "v": 1}, {"id": 2, "v": 13}, {"id": 3, "v": 1})
     assert _summary(done) == (2, 0, [ROW_SUPPRESSED.code])
     assert tables.bench.one("SELECT count(*) FROM public.aside") == 0, "what the trigger did is undone"
 
 
-def test_w17_a_trigger_made_while_the_table_is_known_is_noticed_among_duplicates(tables: Tables) -> None:
+def test_a_trigger_made_while_the_table_is_known_is_noticed_among_duplicates(tables: Tables) -> None:
     tables.bench.execute("CREATE TABLE public.t (id int PRIMARY KEY, v int)")
     tables.land("t", {"id": 1, "v": 1})
     tables.bench.execute(SWALLOW)
@@ -205,7 +205,7 @@ def test_w17_a_trigger_made_while_the_table_is_known_is_noticed_among_duplicates
     assert _summary(done) == (1, 1, [ROW_SUPPRESSED.code])
 
 
-def test_w17_a_trigger_that_gives_another_key_lands_each_once(tables: Tables) -> None:
+def test_a_trigger_that_gives_another_key_lands_each_once(tables: Tables) -> None:
     tables.bench.execute(
         "CREATE TABLE public.t (id int PRIMARY KEY);"
         "CREATE FUNCTION public.move() RETURNS trigger LANGUAGE plpgsql AS "
@@ -217,7 +217,7 @@ def test_w17_a_trigger_that_gives_another_key_lands_each_once(tables: Tables) ->
     assert tables.bench.rows("SELECT id FROM public.t ORDER BY 1") == [(101,), (102,)]
 
 
-def test_w17_a_rule_that_swallows_is_noticed(tables: Tables) -> None:
+def test_a_rule_that_swallows_is_noticed(tables: Tables) -> None:
     tables.bench.execute(
         "CREATE TABLE public.t (id int PRIMARY KEY, v int); INSERT INTO public.t VALUES (9, 9);"
         "CREATE RULE r AS ON INSERT TO public.t WHERE NEW.v = 13 DO INSTEAD NOTHING"
@@ -237,7 +237,7 @@ def _limit(tables: Tables, *grants: str) -> str:
     return f"{head.partition('://')[0]}://{role}:x@{tail}"
 
 
-def test_w18_row_level_security(tables: Tables) -> None:
+def test_row_level_security(tables: Tables) -> None:
     tables.bench.execute(
         "CREATE TABLE public.t (id int PRIMARY KEY, v int); ALTER TABLE public.t ENABLE ROW LEVEL SECURITY;"
         "CREATE POLICY small ON public.t USING (true) WITH CHECK (v < 5)"
@@ -260,7 +260,7 @@ def _drop(tables: Tables) -> None:
     )
 
 
-def test_w6_a_missing_right_is_the_databases_word(tables: Tables) -> None:
+def test_a_missing_right_is_the_databases_word(tables: Tables) -> None:
     tables.bench.execute("CREATE TABLE public.t (id int PRIMARY KEY)")
     dsn = _limit(tables, "USAGE ON SCHEMA public")
     try:
@@ -270,7 +270,7 @@ def test_w6_a_missing_right_is_the_databases_word(tables: Tables) -> None:
         _drop(tables)
 
 
-def test_s4_insert_and_select_on_the_key_land_and_a_repeat_needs_more(tables: Tables) -> None:
+def test_insert_and_select_on_the_key_land_and_a_repeat_needs_more(tables: Tables) -> None:
     tables.bench.execute("CREATE TABLE public.t (id int PRIMARY KEY, v text)")
     dsn = _limit(tables, "USAGE ON SCHEMA public", "INSERT ON public.t", "SELECT (id) ON public.t")
     try:
@@ -285,7 +285,7 @@ def test_s4_insert_and_select_on_the_key_land_and_a_repeat_needs_more(tables: Ta
         _drop(tables)
 
 
-def test_w19_no_partition_for_the_row(tables: Tables) -> None:
+def test_no_partition_for_the_row(tables: Tables) -> None:
     tables.bench.execute(
         "CREATE TABLE public.t (id int PRIMARY KEY) PARTITION BY RANGE (id);"
         "CREATE TABLE public.t1 PARTITION OF public.t FOR VALUES FROM (0) TO (10)"
@@ -295,7 +295,7 @@ def test_w19_no_partition_for_the_row(tables: Tables) -> None:
     assert "23514" in states(done)[0]
 
 
-def test_w32_too_many_fields_are_refused_before_sql(tables: Tables) -> None:
+def test_too_many_fields_are_refused_before_sql(tables: Tables) -> None:
     tables.bench.execute("CREATE TABLE public.t (id int PRIMARY KEY)")
     tables.routes = Routes("onramp", contracts=(Contract("discard"),))
     done = tables.land("t", {"id": 1} | {f"k{i}": i for i in range(1_665)}, {"id": 2})
@@ -303,7 +303,7 @@ def test_w32_too_many_fields_are_refused_before_sql(tables: Tables) -> None:
     assert "54011" in states(done)[0]
 
 
-def test_w33_a_key_too_large_for_its_index(tables: Tables) -> None:
+def test_a_key_too_large_for_its_index(tables: Tables) -> None:
     tables.bench.execute("CREATE TABLE public.t (id text PRIMARY KEY)")
     noise = "".join(chr(0x4E00 + (i * i * 7919) % 20_000) for i in range(7_000))
     done = tables.land("t", {"id": noise}, {"id": "b"})
@@ -311,7 +311,7 @@ def test_w33_a_key_too_large_for_its_index(tables: Tables) -> None:
     assert "54000" in states(done)[0]
 
 
-def test_w35_one_bad_in_ten_thousand_takes_few_savepoints(tables: Tables) -> None:
+def test_one_bad_in_ten_thousand_takes_few_savepoints(tables: Tables) -> None:
     tables.bench.execute("CREATE TABLE public.t (id int PRIMARY KEY, v int CHECK (v <> 13))")
     tables.land("t", {"id": -1, "v": 1})
     before = tables.bench.one("SELECT pg_current_xact_id()::text::int8")
@@ -321,7 +321,7 @@ def test_w35_one_bad_in_ten_thousand_takes_few_savepoints(tables: Tables) -> Non
     assert tables.bench.one("SELECT pg_current_xact_id()::text::int8") - before < 400
 
 
-def test_w36_all_bad_is_linear(tables: Tables) -> None:
+def test_all_bad_is_linear(tables: Tables) -> None:
     tables.bench.execute("CREATE TABLE public.t (id int PRIMARY KEY, v int CHECK (v <> 13))")
     before = tables.bench.one("SELECT pg_current_xact_id()::text::int8")  # the server's, of all tests before
     done = tables.land("t", *({"id": n, "v": 13} for n in range(10_000)))
@@ -330,7 +330,7 @@ def test_w36_all_bad_is_linear(tables: Tables) -> None:
 
 
 @pytest.mark.parametrize("text", ['"x"', "1"])
-def test_w37_two_destinations_one_bad(tables: Tables, text: str) -> None:
+def test_two_destinations_one_bad(tables: Tables, text: str) -> None:
     tables.bench.execute(
         "CREATE TABLE public.a (id int PRIMARY KEY); CREATE TABLE public.b (id text PRIMARY KEY)"
     )
@@ -381,7 +381,7 @@ def test_an_events_own_columns_are_filled_and_its_id_is_the_key(tables: Tables) 
     ],
 )
 @pytest.mark.parametrize("batches", [1, 2])
-def test_g30_an_id_with_another_body_is_parked(tables: Tables, other: bytes, batches: int) -> None:
+def test_an_id_with_another_body_is_parked(tables: Tables, other: bytes, batches: int) -> None:
     first, same = envelope("a", payload=b'{"n":1}'), envelope("a", payload=b'{"n": 1}')
     if batches == 2:
         tables.land_values([first])

@@ -193,7 +193,7 @@ def test_an_event_that_is_in_none_of_its_row_groups_is_damage(segments: Segments
     assert segment.read(segments, NAME, {99_999: 1}).lost[99_999].fault is SEGMENT_DAMAGED
 
 
-def test_f31_what_cannot_be_written_whole_takes_no_room(segments: Segments) -> None:
+def test_what_cannot_be_written_whole_takes_no_room(segments: Segments) -> None:
     def rows() -> object:
         yield ROWS[0]
         raise OSError(28, "No space left on device")

@@ -20,7 +20,7 @@ def test_a_line_comes_back_as_the_events_payload_with_its_numbers_and_escapes() 
     assert (edit.event, edit.payload) == (17, b'{"n":1.10,  "big":1e400,"s":"\\u0041"}')
 
 
-def test_s26_an_edit_changes_the_payload_and_no_other_byte() -> None:
+def test_an_edit_changes_the_payload_and_no_other_byte() -> None:
     found = edited(EVENT, b'{"n": 2.50,"metadata":{"id":"other"}}')
     whole = EVENT[: EVENT.index(b'{"n"')] + b'{"n": 2.50,"metadata":{"id":"other"}}}'
     assert (found.value, found.sha256) == (whole, sha256(whole).digest())
@@ -63,7 +63,7 @@ def test_what_is_no_line_is_refused_without_a_trace(line: bytes) -> None:
 
 
 @pytest.mark.parametrize("said", [b'"event_id":"e-2"', b'"event_name":null', b'"key":"t/0/4/d"', b'"key":1'])
-def test_s26_a_line_that_says_another_id_name_or_place_is_refused(said: bytes) -> None:
+def test_a_line_that_says_another_id_name_or_place_is_refused(said: bytes) -> None:
     with pytest.raises(UserError, match="only a payload"):
         require_same(edit_of(b'{"event":17,' + said + b',"payload":{}}'), NAMED)
 

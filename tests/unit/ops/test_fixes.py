@@ -151,7 +151,7 @@ def test_a_fix_that_does_not_apply_says_where_and_no_value(
 
 @pytest.mark.parametrize("place", ["/../metadata/id", "/..", "/metadata/id", "/-", "/0", "/%2e%2e/metadata"])
 @pytest.mark.parametrize("op", ["add", "replace", "remove"])
-def test_s26_whatever_a_patch_says_all_but_the_payload_stays_byte_for_byte(place: str, op: str) -> None:
+def test_whatever_a_patch_says_all_but_the_payload_stays_byte_for_byte(place: str, op: str) -> None:
     operation = {"op": op, "path": place} | ({} if op == "remove" else {"value": "x"})
     value = AROUND % b'{"a":{}}'
     try:
@@ -164,7 +164,7 @@ def test_s26_whatever_a_patch_says_all_but_the_payload_stays_byte_for_byte(place
     assert all(bytes(before[n]) == bytes(now[n]) for n in before if n != "payload")
 
 
-def test_s26_what_replaces_a_payload_is_the_payload() -> None:
+def test_what_replaces_a_payload_is_the_payload() -> None:
     """Members with the names of an envelope's own are members of the payload, and nothing else."""
     stolen = {"metadata": {"id": "e-2"}, "event_name": "other", "pipeline_context": {}}
     steps = [{"default": f"/{name}", "value": value} for name, value in stolen.items()]

@@ -56,7 +56,7 @@ class _Consumer:
         {A: [ODD, ODD], B: [4, 5, ODD]},
     ],
 )
-def test_f46_a_record_that_cannot_be_read_takes_no_other_with_it(
+def test_a_record_that_cannot_be_read_takes_no_other_with_it(
     logs: dict[_Place, list[Any]], places: tuple[_Place, ...]
 ) -> None:
     consumer, passed, found = _Consumer(logs), [], defaultdict(list)

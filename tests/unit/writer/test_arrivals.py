@@ -28,7 +28,7 @@ def _with_context(context: bytes | None) -> PartitionSlice:
         b'{"consumer":{"type":"data\\u005fpipeline"}}',
     ],
 )
-def test_the_same_json_in_other_bytes_is_wanted(context: bytes) -> None:  # W2
+def test_the_same_json_in_other_bytes_is_wanted(context: bytes) -> None:
     assert len(_with_context(context)) == 1
 
 
@@ -46,7 +46,7 @@ def test_the_same_json_in_other_bytes_is_wanted(context: bytes) -> None:  # W2
         b"[" * 5000,
     ],
 )
-def test_an_absent_or_other_context_is_filtered(context: bytes | None) -> None:  # W2
+def test_an_absent_or_other_context_is_filtered(context: bytes | None) -> None:
     assert len(_with_context(context)) == 0
 
 
@@ -59,7 +59,7 @@ def test_wanted_keeps_the_wanted_in_place_among_all_kinds() -> None:
 
 
 @pytest.mark.parametrize("other", [None, b"no", b'{"consumer": {"type": "data_pipeline"}}'])
-def test_many_slices_are_filtered_as_each_by_itself(other: bytes | None) -> None:  # W2
+def test_many_slices_are_filtered_as_each_by_itself(other: bytes | None) -> None:
     usual = [PartitionSlice(PARTITION, arrivals([b"{}"] * 2, first=first)) for first in (0, 2)]
     assert [id(each) for each in wanted_of(usual)] == [id(each) for each in usual]
     slices = [*usual, PartitionSlice(PARTITION, arrivals([b"{}"] * 2, first=4, context=[USUAL, other]))]

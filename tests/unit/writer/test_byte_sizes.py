@@ -14,7 +14,7 @@ def _read(sizes: ByteSizes, p: Partition, events: int, each: int) -> None:
     )
 
 
-def test_f51_events_of_100_kb_make_a_short_range() -> None:
+def test_events_of_100_kb_make_a_short_range() -> None:
     sizes = ByteSizes(64 * MB)
     _read(sizes, BIG, 10, 100_000)
     assert sizes.bound({BIG: (500, 20_500)}) == {BIG: (500, 1_140)}
@@ -34,7 +34,7 @@ def test_a_batch_that_is_small_enough_stays_as_it_is() -> None:
     assert sizes.bound({SMALL: (7, 120_000)}) == {SMALL: (7, 120_000)}
 
 
-def test_f51_a_topic_of_which_nothing_was_read_is_begun_with_caution() -> None:
+def test_a_topic_of_which_nothing_was_read_is_begun_with_caution() -> None:
     [(start, end)] = ByteSizes(64 << 20).bound({BIG: (0, 120_000)}).values()
     assert (start, end) == (0, 1024)
 
@@ -103,7 +103,7 @@ def _range(start: int, end: int) -> Range:
     return Range("id", BIG, start, end)
 
 
-def test_f51_what_was_begun_twice_and_not_finished_is_begun_in_halves() -> None:
+def test_what_was_begun_twice_and_not_finished_is_begun_in_halves() -> None:
     first, second = _range(7, 107), _range(7, 107)
     assert range_to_repeat(7, [first]) == first
     assert range_to_repeat(7, [second, first]) == _range(7, 57)

@@ -23,14 +23,14 @@ def _work(bad: set[int], done: list[int]) -> "object":
 
 
 @pytest.mark.parametrize("bad", [set(), {0}, {99}, {3, 4, 50}])
-def test_f46_halving_finds_each_at_fault_and_does_the_others_once_in_their_order(bad: set[int]) -> None:
+def test_halving_finds_each_at_fault_and_does_the_others_once_in_their_order(bad: set[int]) -> None:
     done: list[int] = []
     failed = halve(100, _work(bad, done), (OutageError,))  # type: ignore[arg-type]
     assert failed.keys() == bad
     assert done == [n for n in range(100) if n not in bad]
 
 
-def test_f46_many_at_fault_are_not_searched_for_to_the_last() -> None:
+def test_many_at_fault_are_not_searched_for_to_the_last() -> None:
     tried: list[int] = []
 
     def work(start: int, end: int) -> None:
@@ -42,7 +42,7 @@ def test_f46_many_at_fault_are_not_searched_for_to_the_last() -> None:
     assert len(tried) < 500
 
 
-def test_f46_an_outage_in_the_middle_of_it_is_nobodys_fault() -> None:
+def test_an_outage_in_the_middle_of_it_is_nobodys_fault() -> None:
     def work(start: int, end: int) -> None:
         raise BugError if end - start > 1 else OutageError
 
@@ -54,13 +54,13 @@ def _of(topic: str, *places: int) -> list[Failed]:
     return [Failed(topic, place) for place in places]
 
 
-def test_f46_nothing_is_at_fault_where_nothing_passes() -> None:
+def test_nothing_is_at_fault_where_nothing_passes() -> None:
     odds = Odds()
     assert not odds.are_at_fault(_of("a", 1), {})
     assert odds.are_at_fault(_of("a", 1), {"a": 1})
 
 
-def test_f46_few_are_at_fault_and_many_are_not() -> None:
+def test_few_are_at_fault_and_many_are_not() -> None:
     odds = Odds()
     odds.passed({"a": 1000})
     assert odds.are_at_fault(_of("a", *range(30)), {})
@@ -68,13 +68,13 @@ def test_f46_few_are_at_fault_and_many_are_not() -> None:
     assert not odds.are_at_fault(_of("a", 30), {})
 
 
-def test_f46_what_is_tried_again_and_again_does_not_speak_for_itself() -> None:
+def test_what_is_tried_again_and_again_does_not_speak_for_itself() -> None:
     odds = Odds()
     assert not any(odds.are_at_fault(_of("a", *range(9)), {"a": 34}) for _ in range(100))
     assert odds.are_at_fault(_of("a", *range(8)), {"a": 34})
 
 
-def test_f46_a_topic_is_judged_by_its_own_events() -> None:
+def test_a_topic_is_judged_by_its_own_events() -> None:
     odds = Odds()
     odds.passed({"well": 9_000})
     assert odds.are_at_fault(_of("sick", *range(5)), {})
@@ -85,13 +85,13 @@ def test_f46_a_topic_is_judged_by_its_own_events() -> None:
     assert odds.are_at_fault(_of("sick", 5), {})
 
 
-def test_f46_many_topics_that_fail_are_the_steps_fault() -> None:
+def test_many_topics_that_fail_are_the_steps_fault() -> None:
     odds = Odds()
     found = [odds.are_at_fault(_of(f"topic-{n}", 1), {"well": 1}) for n in range(100)]
     assert sum(found) == 20
 
 
-def test_f46_what_passed_long_ago_speaks_for_nobody() -> None:
+def test_what_passed_long_ago_speaks_for_nobody() -> None:
     odds = Odds()
     odds.passed({"a": 10**9})
     found = [odds.are_at_fault(_of("a", n), {}) for n in range(1_000)]
@@ -100,7 +100,7 @@ def test_f46_what_passed_long_ago_speaks_for_nobody() -> None:
     assert odds.are_at_fault(_of("a", 10_000), {}), "what failed is forgotten with the time"
 
 
-def test_f46_topics_that_are_made_up_are_forgotten() -> None:
+def test_topics_that_are_made_up_are_forgotten() -> None:
     odds = Odds()
     for n in range(30_000):
         odds.passed({f"made-up-{n}": 1})

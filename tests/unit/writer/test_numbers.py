@@ -36,7 +36,7 @@ def _lands(text: str, of: Type) -> bool:
         (f"{'9' * 5000}.25", True),
     ],
 )
-def test_f46_a_number_that_no_parser_has_room_for_is_judged_all_the_same(text: str, lands: bool) -> None:
+def test_a_number_that_no_parser_has_room_for_is_judged_all_the_same(text: str, lands: bool) -> None:
     assert _lands(text, _numeric(10, 2)) is lands
 
 

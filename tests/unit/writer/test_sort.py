@@ -48,7 +48,7 @@ _values = st.lists(
 @settings(deadline=None)  # the first call loads Arrow's kernels
 @given(_values)
 @example([None, b"", b"\xff", b"null", b"[]", b"{}", event()])
-def test_every_record_is_in_exactly_one_place(values: list[bytes | None]) -> None:  # W1
+def test_every_record_is_in_exactly_one_place(values: list[bytes | None]) -> None:
     found = sorted_values(values)
     places = [u.offset for u in found.unroutable]
     for rows in found.tables.values():
@@ -89,7 +89,7 @@ def test_every_record_is_in_exactly_one_place(values: list[bytes | None]) -> Non
         b'{"event_name":"a","payload":{}}',
     ],
 )
-def test_what_is_no_envelope_is_unroutable_and_keeps_its_bytes(value: bytes | None) -> None:  # W1, W7-W9, W21
+def test_what_is_no_envelope_is_unroutable_and_keeps_its_bytes(value: bytes | None) -> None:
     found = sorted_values([event("before"), value, event("after")])
     (bad,) = found.unroutable
     assert (bad.offset, bad.value, bad.error.fault) == (1, value, NO_ENVELOPE)
@@ -97,7 +97,7 @@ def test_what_is_no_envelope_is_unroutable_and_keeps_its_bytes(value: bytes | No
     assert rows.column("_id").to_pylist() == ["before", "after"]
 
 
-def test_f46_an_event_whose_headers_nobody_reads_goes_nowhere_whatever_it_is() -> None:
+def test_an_event_whose_headers_nobody_reads_goes_nowhere_whatever_it_is() -> None:
     values = [event("before"), event("large"), b"no json", None, b"no json", event("after")]
     contexts = [USUAL, LARGE, LARGE, LARGE, USUAL, USUAL]
     found = sorted_values(values, context=contexts)
@@ -138,7 +138,7 @@ def test_another_clients_header_harms_only_its_own_row() -> None:
 
 
 @pytest.mark.parametrize("timestamp", ["0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59.999999-23:59"])
-def test_the_ends_of_time_do_not_break_the_batch(timestamp: str) -> None:  # W27
+def test_the_ends_of_time_do_not_break_the_batch(timestamp: str) -> None:
     value = event().replace(b"2026-11-21T08:00:00Z", timestamp.encode())
     found = sorted_values([value, event("neighbour")])
     assert sum(t.num_rows for t in found.tables.values()) + len(found.unroutable) == 2

@@ -19,7 +19,7 @@ def failures(**order: tuple[str, ...]) -> list[str | None]:
     return [report.failure for report in settle(work, read(arrivals([event()])))]
 
 
-def test_f45_rows_for_a_database_that_neither_lands_nor_waits_are_never_dropped() -> None:
+def test_rows_for_a_database_that_neither_lands_nor_waits_are_never_dropped() -> None:
     assert failures() == ["not_configured"]
 
 

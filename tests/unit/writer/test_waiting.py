@@ -171,7 +171,7 @@ def test_an_hour_of_diverted_batches_costs_no_more_than_its_length(scene: Scene)
     assert compared < 20 * 2000
 
 
-def test_f51_what_has_no_events_is_one_range_however_many_batches_it_is_of(scene: Scene) -> None:
+def test_what_has_no_events_is_one_range_however_many_batches_it_is_of(scene: Scene) -> None:
     for at in range(1000):
         scene.pass_by(at, at + 1)
     assert scene.leading_empty() == [(0, 1000)]

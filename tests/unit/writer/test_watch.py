@@ -106,7 +106,7 @@ def attached(
         yield use, client, server
 
 
-def test_f47_who_says_nothing_is_silent(hole: Hole) -> None:
+def test_who_says_nothing_is_silent(hole: Hole) -> None:
     assert use_of(hole, _LONG_S, Watch()).silent.is_set()
 
 

@@ -61,7 +61,7 @@ def test_an_envelope_may_name_destinations_beside_it() -> None:
 
 
 @pytest.mark.parametrize("destinations", [[], {}, None, "x", 1, [GOOD] * 1_000, [[GOOD]], [None], ["x"]])
-def test_w3_destinations_that_are_no_list_of_a_few(destinations: Any) -> None:
+def test_destinations_that_are_no_list_of_a_few(destinations: Any) -> None:
     found = sorted_packets(packet(destinations), packet([GOOD]))
     assert [u.error.fault for u in found.unroutable] == [BAD_DESTINATION]
     assert found.unroutable[0].error.pointer.startswith("/pipeline_context/destinations")
@@ -76,7 +76,7 @@ def test_w3_destinations_that_are_no_list_of_a_few(destinations: Any) -> None:
         b'{"pipeline_context":[],"data":{}}',
     ],
 )
-def test_w3_a_context_without_destinations(value: bytes) -> None:
+def test_a_context_without_destinations(value: bytes) -> None:
     (bad,) = sorted_packets(value).unroutable
     assert bad.error.fault == BAD_DESTINATION
 
@@ -115,7 +115,7 @@ def test_what_is_no_packet(value: bytes) -> None:
     ],
 )
 @pytest.mark.parametrize("place", ["vanity", "database"])
-def test_w4_only_a_configured_name_selects_a_database(vanity: str, place: str) -> None:
+def test_only_a_configured_name_selects_a_database(vanity: str, place: str) -> None:
     wanted = {k: v for k, v in GOOD.items() if k != "vanity"} | {place: vanity}
     (bad,) = sorted_packets(packet([wanted])).unroutable
     assert bad.error.fault == UNKNOWN_DATABASE
@@ -127,7 +127,7 @@ def test_w4_only_a_configured_name_selects_a_database(vanity: str, place: str) -
 
 
 @pytest.mark.parametrize("field", ["host", "port", "dsn", "options", "sslmode", "user", "password"])
-def test_w4_a_destination_carries_no_option(field: str) -> None:
+def test_a_destination_carries_no_option(field: str) -> None:
     (bad,) = sorted_packets(packet([GOOD | {field: SECRET}])).unroutable
     assert bad.error.fault == BAD_DESTINATION
     assert SECRET not in bad.error.detail
@@ -155,7 +155,7 @@ def test_vanity_and_database_must_agree() -> None:
         "onramp_admin",
     ],
 )
-def test_w5_schemas_that_nothing_opens(schema: str) -> None:
+def test_schemas_that_nothing_opens(schema: str) -> None:
     places = (RoutedDatabase("onramp", schemas=("public", schema)),)
     (bad,) = sorted_packets(
         packet([GOOD | {"schema": schema}]), routes=Routes("onramp", places, (Grant("*"),))
@@ -163,7 +163,7 @@ def test_w5_schemas_that_nothing_opens(schema: str) -> None:
     assert bad.error.fault == FORBIDDEN_DESTINATION
 
 
-def test_w5_a_grant_does_not_open_a_schema_that_its_database_keeps_shut() -> None:
+def test_a_grant_does_not_open_a_schema_that_its_database_keeps_shut() -> None:
     routes = Routes("onramp", (RoutedDatabase("onramp", schemas=("public",)),), (Grant("*"),))
     found = sorted_packets(packet([GOOD, GOOD | {"schema": "sales"}]), routes=routes)
     assert [str(t) for t in found.tables] == ["public.t"]
@@ -171,12 +171,12 @@ def test_w5_a_grant_does_not_open_a_schema_that_its_database_keeps_shut() -> Non
 
 
 @pytest.mark.parametrize("wanted", [{"schema": "sales"}, {"schema": "Public"}, {"vanity": "shop"}])
-def test_w6_another_teams_tables(wanted: dict[str, str]) -> None:
+def test_another_teams_tables(wanted: dict[str, str]) -> None:
     (bad,) = sorted_packets(packet([GOOD | wanted])).unroutable
     assert bad.error.fault == FORBIDDEN_DESTINATION
 
 
-def test_s5_a_topic_addresses_what_it_was_granted_and_nothing_else() -> None:
+def test_a_topic_addresses_what_it_was_granted_and_nothing_else() -> None:
     routes = Routes("onramp", PLACES, (Grant("events.order_*", "shop", "sales", "order_*"),))
     wanted = [
         GOOD | {"vanity": "shop", "schema": "sales", "table": "order_lines"},
@@ -191,7 +191,7 @@ def test_s5_a_topic_addresses_what_it_was_granted_and_nothing_else() -> None:
 
 @pytest.mark.parametrize("name", ["", "a\0", "orders\0x", "x" * 64, "é" * 32])
 @pytest.mark.parametrize("place", ["schema", "table"])
-def test_w8_w9_names_that_postgres_would_cut(name: str, place: str) -> None:
+def test_w9_names_that_postgres_would_cut(name: str, place: str) -> None:
     (bad,) = sorted_packets(packet([GOOD | {place: name}])).unroutable
     assert bad.error.fault == BAD_DESTINATION
     assert bad.error.pointer == f"/pipeline_context/destinations/0/{place}"
@@ -204,7 +204,7 @@ def test_a_type_that_is_not_supported_names_what_is(kind: str) -> None:
     assert "postgres" in bad.error.detail
 
 
-def test_w37_the_bad_destination_alone_is_parked_each_with_its_own_reason() -> None:
+def test_the_bad_destination_alone_is_parked_each_with_its_own_reason() -> None:
     wanted = [GOOD, GOOD | {"type": "lake"}, GOOD | {"schema": "x"}, GOOD, GOOD | {"table": "u"}]
     found = sorted_packets(packet(wanted), packet([GOOD | {"type": "lake"}]))
     assert [str(t) for t in found.tables] == ["public.t", "public.u"]
@@ -222,7 +222,7 @@ def test_w37_the_bad_destination_alone_is_parked_each_with_its_own_reason() -> N
 
 
 @pytest.mark.parametrize("version", ['""', "1", "null", f'"{"x" * 33}"'])
-def test_w38_unknown_versions(version: str) -> None:
+def test_unknown_versions(version: str) -> None:
     value = envelope().replace(b'"version":"1"', b'"version":' + version.encode())
     (bad,) = sorted_packets(event(), value).unroutable
     assert (bad.offset, bad.error.fault) == (1, NO_ENVELOPE)

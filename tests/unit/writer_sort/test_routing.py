@@ -49,13 +49,13 @@ def _sort(routes: Routes) -> list[Target]:
     return [target for found in sort(runs, routes) for target in found.tables]
 
 
-def test_f51_a_run_costs_the_same_with_ten_routed_types_and_with_a_thousand() -> None:
+def test_a_run_costs_the_same_with_ten_routed_types_and_with_a_thousand() -> None:
     few, many = _many(10), _many(1_000)
     assert _sort(few) == _sort(many) == [Target("onramp", "public", "table_3", True, "discard")]
     assert _calls(lambda: _sort(many)) <= _calls(lambda: _sort(few)) + 5
 
 
-def test_f51_a_worker_that_gets_the_same_routes_again_lays_nothing_out(
+def test_a_worker_that_gets_the_same_routes_again_lays_nothing_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     sent = pickle.dumps(_many(50))
@@ -64,7 +64,7 @@ def test_f51_a_worker_that_gets_the_same_routes_again_lays_nothing_out(
     assert _sort(pickle.loads(sent))  # noqa: S301
 
 
-def test_f51_laying_out_is_linear_in_the_routes() -> None:
+def test_laying_out_is_linear_in_the_routes() -> None:
     def lay_out(routes: Routes) -> None:
         laid = RouteLookup(routes)
         for route in routes.event_routes:
@@ -74,7 +74,7 @@ def test_f51_laying_out_is_linear_in_the_routes() -> None:
     assert many < 8 * few * 1.5
 
 
-def test_f51_the_name_of_a_snapshot_is_made_once_and_travels_with_it() -> None:
+def test_the_name_of_a_snapshot_is_made_once_and_travels_with_it() -> None:
     routes = _many(100)
     name = routes.digest
     assert Routes.from_json(routes.as_json()) == routes == _many(100)
@@ -83,7 +83,7 @@ def test_f51_the_name_of_a_snapshot_is_made_once_and_travels_with_it() -> None:
     assert _calls(lambda: sent.digest) < 5
 
 
-def test_f51_the_loop_makes_routes_once_for_each_state_of_the_registry() -> None:
+def test_the_loop_makes_routes_once_for_each_state_of_the_registry() -> None:
     current = CurrentRoutes([database_of("postgresql://nobody@127.0.0.1:1/none")])
     one, other = Snapshot(), Snapshot()
     made = current.of(one)

@@ -60,7 +60,7 @@ def _are_parked(two: Two, *values: bytes) -> bool:
 
 
 @pytest.mark.full
-def test_f46_an_unroutable_event_that_is_too_large_is_kept_in_a_database_and_the_others_land(
+def test_an_unroutable_event_that_is_too_large_is_kept_in_a_database_and_the_others_land(
     two: Two, let_it_fit: Callable[[str], None], caplog: pytest.LogCaptureFixture
 ) -> None:
     large, small = b"x" * LARGE, b"no json"
@@ -78,7 +78,7 @@ def test_f46_an_unroutable_event_that_is_too_large_is_kept_in_a_database_and_the
     two.scene.audited()
 
 
-def test_f46_parked_events_that_are_too_large_stay_in_the_outbox_and_the_others_leave_it(
+def test_parked_events_that_are_too_large_stay_in_the_outbox_and_the_others_leave_it(
     two: Two, let_it_fit: Callable[[str], None], caplog: pytest.LogCaptureFixture
 ) -> None:
     name = two.scene.name
@@ -111,7 +111,7 @@ def _said(caplog: pytest.LogCaptureFixture) -> str:
 
 
 @pytest.mark.full
-def test_f46_a_diverted_event_that_is_too_large_holds_its_partition_and_no_other(
+def test_a_diverted_event_that_is_too_large_holds_its_partition_and_no_other(
     two: Two, other: Other, let_it_fit: Callable[[str], None]
 ) -> None:
     writer = two.writer(other)

@@ -18,7 +18,7 @@ class BugError(Exception):
     """What nobody foresaw."""
 
 
-def test_f46_an_exception_nobody_foresaw_in_a_return_keeps_its_database_out_and_no_other(
+def test_an_exception_nobody_foresaw_in_a_return_keeps_its_database_out_and_no_other(
     two: Two, other: Other, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     real, armed = database_states.migrate, threading.Event()

@@ -13,7 +13,7 @@ _TIME = (wire.HEADER_RECEIVED_AT, b"2026-11-21T08:00:00Z" + b" " * _LARGE)
 _NOTE = ("note", b"x" * _LARGE)
 
 
-def test_f46_an_event_with_huge_headers_is_parked_without_them_and_its_neighbours_land(two: Two) -> None:
+def test_an_event_with_huge_headers_is_parked_without_them_and_its_neighbours_land(two: Two) -> None:
     two.send(*ids(0, 3))
     refused = {}
     for name, headers in {"spaces": [_SPACES], "others": [_OTHERS], "time": [*CONTEXT, _TIME]}.items():

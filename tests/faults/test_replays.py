@@ -69,7 +69,7 @@ def _balanced(scene: Scene, n: int) -> None:
 
 
 @pytest.mark.parametrize("place", ["writer.mid_replay", "writer.after_replay"])
-def test_f42_a_writer_that_is_killed_in_mid_replay_lands_each_event_once(
+def test_a_writer_that_is_killed_in_mid_replay_lands_each_event_once(
     inline: Scene, places: Places, place: str
 ) -> None:
     writer: Inline = inline.writer(**_QUICK)
@@ -94,7 +94,7 @@ def test_f42_a_writer_that_is_killed_in_mid_replay_lands_each_event_once(
     eventually(lambda: again.shown.get(shown, 0) == (20 if place == "writer.mid_replay" else 0))
 
 
-def test_a15_a_database_that_goes_away_in_mid_replay_gets_it_when_it_is_back(
+def test_a_database_that_goes_away_in_mid_replay_gets_it_when_it_is_back(
     inline: Scene, other: Other, places: Places
 ) -> None:
     """A drain goes first; the first attempt is as if it had never been."""
@@ -116,7 +116,7 @@ def test_a15_a_database_that_goes_away_in_mid_replay_gets_it_when_it_is_back(
     inline.audited(other)
 
 
-def test_f42_what_the_audit_says_of_replays_that_a_dump_has_lost(inline: Scene) -> None:
+def test_what_the_audit_says_of_replays_that_a_dump_has_lost(inline: Scene) -> None:
     inline.writer(**_QUICK)
     _parked(inline, 3)
     _stage(inline.dsn, inline.name)

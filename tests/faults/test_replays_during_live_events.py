@@ -1,4 +1,4 @@
-"""F39: a large replay beside live events: it runs in pages of its own, and no live event waits for one.
+"""A large replay beside live events: it runs in pages of its own, and no live event waits for one.
 
 How long they take is measured (`make bench-errors`); here is what that rests on.
 """
@@ -52,7 +52,7 @@ def _require_small_pages(inline: Inline, places: Places, page: Held) -> None:
     batch.go_on()
 
 
-def test_f39_live_events_land_while_a_replay_of_many_is_under_way(
+def test_live_events_land_while_a_replay_of_many_is_under_way(
     inline: Scene, places: Places, tmp_path: Path
 ) -> None:
     writer: Inline = inline.writer(**_HELD)

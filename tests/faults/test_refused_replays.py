@@ -95,7 +95,7 @@ def refused(inline: Scene, other: Other, tmp_path: Path) -> Iterator[Refused]:
 
 
 @pytest.mark.full
-def test_f42_what_was_refused_lands_once_though_both_are_killed_on_the_way(
+def test_what_was_refused_lands_once_though_both_are_killed_on_the_way(
     refused: Refused, inline: Scene, other: Other, places: Places
 ) -> None:
     writer: Inline = inline.writer_into(other, **_HELD)
@@ -147,7 +147,7 @@ STAGE = """
 """
 
 
-def test_f42_a_writer_that_is_killed_at_each_place_sorts_and_lands_what_was_refused_once(
+def test_a_writer_that_is_killed_at_each_place_sorts_and_lands_what_was_refused_once(
     inline: Scene, other: Other, places: Places
 ) -> None:
     """In the default database and in the one that it belongs to, before and behind each commit."""

@@ -64,7 +64,7 @@ def _add(scene: Scene, n: int) -> None:
     scene.accepted += n
 
 
-def test_f46_a_foreign_record_on_onramps_own_topics_stops_nobody(alone: Scene, other: Other) -> None:
+def test_a_foreign_record_on_onramps_own_topics_stops_nobody(alone: Scene, other: Other) -> None:
     make_topics(alone.bootstrap, alone.topic)
     writer = alone.writer_into(other)
     _add(alone, 5)

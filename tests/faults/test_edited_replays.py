@@ -1,4 +1,4 @@
-"""A12: an edited event lands as the one that it was: its id, its place, who edited it, and today's rights."""
+"""An edited event lands as the one that it was: its id, its place, who edited it, and today's rights."""
 
 import hashlib
 from collections.abc import Iterator
@@ -114,7 +114,7 @@ def _edited(desk: Desk) -> bytes:
     return line.replace(BAD, GOOD)
 
 
-def test_a12_an_edited_event_lands_with_its_id_its_lineage_and_by_the_rights_of_today(
+def test_an_edited_event_lands_with_its_id_its_lineage_and_by_the_rights_of_today(
     inline: Scene, other: Other, desk: Desk
 ) -> None:
     line = _edited(desk)
@@ -169,7 +169,7 @@ def test_a12_an_edited_event_lands_with_its_id_its_lineage_and_by_the_rights_of_
 
 
 @pytest.mark.full
-def test_a12_whoever_loses_the_right_in_between_replays_nothing(desk: Desk, inline: Scene) -> None:
+def test_whoever_loses_the_right_in_between_replays_nothing(desk: Desk, inline: Scene) -> None:
     edits = desk.ask("ann", "POST", "/v1/edits", content=_edited(desk), headers=BODY).json()["edits"]
     desk.register("bob")
     eventually(lambda: desk.ask("ann", "GET", "/v1/jobs").status_code == 401, 60)

@@ -50,7 +50,7 @@ class Supervisor:
 
 
 @pytest.mark.parametrize("before", [0, 7])
-def test_f46_a_record_that_kills_its_writers_is_halted_alone_and_all_before_it_lands(
+def test_a_record_that_kills_its_writers_is_halted_alone_and_all_before_it_lands(
     two: Two, bug: Bug, before: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(unfinished_ranges, "_HALVING_PAUSE_SECONDS", 0.0)
@@ -69,7 +69,7 @@ def test_f46_a_record_that_kills_its_writers_is_halted_alone_and_all_before_it_l
     two.scene.audited()
 
 
-def test_f46_a_record_that_kills_is_looked_for_while_the_others_land(two: Two, bug: Bug) -> None:
+def test_a_record_that_kills_is_looked_for_while_the_others_land(two: Two, bug: Bug) -> None:
     bug.kills("read")
     two.send(POISON, *ids(0, 7))
     supervisor = Supervisor(two)
@@ -78,7 +78,7 @@ def test_f46_a_record_that_kills_is_looked_for_while_the_others_land(two: Two, b
     two.the_other_lands()
 
 
-def test_f46_a_process_that_survives_its_failure_did_not_crash(
+def test_a_process_that_survives_its_failure_did_not_crash(
     two: Two, bug: Bug, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(quarantine, "_RETRY_SECONDS", (600.0,))

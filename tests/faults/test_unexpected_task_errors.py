@@ -139,7 +139,7 @@ STEPS: dict[str, tuple[Callable[..., Any], Callable[[Met], set[str]]]] = {
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_f46_one_record_at_which_a_step_raises_stops_nobody(
+def test_one_record_at_which_a_step_raises_stops_nobody(
     two: Two, other: Other, bug: Bug, caplog: pytest.LogCaptureFixture, step: str
 ) -> None:
     comes, becomes = STEPS[step]
@@ -159,7 +159,7 @@ def test_f46_one_record_at_which_a_step_raises_stops_nobody(
     two.scene.audited(*others)
 
 
-def test_f46_a_table_at_which_every_event_raises_waits_and_nothing_is_parked(two: Two, bug: Bug) -> None:
+def test_a_table_at_which_every_event_raises_waits_and_nothing_is_parked(two: Two, bug: Bug) -> None:
     bug.at("persist", "e-")
     two.send(*ids(0, 40))
     writer = two.writer()
@@ -173,7 +173,7 @@ def test_f46_a_table_at_which_every_event_raises_waits_and_nothing_is_parked(two
 
 
 @pytest.mark.full
-def test_f46_a_real_writer_goes_on_past_records_at_which_its_steps_raise(scene: Scene) -> None:
+def test_a_real_writer_goes_on_past_records_at_which_its_steps_raise(scene: Scene) -> None:
     two = Two(scene)
     bugs = {"sort": "in-sort", "persist": "in-persist", "read": "in-read"}
     # Each has neighbours: a Spark worker ends with what it raises, and the next has seen nothing pass.

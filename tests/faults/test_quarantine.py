@@ -15,9 +15,7 @@ from tests.fixtures.two_topics import POISON, Bug, Two, ids
 from tests.fixtures.writer import delete_records, event, eventually, landed, produce, rows
 
 
-def test_f46_a_partition_that_fails_alone_is_set_aside_after_the_loop_was_begun_again(
-    two: Two, bug: Bug
-) -> None:
+def test_a_partition_that_fails_alone_is_set_aside_after_the_loop_was_begun_again(two: Two, bug: Bug) -> None:
     writer = two.writer()
     two.the_other_lands()
     bug.at("read")
@@ -26,7 +24,7 @@ def test_f46_a_partition_that_fails_alone_is_set_aside_after_the_loop_was_begun_
     two.the_other_lands()
 
 
-def test_f46_one_that_is_all_there_is_waits_until_another_has_passed_and_is_parked_then(
+def test_one_that_is_all_there_is_waits_until_another_has_passed_and_is_parked_then(
     two: Two, bug: Bug
 ) -> None:
     bug.at("sort")
@@ -41,7 +39,7 @@ def test_f46_one_that_is_all_there_is_waits_until_another_has_passed_and_is_park
     two.scene.audited()
 
 
-def test_f46_a_topic_whose_records_all_fail_takes_nothing_from_another(two: Two, bug: Bug) -> None:
+def test_a_topic_whose_records_all_fail_takes_nothing_from_another(two: Two, bug: Bug) -> None:
     bug.at("sort")
     two.send(*(f"{POISON}-{n}" for n in range(8)))
     name = f"{two.scene.name}_beside"
@@ -57,7 +55,7 @@ def test_f46_a_topic_whose_records_all_fail_takes_nothing_from_another(two: Two,
     two.scene.audited()
 
 
-def test_f46_what_was_set_aside_is_finished_under_the_routes_it_began_with_by_a_successor(
+def test_what_was_set_aside_is_finished_under_the_routes_it_began_with_by_a_successor(
     two: Two, other: Other, bug: Bug, places: Places, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(quarantine, "_RETRY_SECONDS", (600.0,))  # else its last plan may be of another try
@@ -77,7 +75,7 @@ def test_f46_what_was_set_aside_is_finished_under_the_routes_it_began_with_by_a_
     two.scene.audited(other)
 
 
-def test_f46_a_person_passes_over_the_record_and_the_rest_lands(two: Two, bug: Bug) -> None:
+def test_a_person_passes_over_the_record_and_the_rest_lands(two: Two, bug: Bug) -> None:
     bug.at("read")
     two.send(*ids(0, 3), POISON, *ids(3, 3))
     writer = two.writer()
@@ -90,7 +88,7 @@ def test_f46_a_person_passes_over_the_record_and_the_rest_lands(two: Two, bug: B
     eventually(lambda: not writer.refused)
 
 
-def test_f46_a_plan_whose_routes_nobody_has_halts_its_partition_until_a_person_says_go_on(two: Two) -> None:
+def test_a_plan_whose_routes_nobody_has_halts_its_partition_until_a_person_says_go_on(two: Two) -> None:
     first = two.writer()
     two.send("first")
     eventually(lambda: two.landed() == {"first"})
