@@ -19,7 +19,7 @@ from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings
 
 from docs import dashboards
-from docs.rooms import rooms_page
+from docs.layers import layers_page
 from docs.schema_reference import schema_page
 from services.admin.api.metrics import AdminMetrics
 from services.cdc.agent.metrics import AgentMetrics
@@ -367,7 +367,7 @@ PAGES: Final[Mapping[str, Callable[[], str]]] = {
     "docs/cli.md": cli_page,
     "docs/errors.md": errors_page,
     "docs/metrics.md": metrics_page,
-    "docs/rooms.md": rooms_page,
+    "docs/layers.md": layers_page,
     "docs/schema-reference.md": schema_page,
     "docs/settings.md": settings_page,
     **dashboards.pages(),

@@ -1,6 +1,6 @@
 """The storage of segments: a folder, or an S3 bucket.
 
-Owns pyarrow for this room, with its neighbour, and imports it when the first segment is used: a
+Owns pyarrow for this package, with its neighbour, and imports it when the first segment is used: a
 service without a segment folder never loads it.
 """
 

@@ -1,6 +1,6 @@
 """The control database: parked events are stored there, in the admin service's own schema.
 
-Owns psycopg2 for this room, with the files next to it.
+Owns psycopg2 for this package, with the files next to it.
 """
 
 import secrets

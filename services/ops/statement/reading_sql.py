@@ -1,6 +1,6 @@
 """Reads one database for a statement: a few grouped queries in one snapshot, however many partitions.
 
-Owns psycopg2 for this room.
+Owns psycopg2 for this package.
 """
 
 from datetime import UTC, datetime

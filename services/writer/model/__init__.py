@@ -1,1 +1,1 @@
-"""Values that all rooms share: routes, targets, timings. No module here does input or output."""
+"""Values that all packages share: routes, targets, timings. No module here does input or output."""

@@ -1,4 +1,4 @@
-"""The rooms of each service: who imports whom, on which floor a room is, and the page that says so."""
+"""The packages of each service by layer, from their imports, and the page that lists them."""
 
 import ast
 from collections.abc import Iterator, Mapping
@@ -9,7 +9,7 @@ from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 SERVICES: Final = ("ingest", "writer", "cdc", "ops", "admin", "tracer", "transform", "lake", "cli")
-#: Folders in no service, or that import several: they have no floors.
+#: Folders in no service, or that import several: they have no layers.
 BESIDE: Final = (
     "shared",
     "shared/contracts",
@@ -24,12 +24,12 @@ BESIDE: Final = (
 Graph = Mapping[str, set[str]]
 
 _PAGE: Final = """\
-# Rooms
+# Layers
 
 Made by `python -m docs.generate` from the docstrings of the folders and the imports of the files; do not
-edit it by hand. A *room* is a folder or file of a service. It imports only from lower floors, and a test
-enforces this: a change in a room can affect that room and the rooms above it. The flow of each service is one
-function: `accept` of the gateway, `write_batch` of the writer's driver and `settle` of its tasks
+edit it by hand. A *package* is a folder or file of a service. It imports only from lower layers, and a test
+enforces this: a change in a package can affect that package and those above it. The flow of each service is
+one function: `accept` of the gateway, `write_batch` of the writer's driver and `settle` of its tasks
 ([the path of an event](path-of-an-event.md)).
 """
 
@@ -42,23 +42,23 @@ def modules(service: str) -> Graph:
     return {name: set(_imported(service, file, files)) for name, file in files.items()}
 
 
-def rooms(service: str) -> Graph:
-    """Return the imports of each room, a folder or a file next to the folders, within its service."""
+def packages(service: str) -> Graph:
+    """Return the imports of each package, a folder or a file next to the folders, within its service."""
     found: dict[str, set[str]] = {}
     for module, imported in modules(service).items():
-        room = room_of(module)
-        found.setdefault(room, set()).update(room_of(each) for each in imported)
-        found[room].discard(room)
+        package = package_of(module)
+        found.setdefault(package, set()).update(package_of(each) for each in imported)
+        found[package].discard(package)
     return found
 
 
-def room_of(module: str) -> str:
+def package_of(module: str) -> str:
     """The first folder of a module's name, or the name of one that is in no folder."""
     return module.split(".", 1)[0]
 
 
-def floors(graph: Graph) -> list[list[str]]:
-    """The nodes by floor, the lowest first: each imports from floors below its own only.
+def layers(graph: Graph) -> list[list[str]]:
+    """The nodes by layer, the lowest first: each imports from layers below its own only.
 
     Raises `graphlib.CycleError` when some import each other in a circle.
     """
@@ -72,15 +72,15 @@ def floors(graph: Graph) -> list[list[str]]:
     return found
 
 
-def rooms_page() -> str:
-    """docs/rooms.md."""
+def layers_page() -> str:
+    """docs/layers.md."""
     return "\n".join([_PAGE, *(_section(service) for service in SERVICES), _beside()])
 
 
 def _section(service: str) -> str:
-    graph = rooms(service)
-    lines = [f"## services/{service}", "", "| floor | room | purpose | files |", "|---|---|---|---|"]
-    levels = list(enumerate(floors(graph)))
+    graph = packages(service)
+    lines = [f"## services/{service}", "", "| layer | package | purpose | files |", "|---|---|---|---|"]
+    levels = list(enumerate(layers(graph)))
     for level, names in reversed(levels):
         lines += [
             f"| {level} | {_link(service, name)} | {_purpose(service, name)} | {_files(service, name)} |"
@@ -97,13 +97,13 @@ def _beside() -> str:
     return "\n".join(lines) + "\n"
 
 
-def _link(service: str, room: str) -> str:
-    path = f"services/{service}/{room}"
-    return f"[{room}](../{path})" if (ROOT / path).is_dir() else f"[{room}.py](../{path}.py)"
+def _link(service: str, package: str) -> str:
+    path = f"services/{service}/{package}"
+    return f"[{package}](../{path})" if (ROOT / path).is_dir() else f"[{package}.py](../{path}.py)"
 
 
-def _purpose(service: str, room: str) -> str:
-    path = ROOT / "services" / service / room
+def _purpose(service: str, package: str) -> str:
+    path = ROOT / "services" / service / package
     return _said(path / "__init__.py" if path.is_dir() else path.with_suffix(".py"))
 
 
@@ -113,8 +113,8 @@ def _said(file: Path) -> str:
     return said.split("\n\n")[0].replace("\n", " ").replace("|", "\\|")
 
 
-def _files(service: str, room: str) -> str:
-    path = ROOT / "services" / service / room
+def _files(service: str, package: str) -> str:
+    path = ROOT / "services" / service / package
     return _names(path) if path.is_dir() else ""
 
 
