@@ -13,9 +13,9 @@ from fastapi import FastAPI
 from services.admin.api.local import is_loopback
 from services.admin.app import create
 from services.admin.figures.settings import FiguresSettings
-from services.admin.safety import UnsafeSetupError, require_safe
 from services.admin.segments.folder import Segments
 from services.admin.settings import AdminSettings
+from services.admin.unsafe_setups import UnsafeSetupError, require_safe
 from services.ops.registry.database_addresses import KnownPlaces
 from services.ops.registry.registry_reader import RegistryReader
 from shared.http11 import Http11Protocol

@@ -46,13 +46,13 @@ from services.ingest.observe.rejection_log import RejectionLog
 from services.ingest.observe.tallies import fold
 from services.ingest.process import interpreter
 from services.ingest.process.open_files import connection_limit, raise_limit
-from services.ingest.safety import require_safe
 from services.ingest.send.byte_budget import ByteBudget
 from services.ingest.send.kafka_sink import KafkaSink
 from services.ingest.send.partition_queue import BatchOptions
 from services.ingest.settings import IngestSettings
 from services.ingest.sink import Sink
 from services.ingest.syslog.listener import Syslog
+from services.ingest.unsafe_setups import require_safe
 from shared import wire
 from shared.contracts.type_schemas import Compiler
 from shared.errors import UserError

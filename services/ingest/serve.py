@@ -17,8 +17,8 @@ from services.ingest.http.protocol_limits import LimitedProtocol
 from services.ingest.process.open_files import require_files
 from services.ingest.process.server import Server
 from services.ingest.process.workers import Workers
-from services.ingest.safety import UnsafeSetupError, require_safe
 from services.ingest.settings import STOP_SECONDS, IngestSettings
+from services.ingest.unsafe_setups import UnsafeSetupError, require_safe
 from shared.logs import set_up
 from shared.read_settings import WrongSettingsError, read_settings, warn_of_unknown
 from shared.settings import AccessSettings, KafkaSettings, RegistrySettings

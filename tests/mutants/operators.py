@@ -282,7 +282,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "that operators' keys go encrypted",
-        "services/admin/safety.py",
+        "services/admin/unsafe_setups.py",
         "if not settings.tls_cert_file and not settings.allow_cleartext_http:",
         "if False:",
         "tests/unit/admin/test_rights.py::test_beyond_this_machine_it_starts_with_tls_and_without_a_development_key",

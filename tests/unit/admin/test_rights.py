@@ -20,10 +20,10 @@ from services.admin.api.rights import NEEDS, require_right
 from services.admin.api.statement import add_statement
 from services.admin.dead_letters.ingester import IngesterStatus
 from services.admin.registry_api.routes import add_registry
-from services.admin.safety import UnsafeSetupError, require_safe
 from services.admin.samples_api.routes import add_samples
 from services.admin.settings import AdminSettings
 from services.admin.statements.period import Statements
+from services.admin.unsafe_setups import UnsafeSetupError, require_safe
 from services.admin.waiting_api.routes import add_waiting
 from services.ops.journey.finder import Finder
 from services.ops.registry.database_addresses import KnownPlaces

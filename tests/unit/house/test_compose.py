@@ -15,11 +15,11 @@ import yaml
 from typer.testing import CliRunner
 
 from docs import generate
-from services.admin import safety as admin
+from services.admin import unsafe_setups as admin
 from services.admin.settings import AdminSettings
 from services.cli.app import app
-from services.ingest.safety import require_safe
 from services.ingest.settings import IngestSettings
+from services.ingest.unsafe_setups import require_safe
 from services.ops.registry import change
 from shared.registry.editor import Editor
 from shared.registry.file import load

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from services.ingest.safety import UnsafeSetupError, require_safe
 from services.ingest.settings import IngestSettings
+from services.ingest.unsafe_setups import UnsafeSetupError, require_safe
 from shared.settings import KafkaSettings
 from tests.fixtures.authority import Authority
 
