@@ -211,10 +211,6 @@ class KafkaLogs:
 
     async def spans_of(self, topics: Mapping[str, NamedTopic]) -> dict[Source, tuple[int, int]]:
         """Return what `spans` returns, for `named_topics`, without a request for all topics."""
-        if topics:
-            # The consumer learns the leaders now: else it looks for each a tenth of a second later.
-            with self._translated():
-                await self._consumer._client.set_topics(list(topics))  # noqa: SLF001 - no public method waits
         return await self._spans_led(
             {Source(t, n): leader for t, topic in topics.items() for n, leader in topic.leaders.items()}
         )
@@ -236,10 +232,13 @@ class KafkaLogs:
     async def _knowing(self, partitions: list[TopicPartition]) -> AsyncIterator[AIOKafkaConsumer]:
         """Yield a consumer that knows who leads `partitions`.
 
-        It learns of others than it reads one at a time, a tenth of a second each, and gives up at a hundred.
-        So one of their own has them all to read, and reads none.
+        It gives up at a hundred others than it reads.  So one of their own has them all to read, and reads none.
         """
-        if len(set(partitions) - self._consumer.assignment()) <= _FEW:
+        assigned = self._consumer.assignment()
+        if len(set(partitions) - assigned) <= _FEW:
+            topics = {partition.topic for partition in (*partitions, *assigned)}
+            # Else it learns the leaders a tenth of a second after the first request for offsets.
+            await self._consumer._client.set_topics(topics)  # noqa: SLF001 - no public method waits
             yield self._consumer
             return
         consumer = AIOKafkaConsumer(
