@@ -9,6 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
+from shared.contracts.object_fields import fields_of
+
 #: Names of tables are folders, and identifiers of every engine.
 TABLE_NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,62}")
 COLUMN_PREFIX: Final = "p_"
@@ -61,12 +63,17 @@ class LakeTable(NamedTuple):
 
 
 def properties_of(schema: Mapping[str, Any] | None) -> tuple[Property, ...]:
-    """Return the typed properties of an event type's JSON Schema, by name."""
-    declared = (schema or {}).get("properties")
-    if not isinstance(declared, Mapping):
-        return ()
-    kinds = ((str(name), _kind_of(each)) for name, each in sorted(declared.items()))
-    return tuple(Property(name, kind) for name, kind in kinds if kind is not None)[:MAX_COLUMNS]
+    """Return the typed properties of an event type's JSON Schema, by name.
+
+    They are those whose columns `create: true` creates. If several schemas of a property are in force, its
+    kind is that of the first schema that has one.
+    """
+    properties = []
+    for name, declared in sorted(fields_of(schema or {}).items()):
+        kind = next(filter(None, map(_kind_of, declared)), None)
+        if kind is not None:
+            properties.append(Property(name, kind))
+    return tuple(properties[:MAX_COLUMNS])
 
 
 def _kind_of(declared: Any) -> Kind | None:

@@ -1,9 +1,13 @@
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from shared.contracts.tables import columns_of
 from shared.lake.lake_tables import Kind, Property, column_names, properties_of
 from shared.lake.storage import Storage
+
+STRING = {"type": "string"}
 
 
 @pytest.mark.parametrize(
@@ -24,6 +28,34 @@ from shared.lake.storage import Storage
 def test_properties_of_one_simple_type_have_a_typed_column(declared: object, kind: Kind | None) -> None:
     expected = (Property("x", kind),) if kind else ()
     assert properties_of({"properties": {"x": declared}}) == expected
+
+
+_ORDER: dict[str, Any] = {"properties": {"n": {"type": "integer"}, "at": {"format": "date-time", **STRING}}}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"$ref": "#/$defs/Order", "$defs": {"Order": _ORDER}},
+        {
+            "properties": {"n": {"minimum": 0}},
+            "allOf": [{"$ref": "#/$defs/Order"}],
+            "$defs": {"Order": _ORDER},
+        },
+        {
+            "$schema": "http://json-schema.org/draft-07/schema#",
+            "$ref": "#/definitions/Order",
+            "properties": {"of_no_effect": STRING},
+            "definitions": {"Order": _ORDER},
+        },
+    ],
+)
+def test_properties_of_a_reference_and_of_all_of_are_the_columns_of_create_true(
+    schema: dict[str, Any],
+) -> None:
+    properties = properties_of(schema)
+    assert properties == (Property("at", Kind.TIME), Property("n", Kind.INTEGER))
+    assert {each.name for each in properties} == {column.name for column in columns_of(schema)}
 
 
 def test_a_schema_with_thousands_of_properties_has_a_bounded_number_of_columns() -> None:

@@ -231,9 +231,13 @@ def test_without_a_route_types_land_from_their_own_topics_if_the_operator_says_s
     assert lake.land([event(f"{n}", f"name_{n}") for n in range(5)]).tables == []
 
 
-def test_a_changed_type_keeps_the_column_and_rescues_the_value(lake: Lake) -> None:
+CHANGED = {"properties": {"n": {"type": "string"}, "origin": {"type": "integer"}}}
+
+
+@pytest.mark.parametrize("schema", [CHANGED, {"$ref": "#/$defs/Flight", "$defs": {"Flight": CHANGED}}])
+def test_a_changed_type_keeps_the_column_and_rescues_the_value(lake: Lake, schema: dict[str, Any]) -> None:
     lake.land_flights(range(1))
-    lake.schema = {"properties": {"n": {"type": "string"}, "origin": {"type": "integer"}}}
+    lake.schema = schema
     (table,) = lake.land([event("b", "flight", n="seven", origin=5)], first=1).tables
     assert table.rescued == 2
     rows = lake.rows()
