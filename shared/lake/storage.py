@@ -1,5 +1,6 @@
 """The storage of the lake's tables: addresses of tables, and the options that delta-rs needs."""
 
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -29,6 +30,16 @@ class Storage:
     def is_local(self) -> bool:
         """Return whether the tables are in a folder of this machine."""
         return "://" not in self.url
+
+    def is_empty_folder(self) -> bool:
+        """Return whether the storage is a local folder without tables; False if it cannot be listed."""
+        if not self.is_local:
+            return False
+        try:
+            with os.scandir(self.url) as entries:
+                return next(entries, None) is None
+        except OSError:
+            return False
 
     def table_url(self, table: str) -> str:
         """Return the address of a table's folder."""

@@ -1,6 +1,6 @@
 """Adds the lake to journeys if its storage is configured; a storage that hangs costs two seconds.
 
-Importing Delta takes a second and memory, so an admin service without a lake never does.
+Importing Delta takes a second and memory, so an admin service without tables of a lake never does.
 """
 
 from collections.abc import Callable
@@ -31,11 +31,13 @@ class LakeJourneys:
 
     def add_to(self, journey: Journey) -> Journey:
         """Return the journey with the lake, or with a sentence that the storage does not answer."""
-        from services.ops.audit.lake import Lake  # noqa: PLC0415
-        from services.ops.journey.lake import with_lake  # noqa: PLC0415
-
-        lake = Lake(self._storage, self._registry() or EMPTY)
         try:
+            if self._patience.call(self._storage.is_empty_folder, self._seconds):
+                return journey
+            from services.ops.audit.lake import Lake  # noqa: PLC0415
+            from services.ops.journey.lake import with_lake  # noqa: PLC0415
+
+            lake = Lake(self._storage, self._registry() or EMPTY)
             return self._patience.call(lambda: with_lake(journey, lake), self._seconds)
         except SilentError:
             sentence = (

@@ -90,6 +90,14 @@ def test_the_admin_service_adds_the_lake(tmp_path: Path) -> None:
     assert (unread.steps, unread.doubts) == ((LANDED,), ())
 
 
+def test_a_folder_without_tables_adds_nothing_and_is_not_read(tmp_path: Path) -> None:
+    def unread() -> Snapshot:
+        raise AssertionError("the registry is read for tables alone")
+
+    journey = without_lake(7)
+    assert LakeJourneys(Storage(url=str(tmp_path)), unread).add_to(journey) is journey
+
+
 def test_a_storage_that_hangs_is_named_and_delays_no_journey() -> None:
     with silent_storage() as storage:
         lake = LakeJourneys(storage, registry, 0.05)
