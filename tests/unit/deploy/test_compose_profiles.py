@@ -41,6 +41,20 @@ def test_make_test_compose_has_a_stand_in_for_each_image_of_others_but_grafana()
     assert images - {"grafana/grafana:11.6.0"} == set(STAND_INS)
 
 
+def test_services_that_read_the_lake_mount_its_tables_read_only() -> None:
+    volumes = {name: each.get("volumes", []) for name, each in SERVICES.items()}
+    mounts = {name: mount for name, each in volumes.items() for mount in each if "lake:" in mount}
+    writers, readers = ("lake", "compaction"), ("admin", "tracer")
+    assert mounts == dict.fromkeys(writers, "lake:/lake") | dict.fromkeys(readers, "lake:/lake:ro")
+    for name in mounts:
+        assert SERVICES[name]["environment"]["ONRAMP_LAKE_URL"] == "/lake", name
+        # The image of the first container that mounts the new volume decides the owner of its folder.
+        dockerfile = (ROOT / SERVICES[name]["build"]["dockerfile"]).read_text("utf-8")
+        assert "install -d -o 10001 -g 10001 /lake\n" in dockerfile, name
+    # Without the profile no table fills, and tracers would be reported as not in the lake.
+    assert SERVICES["tracer"]["environment"]["ONRAMP_TRACER_LAKE_TABLE"] == ""
+
+
 def test_prometheus_has_no_target_that_is_off() -> None:
     """A name that does not resolve is no target; a static one would be down."""
     jobs = yaml.safe_load((ROOT / "deploy/prometheus/prometheus.yml").read_text("utf-8"))["scrape_configs"]
