@@ -8,10 +8,10 @@ import resource
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections import Counter
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import yaml
 
@@ -20,14 +20,14 @@ from clients.python.onramp_client.events import NewEvent
 from stack.cache import cache_dir
 from tests.compose.base_images import ensure_base_images
 from tests.compose.engine import engine
-from tests.compose.stack_run import ComposeStack, owned_by_images
+from tests.compose.page import follow
+from tests.compose.stack_run import PATIENCE_SECONDS, ComposeStack, owned_by_images, wait_until
 from tests.unit.deploy import rules
 from tests.unit.house.tree import ROOT
 
 _PROJECT: Final = "onramp-test-compose"
 _FIRST: Final = 2_000
 _UNDER_CRASHES: Final = 4_000
-_PATIENCE_SECONDS: Final = 600.0
 _SOURCE: Final = "postgresql://onramp_shop:new-password@shop:5432/shop"
 _TABLES: Final = """
 CREATE SCHEMA app;
@@ -38,8 +38,8 @@ INSERT INTO app.orders SELECT n, 'new' FROM generate_series(1, 100) n;
 
 _LAKE_REGISTRY: Final = """
 event_types:
-  order_placed:
-    destinations: [{type: postgres}, {type: lake, table: orders}]
+  invoice_sent:
+    destinations: [{type: postgres}, {type: lake, table: invoices}]
 """
 #: The receipts of the rows, the rows, and the events.
 _COUNT: Final = (
@@ -48,6 +48,7 @@ _COUNT: Final = (
 )
 _LAKE: Final = ("lake", "compaction")
 _IN_LAKE: Final = 1_000
+_TRACERS: Final = "onramp_probe"
 _PROMETHEUS: Final = yaml.safe_load((ROOT / "deploy/prometheus/prometheus.yml").read_text("utf-8"))
 _JOBS: Final = {each["job_name"] for each in _PROMETHEUS["scrape_configs"]}
 
@@ -63,6 +64,7 @@ def main() -> int:
         sources.mkdir(mode=0o700)
         owned_by_images(sources)
         stack = ComposeStack(docker, _PROJECT, sources, Path(__file__).with_name("override.yml"))
+        docker.env["ONRAMP_TRACER_LAKE_TABLE"] = _TRACERS
         stack.down(volumes=True)  # of a run that was killed
         try:
             _events(stack)
@@ -95,6 +97,7 @@ def _events(stack: ComposeStack) -> None:
     states = " ".join(stack.compose("ps", "--format", "{{.Service}} {{.Health}}").splitlines())
     _say(f"up: {states}")
     stack.password = stack.secret("database/password")
+    follow(stack, "In containers")
     key = stack.secret("sender/compose.key")
     with Onramp(stack.gateway, key=key) as onramp:
         onramp.send_many([_event(n) for n in range(_FIRST)])
@@ -102,12 +105,12 @@ def _events(stack: ComposeStack) -> None:
     _say(f"{_FIRST} sent, {_FIRST} rows")
     crashes = ["gateway", "writer", "kafka", "postgres"]
     share = _UNDER_CRASHES // len(crashes)
-    with Onramp(stack.gateway, key=key, give_up_seconds=_PATIENCE_SECONDS) as onramp:
+    with Onramp(stack.gateway, key=key, give_up_seconds=PATIENCE_SECONDS) as onramp:
         for n, service in enumerate(crashes):
             first = _FIRST + n * share
             onramp.send_many([_event(each) for each in range(first, first + share)])
             stack.crash(service)
-        assert onramp.flush(_PATIENCE_SECONDS), onramp.tally
+        assert onramp.flush(PATIENCE_SECONDS), onramp.tally
     total = _FIRST + _UNDER_CRASHES
     _await_rows(stack, total)
     _say(f"SIGKILL of {', '.join(crashes)} during the load: {total} sent, {total} rows, all distinct")
@@ -115,6 +118,9 @@ def _events(stack: ComposeStack) -> None:
     stack.up()
     _await_rows(stack, total)
     _say(f"down and up: {total} rows")
+    report = _audit(stack)
+    assert report["balanced"], report
+    assert report["lake"] == [], report["lake"]  # without the profile
 
 
 def _event(n: int) -> NewEvent:
@@ -122,8 +128,10 @@ def _event(n: int) -> NewEvent:
 
 
 def _await_rows(stack: ComposeStack, expected: int) -> None:
-    query = "SELECT count(*), count(DISTINCT _id) FROM events.compose_test"
-    _await(lambda: stack.rows(query) == [(expected, expected)], f"{expected} rows", lambda: stack.rows(query))
+    def rows() -> list[tuple[Any, ...]]:
+        return stack.rows("SELECT count(*), count(DISTINCT _id) FROM events.compose_test")
+
+    wait_until(lambda: rows() == [(expected, expected)], f"{expected} rows", rows)
 
 
 def _capture(stack: ComposeStack, sources: Path) -> None:
@@ -138,11 +146,11 @@ def _capture(stack: ComposeStack, sources: Path) -> None:
     owned_by_images(sources)
     stack.onramp("sources", "add", "shop", "--schema", "app", env={"ONRAMP_SOURCE_SHOP": _SOURCE})
     query = "SELECT state, count(*) FROM shop.orders GROUP BY state ORDER BY state"
-    _await(lambda: stack.rows(query) == [("new", 100)], "the snapshot", lambda: stack.rows(query))
+    wait_until(lambda: stack.rows(query) == [("new", 100)], "the snapshot", lambda: stack.rows(query))
     change = "UPDATE app.orders SET state = 'paid' WHERE id <= 10; DELETE FROM app.orders WHERE id > 90;"
     stack.compose(*psql, profiles=("cdc",), text=change)
     expected = [("new", 80), ("paid", 10)]
-    _await(lambda: stack.rows(query) == expected, "the changes", lambda: stack.rows(query))
+    wait_until(lambda: stack.rows(query) == expected, "the changes", lambda: stack.rows(query))
     _say("profile cdc: snapshot, updates and deletes of a source are in its public table")
 
 
@@ -154,10 +162,10 @@ def _lake(stack: ComposeStack, scratch: Path) -> None:
     stack.compose("run", "--rm", "--no-TTY", "--volume", f"{file}:/onramp.yaml:ro", "apply", "/onramp.yaml")
     stack.up(*_LAKE, profiles=("lake",))
     with Onramp(stack.gateway, key=stack.secret("sender/compose.key")) as onramp:
-        onramp.send_many([{"event_name": "order_placed", "payload": {"n": n}} for n in range(_IN_LAKE // 2)])
+        onramp.send_many([{"event_name": "invoice_sent", "payload": {"n": n}} for n in range(_IN_LAKE // 2)])
         stack.crash("lake")
-        onramp.send_many([{"event_name": "order_placed", "payload": {"n": n}} for n in range(_IN_LAKE // 2)])
-        assert onramp.flush(_PATIENCE_SECONDS), onramp.tally
+        onramp.send_many([{"event_name": "invoice_sent", "payload": {"n": n}} for n in range(_IN_LAKE // 2)])
+        assert onramp.flush(PATIENCE_SECONDS), onramp.tally
 
     def lake(*arguments: str) -> str:
         return stack.onramp("lake", *arguments, service="compaction")
@@ -166,7 +174,7 @@ def _lake(stack: ComposeStack, scratch: Path) -> None:
         return list(json.loads(lake("query", _COUNT + table, "--json")).values())
 
     total = _FIRST + _UNDER_CRASHES
-    topics = dict.fromkeys(("events.compose_test", "events.order_placed"), 0)
+    topics = dict.fromkeys(("events.compose_test", "events.invoice_sent"), 0)
     sent_at = time.time()
 
     def lags() -> dict[str, int]:
@@ -176,12 +184,38 @@ def _lake(stack: ComposeStack, scratch: Path) -> None:
                 return {name: each["lag_events"] for name, each in status["topics"].items() if name in topics}
         return {}
 
-    _await(lambda: lags() == topics, "no event waits for the lake", lags)
-    for table, expected in (("orders", _IN_LAKE), ("compose_test", total)):
+    wait_until(lambda: lags() == topics, "no event waits for the lake", lags)
+    in_lake = {}
+    for table, expected in (("invoices", _IN_LAKE), ("compose_test", total)):
         # A client that sends an event twice makes a second record, and so a second row of the lake.
         records, rows, ids = counts(table)
         assert (rows, ids) == (records, expected), (table, records, rows, ids)
+        in_lake[table] = rows
     _say(f"profile lake: {_IN_LAKE} rows in a table of their own, SIGKILL of lake; {total} earlier events")
+    follow(stack, "Query the lake")
+    report = _audit(stack)
+    assert report["balanced"], report
+    audited = Counter[str]()
+    for line in report["lake"]:
+        audited[line["table"]] += line["rows"]
+    assert audited == {**in_lake, "order_placed": 1}, report["lake"]
+    _say(f"audit of the admin service: reconciled, with {sum(audited.values())} rows of the lake")
+
+
+def _audit(stack: ComposeStack) -> dict[str, Any]:
+    """Run an audit by the admin service's API, and return its report."""
+    key = stack.secret("sender/operator.key")
+    number = stack.page("ADMIN", "/v1/audits", key=key, body={"reason": "make test-compose"})["id"]
+
+    def state() -> dict[str, Any]:
+        audit: dict[str, Any] = stack.page("ADMIN", f"/v1/audits/{number}", key=key)
+        return audit
+
+    wait_until(lambda: state()["state"] != "running", "the audit has ended", state)
+    ended = state()
+    assert ended["state"] == "done", ended
+    report: dict[str, Any] = ended["report"]
+    return report
 
 
 def _watched(stack: ComposeStack) -> None:
@@ -196,11 +230,17 @@ def _watched(stack: ComposeStack) -> None:
         groups = stack.page("PROMETHEUS", "/api/v1/rules")["data"]["groups"]
         return {rule["name"]: rule["health"] for group in groups for rule in group["rules"]}
 
-    _await(lambda: states() == dict.fromkeys(names, "ok"), "every rule is evaluated", states)
-    assert stack.page("TRACER", "/status")
+    wait_until(lambda: states() == dict.fromkeys(names, "ok"), "every rule is evaluated", states)
+
+    def in_lake() -> set[str]:
+        cells = stack.page("TRACER", "/status")["tracers"]
+        return {each["result"] for each in cells if each["destination"] == f"lake.{_TRACERS}"}
+
+    wait_until(lambda: in_lake() == {"landed"}, "tracers are in the lake", in_lake)
     _say(
         f"profiles watch and transforms: Prometheus scrapes {len(_JOBS)} services, {len(names)} rules are ok"
     )
+    _say("tracers with the profile lake: they are in the lake")
 
 
 def _await_targets(stack: ComposeStack, jobs: set[str]) -> None:
@@ -208,15 +248,7 @@ def _await_targets(stack: ComposeStack, jobs: set[str]) -> None:
         active = stack.page("PROMETHEUS", "/api/v1/targets?state=active")["data"]["activeTargets"]
         return sorted((each["labels"]["job"], each["health"]) for each in active)
 
-    _await(lambda: targets() == sorted((job, "up") for job in jobs), "every target is up", targets)
-
-
-def _await(condition: Callable[[], bool], what: str, state: Callable[[], object]) -> None:
-    until = time.monotonic() + _PATIENCE_SECONDS
-    while not condition():
-        if time.monotonic() > until:
-            raise AssertionError(f"{what}: not after {_PATIENCE_SECONDS:g} s, but {state()}")
-        time.sleep(0.5)
+    wait_until(lambda: targets() == sorted((job, "up") for job in jobs), "every target is up", targets)
 
 
 def _say(line: str) -> None:

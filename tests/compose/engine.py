@@ -9,6 +9,7 @@ import os
 import shutil
 import signal
 import subprocess
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -43,6 +44,26 @@ class Docker:
     def compose(self, *arguments: str, text: str | None = None, folder: Path | None = None) -> str:
         """Run `docker-compose` and return its output.  Raises `CalledProcessError`."""
         return self._call([str(self._compose), *arguments], text, folder)
+
+    def shell(self, code: str, env: Mapping[str, str], folder: Path) -> str:
+        """Run commands with `docker compose`, as a page prints them; return their standard output.
+
+        Raises `CalledProcessError`: a command failed.
+        """
+        with tempfile.TemporaryDirectory() as config:
+            plugins = Path(config) / "cli-plugins"
+            plugins.mkdir()
+            (plugins / "docker-compose").symlink_to(self._compose)
+            answer = subprocess.run(
+                ["bash", "-euo", "pipefail", "-c", code],
+                env={**self.env, **env, "DOCKER_CONFIG": config},
+                cwd=folder,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                text=True,
+                check=True,
+            )
+        return answer.stdout
 
     def is_ready(self) -> bool:
         """Return whether the engine answers."""

@@ -3,8 +3,9 @@
 import json
 import os
 import re
+import time
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, cast
@@ -18,6 +19,7 @@ from tests.unit.house.tree import ROOT
 
 _PORT: Final = re.compile(r"ONRAMP_COMPOSE_\w+_PORT")
 _UP_SECONDS: Final = "900"
+PATIENCE_SECONDS: Final = 600.0
 
 
 class ComposeStack:
@@ -30,11 +32,16 @@ class ComposeStack:
         docker.env |= {**self.ports, "ONRAMP_COMPOSE_SOURCES": str(sources)}
         files = ["--file", str(ROOT / "docker-compose.yml"), "--file", str(override)]
         self._base = ["--project-name", project, "--project-directory", str(ROOT), *files]
+        self._variables = {"COMPOSE_PROJECT_NAME": project, "COMPOSE_FILE": os.pathsep.join(files[1::2])}
 
     def compose(self, *arguments: str, profiles: tuple[str, ...] = (), text: str | None = None) -> str:
         """Run a command of Compose on the project."""
         chosen = [each for profile in profiles for each in ("--profile", profile)]
         return self._docker.compose(*self._base, *chosen, *arguments, text=text)
+
+    def shell(self, code: str) -> str:
+        """Run commands of a page on the project, and return their output.  Raises `CalledProcessError`."""
+        return self._docker.shell(code, self._variables, ROOT)
 
     def up(self, *services: str, profiles: tuple[str, ...] = ()) -> None:
         """Build, start and wait until every service is healthy."""
@@ -61,10 +68,15 @@ class ComposeStack:
         run = ["run", "--rm", "--no-TTY", "--no-deps", *given, *entry, service, *arguments]
         return self.compose(*run, profiles=("lake",))
 
-    def page(self, service: str, path: str) -> Any:
-        """Return the JSON document of a service's page."""
+    def page(self, service: str, path: str, *, key: str = "", body: Mapping[str, Any] | None = None) -> Any:
+        """Return the JSON document of a service's page, or the answer to a POST of `body`."""
         url = f"http://{LOOPBACK}:{self.port(service)}{path}"
-        with urllib.request.urlopen(url, timeout=30) as answer:
+        headers = {"Authorization": f"Bearer {key}"} if key else {}
+        data = None if body is None else json.dumps(body).encode()
+        if data is not None:
+            headers["Content-Type"] = "application/json"
+        request = urllib.request.Request(url, data, headers)
+        with urllib.request.urlopen(request, timeout=30) as answer:  # noqa: S310 - loopback
             return json.load(answer)
 
     @property
@@ -103,6 +115,15 @@ def _connection(dsn: Mapping[str, str]) -> Iterator[Any]:
         yield conn
     finally:
         conn.close()
+
+
+def wait_until(condition: Callable[[], bool], what: str, state: Callable[[], object]) -> None:
+    """Wait for a condition.  Raises `AssertionError` with the state after ten minutes."""
+    until = time.monotonic() + PATIENCE_SECONDS
+    while not condition():
+        if time.monotonic() > until:
+            raise AssertionError(f"{what}: not after {PATIENCE_SECONDS:g} s, but {state()}")
+        time.sleep(0.5)
 
 
 def owned_by_images(folder: Path) -> None:
