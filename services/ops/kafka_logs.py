@@ -232,7 +232,8 @@ class KafkaLogs:
     async def _knowing(self, partitions: list[TopicPartition]) -> AsyncIterator[AIOKafkaConsumer]:
         """Yield a consumer that knows who leads `partitions`.
 
-        It gives up at a hundred others than it reads.  So one of their own has them all to read, and reads none.
+        It gives up at a hundred others than it reads.  So one of their own has them all to read, and
+        reads none.
         """
         assigned = self._consumer.assignment()
         if len(set(partitions) - assigned) <= _FEW:
