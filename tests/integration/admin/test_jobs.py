@@ -140,7 +140,7 @@ def test_the_replay_of_what_is_no_rehearsal_is_refused(admin: Admin) -> None:
     assert (answer.status_code, answer.json()["type"]) == (404, "/errors/not_stored")
 
 
-def test_a6_of_jobs_at_once_each_event_goes_to_one(admin: Admin, name: str) -> None:
+def test_of_jobs_at_once_each_event_goes_to_one(admin: Admin, name: str) -> None:
     with ThreadPoolExecutor(4) as pool:
         answers = list(pool.map(lambda _: start(admin, "discard", name), range(4)))
     done = [finished(admin, answer.json()) for answer in answers if answer.status_code == 202]

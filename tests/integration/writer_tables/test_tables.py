@@ -32,7 +32,7 @@ def _summary(done: PersistResult) -> tuple[int, int, list[str]]:
 @pytest.mark.parametrize(
     "table", ["T", "t ", "t\u0301", "\u0442", 't"; DROP TABLE public.t; --', "public.t", "pg_class"]
 )
-def test_w10_names_match_the_catalogue_exactly_or_not_at_all(tables: Tables, table: str) -> None:
+def test_names_match_the_catalogue_exactly_or_not_at_all(tables: Tables, table: str) -> None:
     tables.bench.execute("CREATE TABLE public.t (id int PRIMARY KEY)")
     done = tables.land(table, {"id": 1})
     assert _summary(done) == (0, 0, [UNKNOWN_TABLE.code])

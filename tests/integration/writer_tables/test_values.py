@@ -83,7 +83,7 @@ def test_nul(tables: Tables, kind: str, text: str, state: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["\\.", "a\tb", "a\r\nb", "\\", "\\N", "", "NULL", "'", '"', "é€😀"])
-def test_w23_text_is_byte_exact(tables: Tables, text: str) -> None:
+def test_text_is_byte_exact(tables: Tables, text: str) -> None:
     tables.bench.execute("CREATE TABLE public.t (id int PRIMARY KEY, v text, a text[], j jsonb)")
     tables.land("t", {"id": 1, "v": text, "a": [text], "j": {"k": text}})
     assert tables.bench.rows("SELECT v, a, j->>'k' FROM public.t") == [(text, [text], text)]

@@ -191,7 +191,7 @@ def test_a_topic_addresses_what_it_was_granted_and_nothing_else() -> None:
 
 @pytest.mark.parametrize("name", ["", "a\0", "orders\0x", "x" * 64, "é" * 32])
 @pytest.mark.parametrize("place", ["schema", "table"])
-def test_w9_names_that_postgres_would_cut(name: str, place: str) -> None:
+def test_names_that_postgres_would_cut(name: str, place: str) -> None:
     (bad,) = sorted_packets(packet([GOOD | {place: name}])).unroutable
     assert bad.error.fault == BAD_DESTINATION
     assert bad.error.pointer == f"/pipeline_context/destinations/0/{place}"
