@@ -1,4 +1,4 @@
-"""What Kafka says of the part of a log that lies on its leader's own disk."""
+"""The part of a log on its leader's own disk, as Kafka reports it."""
 
 import asyncio
 import secrets

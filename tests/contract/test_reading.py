@@ -1,4 +1,4 @@
-"""What the tasks' reader makes of Kafka's records, whoever wrote them, and what it refuses."""
+"""The tasks' reader: records of any producer are read, and unreadable ranges are refused."""
 
 import asyncio
 import secrets
@@ -156,7 +156,7 @@ def test_a_header_whose_key_is_no_utf8_is_read_as_any_other(
     assert [row["received_at"] for row in rows] == [None, RECEIVED[1], None, None]
 
 
-def test_offsets_that_a_producer_made_up_are_not_believed(
+def test_record_offsets_ignore_wrong_offset_deltas_of_a_producer(
     kafka: HasBootstrap, reader: RangeReader, topic: str
 ) -> None:
     produce(kafka.bootstrap, topic, [event("before")])
@@ -181,7 +181,7 @@ TIMES = {
 }
 
 
-def test_a_time_that_nobody_can_tell_is_the_nearest_that_is_one(
+def test_timestamp_out_of_range_becomes_the_nearest_valid_time(
     kafka: HasBootstrap, reader: RangeReader
 ) -> None:
     name = f"events.times_{secrets.token_hex(4)}"
@@ -249,7 +249,7 @@ def test_aborted_transactions_are_left_out_and_the_end_is_found_behind_them(
     assert [row["offset"] for row in _read(reader, [_range(topic, 0, 4, 6)])] == [4]
 
 
-def test_one_batch_after_the_other_each_range_is_read_from_its_start_to_its_end(
+def test_each_range_is_read_from_start_to_end_across_consecutive_reads(
     kafka: HasBootstrap, reader: RangeReader, topic: str
 ) -> None:
     for partition in (0, 1):
@@ -283,7 +283,7 @@ def _offsets_of(piece: PartitionSlice, number: int) -> list[int]:
     return piece.rows.column("offset").to_pylist() if piece.partition.number == number else []
 
 
-def test_what_kafka_has_deleted_is_refused(kafka: HasBootstrap, reader: RangeReader, topic: str) -> None:
+def test_range_with_deleted_records_is_refused(kafka: HasBootstrap, reader: RangeReader, topic: str) -> None:
     produce(kafka.bootstrap, topic, [event(f"{n}") for n in range(9)])
     delete_records(kafka.bootstrap, topic, 0, 5)
     with pytest.raises(RangeUnreadableError, match="may have been lost"):
@@ -291,7 +291,7 @@ def test_what_kafka_has_deleted_is_refused(kafka: HasBootstrap, reader: RangeRea
     assert [r["offset"] for r in _read(reader, [_range(topic, 0, 5, 9)])] == [5, 6, 7, 8]
 
 
-def test_what_is_not_there_is_waited_for_and_then_refused(kafka: HasBootstrap, topic: str) -> None:
+def test_missing_offset_or_topic_is_waited_for_and_then_refused(kafka: HasBootstrap, topic: str) -> None:
     produce(kafka.bootstrap, topic, [event("e")])
 
     async def read(r: Range) -> list[list[PartitionSlice]]:

@@ -1,4 +1,4 @@
-"""What every registry promises, asked of the one in memory and of the log."""
+"""The contract of every registry, checked on the registry in memory and on the log."""
 
 import secrets
 from collections.abc import Callable, Iterator
@@ -160,7 +160,7 @@ def test_no_change_is_the_same_snapshot(rig: Rig) -> None:
         {"keys": None},
     ],
 )
-def test_what_is_wrong_leaves_the_old_one(rig: Rig, wrong: Any) -> None:
+def test_invalid_registry_leaves_the_previous_snapshot_in_force(rig: Rig, wrong: Any) -> None:
     before = rig.registry.snapshot().digest
     rig.put(wrong)
 
@@ -184,7 +184,7 @@ def test_a_snapshot_cannot_be_changed(rig: Rig) -> None:
         rig.registry.snapshot().keys["shop"] = None  # type: ignore[index]
 
 
-def test_what_a_change_took_out_is_removed_and_what_was_never_there_is_not(rig: Rig) -> None:
+def test_key_is_reported_as_removed_only_while_a_change_has_deleted_it(rig: Rig) -> None:
     def removed() -> list[bool]:
         rig.registry.refresh()
         return [rig.registry.has_removed("keys", name) for name in ("shop", "other")]

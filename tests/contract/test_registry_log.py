@@ -1,4 +1,4 @@
-"""What the log of the registry promises, asked of the one in memory and of the topic."""
+"""The contract of the registry's log, checked on the log in memory and on the topic."""
 
 import asyncio
 import secrets
@@ -38,7 +38,7 @@ def log(request: pytest.FixtureRequest, spec: TopicSpec) -> Iterator[RegistryLog
     kafka.close()
 
 
-def test_what_is_appended_is_read_in_its_order(log: RegistryLog) -> None:
+def test_appended_records_are_read_in_order(log: RegistryLog) -> None:
     assert log.span() == Span(0, 0)
     assert [log.append(b"%d" % n) for n in range(3)] == [0, 1, 2]
     assert log.span() == Span(0, 3)
@@ -58,7 +58,7 @@ def test_a_topic_that_would_lose_changes_is_not_used(kafka: HasBootstrap, spec: 
     assert "one" in refused(kafka, two, OWN_TOPIC_UNSAFE.code)
 
 
-def test_a_topic_is_not_made_by_who_makes_none(kafka: HasBootstrap, spec: TopicSpec) -> None:
+def test_missing_topic_is_refused_when_topic_creation_is_off(kafka: HasBootstrap, spec: TopicSpec) -> None:
     assert "kafka-topics --create" in refused(kafka, spec, OWN_TOPIC_MISSING.code, create_topics=False)
     with_rights = KafkaLog(KafkaSettings(bootstrap=kafka.bootstrap), spec)
     without = KafkaLog(KafkaSettings(bootstrap=kafka.bootstrap, create_topics=False), spec)
@@ -102,7 +102,9 @@ async def among_odd_records(bootstrap: str, topic: str, registry: LogRegistry) -
         await producer.stop()
 
 
-def test_a_topic_that_was_made_anew_empties_nobody(kafka: HasBootstrap, spec: TopicSpec) -> None:
+def test_recreated_topic_leaves_the_snapshot_and_marks_the_registry_invalid(
+    kafka: HasBootstrap, spec: TopicSpec
+) -> None:
     log = KafkaLog(KafkaSettings(bootstrap=kafka.bootstrap), spec)
     log.append(TYPES)
     registry = LogRegistry(log)

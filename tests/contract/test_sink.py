@@ -1,4 +1,4 @@
-"""What every sink promises, asked of the one in memory and of the one that is Kafka."""
+"""The contract of every sink, checked on the sink in memory and on the Kafka sink."""
 
 import asyncio
 import gc
@@ -194,7 +194,7 @@ async def test_stopping_answers_everybody_and_holds_nothing(kafka: HasBootstrap)
     assert late.fault is SHUTTING_DOWN
 
 
-async def test_a_sink_that_is_cut_off_says_so_for_every_record(cut_off: Sink) -> None:
+async def test_unreachable_sink_reports_the_fault_for_every_record(cut_off: Sink) -> None:
     async with asyncio.timeout(60):
         outcomes = await cut_off.send([record(new_topic(), str(n)) for n in range(3)])
 
@@ -206,7 +206,7 @@ def batches() -> list[InFlightBatch]:
     return [each for each in gc.get_objects() if isinstance(each, InFlightBatch)]
 
 
-async def test_what_was_sent_is_freed_without_looking_for_circles(kafka: HasBootstrap) -> None:
+async def test_sent_batches_are_freed_without_the_garbage_collector(kafka: HasBootstrap) -> None:
     sink = KafkaSink(
         KafkaSettings(bootstrap=kafka.bootstrap),
         ByteBudget(2**28),

@@ -1,4 +1,4 @@
-"""`onramp up` from outside: what a newcomer types, sees, interrupts and kills."""
+"""`onramp up` as a subprocess: first commands, output, interrupts and kills."""
 
 import json
 import re
@@ -96,7 +96,7 @@ def test_flights_land_and_the_next_run_starts_from_what_is_there_and_stays_until
         pytest.param("Sending flights", marks=pytest.mark.full),
     ],
 )
-def test_asked_to_stop_at_any_moment_it_leaves_nobody_behind(up: StartUp, moment: str) -> None:
+def test_up_leaves_no_process_behind_when_sigterm_arrives_at_any_moment(up: StartUp, moment: str) -> None:
     run = up("--exit")
     run.until(moment)
     run.process.send_signal(signal.SIGTERM)

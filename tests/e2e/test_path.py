@@ -77,7 +77,7 @@ def test_a_batch_of_thousands_is_as_many_rows_in_order(scene: Scene) -> None:
     assert [step for (step,) in steps if step is not None and step < 0] == []
 
 
-def test_what_is_no_envelope_is_parked_with_its_reason_and_its_neighbours_land(scene: Scene) -> None:
+def test_record_without_envelope_is_parked_with_its_reason_and_other_events_land(scene: Scene) -> None:
     junk = f"no json, {scene.name}".encode()
     scene.produce(event("before", scene.name), junk, event("after", scene.name))
     eventually(lambda: scene.landed() == 2)
@@ -87,7 +87,7 @@ def test_what_is_no_envelope_is_parked_with_its_reason_and_its_neighbours_land(s
     eventually(lambda: scene.group() == {0: 3})
 
 
-def test_a_record_without_our_header_is_nobodys_business(scene: Scene) -> None:
+def test_record_without_the_pipeline_header_neither_lands_nor_is_parked(scene: Scene) -> None:
     value = event("foreign", scene.name)
     scene.produce(value, headers=[])
     scene.produce(value, headers=[("context", b'{"consumer":{"type":"other"}}')])
@@ -99,7 +99,7 @@ def test_a_record_without_our_header_is_nobodys_business(scene: Scene) -> None:
     assert scene.parked(value) == []
 
 
-def test_of_two_headers_of_one_name_the_last_counts(scene: Scene) -> None:
+def test_header_repeated_in_a_record_takes_its_last_value(scene: Scene) -> None:
     other = ("context", b'{"consumer":{"type":"other"}}')
     scene.produce(event("not-ours", scene.name), headers=[*CONTEXT, other])
     scene.produce(event("ours", scene.name), headers=[other, *CONTEXT])
@@ -107,7 +107,7 @@ def test_of_two_headers_of_one_name_the_last_counts(scene: Scene) -> None:
     assert scene.query("SELECT _id FROM TABLE") == [("ours",)]
 
 
-def test_a_tombstone_is_parked_and_harms_nobody(scene: Scene) -> None:
+def test_tombstone_is_parked_and_the_next_event_lands(scene: Scene) -> None:
     scene.produce(None, event("after", scene.name))
     eventually(lambda: scene.landed() == 1)
     eventually(lambda: scene.group() == {0: 2})

@@ -67,7 +67,7 @@ class Newcomer:
         return post(self.gateway, event_id, name, key, **payload)
 
 
-def test_one_file_becomes_tables_and_rows_and_every_save_works(
+def test_registry_file_yields_tables_and_rows_and_each_save_is_applied_or_refused(
     up: StartUp, database: Database, own_database: Database, tmp_path: Path
 ) -> None:
     file, wanted = tmp_path / "shop.yaml", registry()

@@ -55,7 +55,7 @@ def accepted(halted: Scene) -> Scene:
     return halted
 
 
-def test_what_kafka_deleted_before_it_was_settled_is_lost(halted: Scene) -> None:
+def test_events_deleted_by_kafka_before_settling_are_reported_lost(halted: Scene) -> None:
     report = _audited(halted)
     assert [(f.code, f.offset) for f in report.findings] == [("lost", 3)]
     assert "[3, 7)" in report.findings[0].detail
@@ -71,7 +71,7 @@ PLANTED: dict[str, set[tuple[str, int | None]]] = {
 }
 
 
-def test_what_was_lost_stays_lost_when_a_person_accepts_it_and_both_lives_are_judged(
+def test_loss_accepted_by_an_operator_stays_a_finding_and_both_generations_are_audited(
     accepted: Scene,
 ) -> None:
     report = _audited(accepted)

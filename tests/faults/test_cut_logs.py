@@ -111,7 +111,7 @@ def test_a_log_that_ends_below_what_is_settled_halts_its_partition_and_no_other(
     "again",
     [pytest.param(3, id="short of it", marks=pytest.mark.full), pytest.param(8, id="and past it")],
 )
-def test_a_log_that_was_cut_and_filled_again_is_told_by_its_leaders_epoch(broken: Broken, again: int) -> None:
+def test_truncated_and_refilled_log_is_detected_by_its_leader_epoch(broken: Broken, again: int) -> None:
     broken.writer.stop()
     broken.goes_back()
     broken.produce("new", again)
@@ -202,7 +202,7 @@ def test_a_person_lets_it_go_on_from_the_cut_and_what_is_there_lands(broken: Bro
 
 
 @pytest.mark.full
-def test_what_waits_from_before_the_cut_lands_beside_what_is_accepted(
+def test_waiting_events_from_before_a_truncation_land_along_with_accepted_events(
     alone: Scene, breakable_kafka: Kafka, other: Other
 ) -> None:
     broken = Broken(alone, breakable_kafka, other)

@@ -88,7 +88,7 @@ def test_a_plan_for_a_removed_database_halts_its_partitions(
     inline.audited(other)
 
 
-def test_what_waits_for_a_removed_database_is_named_and_kept_until_it_is_back(
+def test_events_waiting_for_a_removed_database_are_reported_and_stay_until_it_returns(
     inline: Scene, other: Other, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trims = _counted(monkeypatch)

@@ -169,7 +169,7 @@ def test_an_edited_event_lands_with_its_id_its_lineage_and_by_the_rights_of_toda
 
 
 @pytest.mark.full
-def test_whoever_loses_the_right_in_between_replays_nothing(desk: Desk, inline: Scene) -> None:
+def test_operator_removed_between_edit_and_replay_starts_no_job(desk: Desk, inline: Scene) -> None:
     edits = desk.ask("ann", "POST", "/v1/edits", content=_edited(desk), headers=BODY).json()["edits"]
     desk.register("bob")
     eventually(lambda: desk.ask("ann", "GET", "/v1/jobs").status_code == 401, 60)

@@ -1,4 +1,4 @@
-"""What the log says of each event: where it is and what became of it; never a value or a secret."""
+"""Event log lines: each has the position and the outcome of an event, and no value or secret."""
 
 from collections import Counter
 from typing import Any

@@ -1,4 +1,4 @@
-"""Any client may write to Onramp's own topics: what is not Onramp's stops neither writer nor reader."""
+"""Foreign records on Onramp's own topics: they stop neither the writer nor the readers."""
 
 import asyncio
 import json
@@ -64,7 +64,9 @@ def _add(scene: Scene, n: int) -> None:
     scene.accepted += n
 
 
-def test_a_foreign_record_on_onramps_own_topics_stops_nobody(alone: Scene, other: Other) -> None:
+def test_foreign_records_on_own_topics_stop_neither_a_running_nor_a_new_writer(
+    alone: Scene, other: Other
+) -> None:
     make_topics(alone.bootstrap, alone.topic)
     writer = alone.writer_into(other)
     _add(alone, 5)

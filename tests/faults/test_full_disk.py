@@ -57,7 +57,9 @@ def _fill(folder: Path) -> Path:
     return ballast
 
 
-def test_a_table_on_a_full_disk_waits_and_nobody_is_parked(small_disk: Path, inline: Scene) -> None:
+def test_events_for_a_table_on_a_full_disk_wait_and_no_event_is_parked(
+    small_disk: Path, inline: Scene
+) -> None:
     other = f"{inline.name}_other"
     inline.send(10)
     writer = inline.writer()

@@ -108,7 +108,7 @@ def test_nothing_is_resolved_where_nothing_is_halted(pair: Pair) -> None:
     assert pair.onramp("resolve", pair.name, "refill").exit_code == 1
 
 
-def test_what_a_restored_dump_misses_is_refilled_when_a_person_says_so(pair: Pair) -> None:
+def test_restored_dump_is_refilled_when_an_operator_resolves_with_refill(pair: Pair) -> None:
     writer = pair.halt()
     pair.scene.send(10)
     eventually(lambda: pair.scene.landed() == 60)  # the other goes on
@@ -125,7 +125,7 @@ def test_what_a_restored_dump_misses_is_refilled_when_a_person_says_so(pair: Pai
 
 
 @pytest.mark.full
-def test_a_dump_that_is_kept_as_it_is_goes_on_behind_what_is_given_up(pair: Pair) -> None:
+def test_restored_dump_resolved_with_skip_lands_later_events_without_the_skipped_events(pair: Pair) -> None:
     writer = pair.halt()
     pair.scene.send(10)
     eventually(lambda: pair.scene.landed() == 60)
@@ -149,7 +149,7 @@ def test_data_that_came_back_are_compared_again_and_no_sooner(pair: Pair) -> Non
     eventually(lambda: pair.state(writer) == "landing")
 
 
-def test_what_kafka_has_deleted_is_not_refilled_and_the_halt_says_so(pair: Pair) -> None:
+def test_refill_of_events_deleted_by_kafka_is_refused_and_the_halt_names_the_reason(pair: Pair) -> None:
     writer = pair.halt()
     lost = {p: at for p, at in pair.scene.ledger().items() if at > pair.at_20.get(p, 0)}
     for partition, at in lost.items():
@@ -162,7 +162,7 @@ def test_what_kafka_has_deleted_is_not_refilled_and_the_halt_says_so(pair: Pair)
     eventually(lambda: sorted(pair.numbers()) == [*range(20), *range(50, 60)])
 
 
-def test_a_marker_whose_routes_nobody_knows_halts_only_its_database(pair: Pair) -> None:
+def test_marker_with_unknown_routes_halts_only_its_database(pair: Pair) -> None:
     writer = pair.writer()
     pair.scene.send(20)
     pair.all_landed()

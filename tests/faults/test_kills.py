@@ -87,7 +87,7 @@ def test_killed_between_the_error_topic_and_the_outbox_the_event_is_parked_under
     assert inline.totals() == {"landed": 50, "parked": 1}
 
 
-def test_killed_while_bad_rows_are_looked_for_each_event_has_one_verdict(
+def test_writer_killed_while_isolating_a_bad_row_gives_each_event_one_outcome(
     inline: Scene, places: Places
 ) -> None:
     bad = envelope("bad", inline.name, b'{"a":"\\u0000"}')

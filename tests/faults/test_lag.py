@@ -98,7 +98,9 @@ def test_a_transaction_that_another_producer_leaves_open_is_lag_and_has_a_name(
         assert _of("open_transaction_seconds", two.topic) not in writer.shown
 
 
-def test_what_a_batch_commits_is_counted_at_once(inline: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_committed_batch_is_counted_at_once_while_totals_cannot_be_read(
+    inline: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """From some moment on nobody can read the totals."""
 
     def has_counted(n: int) -> bool:

@@ -69,7 +69,7 @@ def test_a_record_that_kills_its_writers_is_halted_alone_and_all_before_it_lands
     two.scene.audited()
 
 
-def test_a_record_that_kills_is_looked_for_while_the_others_land(two: Two, bug: Bug) -> None:
+def test_record_that_kills_the_writer_is_isolated_while_the_other_topic_lands(two: Two, bug: Bug) -> None:
     bug.kills("read")
     two.send(POISON, *ids(0, 7))
     supervisor = Supervisor(two)

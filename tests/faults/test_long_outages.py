@@ -1,4 +1,4 @@
-"""What a database leaves behind that is out for long follows what waits for it, not what passes it by."""
+"""Long outages: state stored for a down database grows with its waiting events, not with other traffic."""
 
 import asyncio
 import re
@@ -114,7 +114,7 @@ def test_a_partition_without_events_costs_a_database_that_is_out_nothing_of_its_
     outage.audited()
 
 
-def test_what_passed_a_database_by_is_known_after_a_restart_and_after_a_crash(outage: Outage) -> None:
+def test_ranges_without_events_for_a_down_database_are_known_after_restart_and_crash(outage: Outage) -> None:
     writer = outage.writer()
     outage.round()
     eventually(outage.has_drained)

@@ -1,4 +1,4 @@
-"""A broker of three is away: what only it leads waits, and holds up nothing beside it."""
+"""A lost broker of three: partitions that it alone leads wait, and no other partition is held up."""
 
 import asyncio
 import time
@@ -159,7 +159,7 @@ def test_a_partition_without_a_leader_holds_up_no_other(
 
 
 @pytest.mark.timeout(1800)
-def test_who_must_know_what_waits_says_which_partition_has_no_leader(three: Three) -> None:
+def test_starting_writer_names_the_diverted_events_partition_that_has_no_leader(three: Three) -> None:
     grown = NewPartitions(wire.SYSTEM_ERRORS, 3, replica_assignment=[[3]])
     for future in three.admin.create_partitions([grown]).values():
         future.result(30)

@@ -1,4 +1,4 @@
-"""A replay, and then the database is restored from an earlier dump: what is lost is named and lands once."""
+"""Replays lost by restoring an earlier dump: each lost replay is reported and lands once."""
 
 import getpass
 from collections.abc import Iterator
@@ -55,7 +55,7 @@ def lost(inline: Scene, other: Other, tmp_path: Path) -> Iterator[Lost]:
         yield found
 
 
-def test_what_a_dump_of_before_a_replay_has_lost_is_named_and_lands_once(
+def test_replays_lost_by_restoring_an_earlier_dump_are_reported_and_land_once(
     lost: Lost, other: Other, fresh: Other, tmp_path: Path
 ) -> None:
     for n in range(EARLY):
@@ -95,7 +95,7 @@ def test_what_a_dump_of_before_a_replay_has_lost_is_named_and_lands_once(
     assert rows(other.dsn, outcomes) == [(1, "landed", EARLY), (2, "landed", LATE)]
 
 
-def test_a_database_that_does_not_answer_is_said_and_nothing_is_opened(lost: Lost, other: Other) -> None:
+def test_recheck_reports_an_unreachable_database_and_reopens_no_event(lost: Lost, other: Other) -> None:
     lost.replay("--event", lost.scene.name)
     other.close()
     try:
@@ -125,7 +125,9 @@ def test_a_control_database_of_before_a_replay_learns_what_has_landed(
         assert rows(lost.other.dsn, "SELECT count(*)::int FROM onramp.replayed") == [(EARLY + LATE,)]
 
 
-def test_what_the_control_database_has_lost_is_kept_again(lost: Lost, tmp_path: Path) -> None:
+def test_parked_events_lost_by_the_control_database_are_reported_and_stored_again(
+    lost: Lost, tmp_path: Path
+) -> None:
     assert lost.admin is not None
     lost.admin.kill()
     execute(lost.control, "DELETE FROM onramp_admin.parked WHERE event_id LIKE 'late-%'")

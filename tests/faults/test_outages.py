@@ -14,7 +14,7 @@ from tests.fixtures.scenes import Scene, exit_code, ready
 from tests.fixtures.writer import eventually
 
 
-def test_a_writer_that_loses_postgres_and_then_kafka_says_so_and_ends(
+def test_writer_that_loses_postgres_and_then_kafka_is_not_ready_and_stops_cleanly(
     ground: Ground, breakable_postgres: Postgres, on_breakable_postgres: Scene
 ) -> None:
     scene = on_breakable_postgres
@@ -43,7 +43,7 @@ def test_a_writer_that_loses_postgres_and_then_kafka_says_so_and_ends(
 
 
 @pytest.mark.full
-def test_a_real_writer_that_loses_postgres_and_then_kafka_says_so_and_ends_by_sigterm(
+def test_writer_process_that_loses_postgres_and_then_kafka_is_not_ready_and_ends_by_sigterm(
     ground: Ground, breakable_postgres: Postgres, on_breakable_postgres: Scene, start_writer: StartWriter
 ) -> None:
     scene = on_breakable_postgres

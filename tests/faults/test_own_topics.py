@@ -1,4 +1,4 @@
-"""Onramp's own topics are not taken as found: what would lose parked events or plans is refused, or said."""
+"""Onramp's own topics: settings that would lose parked events or plans are refused or reported."""
 
 import logging
 import re
@@ -57,7 +57,7 @@ def test_a_topic_that_would_lose_what_it_keeps_is_refused_until_it_is_mended(alo
     assert writer.trouble == "None"
 
 
-def test_what_is_left_to_the_broker_is_set(alone: Scene) -> None:
+def test_own_topic_settings_at_broker_defaults_are_set_and_explicit_settings_stay(alone: Scene) -> None:
     admin = AdminClient({"bootstrap.servers": alone.bootstrap})
     chosen = {"retention.ms": "-1", "segment.ms": "3600000"}
     for future in admin.create_topics([NewTopic(wire.USER_ERRORS, 2, 1, config=chosen)]).values():
@@ -79,7 +79,7 @@ def test_a_kafka_that_is_new_needs_a_moment_for_its_groups_and_no_batch_fails(
     assert failed == []
 
 
-def test_one_that_is_set_otherwise_under_a_running_writer_is_said_and_stops_nobody(
+def test_own_topic_setting_changed_under_a_running_writer_is_reported_and_events_land(
     alone: Scene, caplog: pytest.LogCaptureFixture
 ) -> None:
     writer = alone.writer()
@@ -94,7 +94,7 @@ def test_one_that_is_set_otherwise_under_a_running_writer_is_said_and_stops_nobo
     eventually(lambda: writer.trouble == "None")
 
 
-def test_what_is_missing_and_not_ours_to_make_is_said_with_the_command(
+def test_missing_own_topics_are_reported_with_commands_when_creation_is_disabled(
     alone: Scene, start_alone: Callable[..., Inline]
 ) -> None:
     alone.produce(event("e-1", alone.name))

@@ -1,4 +1,4 @@
-"""One database under two names, or in two Onramps: the second is refused by name and loses nothing."""
+"""Database ownership: a second name or a second Onramp is refused by name and loses nothing."""
 
 import re
 import threading
@@ -62,7 +62,7 @@ def test_a_database_of_another_kafka_is_halted_until_it_is_handed_over(inline: S
     inline.all_landed_once()
 
 
-def test_a_later_epoch_on_rows_of_another_kafka_fences_nobody(
+def test_later_epoch_on_ledger_rows_of_another_kafka_does_not_fence_the_writer(
     inline: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compares: list[None] = []
@@ -87,7 +87,7 @@ def test_a_later_epoch_on_rows_of_another_kafka_fences_nobody(
     assert writer.exit is None
 
 
-def test_of_two_names_at_one_start_one_owns_the_database(database: Database) -> None:
+def test_database_claimed_under_several_names_at_once_has_a_single_owner(database: Database) -> None:
     migrate(database_of(database.dsn))
     names = [f"name_{n}" for n in range(4)]
     refused: dict[str, Fault] = {}

@@ -1,4 +1,4 @@
-"""A batch that fails for a reason that nobody foresaw: what fails alone is set aside, and the others land."""
+"""Batches with unexpected errors: a range that fails alone is quarantined, and other ranges land."""
 
 import orjson
 import pytest
@@ -15,7 +15,7 @@ from tests.fixtures.two_topics import POISON, Bug, Two, ids
 from tests.fixtures.writer import delete_records, event, eventually, landed, produce, rows
 
 
-def test_a_partition_that_fails_alone_is_set_aside_after_the_loop_was_begun_again(two: Two, bug: Bug) -> None:
+def test_partition_that_fails_alone_is_quarantined_after_the_loop_restarts(two: Two, bug: Bug) -> None:
     writer = two.writer()
     two.the_other_lands()
     bug.at("read")
@@ -24,9 +24,7 @@ def test_a_partition_that_fails_alone_is_set_aside_after_the_loop_was_begun_agai
     two.the_other_lands()
 
 
-def test_one_that_is_all_there_is_waits_until_another_has_passed_and_is_parked_then(
-    two: Two, bug: Bug
-) -> None:
+def test_failing_record_waits_until_another_topic_lands_and_is_then_parked(two: Two, bug: Bug) -> None:
     bug.at("sort")
     two.send(POISON)
     writer = two.writer()
@@ -55,7 +53,7 @@ def test_a_topic_whose_records_all_fail_takes_nothing_from_another(two: Two, bug
     two.scene.audited()
 
 
-def test_what_was_set_aside_is_finished_under_the_routes_it_began_with_by_a_successor(
+def test_quarantined_range_is_finished_by_a_successor_under_its_original_routes(
     two: Two, other: Other, bug: Bug, places: Places, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(quarantine, "_RETRY_SECONDS", (600.0,))  # else its last plan may be of another try
@@ -88,7 +86,7 @@ def test_a_person_passes_over_the_record_and_the_rest_lands(two: Two, bug: Bug) 
     eventually(lambda: not writer.refused)
 
 
-def test_a_plan_whose_routes_nobody_has_halts_its_partition_until_a_person_says_go_on(two: Two) -> None:
+def test_plan_with_unknown_routes_halts_its_partition_until_an_operator_accepts(two: Two) -> None:
     first = two.writer()
     two.send("first")
     eventually(lambda: two.landed() == {"first"})

@@ -1,4 +1,4 @@
-"""What the writer looks after by the clock, while batches come without a pause; and parked events at once."""
+"""Reconcile interval: periodic checks run under constant load, and parked events are relayed at once."""
 
 from contextlib import closing
 
@@ -85,7 +85,7 @@ def _bad(scene: Scene) -> bytes:
     return envelope("bad-1", scene.name, b'{"a":"\\u0000"}')
 
 
-def test_what_a_drain_parks_is_relayed_at_once(inline: Scene, other: Other, places: Places) -> None:
+def test_event_parked_by_a_drain_is_relayed_at_once(inline: Scene, other: Other, places: Places) -> None:
     writer = inline.writer_into(other, reconcile_seconds=_NEVER)
     eventually(lambda: set(writer.states.values()) == {"landing"})
     other.close()
@@ -101,7 +101,7 @@ def test_what_a_drain_parks_is_relayed_at_once(inline: Scene, other: Other, plac
         drain.go_on()
 
 
-def test_what_a_release_parks_is_relayed_at_once(inline: Scene) -> None:
+def test_event_parked_by_a_release_is_relayed_at_once(inline: Scene) -> None:
     inline.writer(reconcile_seconds=_NEVER, lock_timeout_ms=200)
     inline.produce(event("good-1", inline.name))
     eventually(lambda: inline.landed() == 1)

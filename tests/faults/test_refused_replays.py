@@ -95,7 +95,7 @@ def refused(inline: Scene, other: Other, tmp_path: Path) -> Iterator[Refused]:
 
 
 @pytest.mark.full
-def test_what_was_refused_lands_once_though_both_are_killed_on_the_way(
+def test_refused_packets_land_once_though_the_admin_service_and_the_writer_are_killed(
     refused: Refused, inline: Scene, other: Other, places: Places
 ) -> None:
     writer: Inline = inline.writer_into(other, **_HELD)

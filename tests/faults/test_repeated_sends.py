@@ -1,4 +1,4 @@
-"""What a person can do for parked events with the verbs that there are: show the bytes, mend, send again."""
+"""Recovery of parked events with existing commands: show the bytes, correct them, send them again."""
 
 import json
 from collections.abc import Iterator

@@ -116,7 +116,7 @@ def test_a_database_that_goes_away_in_mid_replay_gets_it_when_it_is_back(
     inline.audited(other)
 
 
-def test_what_the_audit_says_of_replays_that_a_dump_has_lost(inline: Scene) -> None:
+def test_audit_reports_replayed_rows_and_replay_records_lost_by_a_restored_dump(inline: Scene) -> None:
     inline.writer(**_QUICK)
     _parked(inline, 3)
     _stage(inline.dsn, inline.name)

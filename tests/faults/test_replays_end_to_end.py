@@ -46,7 +46,7 @@ def _said(service: Service, *arguments: str) -> str:
     return CliRunner().invoke(app, ["errors", *arguments, "--admin", service.url]).stdout
 
 
-def test_what_was_parked_is_replayed_once_though_the_admin_service_is_killed_in_between(
+def test_parked_events_are_replayed_once_though_the_admin_service_is_killed(
     inline: Scene, tmp_path: Path
 ) -> None:
     writer: Inline = inline.writer(metrics_seconds=0.1)

@@ -1,4 +1,4 @@
-"""What docs/machines.md says of backups: a dump that is restored halts, is refilled, and is whole again."""
+"""Restoring a dump as docs/machines.md describes: the database halts, is refilled and is complete again."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A database that is gone for good: what waits for it is parked once, and its past here ends."""
+"""Retired databases: waiting events are parked once, and no event waits for the database any more."""
 
 import asyncio
 from collections.abc import Iterator
@@ -58,7 +58,7 @@ def settled(scene: Scene) -> PlanLog:
     return log
 
 
-def test_what_waits_for_a_retired_database_is_parked_and_the_totals_reconcile(
+def test_events_waiting_for_a_retired_database_are_parked_and_the_totals_reconcile(
     gone: Scene, other: Other
 ) -> None:
     writer: Inline = gone.writer()
@@ -130,7 +130,7 @@ def test_the_totals_of_a_retired_database_are_closed_and_no_gap(inline: Scene, o
     assert again.unknown.get(other.name) is None
 
 
-def test_who_dies_before_it_is_said_parks_the_same_events_again(
+def test_writer_killed_before_it_records_a_retirement_parks_the_same_events_again(
     gone: Scene, other: Other, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def die(name: str) -> None:

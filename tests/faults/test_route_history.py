@@ -63,7 +63,9 @@ def test_a_destination_that_never_landed_is_missed_whatever_the_routes_were_befo
     assert not report.unjudged
 
 
-def test_what_a_hand_moved_a_ledger_over_is_named(inline: Scene, other: Other) -> None:
+def test_offsets_skipped_by_a_manual_ledger_update_are_reported_as_lost_and_gap(
+    inline: Scene, other: Other
+) -> None:
     _settle(inline, 5, other, routed=False)
     _settle(inline, 10, other, routed=True)
     eventually(lambda: landed(other.dsn, inline.name) == 10)
@@ -77,7 +79,7 @@ def test_what_a_hand_moved_a_ledger_over_is_named(inline: Scene, other: Other) -
     assert codes["gap"] == codes["unbalanced"] == len({f.source for f in report.findings})
 
 
-def test_what_was_settled_before_anybody_kept_the_routes_is_not_called_balanced(
+def test_events_settled_without_recorded_routes_are_not_reported_as_reconciled(
     inline: Scene, other: Other
 ) -> None:
     _settle(inline, 5, other, routed=False)

@@ -115,7 +115,9 @@ def warehouse(own_kafka: Kafka, tmp_path: Path) -> Iterator[Warehouse]:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_tables_are_equal_whatever_is_changed_and_whoever_is_killed(warehouse: Warehouse, seed: int) -> None:
+def test_source_and_published_tables_stay_equal_under_changes_and_process_kills(
+    warehouse: Warehouse, seed: int
+) -> None:
     warehouse.is_equal()
     churn = Churn(warehouse.source, seed, lambda: _answers(warehouse.source))
     victims = random.Random(-seed).sample(KILLED, len(KILLED))

@@ -96,7 +96,9 @@ def start(inline: Scene, tmp_path: Path) -> Iterator[Any]:
         writer.process.wait()
 
 
-def test_one_lands_and_the_next_takes_over_when_it_is_gone(inline: Scene, start: Any) -> None:
+def test_standby_takes_over_when_the_active_writer_ends_but_not_while_it_is_slow(
+    inline: Scene, start: Any
+) -> None:
     first = start().becomes("consuming")
     second = start().becomes("standby")
     assert "onramp_writer_standby 1.0" in second.ask("metrics").text

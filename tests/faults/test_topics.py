@@ -122,7 +122,7 @@ def test_an_offset_of_the_old_topic_that_the_group_still_has_halts_until_it_is_d
     eventually(lambda: inline.landed() == 9)
 
 
-def test_what_waits_of_a_topic_lands_after_the_topic_was_made_anew(inline: Scene, other: Other) -> None:
+def test_waiting_events_land_after_their_topic_is_deleted_and_recreated(inline: Scene, other: Other) -> None:
     other.close()
     writer = inline.writer_into(other)
     _produce(inline, 0, 6)
@@ -137,7 +137,7 @@ def test_what_waits_of_a_topic_lands_after_the_topic_was_made_anew(inline: Scene
     assert landed(other.dsn, inline.name) == 26
 
 
-def test_new_partitions_are_read_from_their_begin_and_said_aloud(
+def test_new_partitions_are_read_from_offset_zero_and_logged(
     inline: Scene, writer: Inline, beside: Neighbour, caplog: pytest.LogCaptureFixture
 ) -> None:
     admin = AdminClient({"bootstrap.servers": inline.bootstrap})

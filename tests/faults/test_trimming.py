@@ -123,7 +123,7 @@ def stage(ground: Ground, migrated: Database) -> Stage:
     return stage
 
 
-def test_what_has_drained_goes_and_what_waits_stays_through_a_restart(stage: Stage) -> None:
+def test_drained_ranges_are_trimmed_and_waiting_ranges_survive_a_restart(stage: Stage) -> None:
     async def play() -> None:
         async with stage.driver() as positions:
             index = await stage.index(positions)
@@ -148,7 +148,7 @@ def test_what_has_drained_goes_and_what_waits_stays_through_a_restart(stage: Sta
     asyncio.run(play())
 
 
-def test_what_another_driver_may_still_close_is_kept_by_its_age(stage: Stage) -> None:
+def test_range_left_open_for_another_driver_is_retained_until_its_age_limit(stage: Stage) -> None:
     async def play() -> None:
         async with stage.driver() as positions:
             index = await stage.index(positions)

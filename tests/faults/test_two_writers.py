@@ -17,7 +17,9 @@ from tests.fixtures.writer import eventually
 ZOMBIE_PLACES = ("writer.before_commit", "writer.after_commit", "writer.before_group_commit")
 
 
-def test_of_two_that_start_together_one_is_fenced_and_the_other_lands_everything(inline: Scene) -> None:
+def test_two_writers_started_together_leave_one_writer_fenced_and_land_every_event_once(
+    inline: Scene,
+) -> None:
     inline.send(300)
     both: list[Inline] = [inline.writer(wait=False), inline.writer(wait=False)]
     eventually(lambda: [w for w in both if w.exit is not None], 90)

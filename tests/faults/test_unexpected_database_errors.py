@@ -18,7 +18,7 @@ class BugError(Exception):
     """What nobody foresaw."""
 
 
-def test_an_exception_nobody_foresaw_in_a_return_keeps_its_database_out_and_no_other(
+def test_unexpected_error_while_a_database_returns_keeps_only_that_database_unreachable(
     two: Two, other: Other, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     real, armed = database_states.migrate, threading.Event()

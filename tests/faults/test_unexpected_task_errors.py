@@ -139,7 +139,7 @@ STEPS: dict[str, tuple[Callable[..., Any], Callable[[Met], set[str]]]] = {
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_one_record_at_which_a_step_raises_stops_nobody(
+def test_record_that_makes_a_step_raise_does_not_stop_other_records(
     two: Two, other: Other, bug: Bug, caplog: pytest.LogCaptureFixture, step: str
 ) -> None:
     comes, becomes = STEPS[step]

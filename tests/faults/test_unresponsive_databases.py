@@ -27,7 +27,7 @@ def latencies(scene: Scene, name: str, count: int) -> list[float]:
     return sorted(found)
 
 
-def test_a_database_that_hangs_holds_nobody_and_drains_when_it_goes_on(
+def test_hung_database_does_not_delay_another_database_and_drains_when_it_resumes(
     inline: Scene, hung: Other, server: Stopped
 ) -> None:
     name = f"{inline.name}_beside"
@@ -69,7 +69,7 @@ def test_a_commit_that_arrives_after_the_writer_gave_up_lands_nothing_twice(
 
 
 @pytest.mark.full
-def test_eight_silent_databases_hold_nobody(inline: Scene) -> None:
+def test_eight_unresponsive_databases_do_not_delay_a_reachable_database(inline: Scene) -> None:
     with black_holes(8) as addresses:
         databases = {f"silent_{inline.name}_{n}": dsn for n, dsn in enumerate(addresses)}
         inline.writer(databases=orjson.dumps(databases).decode())

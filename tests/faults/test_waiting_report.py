@@ -1,4 +1,4 @@
-"""What an operator sees of what waits, and what he can do about it."""
+"""The waiting report: which events wait, since when and why, and which commands end the wait."""
 
 import json
 import re
@@ -62,7 +62,9 @@ def _keep_for(scene: Scene, milliseconds: int) -> None:
         done.result(30)
 
 
-def test_what_waits_is_told_with_why_since_when_and_what_ends_it(inline: Scene, other: Other) -> None:
+def test_waiting_report_gives_reason_start_time_and_remedy_for_tables_and_databases(
+    inline: Scene, other: Other
+) -> None:
     writer: Inline = inline.writer_into(other, lock_timeout_ms=200)
     inline.send(5)
     eventually(lambda: inline.landed() == 5)

@@ -91,7 +91,7 @@ def test_later_events_queue_behind_those_that_wait(
     inline.audited(other)
 
 
-def test_what_waits_lands_where_its_routes_said_when_it_was_diverted(
+def test_waiting_events_land_under_the_routes_in_force_when_they_were_diverted(
     inline: Scene, both: Inline, other: Other
 ) -> None:
     other.close()

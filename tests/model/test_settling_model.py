@@ -158,7 +158,7 @@ def test_without_both_rules_about_unknown_databases_their_events_are_lost() -> N
 
 @pytest.mark.full
 @pytest.mark.parametrize(("name", "verdict", "rule"), [(n, *of) for n, of in KNOWN.items()], ids=KNOWN)
-def test_what_the_code_does_not_prevent_is_this_and_a_rule_that_it_has_not_would(
+def test_known_violation_is_found_in_the_model_and_prevented_by_its_missing_rule(
     name: str, verdict: str, rule: str
 ) -> None:
     config = next(c for c in CONFIGS if c.name == name)

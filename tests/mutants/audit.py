@@ -39,9 +39,8 @@ MUTANTS: Final = (
         "routed.table not in of.unreadable",
         "True",
         (
-            "tests/integration/admin/"
-            "test_audit.py::test_a_table_that_its_role_may_not_read_is_named_and_its_events_a"
-            "re_not_taken_for_lost"
+            "tests/integration/admin/test_audit.py::test_table_unreadable_for_the_audit_role_"
+            "is_named_and_its_events_are_not_reported_lost"
         ),
     ),
     Mutant(
@@ -154,7 +153,7 @@ MUTANTS: Final = (
         "services/ops/audit/replays.py",
         "    if not rows:\n",
         "    if False:\n",
-        "tests/faults/test_replays.py::test_what_the_audit_says_of_replays_that_a_dump_has_lost",
+        "tests/faults/test_replays.py::test_audit_reports_replayed_rows_and_replay_records_lost_by_a_restored_dump",
     ),
     Mutant(
         "comparing what was edited by hand",
@@ -170,7 +169,7 @@ MUTANTS: Final = (
         "                if False:\n",
         (
             "tests/integration/admin/"
-            "test_audit_of_parked_store.py::test_what_is_planted_in_the_control_database_is_named"
+            "test_audit_of_parked_store.py::test_fault_planted_in_the_control_database_is_reported"
         ),
     ),
     Mutant(
@@ -180,7 +179,7 @@ MUTANTS: Final = (
         "False",
         (
             "tests/integration/admin/"
-            "test_audit_of_parked_store.py::test_what_is_planted_in_the_control_database_is_named"
+            "test_audit_of_parked_store.py::test_fault_planted_in_the_control_database_is_reported"
         ),
     ),
     Mutant(
@@ -190,7 +189,7 @@ MUTANTS: Final = (
         "if False:",
         (
             "tests/integration/admin/"
-            "test_audit_of_parked_store.py::test_what_is_planted_in_the_control_database_is_named"
+            "test_audit_of_parked_store.py::test_fault_planted_in_the_control_database_is_reported"
         ),
     ),
     Mutant(
@@ -200,7 +199,7 @@ MUTANTS: Final = (
         "false",
         (
             "tests/integration/admin/"
-            "test_audit_of_parked_store.py::test_what_is_planted_in_the_control_database_is_named"
+            "test_audit_of_parked_store.py::test_fault_planted_in_the_control_database_is_reported"
         ),
     ),
     Mutant(
@@ -219,9 +218,8 @@ MUTANTS: Final = (
         "event.key, ParkedEvent(event.source, event.offset, intern(event.destination))",
         "event.key, event",
         (
-            "tests/integration/admin/"
-            "test_audit_of_parked_store.py::test_what_is_collected_of_parked_events_has_their_places_"
-            "and_no_values"
+            "tests/integration/admin/test_audit_of_parked_store.py::test_collected_audit_"
+            "data_has_offsets_of_parked_events_and_no_values"
         ),
     ),
 )

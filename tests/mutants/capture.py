@@ -54,7 +54,7 @@ MUTANTS: Final = (
         '        if program := "":',
         (
             "tests/integration/capture/"
-            "test_slot.py::test_a_slot_that_somebody_else_reads_is_told_and_what_he_took_is_a_gap"
+            "test_slot.py::test_slot_read_by_another_client_is_reported_and_the_consumed_changes_are_a_gap"
         ),
     ),
     Mutant(
@@ -226,7 +226,7 @@ MUTANTS: Final = (
         "services/cdc/change_detection/identity_sql.py",
         "WHERE k.place <= i.indnkeyatts",
         "",
-        "tests/integration/cdc/test_catalogue.py::test_a_row_is_told_by_what_is_unique_at_any_time",
+        "tests/integration/cdc/test_catalogue.py::test_table_key_is_an_immediately_unique_index_or_absent",
     ),
     Mutant(
         "a partition that was truncated",

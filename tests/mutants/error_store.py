@@ -22,7 +22,7 @@ MUTANTS: Final = (
         "        if False:\n",
         (
             "tests/integration/admin/"
-            "test_quarantine.py::test_what_is_refused_is_set_aside_and_kept_once_it_is_taken"
+            "test_quarantine.py::test_refused_event_is_quarantined_and_is_stored_when_the_database_accepts_it"
         ),
     ),
     Mutant(
@@ -32,7 +32,7 @@ MUTANTS: Final = (
         "",
         (
             "tests/integration/admin/"
-            "test_quarantine.py::test_what_is_refused_is_set_aside_and_kept_once_it_is_taken"
+            "test_quarantine.py::test_refused_event_is_quarantined_and_is_stored_when_the_database_accepts_it"
         ),
     ),
     Mutant(
@@ -73,7 +73,7 @@ MUTANTS: Final = (
         "\n",
         (
             "tests/integration/admin/"
-            "test_segments.py::test_what_was_over_seven_days_ago_is_removed_whole_or_in_part"
+            "test_segments.py::test_bytes_of_events_closed_over_seven_days_ago_are_removed_in_whole_or_in_part"
         ),
     ),
     Mutant(
@@ -108,7 +108,7 @@ MUTANTS: Final = (
         "        if False:",
         (
             "tests/integration/admin/"
-            "test_bucket.py::test_a_bucket_that_is_not_there_is_not_taken_for_an_empty_one"
+            "test_bucket.py::test_missing_bucket_is_reported_and_not_treated_as_an_empty_bucket"
         ),
     ),
     Mutant(
@@ -180,7 +180,7 @@ MUTANTS: Final = (
         " AND batch.fits RETURNING",
         (
             "tests/integration/admin/"
-            "test_states.py::test_a_job_that_waited_for_an_event_leaves_it_to_who_had_it"
+            "test_states.py::test_job_skips_an_event_that_another_transaction_changed_while_the_job_waited"
         ),
     ),
     Mutant(
@@ -196,9 +196,8 @@ MUTANTS: Final = (
         "    if expected is not None and expected != counted:\n",
         "    if False:\n",
         (
-            "tests/integration/admin/"
-            "test_jobs.py::test_what_is_discarded_is_not_discarded_again_and_a_set_that_ch"
-            "anged_is_refused"
+            "tests/integration/admin/test_jobs.py::test_discarded_event_is_not_discarded_"
+            "again_and_a_changed_set_is_refused"
         ),
     ),
     Mutant(
@@ -239,7 +238,7 @@ MUTANTS: Final = (
         "_CAN_BE_REPLAYED)",
         (
             "tests/integration/admin/"
-            "test_replay_jobs.py::test_what_fails_again_is_open_with_its_reason_and_has_another_attempt"
+            "test_replay_jobs.py::test_event_that_fails_again_reopens_with_its_reason_and_gets_another_attempt"
         ),
     ),
     Mutant(
@@ -270,7 +269,7 @@ MUTANTS: Final = (
         "AND false",
         (
             "tests/integration/admin/"
-            "test_segments.py::test_what_was_sent_back_stays_until_all_of_its_events_are_over"
+            "test_segments.py::test_uploaded_edits_are_retained_until_all_events_of_the_upload_are_closed"
         ),
     ),
     Mutant(
@@ -312,7 +311,7 @@ MUTANTS: Final = (
         "services/admin/store/recheck_sql.py",
         " AND d.outcome IN ('landed', 'duplicate')),",
         " AND d.attempt = k.attempt AND d.outcome IN ('landed', 'duplicate')),",
-        "tests/integration/admin/test_recheck.py::test_what_landed_by_another_attempt_is_not_lost",
+        "tests/integration/admin/test_recheck.py::test_event_that_landed_under_another_attempt_is_not_lost",
     ),
     Mutant(
         "that an attempt that failed did not land",
@@ -328,7 +327,7 @@ MUTANTS: Final = (
         "if a.id not in known)",
         (
             "tests/integration/admin/"
-            "test_recheck.py::test_what_a_dump_has_brought_back_as_staged_may_still_land"
+            "test_recheck.py::test_event_that_a_restored_dump_has_staged_is_counted_as_staged_and_not_lost"
         ),
     ),
     Mutant(
@@ -337,9 +336,8 @@ MUTANTS: Final = (
         "OR e.destination = '' OR starts_with(e.destination, '/'))",
         ")",
         (
-            "tests/integration/admin/"
-            "test_replays_of_refused.py::test_what_was_refused_lands_where_it_belongs_today_o"
-            "r_fails_again_with_its_cause"
+            "tests/integration/admin/test_replays_of_refused.py::test_refused_event_lands_by_"
+            "the_current_routes_or_fails_again_with_its_cause"
         ),
     ),
     Mutant(
@@ -348,9 +346,8 @@ MUTANTS: Final = (
         "        self._queue.extend(routed.items())\n",
         "",
         (
-            "tests/integration/admin/"
-            "test_replays_of_refused.py::test_what_was_refused_lands_where_it_belongs_today_o"
-            "r_fails_again_with_its_cause"
+            "tests/integration/admin/test_replays_of_refused.py::test_refused_event_lands_by_"
+            "the_current_routes_or_fails_again_with_its_cause"
         ),
     ),
 )

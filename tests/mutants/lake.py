@@ -107,7 +107,7 @@ MUTANTS: Final = (
         "services/lake/driver/kafka_producer.py",
         "            transactional_id=TRANSACTIONAL_ID,\n",
         '            transactional_id=f"{TRANSACTIONAL_ID}-{id(self)}",\n',
-        f"{_KILLS}::test_of_two_drivers_one_ends_and_the_other_one_lands",
+        f"{_KILLS}::test_two_drivers_leave_one_driver_fenced_and_the_other_driver_lands_every_event",
     ),
     Mutant(
         "older events for a new table of the lake",

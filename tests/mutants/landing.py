@@ -164,7 +164,7 @@ MUTANTS: Final = (
         "services/writer/settle/task.py",
         "        for part, events in sort_one_by_one(self.filter_and_sort, read):",
         "        for part, events in self.filter_and_sort(read) or ():",
-        "tests/faults/test_unexpected_task_errors.py::test_one_record_at_which_a_step_raises_stops_nobody[sort]",
+        "tests/faults/test_unexpected_task_errors.py::test_record_that_makes_a_step_raise_does_not_stop_other_records[sort]",
     ),
     Mutant(
         "an event that cannot be persisted, alone",
@@ -173,7 +173,7 @@ MUTANTS: Final = (
         "blocked[e.target] = None",
         (
             "tests/faults/"
-            "test_unexpected_task_errors.py::test_one_record_at_which_a_step_raises_stops_nobody[persist]"
+            "test_unexpected_task_errors.py::test_record_that_makes_a_step_raise_does_not_stop_other_records[persist]"
         ),
     ),
     Mutant(
@@ -183,7 +183,7 @@ MUTANTS: Final = (
         "result = self._persist(target, rows, one_by_one=False)",
         (
             "tests/faults/"
-            "test_unexpected_task_errors.py::test_one_record_at_which_a_step_raises_stops_nobody["
+            "test_unexpected_task_errors.py::test_record_that_makes_a_step_raise_does_not_stop_other_records["
             "release-persist]"
         ),
     ),
@@ -192,7 +192,7 @@ MUTANTS: Final = (
         "services/writer/driver/batch.py",
         "        await _write_apart(parts, ranges, routes)\n",
         "        raise\n",
-        "tests/faults/test_unexpected_task_errors.py::test_one_record_at_which_a_step_raises_stops_nobody[keep]",
+        "tests/faults/test_unexpected_task_errors.py::test_record_that_makes_a_step_raise_does_not_stop_other_records[keep]",
     ),
     Mutant(
         "the routes of a range that is set aside",
@@ -200,9 +200,8 @@ MUTANTS: Final = (
         "in parts.plan_log.set_aside_entries(parts.epoch, f.range, routes)\n",
         "in ()\n",
         (
-            "tests/faults/"
-            "test_quarantine.py::test_what_was_set_aside_is_finished_under_the_routes_"
-            "it_began_with_by_a_successor"
+            "tests/faults/test_quarantine.py::test_quarantined_range_is_finished_by_a_"
+            "successor_under_its_original_routes"
         ),
     ),
     Mutant(
@@ -211,9 +210,8 @@ MUTANTS: Final = (
         "if not passed and not settle_again:",
         "if not passed:",
         (
-            "tests/faults/"
-            "test_quarantine.py::test_a_partition_that_fails_alone_is_set_aside_after_"
-            "the_loop_was_begun_again"
+            "tests/faults/test_quarantine.py::test_partition_that_fails_alone_is_quarantined_"
+            "after_the_loop_restarts"
         ),
     ),
     Mutant(
@@ -356,7 +354,7 @@ MUTANTS: Final = (
         "                    settlement.flush()\n                    conn.commit()\n",
         (
             "tests/integration/writer/"
-            "test_dead_letter.py::test_one_that_dies_is_begun_again_and_parks_once_in_steps"
+            "test_dead_letter.py::test_dead_lettering_killed_midway_resumes_and_parks_each_event_once"
         ),
     ),
     Mutant(
@@ -365,9 +363,8 @@ MUTANTS: Final = (
         "AND added_at <= %s AND",
         "AND added_at <= %s + interval '1 day' AND",
         (
-            "tests/integration/writer/"
-            "test_dead_letter.py::test_what_waits_for_a_table_is_parked_while_it_is_locked_and_l"
-            "ater_events_land"
+            "tests/integration/writer/test_dead_letter.py::test_waiting_events_of_a_locked_"
+            "table_are_dead_lettered_and_later_events_land"
         ),
     ),
     Mutant(
@@ -375,7 +372,7 @@ MUTANTS: Final = (
         "services/writer/waiting/release.py",
         "                continue  # an operator dead-lettered it just now\n",
         "                pass\n",
-        "tests/integration/writer/test_dead_letter.py::test_who_gives_up_more_meanwhile_is_heard",
+        "tests/integration/writer/test_dead_letter.py::test_dead_letter_request_during_a_release_parks_its_events_too",
     ),
     Mutant(
         "queueing behind a hold",
@@ -441,7 +438,7 @@ MUTANTS: Final = (
         "services/writer/settle/event_log.py",
         "    yield pieces\n    write(per_second, pieces)\n",
         "    try:\n        yield pieces\n    finally:\n        write(per_second, pieces)\n",
-        "tests/unit/writer/test_event_log.py::test_what_is_rolled_back_has_no_line",
+        "tests/unit/writer/test_event_log.py::test_rolled_back_commit_logs_no_line",
     ),
     Mutant(
         "the values of a row",

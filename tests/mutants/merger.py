@@ -37,7 +37,7 @@ MUTANTS: Final = (
         "services/cdc/merge/stage_sql.py",
         "        cursor.execute(_REPEATS_HERE, (log,))\n",
         '        cursor.execute("UPDATE pg_temp.onramp_batch SET op = op WHERE false")\n',
-        "tests/integration/cdc/test_merge.py::test_what_a_killed_connector_sends_again_counts_once",
+        "tests/integration/cdc/test_merge.py::test_changes_resent_by_a_killed_connector_count_once",
     ),
     Mutant(
         "identity among those that landed before",
@@ -133,7 +133,7 @@ MUTANTS: Final = (
         "        pass\n",
         (
             "tests/integration/cdc/"
-            "test_published_table.py::test_what_somebody_changed_holds_the_table_until_a_rebuild"
+            "test_published_table.py::test_manual_change_to_a_public_table_suspends_it_until_a_rebuild"
         ),
     ),
     Mutant(
@@ -168,35 +168,35 @@ MUTANTS: Final = (
         "services/cdc/merge/table_merge.py",
         "        if not self.table.key:\n            visibility =",
         "        if False:\n            visibility =",
-        "tests/integration/cdc/test_snapshot_visibility.py::test_what_the_snapshot_has_seen_is_not_there_twice",
+        "tests/integration/cdc/test_snapshot_visibility.py::test_changes_visible_to_the_snapshot_are_not_applied_twice",
     ),
     Mutant(
         "what a snapshot has seen: also in the merges that follow",
         "services/cdc/merge/table_merge.py",
         "            visibility=visibility,\n",
         "",
-        "tests/integration/cdc/test_snapshot_visibility.py::test_what_the_snapshot_has_seen_is_not_there_twice",
+        "tests/integration/cdc/test_snapshot_visibility.py::test_changes_visible_to_the_snapshot_are_not_applied_twice",
     ),
     Mutant(
         "what a snapshot has seen: nothing is merged before it is known",
         "services/cdc/merge/snapshot_visibility_sql.py",
         "    return stop if at is None else int(at)\n",
         "    return stop\n",
-        "tests/integration/cdc/test_snapshot_visibility.py::test_it_waits_until_the_agent_has_told_what_was_seen",
+        "tests/integration/cdc/test_snapshot_visibility.py::test_merge_waits_until_the_agent_has_recorded_the_snapshots_visibility",
     ),
     Mutant(
         "what a snapshot has seen: what was cut off holds nothing up",
         "services/cdc/merge/snapshot_visibility_sql.py",
         "lead(start, 1, %(stop)s) OVER (ORDER BY start, id)",
         "%(stop)s",
-        "tests/integration/cdc/test_snapshot_visibility.py::test_what_was_cut_off_before_its_first_row_holds_nothing_up",
+        "tests/integration/cdc/test_snapshot_visibility.py::test_snapshot_cut_off_before_its_first_row_does_not_hold_up_the_merge",
     ),
     Mutant(
         "what a snapshot has seen: what is sent again is known by its identity",
         "services/cdc/merge/table_merge.py",
         "mark = state_sql.mark(conn, position, stop)",
         "mark = None",
-        "tests/integration/cdc/test_snapshot_visibility.py::test_what_is_sent_again_is_not_there_twice_either",
+        "tests/integration/cdc/test_snapshot_visibility.py::test_changes_resent_after_a_snapshot_are_not_applied_twice",
     ),
     Mutant(
         "what a snapshot has seen: TRUNCATE",
@@ -212,7 +212,7 @@ MUTANTS: Final = (
         "",
         (
             "tests/integration/cdc/"
-            "test_snapshot_visibility.py::test_long_after_it_an_id_that_comes_again_is_not_taken_for_one_that_was_seen"
+            "test_snapshot_visibility.py::test_transaction_id_reused_long_after_a_snapshot_is_not_taken_as_visible_to_it"
         ),
     ),
 )

@@ -40,7 +40,7 @@ MUTANTS: Final = (
         "services/admin/api/operators.py",
         "self._may_be_keyless = keyless",
         "self._may_be_keyless = True",
-        "tests/unit/admin/test_rights.py::test_a_service_without_operators_obeys_nobody_unless_it_may",
+        "tests/unit/admin/test_rights.py::test_service_without_operators_answers_401_unless_keyless_is_allowed",
     ),
     Mutant(
         "that revoking the last operator closes the admin service",
@@ -48,9 +48,8 @@ MUTANTS: Final = (
         "self._may_be_keyless and not self._registry.snapshot().operators",
         "self._may_be_keyless",
         (
-            "tests/integration/admin/"
-            "test_operators.py::test_an_operator_who_is_removed_is_refused_and_without_any_th"
-            "e_service_stays_closed"
+            "tests/integration/admin/test_operators.py::test_removed_operator_is_refused_and_"
+            "an_empty_operator_list_refuses_every_request"
         ),
     ),
     Mutant(
@@ -58,7 +57,7 @@ MUTANTS: Final = (
         "services/admin/api/operators.py",
         "self._keyless = self._may_be_keyless and not",
         "self._keyless = not",
-        "tests/unit/admin/test_rights.py::test_until_the_registry_was_read_nobody_is_let_in",
+        "tests/unit/admin/test_rights.py::test_requests_are_refused_with_503_until_the_registry_is_read",
     ),
     Mutant(
         "operators' roles",
@@ -75,7 +74,7 @@ MUTANTS: Final = (
         "services/admin/api/rights.py",
         "if need.all_events and caller.only is not None:",
         "if False:",
-        "tests/integration/admin/test_operators.py::test_who_saw_a_value_and_why_is_written_down_and_stays",
+        "tests/integration/admin/test_operators.py::test_reveal_requires_a_reason_and_its_audit_log_row_cannot_be_changed",
     ),
     Mutant(
         "that a route of the admin service which says nothing is closed",
@@ -164,7 +163,7 @@ MUTANTS: Final = (
         "group_marks_sql.locked_group(conn, number) for",
         (
             "tests/integration/admin/test_many_groups.py::"
-            "test_a_group_of_other_events_is_changed_by_nobody_who_does_not_see_it"
+            "test_operator_changes_only_groups_of_visible_events_and_a_viewer_changes_no_group"
         ),
     ),
     Mutant(
@@ -174,7 +173,7 @@ MUTANTS: Final = (
         "        if True:",
         (
             "tests/integration/admin/test_waiting_api.py::"
-            "test_a_hold_is_shown_to_operators_who_see_every_event_behind_it"
+            "test_hold_is_shown_only_to_operators_with_access_to_every_event_behind_it"
         ),
     ),
     Mutant(
@@ -256,7 +255,7 @@ MUTANTS: Final = (
         "services/admin/api/app.py",
         '            read_sql.record_act(conn, actor, "reveal", f"event {number}", wanted.reason)\n',
         "",
-        "tests/integration/admin/test_operators.py::test_who_saw_a_value_and_why_is_written_down_and_stays",
+        "tests/integration/admin/test_operators.py::test_reveal_requires_a_reason_and_its_audit_log_row_cannot_be_changed",
     ),
     Mutant(
         "that whoever edits events is written down",
@@ -316,7 +315,7 @@ MUTANTS: Final = (
             "                editor.write = lambda *_, **__: log.append(b'')  # type: ignore\n"
             "                yield editor"
         ),
-        "tests/integration/admin/test_registry_api.py::test_of_two_changes_of_one_state_at_once_one_wins",
+        "tests/integration/admin/test_registry_api.py::test_concurrent_changes_of_the_same_state_have_a_single_winner",
     ),
     Mutant(
         "that a dry run of a change writes nothing",
@@ -331,9 +330,8 @@ MUTANTS: Final = (
         'if field != "hashes"',
         "if True",
         (
-            "tests/integration/admin/"
-            "test_registry_api.py::test_what_is_in_force_is_shown_without_hashes_and_put_back"
-            "_with_those_it_has"
+            "tests/integration/admin/test_registry_api.py::test_registry_is_shown_without_"
+            "hashes_and_is_written_back_with_its_stored_hashes"
         ),
     ),
     Mutant(
@@ -342,9 +340,8 @@ MUTANTS: Final = (
         "if isinstance(entry, dict) and name in there",
         "if False",
         (
-            "tests/integration/admin/"
-            "test_registry_api.py::test_what_is_in_force_is_shown_without_hashes_and_put_back"
-            "_with_those_it_has"
+            "tests/integration/admin/test_registry_api.py::test_registry_is_shown_without_"
+            "hashes_and_is_written_back_with_its_stored_hashes"
         ),
     ),
     Mutant(
@@ -368,7 +365,7 @@ MUTANTS: Final = (
         "",
         (
             "tests/integration/admin/"
-            "test_registry_views.py::test_who_sees_some_events_sees_their_types_tables_and_topics_alone"
+            "test_registry_views.py::test_operator_for_some_events_sees_only_their_types_tables_and_topics"
         ),
     ),
     Mutant(
@@ -378,7 +375,7 @@ MUTANTS: Final = (
         "if topics.is_own(topic):",
         (
             "tests/integration/admin/"
-            "test_registry_views.py::test_who_sees_some_events_sees_their_types_tables_and_topics_alone"
+            "test_registry_views.py::test_operator_for_some_events_sees_only_their_types_tables_and_topics"
         ),
     ),
     Mutant(

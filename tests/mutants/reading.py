@@ -188,22 +188,14 @@ MUTANTS: Final = (
         "services/writer/driver/partition_tracker.py",
         "            if cut <= position.next_offset:  # else",
         "            if False:  # else",
-        (
-            "tests/faults/"
-            "test_cut_logs.py::test_a_log_that_was_cut_and_filled_again_is_told_by_its_le"
-            "aders_epoch"
-        ),
+        ("tests/faults/test_cut_logs.py::test_truncated_and_refilled_log_is_detected_by_its_leader_epoch"),
     ),
     Mutant(
         "the leader's epoch on onramp.settled",
         "services/writer/driver/partition_tracker.py",
         "            await self.record(self._plan_log.leader_entries(epochs))\n",
         "            pass\n",
-        (
-            "tests/faults/"
-            "test_cut_logs.py::test_a_log_that_was_cut_and_filled_again_is_told_by_its_le"
-            "aders_epoch"
-        ),
+        ("tests/faults/test_cut_logs.py::test_truncated_and_refilled_log_is_detected_by_its_leader_epoch"),
     ),
     Mutant(
         "the ledgers' word where the group's is lost",
@@ -217,7 +209,7 @@ MUTANTS: Final = (
         "services/writer/waiting/release_scheduler.py",
         "        outbox.relay(self._databases[name], self._brokers)\n",
         "",
-        "tests/faults/test_reconcile_interval.py::test_what_a_release_parks_is_relayed_at_once",
+        "tests/faults/test_reconcile_interval.py::test_event_parked_by_a_release_is_relayed_at_once",
     ),
     Mutant(
         "refusing own topics that lose what they keep",

@@ -17,7 +17,7 @@ MUTANTS: Final = (
         "shared/registry/entries.py",
         'object.__setattr__(self, "_fingerprint", known)',
         "pass",
-        "tests/unit/shared/test_registry_change_log.py::test_what_did_not_change_is_not_written_down_again",
+        "tests/unit/shared/test_registry_change_log.py::test_change_serializes_and_hashes_only_the_changed_entries",
     ),
     Mutant(
         "following the last that counted",

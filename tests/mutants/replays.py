@@ -17,7 +17,7 @@ MUTANTS: Final = (
         "services/writer/replay/replay.py",
         "if not (s.is_known or s.is_old)",
         "if not s.is_known",
-        "tests/integration/writer/test_replays.py::test_what_was_staged_long_ago_is_dropped",
+        "tests/integration/writer/test_replays.py::test_replay_staged_more_than_a_quarter_of_an_hour_ago_is_dropped",
     ),
     Mutant(
         "a replay's own outcomes",
@@ -58,14 +58,14 @@ MUTANTS: Final = (
         "services/writer/replay/land.py",
         "groupby(events, key=lambda e: e.topic_id)",
         "groupby(events, key=lambda e: None)",
-        "tests/integration/writer/test_replays.py::test_the_generations_of_a_topic_are_told_apart",
+        "tests/integration/writer/test_replays.py::test_replays_of_two_generations_of_a_topic_are_counted_separately",
     ),
     Mutant(
         "the end of a rehearsal",
         "services/writer/replay/rehearse.py",
         "                raise _RolledBackError  # noqa: TRY301 - it ends the transaction\n",
         "                return outcomes\n",
-        "tests/integration/writer/test_rehearsals.py::test_what_would_land_is_said_and_nothing_lands",
+        "tests/integration/writer/test_rehearsals.py::test_rehearsal_reports_each_outcome_and_lands_nothing",
     ),
     Mutant(
         "the routes of today, for what is replayed",
@@ -108,9 +108,8 @@ MUTANTS: Final = (
         "if error is None and len(targets) != 1:",
         "if error is None and not targets:",
         (
-            "tests/integration/writer/"
-            "test_replays_of_refused.py::test_what_was_refused_whole_and_has_several_tables_t"
-            "oday_names_one"
+            "tests/integration/writer/test_replays_of_refused.py::test_event_refused_as_a_"
+            "whole_that_now_has_several_tables_needs_a_named_table"
         ),
     ),
     Mutant(
@@ -119,9 +118,8 @@ MUTANTS: Final = (
         "return _WAITS if str(target) in held else None",
         "return None",
         (
-            "tests/integration/writer/"
-            "test_replays_of_refused.py::test_what_was_refused_waits_for_a_table_that_takes_n"
-            "o_rows_and_the_others_land"
+            "tests/integration/writer/test_replays_of_refused.py::test_refused_event_waits_"
+            "for_a_blocked_table_and_the_other_events_land"
         ),
     ),
     Mutant(
@@ -130,9 +128,8 @@ MUTANTS: Final = (
         "after)\n            self._land_one_by_one(self._page)",
         "after)",
         (
-            "tests/integration/writer/"
-            "test_replays_of_refused.py::test_of_what_was_refused_one_that_fails_alone_stays_"
-            "parked_and_the_others_land_or_are_sorted"
+            "tests/integration/writer/test_replays_of_refused.py::test_refused_event_that_"
+            "fails_alone_stays_parked_and_other_events_land_or_are_sorted"
         ),
     ),
     Mutant(

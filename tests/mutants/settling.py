@@ -299,7 +299,7 @@ MUTANTS: Final = (
         "return list(routes.values())[-1]",
         (
             "tests/faults/"
-            "test_waiting_rules.py::test_what_waits_lands_where_its_routes_said_when_it_was_diverted"
+            "test_waiting_rules.py::test_waiting_events_land_under_the_routes_in_force_when_they_were_diverted"
         ),
     ),
     Mutant(
@@ -331,7 +331,7 @@ MUTANTS: Final = (
         (
             "tests/faults/"
             "test_owners.py::test_a_second_name_for_a_database_is_halted_and_its_events_wait "
-            "tests/faults/test_owners.py::test_of_two_names_at_one_start_one_owns_the_database"
+            "tests/faults/test_owners.py::test_database_claimed_under_several_names_at_once_has_a_single_owner"
         ),
     ),
     Mutant(
@@ -349,7 +349,7 @@ MUTANTS: Final = (
             "    WHERE l.epoch >= %s\n"
         ),
         "      ON true\n    WHERE l.epoch >= %s\n",
-        "tests/faults/test_owners.py::test_a_later_epoch_on_rows_of_another_kafka_fences_nobody",
+        "tests/faults/test_owners.py::test_later_epoch_on_ledger_rows_of_another_kafka_does_not_fence_the_writer",
     ),
     Mutant(
         "the cut of a silent database",
@@ -369,7 +369,7 @@ MUTANTS: Final = (
         "",
         (
             "tests/faults/"
-            "test_retired.py::test_what_waits_for_a_retired_database_is_parked_and_the_totals_reconcile"
+            "test_retired.py::test_events_waiting_for_a_retired_database_are_parked_and_the_totals_reconcile"
         ),
     ),
     Mutant(
@@ -380,7 +380,7 @@ MUTANTS: Final = (
             "        await self._record(self._plan_log.retirements.done_entries(name, request, upto))\n"
             '        failpoints.reach("writer.before_retired")\n'
         ),
-        "tests/faults/test_retired.py::test_who_dies_before_it_is_said_parks_the_same_events_again",
+        "tests/faults/test_retired.py::test_writer_killed_before_it_records_a_retirement_parks_the_same_events_again",
     ),
     Mutant(
         "standing by",

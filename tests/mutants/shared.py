@@ -87,6 +87,6 @@ MUTANTS: Final = (
         "shared/tls.py",
         "context.verify_mode = ssl.CERT_REQUIRED",
         "pass",
-        "tests/integration/tls/test_listeners.py::test_who_has_none_of_ours_is_not",
+        "tests/integration/tls/test_listeners.py::test_client_with_a_missing_foreign_or_expired_certificate_is_refused",
     ),
 )

@@ -142,7 +142,7 @@ MUTANTS: Final = (
         "services/ops/journey/finder.py",
         "p.without_hidden_steps(sees) for p",
         "p for p",
-        f"{_JOURNEY}::test_links_to_events_of_other_types_are_for_those_who_see_them",
+        f"{_JOURNEY}::test_links_to_events_of_other_types_are_hidden_from_users_without_access",
     ),
     Mutant(
         "pausing a transform that parks most of its events",

@@ -1,4 +1,4 @@
-"""The admin API over its socket: what is wrong is said as a problem, and no cursor or path can be made up."""
+"""Admin API over its socket: errors are problem documents, and forged cursors and paths are refused."""
 
 import json
 from concurrent.futures import ThreadPoolExecutor
@@ -77,7 +77,7 @@ def test_an_id_is_a_number(admin: Admin, path: str, number: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["/v1/groups/999999", "/v1/events/999999", "/v1/jobs/999999", "/v1/../x"])
-def test_what_is_not_there_is_404(admin: Admin, path: str) -> None:
+def test_missing_object_or_path_is_404(admin: Admin, path: str) -> None:
     refused(admin.get(path), 404, "not_stored")
     refused(admin.reveal(999_999), 404, "not_stored")
 
@@ -89,7 +89,7 @@ def test_a_filter_is_a_short_text_and_no_pattern(admin: Admin, text: str) -> Non
     assert admin.events(event_name="%") == []
 
 
-def test_what_others_wrote_comes_as_escaped_json_and_is_sniffed_by_nobody(admin: Admin) -> None:
+def test_hostile_event_text_is_returned_as_escaped_json_with_nosniff(admin: Admin) -> None:
     newest, *_ = admin.events(code="planted")
     answer = admin.get(f"/v1/events/{newest['id']}")
     assert answer.headers["content-type"] == "application/json"
@@ -132,7 +132,7 @@ def test_a_change_of_a_group_names_the_state_that_was_read(admin: Admin) -> None
     assert (back.status_code, back.headers["etag"]) == (200, before)
 
 
-def test_a_body_that_nobody_would_read_is_in_no_memory(admin: Admin) -> None:
+def test_body_over_1_mib_is_refused_with_413_except_for_edits_and_the_registry(admin: Admin) -> None:
     """It would be before anybody asks what its sender may; what has a file or a registry takes more."""
     parts = [b'{"actor":"', b"a" * (1 << 20), b'"}']
     for path in ("/v1/jobs", "/v1/download", "/v1/recheck"):

@@ -88,7 +88,9 @@ def test_events_above_the_ledger_are_not_yet_settled(settled: Stage) -> None:
         ("UPDATE onramp.ledger SET next_offset = 99", {("unbalanced", None), ("gap", 10)}),
     ],
 )
-def test_what_is_planted_is_named(settled: Stage, plant: str, named: set[tuple[str, int | None]]) -> None:
+def test_fault_planted_in_the_database_is_reported_with_its_code_and_offset(
+    settled: Stage, plant: str, named: set[tuple[str, int | None]]
+) -> None:
     settled.execute(plant.format(t=settled.table))
     assert settled.found() == named
 
@@ -161,7 +163,7 @@ def test_a_parked_event_that_never_reached_the_topic_is_missed(settled: Stage) -
     assert ("wrong_total", None) in settled.found()
 
 
-def test_what_is_still_in_the_outbox_is_parked(stage: Stage) -> None:
+def test_event_still_in_the_outbox_is_counted_as_parked(stage: Stage) -> None:
     stage.settle(event("a", stage.name), envelope("b", stage.name, BAD))
     stage.execute(
         "INSERT INTO onramp.outbox SELECT topic_id, topic, partition, 1, 'onramp.events.x', '', '{}' "
@@ -173,7 +175,7 @@ def test_what_is_still_in_the_outbox_is_parked(stage: Stage) -> None:
 # --- waiting ----------------------------------------------------------------------------------
 
 
-def test_what_waits_behind_a_marker_balances(stage: Stage) -> None:
+def test_events_waiting_behind_a_marker_reconcile(stage: Stage) -> None:
     stage.settle(event("a", stage.name))
     stage.settle(event("b", stage.name), b"no json", event("c", stage.name), divert=True)
     report = stage.audit()
@@ -203,7 +205,7 @@ def test_a_row_that_waits_as_well_is_in_two_places(stage: Stage) -> None:
     assert ("double_terminal", 1) in stage.found()
 
 
-def test_a_record_that_no_marker_closed_waits_for_nobody(stage: Stage) -> None:
+def test_diverted_record_without_a_closing_marker_causes_no_finding(stage: Stage) -> None:
     stage.settle(event("a", stage.name))
     head = {
         "kind": "event",
@@ -217,7 +219,7 @@ def test_a_record_that_no_marker_closed_waits_for_nobody(stage: Stage) -> None:
     assert stage.found() == set()
 
 
-def test_what_waits_in_its_own_database_balances_until_it_has_landed(stage: Stage) -> None:
+def test_events_waiting_in_their_own_database_reconcile_before_and_after_they_land(stage: Stage) -> None:
     stage.settle(event("a", stage.name))
     stage.hold("table", stage.table, "blocked")
     stage.settle(event("b", stage.name), event("c", stage.name))
@@ -301,7 +303,7 @@ def test_a_refused_destination_that_never_reached_the_topic_is_missed(stage: Sta
     assert stage.found() == {("wrong_total", None), ("unbalanced", None)}
 
 
-def test_a_refused_destination_that_nobody_counted_is_missed(stage: Stage) -> None:
+def test_uncounted_refused_destination_is_reported_as_a_wrong_total(stage: Stage) -> None:
     stage.execute("CREATE TABLE public.one (n int)")
     stage.settle(event("a", stage.name), *_elsewhere(1), b"no json")
     stage.settle(event("b", stage.name))
@@ -309,7 +311,7 @@ def test_a_refused_destination_that_nobody_counted_is_missed(stage: Stage) -> No
     assert stage.found() == {("wrong_total", None), ("unbalanced", None)}
 
 
-def test_a_table_that_its_role_may_not_read_is_named_and_its_events_are_not_taken_for_lost(
+def test_table_unreadable_for_the_audit_role_is_named_and_its_events_are_not_reported_lost(
     stage: Stage,
 ) -> None:
     stage.settle(event("a", stage.name), event("b", stage.name), event("a", stage.name))

@@ -1,4 +1,4 @@
-"""Who saw or did what is written down with it, or nothing is shown and nothing done; senders do neither."""
+"""Audit log: each view or action of an operator is recorded with it or refused; senders can do neither."""
 
 import hashlib
 from typing import Any, Final
@@ -89,7 +89,7 @@ def test_each_view_or_action_of_an_operator_is_written_down_by_the_name_of_their
 
 
 @pytest.mark.usefixtures("value")
-def test_what_cannot_be_written_down_is_neither_shown_nor_done(guarded: Guarded) -> None:
+def test_request_that_cannot_be_audit_logged_gets_503_and_shows_and_changes_nothing(guarded: Guarded) -> None:
     execute(guarded.dsn, NO_ACTS)
     try:
         before = _everything(guarded)

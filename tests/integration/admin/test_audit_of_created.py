@@ -56,7 +56,7 @@ def test_nothing_of_a_created_table_is_unchecked(created: Stage) -> None:
         ("UPDATE public.\"t%\" SET _id = 'e-9' WHERE _id = 'e-1'", {("corrupt", 1)}),
     ],
 )
-def test_what_is_planted_in_a_created_table_is_named(
+def test_fault_planted_in_a_created_table_is_reported(
     created: Stage, plant: str, named: set[tuple[str, int | None]]
 ) -> None:
     created.execute(plant)

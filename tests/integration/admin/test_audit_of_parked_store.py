@@ -1,4 +1,4 @@
-"""The audit reads the control database: what is parked is kept, replays are known, edits are what landed."""
+"""Audit of the control database: parked events are stored, replays are known, edits match the rows."""
 
 import asyncio
 import gc
@@ -72,7 +72,7 @@ def restored(desk: Desk, postgres: HasDsn) -> Iterator[Desk]:
         disconnect()
 
 
-def test_what_is_parked_is_kept_in_one_state(desk: Desk) -> None:
+def test_parked_event_is_counted_once_by_its_stored_state(desk: Desk) -> None:
     report = desk.stage.audit(control=desk.dsn)
     assert (report.findings, report.stored, report.not_yet_stored) == ([], {"open": 6}, 0)
     assert report.balanced
@@ -82,7 +82,9 @@ def test_what_is_parked_is_kept_in_one_state(desk: Desk) -> None:
     assert report.stored == {"open": 5, "replayed": 1}
 
 
-def test_what_the_keeper_has_not_come_to_is_not_kept_yet_and_no_finding(sending_desk: Desk) -> None:
+def test_parked_events_the_ingester_has_not_reached_are_not_yet_stored_and_no_finding(
+    sending_desk: Desk,
+) -> None:
     stage = sending_desk.stage
     stage.settle(event("x", stage.name, a="\0"), b"no json either")
     report = stage.audit(control=sending_desk.dsn)
@@ -90,7 +92,7 @@ def test_what_the_keeper_has_not_come_to_is_not_kept_yet_and_no_finding(sending_
     assert report.balanced
 
 
-def test_without_a_control_database_nothing_of_it_is_said(desk: Desk) -> None:
+def test_audit_without_a_control_database_reports_no_stored_counts(desk: Desk) -> None:
     report = desk.stage.audit(control=desk.stage.dsn)
     assert (report.findings, report.stored) == ([], None)
 
@@ -116,7 +118,7 @@ def test_without_a_control_database_nothing_of_it_is_said(desk: Desk) -> None:
         (BYTES_OF_1.format("DELETE FROM onramp_admin.bytes"), {("not_stored", 1)}),
     ],
 )
-def test_what_is_planted_in_the_control_database_is_named(
+def test_fault_planted_in_the_control_database_is_reported(
     desk: Desk, plant: str, named: set[tuple[str, int | None]]
 ) -> None:
     execute(desk.dsn, plant)
@@ -195,14 +197,14 @@ def test_an_edited_row_in_another_table_is_compared_too(desk: Desk) -> None:
     assert found(desk) == {("corrupt", 1)}
 
 
-def test_an_edit_by_hand_that_is_gone_is_said_and_not_judged(by_hand: Desk) -> None:
+def test_deleted_manual_edit_is_listed_as_unchecked_and_causes_no_finding(by_hand: Desk) -> None:
     execute(by_hand.dsn, "DELETE FROM onramp_admin.edits")
     report = by_hand.stage.audit(control=by_hand.dsn)
     assert report.findings == []
     assert "2 edited rows" in report.unchecked[0]
 
 
-def test_an_edit_that_nobody_knows_is_said_and_not_judged(replayed: Desk) -> None:
+def test_edit_unknown_to_the_control_database_is_unchecked_and_causes_no_finding(replayed: Desk) -> None:
     replayed.stage.execute(NOT_EDITED.format(t=replayed.stage.table))
     replayed.stage.execute("UPDATE onramp.replayed SET sha256 = sha256('x') WHERE \"offset\" = 2")
     report = replayed.stage.audit(control=replayed.dsn)
@@ -228,7 +230,7 @@ def test_a_log_that_was_recreated_is_kept_from_its_start(desk: Desk) -> None:
     assert (report.findings, report.not_yet_stored) == ([], 1)
 
 
-def test_what_is_on_its_way_to_the_topic_is_not_kept_yet(desk: Desk) -> None:
+def test_outbox_event_on_its_way_to_the_topic_is_not_yet_stored(desk: Desk) -> None:
     desk.stage.execute("UPDATE onramp.totals SET events = events + 1 WHERE outcome = 'parked'")
     assert ("wrong_total", None) in found(desk)
     [(destination,)] = rows(desk.dsn, 'SELECT destination FROM onramp_admin.events WHERE "offset" = 1')
@@ -242,7 +244,7 @@ def test_what_is_on_its_way_to_the_topic_is_not_kept_yet(desk: Desk) -> None:
     assert {f.detail for f in report.findings if "control database" in f.detail} == set()
 
 
-def test_what_is_collected_of_parked_events_has_their_places_and_no_values(desk: Desk) -> None:
+def test_collected_audit_data_has_offsets_of_parked_events_and_no_values(desk: Desk) -> None:
     async def collected() -> AuditData:
         async with KafkaLogs(Brokers(desk.stage.bootstrap)) as logs:
             return await collect(logs, {}, re.compile(re.escape(desk.stage.partition.topic)))

@@ -31,7 +31,9 @@ def _runner(service: Inside, stage: Stage) -> AuditRunner:
     return AuditRunner(service.dsn, {"onramp": stage.dsn}, stage.bootstrap)
 
 
-def test_one_audit_runs_at_a_time_and_a_repeated_request_starts_no_other(service: Inside) -> None:
+def test_second_audit_is_refused_during_a_run_and_a_repeated_key_starts_no_other_audit(
+    service: Inside,
+) -> None:
     def start(name: str, key: str) -> tuple[int, int]:
         asked = {"reason": "the month ends"}
         answer = service.of(name).ask("POST", "/v1/audits", json=asked, headers={"idempotency-key": key})

@@ -78,7 +78,7 @@ def test_an_empty_bucket_has_lost_its_files_and_is_there(shelf: InBucket) -> Non
     assert shelf.load()[0] == values
 
 
-def test_a_bucket_that_is_not_there_is_not_taken_for_an_empty_one(shelf: InBucket) -> None:
+def test_missing_bucket_is_reported_and_not_treated_as_an_empty_bucket(shelf: InBucket) -> None:
     shelf.keep(3)
     assert shelf.pack() == 3
     [name] = shelf.names()

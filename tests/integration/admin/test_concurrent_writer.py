@@ -1,4 +1,4 @@
-"""An audit beside a writer that goes on: what is not of one moment is not judged, either way."""
+"""Audit during concurrent writes: data read at different moments is not evaluated."""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -98,7 +98,7 @@ def test_a_batch_that_is_in_one_database_and_not_yet_in_the_other_is_not_judged(
     assert pair.audit(deep=False).balanced
 
 
-def test_what_the_group_has_passed_and_a_database_has_not_is_lost(pair: Pair) -> None:
+def test_event_passed_by_the_group_offset_and_missing_in_a_database_is_lost(pair: Pair) -> None:
     pair.land(pair.send(4), pair.stage.database)
     pair.stage.commit()
     assert {(f.code.value, f.offset) for f in pair.audit().findings} == {("lost", n) for n in range(4)}

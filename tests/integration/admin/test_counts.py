@@ -1,4 +1,4 @@
-"""Counts: what is added up with each change says what the rows say, and nobody who counts waits."""
+"""Event counts: updated with each change, equal to the rows, and updated without lock waits."""
 
 from contextlib import closing
 from typing import Any
@@ -72,7 +72,7 @@ def test_counting_reads_no_event(templates: Templates) -> None:
             assert cursor.fetchall() == before
 
 
-def test_what_is_beyond_the_most_groups_is_counted_by_its_events(
+def test_event_beyond_the_group_limit_is_counted_by_its_own_event_name(
     templates: Templates, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ingester_sql, "MAX_GROUPS", 2)

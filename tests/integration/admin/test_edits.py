@@ -137,7 +137,9 @@ def test_a_file_that_is_none_is_refused_with_its_line(admin: Admin, body: bytes)
 
 
 @pytest.mark.parametrize("query", ["", "?actor=", "?actor=a%00", "?actor=a&more=1", f"?actor={'a' * 600}"])
-def test_edits_of_nobody_are_refused(admin: Admin, query: str) -> None:
+def test_edits_without_a_valid_actor_or_with_an_unknown_parameter_are_refused(
+    admin: Admin, query: str
+) -> None:
     answer = admin.ask("POST", f"/v1/edits{query}", content=b'{"event":1,"payload":{}}')
     assert (answer.status_code, answer.json()["type"]) == (422, "/errors/bad_query")
 

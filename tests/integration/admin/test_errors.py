@@ -58,7 +58,7 @@ def parked(stage: Stage) -> Stage:
     return stage
 
 
-def test_a_parked_event_is_told_with_its_reason_and_without_its_value(parked: Stage, admin: Admin) -> None:
+def test_parked_event_is_listed_with_its_reason_and_without_its_value(parked: Stage, admin: Admin) -> None:
     key = f"{parked.partition.topic}/0/1/onramp.{parked.table}"
     said = _run(parked, "tail", "-n", "1000")
     [line] = [line for line in said.output.splitlines() if key in line]
@@ -86,7 +86,7 @@ def test_its_value_is_shown_on_request_with_control_characters_escaped(stage: St
     assert "code: no_envelope" in shown.output
 
 
-def test_its_very_bytes_are_written_for_a_file_and_where_there_are_none_that_is_said(
+def test_raw_output_is_byte_exact_and_an_event_without_a_value_exits_with_1(
     stage: Stage, admin: Admin
 ) -> None:
     first = stage.settle(b"no json \x1b[2J\xff\n", None)
@@ -111,7 +111,7 @@ def test_an_unknown_key_is_1(admin: Admin, key: str) -> None:
     assert "no parked event has this key" in said.stderr
 
 
-def test_no_kafka_is_3_and_so_is_no_admin_service_and_how_to_start_it_is_said() -> None:
+def test_unreachable_kafka_or_admin_service_exits_with_3_and_the_admin_hint_is_printed() -> None:
     said = CliRunner().invoke(app, ["errors", "tail", "--kafka", "127.0.0.1:1", "--data-dir", "/nowhere"])
     assert said.exit_code == 3
     assert "cannot be read" in said.output
@@ -176,7 +176,7 @@ class CountedLogs(KafkaLogs):
             yield record
 
 
-def test_what_comes_is_told_once_and_by_its_kind(stage: Stage) -> None:
+def test_tail_follow_shows_each_new_event_of_the_kind_once(stage: Stage) -> None:
     stage.settle(envelope("bad", stage.name, BAD))
 
     async def run() -> list[str]:

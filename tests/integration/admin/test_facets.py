@@ -41,7 +41,7 @@ def test_each_event_is_counted_once_whatever_is_read_again(templates: Templates)
         ]
 
 
-def test_what_is_not_kept_is_not_counted(templates: Templates) -> None:
+def test_event_whose_transaction_fails_is_not_counted_in_facets(templates: Templates) -> None:
     with keeping(templates) as (dsn, ingester):
         execute(dsn, "ALTER TABLE onramp_admin.consumed ADD CHECK (next_offset < 5)")
         with pytest.raises(Exception, match="SQLSTATE 23514"):
@@ -61,7 +61,7 @@ def test_others_have_no_shapes_for_they_are_of_many_places(
         ]
 
 
-def test_of_personal_fields_facets_show_no_shape(templates: Templates) -> None:
+def test_facets_of_a_type_with_personal_fields_omit_the_shape(templates: Templates) -> None:
     registry = MemoryRegistry({"event_types": {"sale": {"personal": ["/total"]}, "gift": {}}})
     personal = Operators(registry, keyless=True).personal
     with keeping(templates) as (dsn, ingester):

@@ -1,4 +1,4 @@
-"""The audit of logs that went back, or were recreated: what nobody can judge is never balanced."""
+"""Audit of truncated or recreated topics: events that cannot be evaluated never reconcile."""
 
 from dataclasses import replace
 from uuid import uuid4
@@ -38,7 +38,7 @@ def cut(stage: Stage) -> Stage:
     return after
 
 
-def test_of_a_log_that_was_cut_both_generations_are_read_and_what_is_gone_is_unjudged(cut: Stage) -> None:
+def test_truncated_topic_has_both_generations_read_and_its_removed_events_are_unjudged(cut: Stage) -> None:
     report = cut.audit()
     assert (report.findings, report.unjudged, report.balanced) == ([], 4, False)
     assert [(line.baseline, line.next_offset) for line in report.lines] == [(0, 10), (6, 14)]
@@ -60,7 +60,7 @@ def test_of_a_log_that_was_cut_both_generations_are_read_and_what_is_gone_is_unj
         ("UPDATE onramp.ledger SET upto = 9 WHERE next_offset = 10", {("gap", 9)}),
     ],
 )
-def test_what_is_planted_in_either_generation_is_named(
+def test_fault_planted_in_either_topic_generation_is_reported(
     cut: Stage, plant: str, named: set[tuple[str, int | None]]
 ) -> None:
     cut.execute(plant.format(t=cut.table))

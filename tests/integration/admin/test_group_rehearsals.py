@@ -166,7 +166,7 @@ def test_a_kill_in_a_round_is_gone_on_with_by_the_next_service(
     last.close()
 
 
-def test_a_database_that_is_away_and_a_writer_that_is_silent_are_told_and_tried_sooner(
+def test_rehearsal_names_an_unreachable_database_and_retries_sooner_and_names_a_silent_writer(
     desk: Desk, code: str
 ) -> None:
     session = opened(desk)

@@ -49,7 +49,7 @@ def _record(reason: dict[str, Any], value: bytes | None = b"{}", offset: int = 0
     )
 
 
-def test_what_is_parked_is_kept_once_byte_for_byte_and_masked(stage: Stage, admin: Admin) -> None:
+def test_parked_event_is_stored_once_byte_for_byte_and_masked(stage: Stage, admin: Admin) -> None:
     values = bad(stage.name, 3)
     first = stage.settle(event("good", stage.name), *values)
     [kept_events] = admin.kept(stage.name, 3)
@@ -172,7 +172,7 @@ def _miscounted_groups(dsn: str) -> list[tuple[Any, ...]]:
     )
 
 
-def test_of_two_services_one_keeps_and_the_other_takes_over(
+def test_standby_ingester_takes_over_when_the_active_service_is_killed(
     stage: Stage, postgres: HasDsn, tmp_path: Path
 ) -> None:
     with database_beside(postgres.dsn, "template0") as dsn:

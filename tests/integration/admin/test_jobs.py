@@ -148,7 +148,7 @@ def test_of_jobs_at_once_each_event_goes_to_one(admin: Admin, name: str) -> None
     assert states(admin.dsn, name) == {"discarded": 12_000}
 
 
-def test_what_is_discarded_is_not_discarded_again_and_a_set_that_changed_is_refused(admin: Admin) -> None:
+def test_discarded_event_is_not_discarded_again_and_a_changed_set_is_refused(admin: Admin) -> None:
     name = plant(admin.dsn, 10)
     wrong = start(admin, "discard", name, expect=9)
     assert (wrong.status_code, wrong.json()["type"]) == (409, "/errors/set_changed")

@@ -1,4 +1,4 @@
-"""Journeys: what is said of an event agrees with what Kafka and the databases hold, and doubts are named."""
+"""Journeys: the reported outcome of an event agrees with Kafka and the databases, and doubts are named."""
 
 import asyncio
 import json
@@ -201,7 +201,7 @@ def agree(scenes: Scenes, offsets: Iterable[int]) -> Counter[str]:
     return Counter(kind for of in said.values() for kind in of.values())
 
 
-def test_some_events_of_each_outcome_agree_with_an_independent_reading(scenes: Scenes) -> None:
+def test_sampled_events_of_each_outcome_agree_with_an_independent_reading(scenes: Scenes) -> None:
     kinds = agree(scenes, (*range(0, 200, 9), 140, 142, 144, 170, 198))
     assert set(kinds) == {*OUTCOMES}
 
@@ -291,7 +291,7 @@ def test_without_kafka_a_parked_event_is_known_and_kafka_is_named(
         assert "Kafka at 127.0.0.1:1 cannot be read" in " ".join(journey.doubts)
 
 
-def test_what_kafka_never_had_is_not_known(scenes: Scenes) -> None:
+def test_event_that_was_never_on_kafka_is_unknown_and_the_sentence_gives_the_reason(scenes: Scenes) -> None:
     topic = scenes.stage.partition.topic
     journey = scenes.of(200)
     assert (journey.is_known, journey.steps) == (False, ())
@@ -470,7 +470,7 @@ def test_a_caller_for_some_events_does_not_see_the_extent_of_the_search(
 @pytest.mark.parametrize(
     "text", ["a/b", "topic/0/x", "t/1/1/1", "t/99999999999/1", "a" * 129, "a b", "%00", "'; --", "t/0/-1"]
 )
-def test_what_is_neither_id_nor_receipt_is_refused(service: FastAPI, text: str) -> None:
+def test_text_that_is_neither_an_id_nor_a_receipt_is_refused(service: FastAPI, text: str) -> None:
     refused(get(service, text, "ada"), 422, "bad_query")
 
 

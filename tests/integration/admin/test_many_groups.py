@@ -76,7 +76,9 @@ def test_many_groups_change_at_once_or_none_does(service: Inside) -> None:
     refused(_change(service, "otto", [*others, others[0]], state="open"), 422, "bad_query")
 
 
-def test_a_group_of_other_events_is_changed_by_nobody_who_does_not_see_it(service: Inside) -> None:
+def test_operator_changes_only_groups_of_visible_events_and_a_viewer_changes_no_group(
+    service: Inside,
+) -> None:
     groups = _page(service)["groups"]
     refused(_change(service, "olga", groups, assignee="olga"), 404, "not_stored")
     refused(_change(service, "vera", groups, assignee="vera"), 403, "not_allowed")
@@ -85,7 +87,7 @@ def test_a_group_of_other_events_is_changed_by_nobody_who_does_not_see_it(servic
     assert _change(service, "olga", own, assignee="olga").json()["groups"][0]["assignee"] == "olga"
 
 
-def test_a_stale_change_of_one_group_names_who_changed_it(service: Inside) -> None:
+def test_stale_change_of_a_group_is_refused_and_names_the_last_editor(service: Inside) -> None:
     [group] = _page(service, "olga")["groups"]
     path = f"/v1/groups/{group['id']}"
     tag = {"if-match": service.ask("GET", path).headers["etag"]}

@@ -69,7 +69,7 @@ def test_the_newest_of_all_partitions_are_read_without_the_older_ones(
     assert len(read_newest(kafka, topic, 10_000).records) == PARTITIONS * OLD + NEW
 
 
-def test_a_limit_of_traffic_leaves_older_records_out_and_says_so(
+def test_traffic_limit_omits_older_records_and_marks_the_result_incomplete(
     kafka: HasBootstrap, topic: str, read_records: list[LogRecord], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(newest_records, "MAX_TRAFFIC", 30_000)
@@ -79,7 +79,7 @@ def test_a_limit_of_traffic_leaves_older_records_out_and_says_so(
     assert {r.offset for r in found.records if r.value == b"new"} >= {OLD + NEW - 1}
 
 
-def test_a_limit_of_time_leaves_records_out_and_says_so(
+def test_time_limit_omits_records_and_marks_the_result_incomplete(
     kafka: HasBootstrap, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(newest_records, "MAX_SECONDS", 0)

@@ -55,7 +55,7 @@ def _only(guarded: Guarded, name: str | None) -> list[int]:
     return [number for number, event_name in found if event_name == name]
 
 
-def test_who_may_see_values_downloads_those_of_their_events_alone(guarded: Guarded) -> None:
+def test_download_has_only_the_admins_own_events_and_is_refused_to_lower_roles(guarded: Guarded) -> None:
     asked = {"filters": {"code": "planted"}, **REVEAL}
     for name in ("vera", "otto", "olga"):
         refused(guarded.of(name).ask("POST", "/v1/download", json=asked), 403, "not_allowed")
@@ -101,7 +101,7 @@ def test_how_the_service_is_says_nothing_of_events_without_a_key(guarded: Guarde
     assert set(guarded.of("vera").get("/readyz").json()) == {"ingester", "reason", "stored", "behind"}
 
 
-def test_metrics_are_for_who_sees_all_events(guarded: Guarded) -> None:
+def test_metrics_require_a_key_that_sees_all_events(guarded: Guarded) -> None:
     eventually(lambda: guarded.get("/readyz").json() == {"ingester": "active"}, 120)
     assert [guarded.of(name).get("/metrics").status_code for name in ("", "olga", "vera")] == [401, 403, 200]
     shown = guarded.of("vera").get("/metrics").text
@@ -140,7 +140,7 @@ def test_a_viewer_sees_an_operator_acts_an_admin_reads_values(guarded: Guarded) 
     assert shown.content == b'"private"'
 
 
-def test_who_saw_a_value_and_why_is_written_down_and_stays(guarded: Guarded) -> None:
+def test_reveal_requires_a_reason_and_its_audit_log_row_cannot_be_changed(guarded: Guarded) -> None:
     event = _only(guarded, "order_made")[1]
     for wrong in ({}, {"reason": ""}):
         answer = guarded.of("ada").ask("POST", f"/v1/events/{event}/reveal", json=wrong)
@@ -162,7 +162,7 @@ def _refused(guarded: Guarded, name: str) -> int:
     return sum(act["events"] for act in _acts(guarded, actor=name, act="refused"))
 
 
-def test_what_an_operator_is_refused_is_one_row_a_minute_with_a_count(guarded: Guarded) -> None:
+def test_refusals_of_an_operator_are_logged_as_a_single_row_per_minute_with_a_count(guarded: Guarded) -> None:
     vera, before = guarded.of("vera"), _acts(guarded, actor="vera", act="refused")
     counted = _refused(guarded, "vera")
     for n in range(20):
@@ -215,7 +215,7 @@ def test_lists_groups_and_ids_show_an_operator_its_own_events_alone(guarded: Gua
     assert guarded.of("ada").get(f"/v1/groups/{group}").json()["state"] == "open"
 
 
-def test_a_cursor_leads_nobody_on_who_sees_other_events(guarded: Guarded) -> None:
+def test_cursor_of_an_operator_with_other_visible_events_is_refused(guarded: Guarded) -> None:
     cursors = {name: guarded.of(name).get("/v1/events", limit=1).json()["next"] for name in OPERATORS}
     for name in ("olga", "pia", "ada"):
         for other, cursor in cursors.items():
@@ -340,7 +340,7 @@ def test_no_key_is_in_the_log(guarded: Guarded) -> None:
     assert "onramp_" + "ada" not in guarded.service.log.read_text()
 
 
-def test_an_operator_who_is_removed_is_refused_and_without_any_the_service_stays_closed(
+def test_removed_operator_is_refused_and_an_empty_operator_list_refuses_every_request(
     guarded: Guarded,
 ) -> None:
     guarded.registry.put(registry(*(name for name in OPERATORS if name != "vera")))

@@ -62,7 +62,7 @@ def test_the_few_events_of_a_moment_are_kept_at_once(parked_topic: Kafka, databa
 
 
 @pytest.mark.parametrize(("count", "size"), [(1_000, 10), (4, 100_000)])
-def test_after_many_or_large_ones_nobody_waits(
+def test_event_after_many_or_large_events_is_stored_before_the_ingester_gathers(
     parked_topic: Kafka, database: Database, count: int, size: int
 ) -> None:
     park(parked_topic, *range(count), value=b"x" * size)

@@ -1,4 +1,4 @@
-"""Of what an event type calls personal the admin service shows not even the shape, in any view."""
+"""Personal fields: the admin service hides even their shape, in every view."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -59,7 +59,7 @@ def test_an_event_and_its_group_hide_what_its_type_calls_personal(guarded: Guard
     assert samples == {name: [{"payload": shown}] * 4 for name, shown in SHOWN.items()}
 
 
-def test_what_is_personal_is_so_from_the_next_look_on(guarded: Guarded) -> None:
+def test_change_of_a_types_personal_fields_applies_without_a_restart(guarded: Guarded) -> None:
     assert guarded.registry is not None
     [event] = [
         n for (n,) in guarded.rows("SELECT min(id) FROM onramp_admin.events WHERE event_name = 'pay_made'")

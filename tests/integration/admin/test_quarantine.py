@@ -78,7 +78,7 @@ def ingester(database: Database) -> Iterator[IngesterSession]:
 
 
 @pytest.mark.parametrize("sqlstate", REFUSALS)
-def test_what_is_refused_is_set_aside_and_kept_once_it_is_taken(
+def test_refused_event_is_quarantined_and_is_stored_when_the_database_accepts_it(
     ingester: IngesterSession, database: Database, sqlstate: str
 ) -> None:
     events = [_event(n, n) for n in range(6)]

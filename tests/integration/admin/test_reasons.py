@@ -69,7 +69,7 @@ def test_a_typed_row_names_its_constraint_and_its_column(stage: Stage) -> None:
     }
 
 
-def test_what_no_database_decides_about_is_told_apart_too(stage: Stage) -> None:
+def test_event_parked_without_a_database_error_has_its_origin_and_no_sqlstate(stage: Stage) -> None:
     refused = {"type": "lake"}
     named = orjson.loads(event("e-7", stage.name, secret=SECRET)) | {
         "pipeline_context": {"destinations": [refused]}

@@ -46,13 +46,13 @@ def recheck(desk: Desk) -> list[int]:
     return sorted(each.attempt.offset for each in lost if each.attempt.id in opened)
 
 
-def test_what_is_known_where_it_landed_stays(replayed: Desk) -> None:
+def test_event_recorded_in_its_database_stays_replayed(replayed: Desk) -> None:
     before = replayed.states()
     assert recheck(replayed) == []
     assert replayed.states() == before
 
 
-def test_what_is_lost_is_open_again_with_the_reason_and_its_attempt(replayed: Desk) -> None:
+def test_lost_replay_reopens_with_its_reason_and_is_staged_under_the_next_attempt(replayed: Desk) -> None:
     execute(replayed.dsn, "UPDATE onramp_admin.groups SET state = 'resolved'")
     replayed.stage.execute('DELETE FROM onramp.replayed WHERE "offset" IN (1, 3)')
     assert recheck(replayed) == [1, 3]
@@ -68,7 +68,7 @@ def test_what_is_lost_is_open_again_with_the_reason_and_its_attempt(replayed: De
     assert replayed.staged() == [(1, 2), (3, 2), (4, 2)]
 
 
-def test_what_landed_by_another_attempt_is_not_lost(replayed: Desk) -> None:
+def test_event_that_landed_under_another_attempt_is_not_lost(replayed: Desk) -> None:
     execute(replayed.dsn, "UPDATE onramp_admin.states SET attempt = 7")
     assert recheck(replayed) == []
 
@@ -79,14 +79,16 @@ def test_an_attempt_that_failed_there_is_not_one_that_landed(replayed: Desk) -> 
 
 
 @pytest.mark.parametrize("attempt", [1, 2])
-def test_what_a_dump_has_brought_back_as_staged_may_still_land(replayed: Desk, attempt: int) -> None:
+def test_event_that_a_restored_dump_has_staged_is_counted_as_staged_and_not_lost(
+    replayed: Desk, attempt: int
+) -> None:
     replayed.stage.execute(STAGED.format(offset=1, attempt=attempt))
     replayed.stage.execute('DELETE FROM onramp.replayed WHERE "offset" IN (0, 1)')
     found = look(replayed)
     assert ([each.attempt.offset for each in found.lost], found.staged) == ([0], 1)
 
 
-def test_pages_follow_each_other_and_the_last_one_says_so(replayed: Desk) -> None:
+def test_recheck_pages_follow_each_other_and_the_last_page_has_no_next_cursor(replayed: Desk) -> None:
     replayed.stage.execute("DELETE FROM onramp.replayed")
     seen, after = [], 0
     while True:
@@ -109,7 +111,7 @@ def test_a_database_that_is_out_or_not_configured_is_named_and_its_events_stay(r
     assert "4 replayed events" in unknown.unreached[""]
 
 
-def test_what_has_no_bytes_any_more_is_said(replayed: Desk) -> None:
+def test_lost_event_without_stored_bytes_is_marked_gone(replayed: Desk) -> None:
     first = 'SELECT id FROM onramp_admin.parked WHERE "offset" = 0'
     execute(replayed.dsn, f"UPDATE onramp_admin.states SET gone = true WHERE event = ({first})")  # noqa: S608
     replayed.stage.execute("DELETE FROM onramp.replayed")

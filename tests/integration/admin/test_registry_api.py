@@ -1,4 +1,4 @@
-"""The registry over HTTP: what is in force is read, changed by who has read it, and by one of two at once."""
+"""Registry over HTTP: reads, changes that name the state they are based on, and concurrent changes."""
 
 import json
 from collections.abc import Iterator
@@ -40,7 +40,7 @@ def office(
         yield office
 
 
-def test_what_is_in_force_is_shown_without_hashes_and_put_back_with_those_it_has(office: Office) -> None:
+def test_registry_is_shown_without_hashes_and_is_written_back_with_its_stored_hashes(office: Office) -> None:
     shown = office.of("vera").get("/v1/registry")
     document = shown.json()
     assert set(document) >= {"keys", "operators"}
@@ -61,7 +61,7 @@ def test_what_is_in_force_is_shown_without_hashes_and_put_back_with_those_it_has
     assert (same.json()["state"], same.headers["etag"]) == ("unchanged", put.headers["etag"])
 
 
-def test_who_has_what_is_in_force_is_told_so_without_it(office: Office) -> None:
+def test_request_with_the_current_etag_gets_304_and_with_a_stale_etag_the_document(office: Office) -> None:
     assert office.change("PUT", "/v1/types/order_known", json=TYPE).status_code == 200
     before = office.tag
     paths = ("/v1/registry", "/v1/types", "/v1/types/order_known")
@@ -111,7 +111,7 @@ def test_a_change_of_another_state_than_is_in_force_is_refused(office: Office) -
 
 
 @pytest.mark.parametrize("attempt", range(3))
-def test_of_two_changes_of_one_state_at_once_one_wins(office: Office, attempt: int) -> None:
+def test_concurrent_changes_of_the_same_state_have_a_single_winner(office: Office, attempt: int) -> None:
     tag, start = office.tag, Barrier(MAX_OF_ONE)
 
     def put(n: int) -> httpx2.Response:
@@ -154,7 +154,7 @@ def test_a_dry_run_says_what_differs_and_writes_nothing(office: Office) -> None:
     assert (office.tag, office.acts, office.history) == (before, acts, history)
 
 
-def test_whoever_changes_something_says_why(office: Office) -> None:
+def test_change_without_a_valid_reason_is_refused_and_leaves_the_registry_unchanged(office: Office) -> None:
     before = office.tag
     asked: list[tuple[str, str, Any]] = [
         ("PUT", "/v1/registry", {"event_types": {}}),
@@ -259,7 +259,7 @@ def test_a_secret_is_shown_once_and_each_act_is_written_down(office: Office) -> 
     ]
 
 
-def test_what_cannot_be_written_down_is_not_done_and_no_secret_is_shown(office: Office) -> None:
+def test_change_that_the_audit_log_cannot_record_is_refused_and_shows_no_secret(office: Office) -> None:
     before = office.tag
     execute(office.dsn, "ALTER TABLE onramp_admin.acts ADD CONSTRAINT none CHECK (false) NOT VALID")
     try:

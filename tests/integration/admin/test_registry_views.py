@@ -1,4 +1,4 @@
-"""What follows from the registry, over HTTP: tables, topics and samples, each seen by whom its events are."""
+"""Registry views over HTTP: tables, topics and samples, each limited to the events its caller may see."""
 
 from collections.abc import Iterator
 
@@ -22,7 +22,7 @@ def office(
         yield office
 
 
-def test_who_sees_some_events_sees_their_types_tables_and_topics_alone(office: Office) -> None:
+def test_operator_for_some_events_sees_only_their_types_tables_and_topics(office: Office) -> None:
     place = {"destinations": [{"type": "postgres", "schema": "public", "table": "seen"}]}
     types = {"order_seen": place, "pay_seen": place, "pay_made": {"topic": "events.order_shared"}}
     assert office.change("PUT", "/v1/registry", json={"event_types": types}).status_code == 200
@@ -47,7 +47,7 @@ def test_who_sees_some_events_sees_their_types_tables_and_topics_alone(office: O
     refused(vera.get("/v1/topics/onramp.settled/sample"), 404, "not_stored")
 
 
-def test_a_tables_facts_are_told_with_the_sql_that_mends_them(office: Office) -> None:
+def test_failed_table_check_is_shown_with_the_sql_that_repairs_it(office: Office) -> None:
     place = {"type": "postgres", "schema": "public", "table": "order_made_up", "create": True}
     path = "/v1/types/order_made_up"
     made = office.change("PUT", path, json=TYPE | {"destinations": [place]})
@@ -134,7 +134,7 @@ def test_viewers_read_and_admins_of_all_events_change(office: Office, route: str
     assert office.tag == before
 
 
-def test_what_is_asked_is_described(office: Office) -> None:
+def test_openapi_describes_request_bodies_and_query_parameters(office: Office) -> None:
     paths = office.of("ada").get("/openapi.json").json()["paths"]
     for method, path in (("put", "/v1/registry"), ("put", "/v1/types/{name}"), ("post", "/v1/keys")):
         assert "application/json" in paths[path][method]["requestBody"]["content"]

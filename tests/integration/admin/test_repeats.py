@@ -1,4 +1,4 @@
-"""What is read again is one event, in rows, bytes and counts, however much of a slice is new."""
+"""Redelivered parked events are stored and counted once, even if a slice is only partly new."""
 
 from typing import Any, Final
 

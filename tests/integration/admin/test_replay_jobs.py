@@ -1,4 +1,4 @@
-"""Replay jobs: what is marked is staged once for its attempt, and what became of it decides its state.
+"""Replay jobs: each marked event is staged once per attempt, and its outcome decides its state.
 
 The writer is played by the statements that it runs in the row's own transaction.
 """
@@ -68,7 +68,7 @@ def test_an_event_is_staged_as_it_was_parked_and_replayed_when_it_has_landed(des
     assert (desk.job(job).state, desk.job(job).changed, desk.job(job).failed) == ("done", 5, 0)
 
 
-def test_what_fails_again_is_open_with_its_reason_and_has_another_attempt(desk: Desk) -> None:
+def test_event_that_fails_again_reopens_with_its_reason_and_gets_another_attempt(desk: Desk) -> None:
     first = desk.start()
     desk.work()
     desk.play("parked", 0, 1, reason="""'{"code":"no_permission"}'""")
@@ -162,7 +162,7 @@ def test_a_step_that_is_cut_after_it_staged_stages_nothing_twice(
     assert desk.states() == [(n, "replayed", 1) for n in EVERY]
 
 
-def test_what_was_dropped_is_staged_again_under_its_attempt(desk: Desk) -> None:
+def test_dropped_replay_is_staged_again_under_the_same_attempt(desk: Desk) -> None:
     desk.start()
     desk.work()
     desk.stage.execute('DELETE FROM onramp.replays WHERE "offset" < 2')
@@ -265,7 +265,7 @@ def test_a_step_asks_about_what_the_one_before_it_has_marked_and_the_next_about_
     assert asked == [[0, 1, 2], [0, 1, 2], [3, 4], [2, 3, 4]]
 
 
-def test_of_two_replays_each_event_goes_to_one(desk: Desk) -> None:
+def test_event_in_two_concurrent_replays_is_replayed_by_a_single_job(desk: Desk) -> None:
     jobs = [desk.start(), desk.start()]
     desk.work(6)
     desk.play("landed", *EVERY)
@@ -275,7 +275,7 @@ def test_of_two_replays_each_event_goes_to_one(desk: Desk) -> None:
     assert desk.states() == [(n, "replayed", 1) for n in EVERY]
 
 
-def test_what_has_no_place_to_land_is_not_replayed(desk: Desk) -> None:
+def test_event_that_cannot_land_in_a_configured_database_is_not_counted_for_replay(desk: Desk) -> None:
     def counted(databases: dict[str, str]) -> int:
         with transaction(desk.dsn) as conn:
             return sets_sql.count(conn, "replay", sets_sql.frozen(conn, {}), databases)
@@ -306,7 +306,9 @@ def test_a_replay_stages_a_part_and_gives_others_their_turn(
     assert desk.staged() == [(n, 1) for n in EVERY]
 
 
-def test_what_a_fix_makes_is_in_memory_a_part_at_a_time(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fixed_events_over_the_byte_limit_are_staged_over_several_steps(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(bytes_sql, "MAX_EDITED", 1)
     plan = Plan(fix='[{"default":"/b","value":1}]')
     rehearsal = desk.start("rehearse", plan)

@@ -115,7 +115,7 @@ def mended(stage: Stage, templates: Templates) -> Iterator[Mended]:
         disconnect()
 
 
-def test_what_was_refused_lands_where_it_belongs_today_or_fails_again_with_its_cause(mended: Mended) -> None:
+def test_refused_event_lands_by_the_current_routes_or_fails_again_with_its_cause(mended: Mended) -> None:
     assert mended.states() == ["open"] * 5
     job = mended.start()
     assert mended.desk.job(job).counted == 5
@@ -191,7 +191,7 @@ def test_steps_that_are_cut_land_nothing_twice_and_lose_nothing(
     assert (mended.staged("onramp"), mended.staged("wh")) == ([], [])
 
 
-def test_what_one_of_the_databases_dropped_is_staged_there_again_under_its_attempt(mended: Mended) -> None:
+def test_replay_dropped_by_a_database_is_staged_there_again_under_the_same_attempt(mended: Mended) -> None:
     def grow_old(name: str) -> None:
         execute(mended.databases[name], "UPDATE onramp.replays SET staged_at = now() - interval '16 minutes'")
         mended.land(name)

@@ -1,4 +1,4 @@
-"""What the audit says of events by the routes of their time, and of those that nobody can judge."""
+"""Audit by the routes in force when each event was processed, and events whose routes are unknown."""
 
 import json
 
@@ -52,14 +52,14 @@ def test_a_row_where_the_routes_of_its_time_did_not_lead_is_a_phantom(moved: Sta
     assert moved.found() == {("phantom", 2), ("wrong_total", None)}
 
 
-def test_what_waits_is_judged_by_the_routes_of_its_marker(moved: Stage) -> None:
+def test_waiting_event_is_evaluated_by_the_routes_of_its_marker(moved: Stage) -> None:
     moved.settle(event("c-0", moved.name, n=1), divert=True)
     moved.settle(event("c-1", moved.name, n=1), divert=True, routes=_typed(moved))
     report = moved.audit()
     assert (report.findings, report.unjudged, report.lines[0].waiting) == ([], 0, 2)
 
 
-def test_events_that_nobody_can_judge_are_counted_and_never_balanced(moved: Stage) -> None:
+def test_events_with_unknown_routes_are_counted_and_the_audit_does_not_reconcile(moved: Stage) -> None:
     moved.execute("DELETE FROM onramp.settled_under")
     moved.execute(_FORGET)
     arguments = ["audit", *moved.arguments, "--topics", moved.partition.topic]
@@ -84,7 +84,7 @@ def test_routes_that_are_kept_no_more_are_not_guessed(moved: Stage) -> None:
     assert (report.findings, report.unjudged) == ([], 2)
 
 
-def test_where_all_routes_agree_nobody_needs_to_know_which_they_were(stage: Stage) -> None:
+def test_range_with_unknown_routes_is_evaluated_when_all_routes_agree(stage: Stage) -> None:
     stage.settle(event("a", stage.name))
     stage.execute(_FORGET)
     assert stage.audit().balanced
@@ -92,7 +92,7 @@ def test_where_all_routes_agree_nobody_needs_to_know_which_they_were(stage: Stag
     assert ("lost", 0) in stage.found()
 
 
-def test_what_a_ledger_passed_over_is_a_gap(stage: Stage) -> None:
+def test_offsets_that_the_ledger_skipped_are_reported_as_a_gap(stage: Stage) -> None:
     stage.settle(event("a", stage.name))
     stage.send(event("b", stage.name), event("c", stage.name))
     stage.execute("UPDATE onramp.ledger SET next_offset = 3")

@@ -123,7 +123,7 @@ def test_a_preview_of_an_existing_table_has_its_defaults_and_changes_nothing(
     assert rows(migrated.dsn, "SELECT count(*) FROM public.orders") == [(0,)]
 
 
-def test_without_a_writer_the_answer_says_so_and_has_the_rest(
+def test_preview_without_a_writer_is_unanswered_and_still_has_the_ddl(
     migrated: Database, own_topics: HasBootstrap, templates: Templates
 ) -> None:
     with (
@@ -144,7 +144,7 @@ def test_a_preview_refuses_a_name_that_no_table_can_have(service: Inside, place:
     refused(answer, 422, "registry_refused")
 
 
-def test_who_sees_newest_events_in_a_preview_is_written_down(
+def test_preview_of_newest_events_is_recorded_in_the_audit_log_with_its_actor(
     service: Inside, stage: Stage, migrated: Database
 ) -> None:
     stage.send(*(envelope(f"e-{n}", stage.name, text.encode()) for n, text in enumerate(SAMPLES)))

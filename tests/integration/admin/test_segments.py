@@ -64,7 +64,7 @@ def test_a_segment_is_of_so_many_bytes_and_ids(shelf: Shelf, monkeypatch: pytest
     assert shelf.load() == (values, {})
 
 
-def test_what_cannot_be_removed_stops_no_packing_and_no_other_removal(shelf: Shelf) -> None:
+def test_undeletable_file_blocks_neither_packing_nor_other_removals(shelf: Shelf) -> None:
     shelf.keep(3)
     assert shelf.pack() == 3
     [name] = shelf.names()
@@ -116,7 +116,7 @@ def test_bytes_that_are_not_what_was_kept_are_never_given(shelf: Shelf) -> None:
     assert shelf.load() == expected
 
 
-def test_what_was_over_seven_days_ago_is_removed_whole_or_in_part(shelf: Shelf) -> None:
+def test_bytes_of_events_closed_over_seven_days_ago_are_removed_in_whole_or_in_part(shelf: Shelf) -> None:
     values = shelf.keep(9)
     assert shelf.pack() == 9
     [name] = shelf.names()
@@ -151,7 +151,7 @@ def test_a_segment_that_is_damaged_is_not_rewritten_and_holds_up_nothing(shelf: 
     assert shelf.rows('SELECT count(*) FROM onramp_admin.events WHERE gone AND "offset" < 6') == [(0,)]
 
 
-def test_what_was_sent_back_stays_until_all_of_its_events_are_over(shelf: Shelf) -> None:
+def test_uploaded_edits_are_retained_until_all_events_of_the_upload_are_closed(shelf: Shelf) -> None:
     shelf.keep(4)
     for upload, events in (("ann", '"offset" < 2'), ("bob", '"offset" >= 2')):
         execute(shelf.dsn, UPLOAD.format(upload, events))

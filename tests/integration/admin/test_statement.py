@@ -1,4 +1,4 @@
-"""The statement against a count of the test's own: what was sent, and what the databases hold of it."""
+"""Statement of sent and landed events, compared with an independent count made by the test."""
 
 import asyncio
 import re
@@ -110,7 +110,7 @@ def test_a_record_that_was_routed_nowhere_is_a_difference(stage: Stage, control:
     ]
 
 
-def test_one_event_in_two_tables_adds_up_in_each(stage: Stage, control: str) -> None:
+def test_event_routed_to_two_tables_adds_up_in_each_table(stage: Stage, control: str) -> None:
     stage.execute("CREATE TABLE public.copied (n int)")
     routes = Routes(
         "onramp",

@@ -22,7 +22,9 @@ def test_a_job_rewrites_no_row_of_what_was_parked(templates: Templates) -> None:
         assert rows(dsn, places) == before
 
 
-def test_a_job_that_waited_for_an_event_leaves_it_to_who_had_it(templates: Templates) -> None:
+def test_job_skips_an_event_that_another_transaction_changed_while_the_job_waited(
+    templates: Templates,
+) -> None:
     waits = """
         SELECT EXISTS (SELECT FROM pg_stat_activity
             WHERE datname = current_database() AND wait_event_type = 'Lock')

@@ -1,4 +1,4 @@
-"""`onramp topics` and `types infer --topic`: what Kafka has, the shape of its newest records, no value."""
+"""`onramp topics` and `types infer --topic`: topic settings, and record shapes without values."""
 
 import getpass
 import json
@@ -62,7 +62,7 @@ def test_a_sample_shows_no_value_and_no_control_character(known: Stage) -> None:
     assert not [secret for secret in ("Ann", "1990", "example", "\x1b", "\x07") if secret in said]
 
 
-def test_a_topic_that_is_not_there_is_said_and_not_made(known: Stage) -> None:
+def test_sample_of_a_missing_topic_exits_with_1_and_prints_no_control_character(known: Stage) -> None:
     done = run(known, "topics", "sample", "no_such\x1b[31m")
     assert done.exit_code == 1
     assert "there is no topic" in done.output
@@ -90,7 +90,7 @@ def test_an_empty_topic_has_no_records(stage: Stage, monkeypatch: pytest.MonkeyP
     assert (done.exit_code, json.loads(done.stdout)) == (0, [])
 
 
-def test_a_topic_is_made_as_the_gateway_would_but_for_what_is_said(
+def test_topic_is_created_by_the_registry_or_by_options_where_the_registry_has_no_entry(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name = f"{stage.name}_new"
@@ -168,7 +168,9 @@ def test_a_reason_is_an_act_and_while_it_cannot_be_written_nothing_is_changed(
         (["no_such_event", "--retention", "0h"], "hours or days"),
     ],
 )
-def test_what_keeps_no_events_is_not_changed(stage: Stage, command: list[str], why: str) -> None:
+def test_alter_is_refused_for_a_missing_or_non_event_topic_or_an_invalid_retention(
+    stage: Stage, command: list[str], why: str
+) -> None:
     done = run(stage, "topics", "alter", *command)
     assert (done.exit_code, why in done.output) == (1, True), done.output
 
@@ -185,7 +187,7 @@ def test_what_keeps_no_events_is_not_changed(stage: Stage, command: list[str], w
         (["a", "--replication", "3"], "Kafka refuses: InvalidReplicationFactorError"),
     ],
 )
-def test_what_no_gateway_would_make_is_refused(
+def test_create_is_refused_for_a_topic_name_or_setting_that_is_invalid(
     stage: Stage, monkeypatch: pytest.MonkeyPatch, command: list[str], why: str
 ) -> None:
     monkeypatch.setattr(Where, "registry", lambda _: Snapshot())

@@ -1,4 +1,4 @@
-"""One who asks for much that takes long is answered a part at a time: the others are answered."""
+"""Concurrency limit per caller: slow requests of a caller do not delay other callers."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -13,7 +13,9 @@ MANY = 12
 ASKED = "SELECT count(*)::int FROM pg_locks WHERE NOT granted AND relation = 'onramp_admin.parked'::regclass"
 
 
-def test_who_asks_for_much_that_takes_long_keeps_nobody_else_waiting(guarded: Guarded) -> None:
+def test_operator_over_the_concurrency_limit_gets_429_and_other_operators_are_served(
+    guarded: Guarded,
+) -> None:
     with ThreadPoolExecutor(MANY) as beside, locked(guarded.dsn, "onramp_admin.parked"):
         slow = [beside.submit(guarded.of("vera").get, "/v1/events") for _ in range(MANY)]
         eventually(lambda: guarded.rows(ASKED)[0][0] >= MAX_OF_ONE)

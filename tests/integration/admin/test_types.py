@@ -1,4 +1,4 @@
-"""`onramp types`: what is paused or blocked, and a person who resumes it."""
+"""`onramp types`: paused types and blocked tables are listed, resumed or parked by an operator."""
 
 import json
 from typing import Any
@@ -40,7 +40,7 @@ def test_a_paused_type_is_listed_resumed_and_lands(stage: Stage) -> None:
     assert _run(stage, "list").exit_code == 0
 
 
-def test_what_is_not_paused_is_not_resumed(stage: Stage) -> None:
+def test_resume_of_an_unknown_or_blocked_name_fails_and_leaves_the_hold_blocked(stage: Stage) -> None:
     stage.hold("table", "public.t", "blocked")
     for name in ("nobody", "public.t"):
         said = _run(stage, "resume", name)
@@ -56,7 +56,7 @@ def test_a_database_that_is_out_is_3() -> None:
         assert (said.exit_code, "cannot be reached" in said.output) == (3, True)
 
 
-def test_a_hold_that_is_given_up_has_its_events_parked_and_the_totals_reconcile(stage: Stage) -> None:
+def test_dead_lettered_hold_has_its_events_parked_and_the_totals_reconcile(stage: Stage) -> None:
     stage.settle(event("a", stage.name))
     stage.hold("type", stage.name, "paused")
     stage.settle(event("b", stage.name), event("c", stage.name))

@@ -1,4 +1,4 @@
-"""Holds and halts over HTTP: who sees which, and that a decision names the state that was read."""
+"""Holds and halts over HTTP: visibility by operator, and decisions that name the state that was read."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -45,7 +45,7 @@ def _named(hold: dict[str, Any]) -> dict[str, Any]:
     return {name: hold[name] for name in ("database", "kind", "name")}
 
 
-def test_a_hold_is_shown_to_operators_who_see_every_event_behind_it(waiting: Inside) -> None:
+def test_hold_is_shown_only_to_operators_with_access_to_every_event_behind_it(waiting: Inside) -> None:
     def seen(name: str) -> set[str]:
         return {hold["name"] for hold in waiting.of(name).get("/v1/holds")["holds"]}
 
@@ -93,7 +93,9 @@ def test_the_report_shows_what_its_reader_sees_and_that_the_writer_is_down(waiti
     assert {hold["name"] for hold in some["holds"]} == {"order_made", "public.orders"}
 
 
-def test_one_hold_of_a_name_is_given_up_and_not_the_other(waiting: Inside, migrated: Database) -> None:
+def test_dead_lettering_a_type_hold_leaves_the_table_hold_of_the_same_name_blocked(
+    waiting: Inside, migrated: Database
+) -> None:
     execute(
         migrated.dsn, "INSERT INTO onramp.holds (kind, name, state) VALUES ('table', 'order_made', 'blocked')"
     )

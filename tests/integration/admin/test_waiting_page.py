@@ -27,7 +27,7 @@ def waiting(migrated: Database, own_topics: HasBootstrap, templates: Templates) 
         yield service
 
 
-def test_holds_and_halts_are_shown_to_operators_who_may_see_them(waiting: Inside) -> None:
+def test_holds_and_halts_are_shown_by_visible_events_and_the_resume_button_by_role(waiting: Inside) -> None:
     page = waiting.of("vera").browser().see("/waiting")
     for text in ("order_made", "pay_made", "Database onramp", "events.pay_made/0 is behind", "Refill"):
         assert text in page, text

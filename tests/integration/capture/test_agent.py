@@ -68,7 +68,7 @@ def mortal(shop: Captured, connect: Connect, kafka: HasBootstrap, tmp_path: Path
         yield made
 
 
-def test_a_source_that_is_out_is_told_and_the_others_flow(
+def test_unreachable_source_is_reported_and_other_sources_keep_streaming(
     shop: Captured, mortal: Captured, tmp_path: Path
 ) -> None:
     named = {
@@ -105,7 +105,9 @@ def test_a_source_that_is_out_is_told_and_the_others_flow(
 
 
 @pytest.mark.parametrize("verb", ["sql", "check"])
-def test_a_source_that_the_registry_does_not_name_is_told(verb: str, tmp_path: Path) -> None:
+def test_command_for_a_source_missing_from_the_registry_fails_with_its_name(
+    verb: str, tmp_path: Path
+) -> None:
     file = tmp_path / "onramp.yaml"
     file.write_text("sources: {}\n")
     result = run.invoke(app, ["sources", verb, "shop", "--file", str(file)])

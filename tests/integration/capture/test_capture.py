@@ -1,4 +1,4 @@
-"""What is committed at a source is on Kafka, as the writer needs it, and its tables' history beside it."""
+"""Capture: committed changes reach Kafka in the form the writer needs, along with the table history."""
 
 from contextlib import closing
 
@@ -103,7 +103,9 @@ def test_tables_that_would_fail_the_source_stay_out_and_the_others_flow(shop: Ca
     reconciler.close()
 
 
-def test_columns_that_differ_by_case_are_told_before_they_fail_the_source_and_after(shop: Captured) -> None:
+def test_columns_that_differ_only_by_case_are_reported_before_and_after_the_source_fails(
+    shop: Captured,
+) -> None:
     shop.execute('CREATE TABLE app.twice (id int PRIMARY KEY, "Id" int)')
     reconciler = shop.new_reconciler()
     assert "app.twice is excluded: columns differ by case alone (id)" in flows(reconciler).reason
@@ -173,7 +175,7 @@ def test_names_that_collide_when_dots_part_them_are_two_topics(shop: Captured) -
     reconciler.close()
 
 
-def test_what_sql_prints_is_all_that_a_role_needs(shop: Captured) -> None:
+def test_role_prepared_with_the_printed_sql_has_all_required_privileges(shop: Captured) -> None:
     role = f"{shop.name}_role"
     superuser, dsn = shop.dsn, shop.dsn.replace("//onramp:", f"//{role}:")
     printed = statements(shop.name, shop.source, dsn)

@@ -33,7 +33,7 @@ def new_reconciler(shop: Captured, **changed: object) -> Iterator[SourceReconcil
 
 
 @pytest.mark.usefixtures("warehouse")
-def test_what_changes_without_an_event_is_read_again(shop: Captured) -> None:
+def test_table_changed_without_change_events_is_re_snapshotted(shop: Captured) -> None:
     shop.execute(*MAKE_SILENT)
     with new_reconciler(shop) as reconciler:
         flows(reconciler)
@@ -46,7 +46,7 @@ def test_what_changes_without_an_event_is_read_again(shop: Captured) -> None:
 
 
 @pytest.mark.usefixtures("warehouse")
-def test_what_changes_while_it_is_not_published_is_read_again(shop: Captured) -> None:
+def test_table_changed_while_unpublished_is_re_snapshotted(shop: Captured) -> None:
     with new_reconciler(shop) as reconciler:
         flows(reconciler)
         assert equal(shop, "orders", "id, note")
@@ -61,7 +61,7 @@ def test_what_changes_while_it_is_not_published_is_read_again(shop: Captured) ->
 
 @pytest.mark.full
 @pytest.mark.usefixtures("warehouse")
-def test_what_changes_while_it_is_not_published_for_a_moment_is_read_again(shop: Captured) -> None:
+def test_table_changed_while_unpublished_between_two_polls_is_re_snapshotted(shop: Captured) -> None:
     with new_reconciler(shop) as reconciler:
         flows(reconciler)
         assert equal(shop, "orders", "id, note")
@@ -76,7 +76,7 @@ def test_what_changes_while_it_is_not_published_for_a_moment_is_read_again(shop:
 
 @pytest.mark.usefixtures("warehouse")
 @pytest.mark.parametrize("ends", [False, pytest.param(True, marks=pytest.mark.full)])
-def test_what_was_excluded_comes_back_as_it_is_then(
+def test_excluded_table_returns_with_its_current_rows(
     shop: Captured, monkeypatch: pytest.MonkeyPatch, *, ends: bool
 ) -> None:
     tables = {"emptied": " PRIMARY KEY", "bare": "", "changed": " PRIMARY KEY"}
@@ -132,7 +132,7 @@ def reader(reconciler: SourceReconciler) -> str | None:
 
 
 @pytest.mark.usefixtures("warehouse")
-def test_what_a_source_has_that_was_removed_and_comes_back(shop: Captured) -> None:
+def test_removed_source_returns_with_its_current_rows(shop: Captured) -> None:
     shop.execute(
         *(each.format("emptied", "") for each in ONE_ROW), "ALTER TABLE app.emptied REPLICA IDENTITY FULL"
     )

@@ -58,7 +58,9 @@ def changed(table: str) -> tuple[str, ...]:
 
 
 @pytest.mark.usefixtures("warehouse")
-def test_rows_are_told_by_what_tells_them_at_any_time(shop: Captured, reconciler: SourceReconciler) -> None:
+def test_changed_rows_stay_equal_when_identified_by_an_immediate_key_or_the_full_row(
+    shop: Captured, reconciler: SourceReconciler
+) -> None:
     shifted = "UPDATE app.{} SET id = id + 1"
     shop.execute(
         *made("late", "id int PRIMARY KEY DEFERRABLE, n int, note text", FULL.format("late")),
@@ -93,7 +95,7 @@ def test_a_default_that_partitions_alone_know(shop: Captured, reconciler: Source
 
 
 @pytest.mark.usefixtures("warehouse")
-def test_partitions_whose_rows_are_told_by_other_columns_have_their_table_stay_out(
+def test_table_with_a_partition_identified_by_other_columns_is_excluded(
     shop: Captured, reconciler: SourceReconciler
 ) -> None:
     shop.execute(

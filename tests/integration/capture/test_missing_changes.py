@@ -1,4 +1,4 @@
-"""What is not told, or told by what was true a moment ago: it is read again when all of it is over."""
+"""Missing or outdated changes: affected tables are re-snapshotted once open transactions have ended."""
 
 from contextlib import closing
 from typing import Final
@@ -28,7 +28,7 @@ BY_ANOTHER: Final = (
 
 
 @pytest.mark.usefixtures("warehouse")
-def test_what_an_open_transaction_wrote_before_it_was_known_is_right(shop: Captured) -> None:
+def test_rows_of_a_transaction_open_during_a_catalog_change_are_published_correctly(shop: Captured) -> None:
     shop.execute(*ENUM)
     publication = f"ALTER PUBLICATION {names.publication(shop.name)}"
     with (

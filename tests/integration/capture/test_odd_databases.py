@@ -66,7 +66,7 @@ def test_rows_of_another_encoding_come_out_as_they_are(shop: Captured) -> None:
 @pytest.mark.full
 @pytest.mark.parametrize("shop", ["SQL_ASCII"], indirect=True)
 @pytest.mark.usefixtures("warehouse")
-def test_text_that_is_no_utf8_stops_its_source_which_says_so(shop: Captured) -> None:
+def test_text_that_is_not_utf8_fails_its_source_with_a_reason_until_a_resync(shop: Captured) -> None:
     shop.execute("CREATE TABLE app.t (id int PRIMARY KEY, v text)", "INSERT INTO app.t VALUES (1, 'a')")
     found = list(facts(shop.name, shop.source, shop.dsn, rows=False))
     assert any("SQL_ASCII" in fact.what for fact in found if fact.level == "warn")

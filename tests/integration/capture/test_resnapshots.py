@@ -34,7 +34,7 @@ OPEN: Final = "INSERT INTO {0} VALUES (1, 'open')"
 
 @pytest.mark.usefixtures("warehouse")
 @pytest.mark.parametrize("is_restarted", [pytest.param(True, marks=pytest.mark.full), False])
-def test_what_comes_while_it_is_read_again_is_there_once(shop: Captured, *, is_restarted: bool) -> None:
+def test_changes_made_during_a_re_snapshot_are_published_once(shop: Captured, *, is_restarted: bool) -> None:
     shop.execute(*(MAKE.format(table) for table in TABLES))
     reconciler = shop.new_reconciler()
     flows(reconciler)

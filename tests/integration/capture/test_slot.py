@@ -1,4 +1,4 @@
-"""What happens to a source's slot behind our back, and what a failed connector asks for: told, and healed."""
+"""Slot problems and failed connectors: each is reported with its remedy, and a resync heals it."""
 
 from contextlib import closing
 
@@ -44,7 +44,7 @@ def resync(shop: Captured, reconciler: SourceReconciler) -> None:
     reconciler.close()
 
 
-def test_a_slot_that_somebody_else_reads_is_told_and_what_he_took_is_a_gap(shop: Captured) -> None:
+def test_slot_read_by_another_client_is_reported_and_the_consumed_changes_are_a_gap(shop: Captured) -> None:
     reconciler = stopped(shop)
     other = psycopg2.connect(
         shop.dsn, connection_factory=LogicalReplicationConnection, application_name="somebody"
@@ -72,7 +72,7 @@ def test_a_slot_that_somebody_else_reads_is_told_and_what_he_took_is_a_gap(shop:
 
 
 @pytest.mark.full
-def test_what_somebody_took_from_a_slot_and_went_is_a_gap_for_the_next_agent_too(shop: Captured) -> None:
+def test_changes_consumed_from_a_slot_by_another_client_are_a_gap_for_the_next_agent(shop: Captured) -> None:
     reconciler = stopped(shop)
     # An agent has looked since, and went.
     shop.ask("UPDATE onramp_agent.sources SET slot_reader = 'nobody' RETURNING 1", at=shop.published)
@@ -87,7 +87,7 @@ def test_what_somebody_took_from_a_slot_and_went_is_a_gap_for_the_next_agent_too
 
 
 @pytest.mark.full
-def test_a_slot_whose_wal_the_server_removed_is_told_and_a_resync_heals_it(shop: Captured) -> None:
+def test_slot_with_wal_removed_by_the_server_is_reported_and_a_resync_heals_it(shop: Captured) -> None:
     reconciler = stopped(shop)
     limit(shop, "SET max_slot_wal_keep_size = '1MB'")
     try:
@@ -113,7 +113,7 @@ def limit(shop: Captured, setting: str) -> None:
             cursor.execute("SELECT pg_reload_conf()")
 
 
-def test_a_password_that_kafka_connect_does_not_have_is_told_with_its_variable(shop: Captured) -> None:
+def test_password_unknown_to_kafka_connect_is_reported_with_its_variable(shop: Captured) -> None:
     role = f"{shop.name}_role"
     shop.execute(f"CREATE ROLE {role} LOGIN SUPERUSER PASSWORD 'another'")
     user_and_password = f"//onramp:{password_of(shop.dsn)}@"
@@ -137,7 +137,9 @@ def test_a_password_that_kafka_connect_does_not_have_is_told_with_its_variable(s
 
 
 @pytest.mark.full
-def test_a_row_above_the_limit_is_told_with_what_to_do_and_its_table_can_be_excluded(shop: Captured) -> None:
+def test_row_above_the_size_limit_is_reported_with_a_remedy_and_its_table_can_be_excluded(
+    shop: Captured,
+) -> None:
     reconciler = shop.new_reconciler()
     flows(reconciler)
     shop.execute("CREATE TABLE app.large (id int PRIMARY KEY, body text)")
@@ -160,7 +162,7 @@ def test_a_row_above_the_limit_is_told_with_what_to_do_and_its_table_can_be_excl
 
 
 @pytest.mark.full
-def test_a_type_that_changed_while_connect_was_away_is_told_with_what_to_do(shop: Captured) -> None:
+def test_column_type_changed_while_connect_is_down_is_reported_with_a_remedy(shop: Captured) -> None:
     reconciler = stopped(shop)
     shop.execute(
         "UPDATE app.orders SET note = 'no number'",

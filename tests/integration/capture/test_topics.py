@@ -1,4 +1,4 @@
-"""Topics of changes are policed: what somebody changed of them is put right, and told where it cannot be."""
+"""Change topics: manually changed settings are restored, or reported where they cannot be."""
 
 from services.cdc.agent import names
 from services.cdc.setup.source_requests_sql import listed
@@ -8,7 +8,7 @@ from tests.fixtures.writer import eventually
 _HOUR_MS = "3600000"
 
 
-def test_what_somebody_changed_of_a_topic_is_put_right_or_told(shop: Captured) -> None:
+def test_manually_changed_topic_settings_are_restored_or_reported(shop: Captured) -> None:
     shop.execute("CREATE TABLE app.grown (id int PRIMARY KEY)", "INSERT INTO app.grown VALUES (1)")
     reconciler = shop.new_reconciler()
     flows(reconciler)

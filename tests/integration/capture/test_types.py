@@ -1,4 +1,4 @@
-"""Each type of a source's column: what its changes make of a value, from a snapshot and from the stream."""
+"""Column types of a source: the values that changes carry, from a snapshot and from the stream."""
 
 from contextlib import closing
 from typing import Any, Final, NamedTuple
@@ -232,7 +232,7 @@ def test_a_column_of_a_type_whose_changes_tell_too_little_is_named(shop: Capture
         assert f'leave the column out ("r{n}": null), or exclude the table' in told[what].fix
 
 
-def test_a_table_with_a_type_that_may_be_taken_for_another_one_stays_out(shop: Captured) -> None:
+def test_table_with_a_type_name_that_another_schema_defines_otherwise_is_excluded(shop: Captured) -> None:
     shop.execute(
         "CREATE DOMAIN app.size AS int",
         "CREATE TYPE app.kind AS ENUM ('a')",

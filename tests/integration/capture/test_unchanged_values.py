@@ -1,4 +1,4 @@
-"""What an update leaves alone of large values (TOAST), by type; and NULL where a column has a default."""
+"""Large values (TOAST) that an update leaves unchanged, by type; NULL in columns with a default."""
 
 from typing import Final
 
@@ -61,7 +61,7 @@ def test_null_is_null_where_a_column_has_a_default(shop: Captured) -> None:
     assert found == [(n, None, None, None) for n in (1, 2)] + [(3, 5, "x", "1"), (3, None, None, None)]
 
 
-def test_a_large_value_that_an_update_leaves_alone_is_told_to_be_so_or_its_type_is_known_to_be_silent(
+def test_unchanged_large_value_is_a_placeholder_or_null_if_its_type_is_known_as_silent(
     shop: Captured,
 ) -> None:
     columns = ", ".join(f"c{n} {type_}" for n, type_ in enumerate(LARGE))
@@ -89,7 +89,7 @@ def test_a_large_value_that_an_update_leaves_alone_is_told_to_be_so_or_its_type_
             assert shop.ask(query) == [(True,)], (type_, told[:100])
 
 
-def test_a_table_whose_update_would_fail_the_whole_source_stays_out(shop: Captured) -> None:
+def test_table_with_an_update_that_would_fail_the_source_is_excluded(shop: Captured) -> None:
     before = shop.slot_session()
     shop.execute(
         "CREATE TABLE app.required (id int PRIMARY KEY, n int, a numeric[] NOT NULL, b text[] NOT NULL)",

@@ -1,4 +1,4 @@
-"""What a source keeps for us is bounded: heartbeats free it, and at the budget the slot goes."""
+"""WAL retained for a source is bounded: heartbeats free it, and at the budget the slot is dropped."""
 
 import pytest
 
@@ -30,7 +30,7 @@ def test_heartbeats_free_what_other_databases_write(shop: Captured) -> None:
     reconciler.close()
 
 
-def test_a_connector_that_starts_finds_its_place_where_nobody_writes(shop: Captured) -> None:
+def test_restarted_connector_finds_its_offset_while_its_database_has_no_writes(shop: Captured) -> None:
     reconciler = shop.new_reconciler()
     flows(reconciler)
     shop.execute("INSERT INTO app.orders VALUES (2, 'the last')")
@@ -97,7 +97,7 @@ def test_a_slot_that_somebody_dropped_is_no_silent_gap(shop: Captured) -> None:
     reconciler.close()
 
 
-def test_a_slot_that_is_made_during_a_look_is_not_taken_for_lost(
+def test_slot_created_during_a_reconcile_is_not_reported_lost(
     shop: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reconciler = shop.new_reconciler()

@@ -1,11 +1,11 @@
-"""Of several agents one watches over a source: two would ask Kafka Connect for different things."""
+"""Agent lock: a single agent watches a source, so Kafka Connect gets no conflicting requests."""
 
 from tests.fixtures.writer import eventually
 from tests.integration.cdc.merge_bench import Desk
 from tests.integration.cdc.test_frozen import make_reconciler
 
 
-def test_one_watches_until_it_ends_and_others_watch_other_sources(desk: Desk) -> None:
+def test_agent_watches_a_source_until_it_ends_while_other_sources_are_free(desk: Desk) -> None:
     with desk.store() as one, desk.store() as other, desk.store("store") as third:
         assert [each.watch() for each in (one, one, other, third, other)] == [True, True, False, True, False]
         one.close()
@@ -13,7 +13,7 @@ def test_one_watches_until_it_ends_and_others_watch_other_sources(desk: Desk) ->
         assert not one.watch()
 
 
-def test_who_stands_by_touches_nothing(desk: Desk) -> None:
+def test_standby_agent_reports_standby_and_writes_no_state(desk: Desk) -> None:
     with desk.store() as one:
         assert one.watch()
         one.read()

@@ -1,4 +1,4 @@
-"""What the audit makes of a transaction of which not all has landed: lost, parked, waiting, or on its way."""
+"""Audit of partly landed transactions: each change is lost, parked, waiting or in flight."""
 
 import asyncio
 from collections.abc import Iterable, Mapping
@@ -78,7 +78,7 @@ def outstanding(n: int) -> str:
     return f"{n} changes of app.orders of shop are parked or wait, and have not landed"
 
 
-def test_a_change_that_is_parked_is_not_lost_until_it_is_said_to_have_landed(desk: Desk) -> None:
+def test_parked_change_is_not_lost_until_the_totals_count_it_as_replayed(desk: Desk) -> None:
     stream = sold(unfit=1)
     desk.tell().land(stream).land_ends(stream.ends())
     assert told(audited(desk)) == ([], [outstanding(1)])
@@ -126,7 +126,7 @@ def test_a_change_is_lost_when_kafka_had_it_and_all_that_kafka_has_has_landed(de
     assert told(audited(desk)) == ([str(LAST)], [])
 
 
-def test_what_went_with_a_topic_that_is_no_more_is_not_lost(desk: Desk) -> None:
+def test_changes_of_a_deleted_topic_are_not_reported_lost(desk: Desk) -> None:
     desk.tell().land(sold()).land_ends(sold().ends())
     desk.make_topic_again().begin_again(by_a_resync=True)
     assert desk.bench.one(f"SELECT count(*) FROM {LANDING}") == 0  # noqa: S608
@@ -140,7 +140,7 @@ def test_what_went_with_a_topic_that_is_no_more_is_not_lost(desk: Desk) -> None:
     assert told(audited(desk)) == ([str(LAST + 200)], [])
 
 
-def test_of_a_large_landing_transactions_are_counted_when_it_is_asked_for(desk: Desk) -> None:
+def test_transactions_of_a_large_landing_table_are_counted_only_on_request(desk: Desk) -> None:
     desk.tell().land(sold()).land_ends(sold().ends())
     lose(desk, "_offset = 1")
     desk.bench.execute("ANALYZE")

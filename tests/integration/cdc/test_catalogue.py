@@ -103,7 +103,7 @@ def why(source: SourceDatabase, database: Database, statement: str, table: str) 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("again", [False, True])
-def test_what_rewrites_a_table_is_told_from_what_the_log_tells(
+def test_table_rewrite_without_change_events_is_distinguished_from_logged_changes(
     source: SourceDatabase, database: Database, kind: str, *, again: bool
 ) -> None:
     execute(database.dsn, f"CREATE TABLE app.{kind} ({KINDS[kind]})")
@@ -120,7 +120,9 @@ def test_what_rewrites_a_table_is_told_from_what_the_log_tells(
     assert why(source, database, "VACUUM FULL {0}", kind) == ("" if kind == "wide" else _REWRITTEN)
 
 
-def test_what_changes_no_row_is_no_reason(source: SourceDatabase, database: Database) -> None:
+def test_statement_that_changes_no_row_gives_no_reason_to_re_snapshot(
+    source: SourceDatabase, database: Database
+) -> None:
     execute(database.dsn, "CREATE TABLE app.wide (id int PRIMARY KEY, note text)")
     for known in (
         "GRANT SELECT ON app.wide TO public",
@@ -207,7 +209,9 @@ def test_a_table_that_was_not_published_for_a_moment_is_read_again(
     assert why(source, database, f"ALTER PUBLICATION {publication} ADD TABLES IN SCHEMA far", "wide") == ""
 
 
-def test_a_row_that_is_told_by_another_index(source: SourceDatabase, database: Database) -> None:
+def test_change_of_the_replica_identity_index_is_detected_as_a_key_change(
+    source: SourceDatabase, database: Database
+) -> None:
     execute(database.dsn, "CREATE TABLE app.two (id int PRIMARY KEY, u int NOT NULL UNIQUE, note text)")
     by_index = "ALTER TABLE {0} REPLICA IDENTITY USING INDEX two_u_key"
     assert why(source, database, by_index, "two") == "its key has changed"
@@ -225,7 +229,9 @@ def test_a_row_that_is_told_by_another_index(source: SourceDatabase, database: D
     assert why(source, database, another, "two") == "its key has changed"
 
 
-def test_a_reindex_that_is_looked_at_amid_its_work(source: SourceDatabase, database: Database) -> None:
+def test_index_invalid_during_a_concurrent_reindex_is_not_detected_as_a_change(
+    source: SourceDatabase, database: Database
+) -> None:
     execute(database.dsn, "CREATE TABLE app.two (id int PRIMARY KEY, u int NOT NULL UNIQUE)")
     invalid = "UPDATE pg_index SET indisvalid = NOT indisvalid WHERE indexrelid = 'app.two_u_key'::regclass"
     for _ in range(2):  # as REINDEX CONCURRENTLY and DROP INDEX CONCURRENTLY do of their own accord
@@ -243,7 +249,7 @@ def test_a_reindex_that_is_looked_at_amid_its_work(source: SourceDatabase, datab
         ("id int UNIQUE", None),
     ],
 )
-def test_a_row_is_told_by_what_is_unique_at_any_time(
+def test_table_key_is_an_immediately_unique_index_or_absent(
     source: SourceDatabase, database: Database, columns: str, key: tuple[str, ...] | None
 ) -> None:
     execute(database.dsn, f"CREATE TABLE app.told ({columns}); ALTER TABLE app.told REPLICA IDENTITY FULL")
@@ -263,7 +269,7 @@ def test_a_key_that_not_all_partitions_have_tells_no_row(source: SourceDatabase,
     assert tables(source)["app.parts"].key == ("id", "k")
 
 
-def test_a_partition_whose_rows_are_told_otherwise_has_its_root_stay_out(
+def test_partitioned_table_with_a_differently_identified_partition_is_excluded(
     source: SourceDatabase, database: Database
 ) -> None:
     def hidden(statement: str) -> str:
@@ -288,7 +294,7 @@ def test_a_default_of_a_moment_in_the_rows_of_partitions(source: SourceDatabase,
     assert why(source, database, "ALTER TABLE {0} ADD another int", "parts") == ""
 
 
-def test_a_partition_whose_changes_are_told_as_those_of_a_table_elsewhere_stays_out(
+def test_partition_published_through_a_root_in_another_schema_is_excluded(
     source: SourceDatabase, database: Database
 ) -> None:
     publication = names.publication("shop")
@@ -313,7 +319,7 @@ def test_a_schema_whose_name_needs_quotes_is_there(database: Database) -> None:
     assert "is not there" not in source_state.unprepared
 
 
-def test_a_schema_that_is_away_is_told(source: SourceDatabase, database: Database) -> None:
+def test_missing_schema_is_reported(source: SourceDatabase, database: Database) -> None:
     assert not source.inspect().lacks_schema
     execute(database.dsn, "ALTER SCHEMA app RENAME TO away")
     assert source.inspect().lacks_schema

@@ -38,7 +38,7 @@ def test_it_is_made_of_what_came_since(desk: Desk, most: int, *, has_key: bool, 
 
 
 @pytest.mark.parametrize("most", [1, 100])
-def test_what_is_sent_again_behind_it_is_known_to_be(desk: Desk, most: int) -> None:
+def test_changes_resent_after_a_table_is_emptied_are_skipped(desk: Desk, most: int) -> None:
     desk.key = None
     before = Stream().insert(id=1, note="a").insert(id=2, note="b").commit().delete(id=1, note="a")
     desk.tell().land(before).merge(most)
@@ -119,7 +119,9 @@ def test_a_resync_leaves_a_topic_that_was_made_again(desk: Desk, most: int, *, i
 
 
 @pytest.mark.parametrize("is_rebuilt", [True, False])
-def test_what_was_parked_of_a_topic_that_is_no_more_excuses_nothing(desk: Desk, *, is_rebuilt: bool) -> None:
+def test_parked_changes_of_a_deleted_topic_do_not_excuse_newly_parked_changes(
+    desk: Desk, *, is_rebuilt: bool
+) -> None:
     desk.tell().land(Stream().insert(id=1, note="\0").insert(id=2, note="b").commit())
     desk.bench.execute("UPDATE onramp.table_settings SET parked_known = 1")
     desk.merge()
@@ -134,7 +136,7 @@ def test_what_was_parked_of_a_topic_that_is_no_more_excuses_nothing(desk: Desk, 
 
 
 @pytest.mark.parametrize("is_asked_twice", [True, False])
-def test_a_topic_of_which_nothing_landed_and_that_is_made_again_is_told_too(
+def test_recreated_topic_from_which_no_change_landed_is_reported_too(
     desk: Desk, *, is_asked_twice: bool
 ) -> None:
     desk.tell().land(Stream().insert(id=1, note="a").commit()).merge()
@@ -153,7 +155,9 @@ def test_a_topic_of_which_nothing_landed_and_that_is_made_again_is_told_too(
 
 
 @pytest.mark.parametrize("has_key", [True, False])
-def test_what_came_between_the_asking_and_the_emptying_is_there(desk: Desk, *, has_key: bool) -> None:
+def test_change_that_lands_between_a_re_snapshot_request_and_the_emptying_is_merged(
+    desk: Desk, *, has_key: bool
+) -> None:
     desk.key = ("id",) if has_key else None
     desk.tell().land(Stream().snapshot([{"id": i, "note": "old"} for i in range(3)])).merge()
     start = desk.next_offset
@@ -174,7 +178,7 @@ def test_a_table_that_the_modeler_does_not_know_yet_begins_empty_too(
     assert desk.land(Stream(at=2000).insert(id=2, note="b")).merge().rows() == [(2, "b")]
 
 
-def test_what_is_trimmed_before_it_begins_hinders_no_rebuild(desk: Desk) -> None:
+def test_rebuild_succeeds_when_only_changes_before_its_start_are_trimmed(desk: Desk) -> None:
     desk.tell().land(Stream().insert(id=1, note="a").insert(id=2, note="b").commit()).merge()
     desk.begin_again(by_a_resync=True)
     desk.land(Stream(at=2000).insert(id=3, note="c")).merge()

@@ -90,7 +90,7 @@ def run(database: Database, statement: str) -> None:
         cursor.execute(statement)
 
 
-def test_whatever_changes_is_read_by_who_has_looked_before(
+def test_catalog_change_is_detected_by_a_reader_that_has_inspected_before(
     source: SourceDatabase, database: Database
 ) -> None:
     before = source.inspect()
@@ -107,7 +107,9 @@ def test_whatever_changes_is_read_by_who_has_looked_before(
             before = source_state
 
 
-def test_what_is_of_no_matter_has_no_tables_read(source: SourceDatabase, database: Database) -> None:
+def test_irrelevant_catalog_change_causes_no_read_of_the_tables(
+    source: SourceDatabase, database: Database
+) -> None:
     before = source.inspect()
     for unrelated in UNRELATED:
         run(database, unrelated)

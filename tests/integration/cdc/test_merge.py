@@ -1,4 +1,4 @@
-"""MERGE: what landed becomes the rows of the public table, by offset, by key, without repeats."""
+"""MERGE: landed changes become rows of the public table, by offset and by key, without repeats."""
 
 import pytest
 
@@ -64,7 +64,7 @@ def test_a_merge_that_ends_before_its_commit_did_nothing(desk: Desk, monkeypatch
 
 
 @pytest.mark.parametrize("most", [1, 2, 100])
-def test_what_a_killed_connector_sends_again_counts_once(desk: Desk, most: int) -> None:
+def test_changes_resent_by_a_killed_connector_count_once(desk: Desk, most: int) -> None:
     desk.key = None
     stream = Stream().insert(id=1, note="a").insert(id=1, note="a").commit().delete(id=1, note="a").again(3)
     stream.insert(id=2, note="b").again(2)
@@ -175,7 +175,7 @@ def test_changes_of_another_log_are_no_repeats(desk: Desk, most: int, *, is_merg
 
 
 @pytest.mark.parametrize("most", [1, 2, 3, 100])
-def test_what_is_sent_again_after_a_snapshot_is_of_before_it(desk: Desk, most: int) -> None:
+def test_changes_resent_after_a_snapshot_do_not_overwrite_its_rows(desk: Desk, most: int) -> None:
     stream = Stream().insert(id=1, note="a").update(id=1, note="b")
     before = list(stream.values)
     desk.tell().land(stream, Stream().snapshot([{"id": 1, "note": "c"}, {"id": 2, "note": "d"}]))

@@ -55,7 +55,7 @@ def _there(desk: Desk, expected: list[tuple[object, ...]]) -> Callable[[], bool]
     return look
 
 
-def test_what_lands_is_public_because_the_transaction_says_so(desk: Desk) -> None:
+def test_landed_change_is_published_on_notification_without_a_poll(desk: Desk) -> None:
     desk.tell()
     with running(desk, SELDOM):
         eventually(_there(desk, []))
@@ -64,7 +64,7 @@ def test_what_lands_is_public_because_the_transaction_says_so(desk: Desk) -> Non
             eventually(_there(desk, [(n, "a") for n in range(i + 1)]))
 
 
-def test_a_source_that_is_known_here_after_its_tables_are_told_is_published(desk: Desk) -> None:
+def test_source_registered_after_its_table_history_was_read_is_published(desk: Desk) -> None:
     desk.tell().bench.execute("DELETE FROM onramp.table_settings")
     looks, named = list[str](), ["other"]
 
@@ -79,7 +79,7 @@ def test_a_source_that_is_known_here_after_its_tables_are_told_is_published(desk
         eventually(_there(desk, [(1, "a")]))
 
 
-def test_what_nobody_said_is_found_by_looking(desk: Desk) -> None:
+def test_landed_change_is_published_by_polling(desk: Desk) -> None:
     desk.tell()
     with running(desk, OFTEN):
         desk.land(Stream().insert(id=1, note="a"))
@@ -96,7 +96,7 @@ def test_tables_without_news_cost_no_statement_of_theirs(desk: Desk) -> None:
         assert desk.bench.one("SELECT merged_at FROM onramp.table_settings") == before
 
 
-def test_a_table_that_fails_as_nobody_foresaw_is_held_and_says_so(
+def test_table_with_an_unexpected_merge_error_is_suspended_with_a_reason(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     desk.tell().land(Stream().insert(id=1, note="a"))
@@ -213,7 +213,7 @@ def test_the_models_of_the_registry_clean(desk: Desk) -> None:
         eventually(_there(desk, [(1, "a")]))
 
 
-def test_what_is_old_and_merged_is_trimmed(desk: Desk) -> None:
+def test_old_merged_changes_are_trimmed(desk: Desk) -> None:
     desk.tell().land(Stream().insert(id=1, note="a").insert(id=2, note="b").insert(id=3, note="c"))
     desk.bench.execute(
         "UPDATE landing.shop__app__orders SET change = change || '{\"ts_ms\": 1}' WHERE _offset < 2"
@@ -234,7 +234,7 @@ def test_a_table_is_made_again_from_what_landed(desk: Desk) -> None:
         eventually(_there(desk, [(1, "b")]))
 
 
-def test_what_is_trimmed_cannot_be_made_again(desk: Desk) -> None:
+def test_table_with_trimmed_changes_cannot_be_rebuilt(desk: Desk) -> None:
     desk.tell().land(Stream().insert(id=1, note="a")).merge()
     desk.bench.execute("UPDATE onramp.table_settings SET trimmed_to = 1")
     said = CliRunner().invoke(app, ["sources", "rebuild", "shop.app.orders", "--dsn", desk.bench.dsn])

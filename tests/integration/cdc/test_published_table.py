@@ -1,4 +1,4 @@
-"""What somebody changes of a public table by hand is told before it makes nulls or rounds values."""
+"""Manual changes to a public table: each is reported before it makes nulls or rounds values."""
 
 import pytest
 
@@ -50,7 +50,9 @@ def has_rebuilt(desk: Desk) -> bool:
         (MADE_AGAIN, "dropped or renamed the public table"),
     ],
 )
-def test_what_somebody_changed_holds_the_table_until_a_rebuild(desk: Desk, by_hand: str, told: str) -> None:
+def test_manual_change_to_a_public_table_suspends_it_until_a_rebuild(
+    desk: Desk, by_hand: str, told: str
+) -> None:
     sold(desk)
     desk.bench.execute(by_hand)
     more(desk)
@@ -83,7 +85,7 @@ def test_a_name_that_is_put_back_is_enough_and_a_type_is_not(desk: Desk) -> None
     assert amounts(desk.merge()) == ROWS
 
 
-def test_a_column_that_somebody_added_is_not_taken_for_the_sources(desk: Desk) -> None:
+def test_manually_added_column_is_not_mistaken_for_a_source_column(desk: Desk) -> None:
     sold(desk).bench.execute(f"{ALTER} ADD extra text")
     desk.bench.execute("UPDATE shop.orders SET extra = 'by hand'")
     more(desk).merge()

@@ -74,7 +74,7 @@ def test_a_schema_of_a_newer_onramp_is_refused(published: Database) -> None:
         sources_in(published.dsn)
 
 
-def test_an_agent_that_comes_before_the_writer_says_so_and_goes_on_after_it(database: Database) -> None:
+def test_agent_started_before_the_writer_reports_it_and_works_after_migration(database: Database) -> None:
     with closing(StateStore("shop", "ONRAMP_SOURCE_SHOP", database.dsn)) as store:
         with pytest.raises(StateStoreError, match="start the writer"):
             store.read()

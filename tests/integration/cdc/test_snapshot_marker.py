@@ -63,18 +63,20 @@ def _least_written(conn: connection, expected: list[tuple[int, ...]]) -> int:
     return min(written)
 
 
-def test_it_reads_all_rows_and_says_so_once(conn: connection) -> None:
+def test_snapshot_query_reads_all_rows_and_writes_one_marker(conn: connection) -> None:
     with conn, conn.cursor() as cursor:
         cursor.execute(FILL)
     assert 0 < _least_written(conn, [(i, -i) for i in range(1, 3001)]) < 1000
 
 
-def test_of_an_empty_table_it_says_so_too(conn: connection) -> None:
+def test_snapshot_query_of_an_empty_table_writes_a_marker(conn: connection) -> None:
     assert 0 < _least_written(conn, []) < 1000
 
 
 @pytest.mark.parametrize("change", ["ADD later int", 'DROP "c%s"', 'RENAME "c%s" TO d'])
-def test_of_a_table_that_has_other_columns_by_then_it_reads_nothing(conn: connection, change: str) -> None:
+def test_snapshot_query_reads_nothing_and_fails_when_the_columns_have_changed(
+    conn: connection, change: str
+) -> None:
     with conn, conn.cursor() as cursor:
         cursor.execute(f"ALTER TABLE {NAME} {change}")
     with pytest.raises((psycopg2.errors.DivisionByZero, psycopg2.errors.UndefinedColumn)):

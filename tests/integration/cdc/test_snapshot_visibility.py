@@ -1,4 +1,4 @@
-"""Tables without a key that are read again: what the snapshot has seen comes again behind its rows."""
+"""Re-snapshot of tables without a key: changes visible to the snapshot that arrive after it are skipped."""
 
 from typing import Final
 
@@ -70,7 +70,9 @@ ROWS: Final = [(2, "x"), (3, "c"), (4, "d"), (5, "e"), (6, "f"), (7, "g")]
 
 @pytest.mark.parametrize("most", [1, 2, 3, 100])
 @pytest.mark.parametrize("at_once", [True, False])
-def test_what_the_snapshot_has_seen_is_not_there_twice(keyless: Desk, most: int, *, at_once: bool) -> None:
+def test_changes_visible_to_the_snapshot_are_not_applied_twice(
+    keyless: Desk, most: int, *, at_once: bool
+) -> None:
     keyless.land(_before())
     _told(keyless, _asked(keyless), "1300:1500:1300", 1450)
     for each in (_snapshot(), _behind()):
@@ -81,7 +83,7 @@ def test_what_the_snapshot_has_seen_is_not_there_twice(keyless: Desk, most: int,
     assert keyless.bench.rows("SELECT snapshot, snapshot_before FROM onramp.table_settings") == [(None, None)]
 
 
-def test_it_waits_until_the_agent_has_told_what_was_seen(keyless: Desk) -> None:
+def test_merge_waits_until_the_agent_has_recorded_the_snapshots_visibility(keyless: Desk) -> None:
     keyless.land(_before())
     _told(keyless, _asked(keyless), "1:1:", 1)  # another one's: it was cut off before its first row
     asked = _asked(keyless)
@@ -94,7 +96,7 @@ def test_it_waits_until_the_agent_has_told_what_was_seen(keyless: Desk) -> None:
     assert keyless.merge().rows() == ROWS
 
 
-def test_what_was_cut_off_before_its_first_row_holds_nothing_up(keyless: Desk) -> None:
+def test_snapshot_cut_off_before_its_first_row_does_not_hold_up_the_merge(keyless: Desk) -> None:
     keyless.land(_before())
     _asked(keyless)
     _told(keyless, _asked(keyless), "1300:1500:1300", 1450)
@@ -103,7 +105,7 @@ def test_what_was_cut_off_before_its_first_row_holds_nothing_up(keyless: Desk) -
 
 
 @pytest.mark.parametrize("most", [1, 2, 100])
-def test_what_was_cut_off_amid_its_rows_is_passed_over_once_another_has_come(
+def test_snapshot_cut_off_midway_is_skipped_once_another_snapshot_has_arrived(
     keyless: Desk, most: int
 ) -> None:
     keyless.land(_before())
@@ -120,14 +122,14 @@ def test_what_was_cut_off_amid_its_rows_is_passed_over_once_another_has_come(
     assert keyless.merge(most).rows() == ROWS
 
 
-def test_of_the_first_snapshot_nobody_tells(keyless: Desk) -> None:
+def test_first_snapshot_is_merged_without_recorded_visibility(keyless: Desk) -> None:
     keyless.land(Stream(at=900).snapshot([{"id": 1, "note": "a"}]), Stream().insert(id=2, note="b"))
     _asked(keyless)
     assert keyless.merge().rows() == [(1, "a"), (2, "b")]
 
 
 @pytest.mark.parametrize("most", [1, 100])
-def test_what_is_sent_again_is_not_there_twice_either(keyless: Desk, most: int) -> None:
+def test_changes_resent_after_a_snapshot_are_not_applied_twice(keyless: Desk, most: int) -> None:
     keyless.land(_before())
     _told(keyless, _asked(keyless), "1300:1500:1300", 1450)
     keyless.land(_snapshot(), _behind()).merge(most)
@@ -169,7 +171,7 @@ def test_a_change_has_the_lower_half_of_its_transactions_id(
     assert len(keyless.merge().rows()) == 2 - is_seen
 
 
-def test_long_after_it_an_id_that_comes_again_is_not_taken_for_one_that_was_seen(keyless: Desk) -> None:
+def test_transaction_id_reused_long_after_a_snapshot_is_not_taken_as_visible_to_it(keyless: Desk) -> None:
     _told(keyless, _asked(keyless), "5000:5000:", 5000)
     keyless.land(Stream(at=5000).snapshot([{"id": 1, "note": "a"}])).merge()
     assert keyless.bench.rows("SELECT snapshot::text FROM onramp.table_settings") == [("5000:5000:",)]

@@ -1,4 +1,4 @@
-"""Who is refused at a source reads libpq's own text, and never the password."""
+"""Refused source logins: the error has libpq's own text and never the password."""
 
 import pytest
 from psycopg2.extensions import make_dsn, parse_dsn
@@ -35,7 +35,7 @@ def test_a_refused_login_has_libpqs_own_text(database: Database) -> None:
 @pytest.mark.parametrize(
     "dsn", ["postgresql://me:s3/cret@db.example/app", "postgresql://me:a@s3cret@db.example/app", "s3cret"]
 )
-def test_of_a_malformed_dsn_nothing_is_repeated(dsn: str) -> None:
+def test_malformed_dsn_is_not_repeated_in_the_error(dsn: str) -> None:
     assert "cret" not in refusal(dsn)
 
 

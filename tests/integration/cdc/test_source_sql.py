@@ -1,4 +1,4 @@
-"""What `onramp sources sql` prints stops before the publication would break the application."""
+"""SQL printed by `onramp sources sql` stops before the publication would break the application."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""What a source's transactions said of themselves beside what landed of them."""
+"""Transaction ends: the event counts that a source reports, compared with the changes that landed."""
 
 import pytest
 
@@ -43,14 +43,14 @@ def test_a_change_that_did_not_land_is_missed_by_its_transaction(desk: Desk) -> 
     assert lacking(desk) == [(1100, 2, 1, False), (1200, 2, 0, False)], "it may be on its way"
 
 
-def test_what_was_sent_again_counts_once_and_ends_too(desk: Desk) -> None:
+def test_resent_changes_and_resent_transaction_ends_count_once(desk: Desk) -> None:
     desk.tell().land(sold().again(4)).land_ends([*sold().ends(), *sold().ends()])
     assert lacking(desk) == []
     lose(desk, "_offset IN (3, 7)")
     assert lacking(desk) == [(1100, 2, 1, True)]
 
 
-def test_what_a_snapshot_has_is_not_missed(desk: Desk) -> None:
+def test_changes_covered_by_a_snapshot_are_not_reported_missing(desk: Desk) -> None:
     desk.tell().land(sold(), Stream(at=1150).snapshot([{"id": 1, "note": "s"}]))
     desk.land(Stream(at=1300).insert(id=2, note="t")).land_ends(sold().ends())
     lose(desk, "_offset IN (1, 5)")
@@ -58,7 +58,7 @@ def test_what_a_snapshot_has_is_not_missed(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("most", [1, 100])
-def test_what_was_trimmed_is_not_missed(desk: Desk, most: int) -> None:
+def test_trimmed_changes_are_not_reported_missing(desk: Desk, most: int) -> None:
     desk.tell().land(sold()).land_ends(sold().ends()).merge(most)
     desk.bench.execute(
         "UPDATE landing.shop__app__orders SET change = change || '{\"ts_ms\": 1}' WHERE _offset < 3"
@@ -70,7 +70,7 @@ def test_what_was_trimmed_is_not_missed(desk: Desk, most: int) -> None:
     assert [found[:3] for found in lacking(desk)] == [(1200, 2, 1)]
 
 
-def test_what_is_old_of_ends_is_trimmed(desk: Desk) -> None:
+def test_old_transaction_ends_are_trimmed(desk: Desk) -> None:
     desk.tell().land_ends(sold().ends())
     desk.bench.execute(
         "UPDATE landing.shop__transaction SET change = change || '{\"ts_ms\": 1}' WHERE _offset < 4"

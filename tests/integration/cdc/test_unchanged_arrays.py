@@ -52,7 +52,9 @@ def test_where_it_was_null_it_is_null(arrays: Desk, most: int) -> None:
 @pytest.mark.parametrize(
     ("columns", "held"), [("app.mood[]", True), ("integer[] (domain)", True), ("text[]", False)]
 )
-def test_what_says_that_it_was_left_alone_may_become_null(desk: Desk, columns: str, *, held: bool) -> None:
+def test_array_type_with_a_placeholder_for_unchanged_values_may_become_null(
+    desk: Desk, columns: str, *, held: bool
+) -> None:
     desk.columns = {"id": "integer", "a": columns}
     desk.tell().land(Stream().insert(id=1, a=["1"]).update(id=1, a=None))
     if held:
@@ -62,7 +64,7 @@ def test_what_says_that_it_was_left_alone_may_become_null(desk: Desk, columns: s
         assert desk.merge().rows() == [(1, None)]
 
 
-def test_a_row_that_nobody_published_holds_nothing_while_it_stays_out(arrays: Desk) -> None:
+def test_ambiguous_null_in_a_filtered_out_row_suspends_the_table_only_once_published(arrays: Desk) -> None:
     cleaning = Cleaning(where="after->>'n' <> '0'")
     arrays.tell().land(Stream().insert(**_of(1, 0, ["1"])).insert(**_of(2, 1, None))).merge(cleaning=cleaning)
     arrays.land(Stream(at=2000).update(**_of(1, 0, None))).merge(cleaning=cleaning)

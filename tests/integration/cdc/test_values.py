@@ -1,4 +1,4 @@
-"""Values at the edges of their types, as Debezium 3.7 writes them (`r`: a snapshot does): what lands."""
+"""Values at the limits of their types land, as Debezium 3.7 writes them (`r`: from a snapshot)."""
 
 from contextlib import closing
 from typing import Any, Final

@@ -90,7 +90,7 @@ def stack(
     stack.writer.stop()
 
 
-def test_one_file_becomes_keys_routes_and_rows_without_a_restart(stack: Stack) -> None:
+def test_registry_file_yields_keys_routes_and_rows_without_a_restart(stack: Stack) -> None:
     keys = {name: new_key(name) for name in ("shop", "till", "old")}
     registry: dict[str, Any] = {
         "event_types": {

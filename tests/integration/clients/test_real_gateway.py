@@ -1,4 +1,4 @@
-"""The Python client and the real gateway: what it calls a verdict is what the gateway says."""
+"""The Python client with the real gateway: each outcome it reports is the gateway's answer."""
 
 import json
 from typing import Any

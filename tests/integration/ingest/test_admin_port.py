@@ -1,4 +1,4 @@
-"""The port for operators, on a gateway of two workers: what is said there is said nowhere else."""
+"""Operator port of a gateway with two workers: operator pages are served on that port only."""
 
 import httpx2
 import pytest

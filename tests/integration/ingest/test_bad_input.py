@@ -230,7 +230,7 @@ async def test_a_client_that_leaves_in_the_middle_sends_nothing(served: Served) 
     assert served.budget.used == 0
 
 
-async def test_many_stalled_clients_starve_nobody(serve: Serve) -> None:
+async def test_stalled_clients_do_not_block_a_request_of_another_client(serve: Serve) -> None:
     served = await serve(inflight_bytes=100_000, read_seconds=600)  # no one is cut off meanwhile
     head = request(b"", "Content-Length: 90000", length=False)
     stalled = [await asyncio.open_connection("127.0.0.1", served.port) for _ in range(200)]

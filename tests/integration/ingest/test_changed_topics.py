@@ -127,7 +127,7 @@ async def test_events_that_follow_what_was_too_large_are_sent_behind_it(
     assert len(offsets) == 22
 
 
-async def test_what_kafka_has_is_never_called_too_large(
+async def test_event_that_kafka_already_stored_is_not_rejected_as_too_large_on_retry(
     sink: KafkaSink,
     admin: AIOKafkaAdminClient,
     topic: str,

@@ -68,7 +68,7 @@ async def is_leaving(service: Service) -> bool:
 
 
 @pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.full), 2])
-async def test_after_sigterm_it_serves_and_says_so(
+async def test_gateway_after_sigterm_is_not_ready_and_still_answers_202_with_connection_close(
     kafka: HasBootstrap, start_gateway: StartGateway, workers: int
 ) -> None:
     drain = {"ONRAMP_INGEST_DRAIN_SECONDS": "600", "ONRAMP_INGEST_GRACE_SECONDS": "617"}

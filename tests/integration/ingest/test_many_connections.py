@@ -1,4 +1,4 @@
-"""The bound on connections: who only holds places keeps nobody out, and who is answered keeps his."""
+"""Connection limits: slow clients block no other address, and a client being answered is not closed."""
 
 import asyncio
 import contextlib
@@ -100,7 +100,7 @@ def held_by(served: Served) -> int:
 
 
 @pytest.mark.parametrize("words", SLOW.values(), ids=list(SLOW))
-async def test_whoever_only_holds_places_keeps_no_other_address_out(
+async def test_slow_clients_that_fill_the_connection_limit_block_no_other_address(
     serve: Serve, connect: Connect, words: bytes
 ) -> None:
     served = narrow(await serve(max_connections=10, max_connections_per_address=10, read_seconds=300))
@@ -139,7 +139,9 @@ async def test_a_place_is_free_when_its_connection_is_gone(serve: Serve, connect
     await until(lambda: served.connections.open == 0)
 
 
-async def test_a_request_that_makes_room_is_told_and_not_sent(serve: Serve, connect: Connect) -> None:
+async def test_request_closed_to_make_room_gets_503_and_is_not_produced(
+    serve: Serve, connect: Connect
+) -> None:
     served = await serve(max_connections=1, max_connections_per_address=1)
     half = await connect(served, MANY)
     await half.say(GOOD[:-4])
@@ -152,7 +154,7 @@ async def test_a_request_that_makes_room_is_told_and_not_sent(serve: Serve, conn
     assert served.produced == 1
 
 
-async def test_who_is_being_answered_keeps_his_place(
+async def test_connection_being_answered_stays_open_and_a_new_connection_gets_503(
     serve: Serve, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held = Held(await serve(max_connections=10), monkeypatch)
@@ -171,7 +173,7 @@ async def test_who_is_being_answered_keeps_his_place(
     assert [await each.status() for each in (*busy, other)] == [202] * 10
 
 
-async def test_who_has_most_takes_nothing_from_who_has_less(
+async def test_address_with_most_connections_is_refused_and_closes_no_connection_of_another(
     serve: Serve, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     served = await serve(max_connections=5, max_connections_per_address=5)

@@ -1,4 +1,4 @@
-"""New topics in bursts: those asked for at once go to Kafka together, and decide nothing for each other."""
+"""New topics in bursts: concurrent creations share a request to Kafka and fail independently."""
 
 import asyncio
 import secrets
@@ -59,7 +59,7 @@ async def test_names_that_come_at_once_are_one_request(manager: TopicManager, cr
     assert creations == [40]
 
 
-async def test_what_comes_during_a_request_goes_with_the_next(
+async def test_topics_requested_during_a_creation_are_created_in_the_next_request(
     manager: TopicManager, creations: list[int]
 ) -> None:
     topics = names(30)
@@ -103,7 +103,7 @@ async def test_without_the_right_to_create_each_missing_topic_is_named(
     await checking.stop()
 
 
-async def test_who_asks_while_kafka_is_away_is_told() -> None:
+async def test_topic_requests_fail_with_kafka_unreachable_while_kafka_is_down() -> None:
     away = TopicManager(KafkaSettings(bootstrap="127.0.0.1:1"), lambda _: None)
     for error in await ensured(away, names(3)):
         assert isinstance(error, InfrastructureError)

@@ -48,7 +48,7 @@ async def test_many_probes_ask_kafka_once() -> None:
     assert together == alone > 0
 
 
-async def test_a_probe_that_leaves_takes_nobody_along() -> None:
+async def test_cancelled_probe_does_not_cancel_the_other_probes() -> None:
     async with silent() as (sink, _):
         first = asyncio.create_task(sink.health())
         others = [asyncio.create_task(sink.health()) for _ in range(3)]

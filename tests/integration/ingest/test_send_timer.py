@@ -1,4 +1,4 @@
-"""Single events share produce requests: those of all queues leave together, and at once after a pause."""
+"""Single events share produce requests: all queues are sent together, and at once after a pause."""
 
 import asyncio
 import secrets
@@ -94,7 +94,7 @@ async def test_singles_at_a_pace_share_produce_requests(start: Start, names: int
     assert departures < 400  # on any machine on which this says something
 
 
-async def test_whoever_comes_after_a_pause_waits_for_nobody(start: Start) -> None:
+async def test_event_after_a_pause_is_sent_without_waiting_for_the_linger_time(start: Start) -> None:
     sending = await start(BatchOptions(linger_seconds=_FOR_EVER))
 
     assert isinstance(await sending.send(*new_topics(1), "alone"), Receipt)

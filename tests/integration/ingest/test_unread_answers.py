@@ -75,7 +75,7 @@ def nobody(served: Served) -> bool:
     return not served.server.server_state.connections and not served.server.server_state.tasks
 
 
-async def test_who_does_not_read_is_counted_and_closed(
+async def test_client_that_does_not_read_is_counted_in_the_budget_and_closed(
     serve_narrow: Serve, deaf: Deaf, caplog: pytest.LogCaptureFixture
 ) -> None:
     served = await serve_narrow(read_seconds=READ_SECONDS)
@@ -89,7 +89,9 @@ async def test_who_does_not_read_is_counted_and_closed(
     assert not [each for each in caplog.records if each.name.startswith("uvicorn")]
 
 
-async def test_who_does_not_read_holds_no_body(serve_narrow: Serve, deaf: Deaf) -> None:
+async def test_client_that_does_not_read_holds_no_request_body_in_the_budget(
+    serve_narrow: Serve, deaf: Deaf
+) -> None:
     served = await serve_narrow(read_seconds=60)
     await deaf(served, posted(WIDE) * 2)
     await until(lambda: sum(c.flow.write_paused for c in served.server.server_state.connections) == 1)
@@ -97,7 +99,9 @@ async def test_who_does_not_read_holds_no_body(serve_narrow: Serve, deaf: Deaf) 
     assert ANSWER < served.budget.used < 2 * ANSWER
 
 
-async def test_what_cannot_be_answered_within_the_budget_is_not_sent(serve_narrow: Serve, deaf: Deaf) -> None:
+async def test_request_whose_answer_exceeds_the_budget_gets_503_and_is_not_produced(
+    serve_narrow: Serve, deaf: Deaf
+) -> None:
     served = await serve_narrow(read_seconds=60, inflight_bytes=1_000_000)
     for _ in range(3):
         await deaf(served, posted(BAD))
@@ -120,7 +124,7 @@ async def test_what_cannot_be_answered_within_the_budget_is_not_sent(serve_narro
     ],
     ids=["large", "the last answer", "a refusal", "after keep-alive"],
 )
-async def test_an_end_that_nobody_reads_comes_all_the_same(
+async def test_connection_with_an_unread_last_answer_is_closed_and_frees_the_budget(
     serve_narrow: Serve, deaf: Deaf, raw: bytes
 ) -> None:
     served = await serve_narrow(read_seconds=1)
@@ -132,7 +136,9 @@ async def test_an_end_that_nobody_reads_comes_all_the_same(
     assert served.budget.used == 0
 
 
-async def test_a_refusal_that_nobody_reads_is_an_end_as_well(serve_narrow: Serve, deaf: Deaf) -> None:
+async def test_connection_with_an_unread_refusal_of_invalid_http_is_closed(
+    serve_narrow: Serve, deaf: Deaf
+) -> None:
     served = await serve_narrow(read_seconds=1)
     client = await deaf(served, posted(SMALL))
     await until(lambda: served.server.server_state.total_requests == 1)

@@ -78,7 +78,7 @@ def test_a_zombie_that_wakes_up_lands_nothing_twice_and_ends(scene: LakeScene, s
     assert_positions(scene, 10)
 
 
-def test_of_two_drivers_one_ends_and_the_other_one_lands(scene: LakeScene) -> None:
+def test_two_drivers_leave_one_driver_fenced_and_the_other_driver_lands_every_event(scene: LakeScene) -> None:
     """It is the newer one, unless a slow Kafka makes the older one connect, and so take over, once more."""
     with scene.running() as older:
         scene.send(3)

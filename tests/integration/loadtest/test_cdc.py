@@ -61,13 +61,13 @@ def test_a_part_ends_with_public_equal_to_the_source(on: CdcStack, part: str) ->
         assert found["changes"] == 8 * ROWS
 
 
-def test_what_a_look_costs_is_measured_by_number_of_tables(on: CdcStack) -> None:
+def test_poll_cost_is_measured_by_number_of_tables(on: CdcStack) -> None:
     found = PARTS["source"](on, arguments(["--polls", "2", "--table-counts", "3", "5"]))
     assert {*found} == {"polls", "percent_of_a_core_3_tables", "percent_of_a_core_5_tables"}
     assert 0 < found["percent_of_a_core_3_tables"] < 100
 
 
-def test_one_row_that_differs_is_seen(on: CdcStack) -> None:
+def test_single_differing_row_is_detected(on: CdcStack) -> None:
     table = on.make_table(STEADY, "differs")
     theirs, ours = f"app.{table}", f"{STEADY}.{table}"
     assert differing(on.source(STEADY), theirs, on.warehouse, ours) == (0, 0)

@@ -66,7 +66,7 @@ def generated(shape: Shape, url: str, bootstrap: str, folder: Path, ca_file: str
         pytest.param(KAFKA, 1, marks=pytest.mark.full),
     ],
 )
-def test_what_the_history_calls_ok_is_on_kafka(
+def test_requests_recorded_as_ok_are_on_kafka(
     via: str, batch: int, gateway: Service, kafka: HasBootstrap, tmp_path: Path
 ) -> None:
     shape = Shape(name="x", via=via, size=15, batch=batch, steps=(Step(0.4, 50 * batch),), connections=3)

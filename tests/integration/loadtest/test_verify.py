@@ -115,7 +115,7 @@ LOST, UNSENT, REFUSED_ONE = FIRST_NUMBER + 2, FIRST_NUMBER + 11, FIRST_NUMBER + 
         (BATCH, land(REFUSED_ONE), "resurrected", [REFUSED_ONE]),
     ],
 )
-def test_what_is_planted_is_caught_by_number(
+def test_planted_fault_is_counted_under_its_kind_with_its_event_number(
     run: Run, via: str, plant: str, named: str, examples: list[int]
 ) -> None:
     run.execute(plant)

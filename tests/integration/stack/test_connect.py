@@ -73,7 +73,7 @@ def _changes(kafka: HasBootstrap) -> list[tuple[str, Any]]:
     return [(v["op"], (v["after"] or v["before"] or {"id": None})["id"]) for v in values]
 
 
-def test_what_is_committed_is_on_kafka_also_what_was_committed_while_the_worker_was_dead(
+def test_committed_changes_reach_kafka_including_commits_made_while_the_worker_was_dead(
     module_kafka: HasBootstrap, source: Postgres, connect: Connect
 ) -> None:
     _execute(

@@ -65,7 +65,7 @@ def test_a_bad_certificate_is_refused_with_what_to_do(
     assert "the certificate of 127.0.0.1" in caplog.text
 
 
-def test_a_client_whose_certificate_is_refused_says_so(
+def test_client_with_a_refused_certificate_logs_the_refusal(
     secured: Secured, caplog: pytest.LogCaptureFixture
 ) -> None:
     issued = secured.authority.issue(USER, expired=True)

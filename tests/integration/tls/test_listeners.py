@@ -91,13 +91,15 @@ def door(authority: Authority, tmp_path_factory: pytest.TempPathFactory) -> Iter
         door.service.stop()
 
 
-def test_who_has_a_certificate_is_answered(door: Door) -> None:
+def test_client_with_a_valid_certificate_is_answered(door: Door) -> None:
     with door.client() as client:
         assert client.get("/healthz").status_code == 200
 
 
 @pytest.mark.parametrize("who", ["nobody", "foreign", "expired"])
-def test_who_has_none_of_ours_is_not(door: Door, who: str, tmp_path: Path) -> None:
+def test_client_with_a_missing_foreign_or_expired_certificate_is_refused(
+    door: Door, who: str, tmp_path: Path
+) -> None:
     given = {"foreign": lambda: Authority(tmp_path).issue("x"), "expired": lambda: _expired(door)}
     context = door.context(given[who]()) if who in given else client_context(door.authority.ca, None, None)
     with httpx2.Client(verify=context, timeout=60) as client, pytest.raises(httpx2.TransportError):

@@ -90,7 +90,9 @@ async def start(secured: Secured, lean: tuple[str, Path]) -> AsyncIterator[Calla
             await sink.stop(within=1)
 
 
-async def test_what_exists_is_written_to(secured: Secured, start: Callable[..., KafkaSink]) -> None:
+async def test_event_of_an_existing_topic_is_written_while_topic_creation_is_off(
+    secured: Secured, start: Callable[..., KafkaSink]
+) -> None:
     topic = f"{_PREFIX}{secrets.token_hex(4)}"
     make_topics(secured.kafka.bootstrap, topic)
     sink = start(create_topics=False)
@@ -99,7 +101,9 @@ async def test_what_exists_is_written_to(secured: Secured, start: Callable[..., 
     assert isinstance(outcome, Receipt), outcome
 
 
-async def test_what_is_missing_is_said(start: Callable[..., KafkaSink]) -> None:
+async def test_event_of_a_missing_topic_is_refused_as_topic_missing_while_creation_is_off(
+    start: Callable[..., KafkaSink],
+) -> None:
     sink = start(create_topics=False)
     await sink.start()
     (outcome,) = await sink.send([record(f"{_PREFIX}{secrets.token_hex(4)}", "first")])
@@ -107,7 +111,7 @@ async def test_what_is_missing_is_said(start: Callable[..., KafkaSink]) -> None:
     assert outcome.fault is TOPIC_MISSING
 
 
-async def test_who_wants_to_make_topics_needs_more_rights(
+async def test_gateway_with_topic_creation_on_and_without_its_rights_fails_with_authorization(
     secured: Secured, start: Callable[..., KafkaSink]
 ) -> None:
     topic = f"{_PREFIX}{secrets.token_hex(4)}"

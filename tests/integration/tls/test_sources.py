@@ -23,7 +23,9 @@ from tests.integration.tls.test_rights import granted
 _SETTINGS = TopicSettings(replication=1, min_insync=1, retention_ms=24 * 3_600_000)
 
 
-def test_what_the_agent_may_not_set_on_a_topic_is_told(secured: Secured, tmp_path: Path) -> None:
+def test_topic_setting_the_agent_may_not_read_or_set_is_reported_with_the_missing_right(
+    secured: Secured, tmp_path: Path
+) -> None:
     source = f"s{secrets.token_hex(4)}"
     topic = names.topic(source, "app", "orders")
     make_topics(secured.kafka.bootstrap, topic, partitions=1)

@@ -118,7 +118,7 @@ def test_an_output_names_its_source_event(scene: TransformScene, database: Datab
     assert step.facts["events"] == [{"id": None, "receipt": f"{scene.source}/0/1"}]
 
 
-def test_links_to_events_of_other_types_are_for_those_who_see_them(
+def test_links_to_events_of_other_types_are_hidden_from_users_without_access(
     scene: TransformScene, database: Database
 ) -> None:
     receipt, _ = _receipts(scene)

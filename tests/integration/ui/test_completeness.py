@@ -103,7 +103,9 @@ def test_the_matrix_has_the_last_result_its_latency_and_a_day(service: UiService
     assert re.search(r"1 359 2.5 s", day)
 
 
-def test_tracers_that_are_not_configured_lost_or_down_are_said(service: UiService, browser: Browser) -> None:
+def test_tracers_not_configured_lost_or_down_are_shown_on_their_page_and_the_overview(
+    service: UiService, browser: Browser
+) -> None:
     assert "ONRAMP_TRACER_URLS" in words(browser.get("/tracers").text)
     assert browser.get("/tracers/day?entrance=x&destination=y").status_code == 404
     lost = cell("kafka", day={"landed": 371, "lost": 1}, refusal=HOSTILE)

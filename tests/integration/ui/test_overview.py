@@ -110,7 +110,7 @@ def test_a_difference_is_shown_and_one_that_lasts_is_in_the_first_line(show: Any
     assert "3 accepted events are in no known place, since" in status(show(reading_of(lasts)))
 
 
-def test_before_the_first_reading_the_page_says_so(show: Any) -> None:
+def test_page_before_the_first_reading_says_that_the_figures_are_being_read(show: Any) -> None:
     assert "The figures are being read." in status(show(Reading(at=NOW, since=NOW)))
 
 

@@ -1,4 +1,4 @@
-"""Pages of parked events without a browser: what is escaped, masked, refused, and done once."""
+"""Pages of parked events without a browser: escaping, masking, refusals, and actions done once."""
 
 import re
 from collections.abc import Iterator

@@ -53,7 +53,7 @@ def test_a_reader_of_some_types_finds_no_other(searched: UiService) -> None:
 @pytest.mark.parametrize(
     "text", ['"><img src=x onerror=alert(1)>', "a/b", "\u202eevil", "x" * 200, "a' OR 1=1"]
 )
-def test_what_is_typed_is_shown_again_and_harmless(searched: UiService, text: str) -> None:
+def test_invalid_search_text_is_refused_and_is_shown_escaped(searched: UiService, text: str) -> None:
     answer = searched.browser().log_in("vera").get(f"/search?q={quote(text, safe='')}")
     assert answer.status_code == 422
     assert "neither an event" in _answer(answer.text)

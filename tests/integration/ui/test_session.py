@@ -1,4 +1,4 @@
-"""Who may see a page: the login, the cookie, the link that is valid once, and the forms."""
+"""Sessions of the UI: login, cookie, login link that is valid once, and protection of forms."""
 
 import httpx2
 import pytest

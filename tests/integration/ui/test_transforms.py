@@ -95,7 +95,7 @@ def test_the_list_has_version_lag_outcomes_and_state(service: UiService, browser
     assert "onramp transforms list" in text
 
 
-def test_one_transform_has_lanes_failures_and_versions(service: UiService, browser: Browser) -> None:
+def test_transform_page_shows_lanes_failure_groups_and_versions(service: UiService, browser: Browser) -> None:
     show(service)
     html = browser.get("/transforms/delays").text
     text = words(html)

@@ -91,7 +91,9 @@ def test_a_repeat_of_the_connector_lands_too(changes: Bench) -> None:
         b"[" * 5_000,
     ],
 )
-def test_what_is_no_change_is_parked_and_its_neighbours_land(changes: Bench, value: bytes | None) -> None:
+def test_record_that_is_not_a_change_is_parked_and_adjacent_changes_land(
+    changes: Bench, value: bytes | None
+) -> None:
     parked: list[Any] = []
 
     def keep(_: Any, events: Any) -> None:
@@ -111,7 +113,7 @@ def test_a_change_that_jsonb_cannot_hold_is_parked_by_itself(changes: Bench) -> 
     assert changes.one('SELECT "offset" FROM onramp.outbox') == 1
 
 
-def test_the_table_is_told_by_the_source_block_and_not_by_the_topic(changes: Bench) -> None:
+def test_target_table_is_taken_from_the_source_block_and_not_from_the_topic(changes: Bench) -> None:
     other = Stream(schema="app-orders", table="orders_1").insert(id=7).values
     _settle(changes, [*other])
     assert _landed(changes, '"landing"."shop__app-orders__orders_1"') == [(0, "c", "7")]
@@ -128,7 +130,7 @@ def test_a_topic_of_no_source_holds_envelopes(changes: Bench) -> None:
     assert changes.one("SELECT _topic FROM events.order_placed") == TOPIC.topic
 
 
-def test_the_transaction_says_so_and_one_that_lands_no_change_says_nothing(changes: Bench) -> None:
+def test_transaction_notifies_only_when_it_lands_a_change(changes: Bench) -> None:
     with closing(psycopg2.connect(changes.dsn)) as listening:
         listening.autocommit = True
         with listening.cursor() as cursor:
@@ -139,7 +141,7 @@ def test_the_transaction_says_so_and_one_that_lands_no_change_says_nothing(chang
         assert len(listening.notifies) == 1
 
 
-def test_what_waited_for_a_lock_lands_later_as_changes(changes: Bench, hall: Hall) -> None:
+def test_changes_that_wait_for_a_lock_land_later_as_changes(changes: Bench, hall: Hall) -> None:
     values: list[bytes | None] = [*Stream().insert(id=1).insert(id=2).values]
     _settle(changes, values[:1])
     with closing(psycopg2.connect(changes.dsn)) as locking, locking.cursor() as cursor:

@@ -1,4 +1,4 @@
-"""What the writer asks of a database: how many connections, under which names, how safely."""
+"""Writer connections to a database: their number, their names and their security."""
 
 import subprocess
 import threading

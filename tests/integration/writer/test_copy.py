@@ -74,7 +74,7 @@ def test_a_slice_is_copied_as_the_slice_it_is(conn: psycopg2.extensions.connecti
 @pytest.mark.parametrize(
     ("key", "state"), [("1", "23505"), ("one", "22P02"), ("99999999999", "22003"), ("\0", "22021")]
 )
-def test_what_is_refused_leaves_none_of_its_neighbours(
+def test_copy_with_a_refused_row_leaves_no_row(
     conn: psycopg2.extensions.connection, key: str, state: str
 ) -> None:
     assert all_or_none(conn, 2, lambda: copy_texts(conn, _TABLE, pa.table({"k": ["1", key]}))) == state
@@ -105,7 +105,7 @@ def test_more_rows_than_are_made_ready_at_once_come_back_in_order(
         assert cursor.fetchall() == rows
 
 
-def test_what_fails_while_a_copy_is_made_says_so_itself(
+def test_error_while_copy_data_is_generated_is_raised_unchanged(
     conn: psycopg2.extensions.connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """libpq only says that the statement was cancelled, as if somebody had blocked the table."""

@@ -73,7 +73,7 @@ def test_new_rows_are_copied_and_nothing_is_asked(hall: Hall) -> None:
     assert (hall.copied, hall.inserted) == ([3], [])
 
 
-def test_of_many_rows_only_the_repeats_are_inserted(hall: Hall) -> None:
+def test_large_batch_copies_the_new_rows_and_inserts_only_the_repeats(hall: Hall) -> None:
     hall.land([7])
     found = hall.land([*range(100), 50, 50])
     assert _landed(found) == [n for n in range(100) if n != 7]
@@ -108,7 +108,7 @@ def test_a_bad_row_parks_alone_and_the_next_rows_go_round_at_once(hall: Hall) ->
 
 
 @pytest.mark.parametrize("before", [1, 2], ids=["copied", "asked for"])
-def test_a_repeat_and_a_bad_row_together_are_told_apart(hall: Hall, before: int) -> None:
+def test_repeat_and_bad_row_in_one_batch_are_distinguished(hall: Hall, before: int) -> None:
     for _ in range(before):
         hall.land([1])
     found = hall.land([1, "one", 2])
@@ -154,7 +154,7 @@ def _waits(dsn: str) -> bool:
         return cursor.fetchone() == (1,)
 
 
-def test_the_answer_is_looked_up_key_by_key_and_the_table_is_not_read(hall: Hall) -> None:
+def test_repeats_are_found_in_the_index_by_key_without_a_table_scan(hall: Hall) -> None:
     """A hash or merge join would read all of a table that is some ten times as long as the rows."""
     with hall.conn, hall.conn.cursor() as cursor:
         cursor.execute("INSERT INTO public.t SELECT n, 'x' FROM generate_series(1, 20000) n")

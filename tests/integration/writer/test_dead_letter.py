@@ -1,4 +1,4 @@
-"""What a person gives up of what waits is parked: in order, once, with his reason, and nothing else is."""
+"""Dead-lettering of waiting events by an operator: in order, once, with a reason, and no other events."""
 
 from contextlib import closing
 from typing import Any
@@ -37,7 +37,7 @@ def _hold(hall: Hall, kind: str, name: str, state: str) -> None:
     hall.bench.execute(f"INSERT INTO onramp.holds (kind, name, state) VALUES ('{kind}', '{name}', '{state}')")  # noqa: S608
 
 
-def test_what_waits_for_a_table_is_parked_while_it_is_locked_and_later_events_land(hall: Hall) -> None:
+def test_waiting_events_of_a_locked_table_are_dead_lettered_and_later_events_land(hall: Hall) -> None:
     hall.settle(event("a"))
     with hall.locked():
         hall.settle(event("b"), event("other-1", "other"), event("c"))
@@ -56,7 +56,7 @@ def test_what_waits_for_a_table_is_parked_while_it_is_locked_and_later_events_la
         assert (reason["topic_id"], reason["typed"]) == (hall.topic_id, False)
 
 
-def test_what_waits_of_a_paused_type_is_parked_and_the_type_is_resumed(hall: Hall) -> None:
+def test_waiting_events_of_a_paused_type_are_dead_lettered_and_the_type_is_resumed(hall: Hall) -> None:
     hall.settle(event("a"))
     _pause(hall)
     hall.settle(event("b"), event("other-1", "other"))
@@ -67,7 +67,7 @@ def test_what_waits_of_a_paused_type_is_parked_and_the_type_is_resumed(hall: Hal
     assert (hall.held(), hall.totals()) == ({}, {"landed": 3, "parked": 1})
 
 
-def test_of_a_table_with_several_holds_only_those_that_are_given_up_are_parked(hall: Hall) -> None:
+def test_dead_lettering_of_one_hold_among_several_parks_only_its_events(hall: Hall) -> None:
     hall.settle(event("a"), event("other-1", "other"))
     _pause(hall)
     _pause(hall, "other")
@@ -77,7 +77,7 @@ def test_of_a_table_with_several_holds_only_those_that_are_given_up_are_parked(h
     assert (hall.parked(), hall.waiting(), hall.held()) == ([3], [2], {"order_placed": "paused"})
 
 
-def test_one_that_dies_is_begun_again_and_parks_once_in_steps(
+def test_dead_lettering_killed_midway_resumes_and_parks_each_event_once(
     hall: Hall, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hall.settle(event("a"))
@@ -106,7 +106,7 @@ def test_one_that_dies_is_begun_again_and_parks_once_in_steps(
     ("kind", "name", "state"),
     [("type", "order_placed", "paused"), ("table", "events.order_placed", "blocked")],
 )
-def test_who_gives_up_more_meanwhile_is_heard(
+def test_dead_letter_request_during_a_release_parks_its_events_too(
     hall: Hall, monkeypatch: pytest.MonkeyPatch, kind: str, name: str, state: str
 ) -> None:
     hall.settle(event("a"))
@@ -128,14 +128,14 @@ def test_who_gives_up_more_meanwhile_is_heard(
     assert (hall.parked(), hall.landed()) == ([1, 2], ["a"])
 
 
-def test_what_is_not_held_cannot_be_given_up(hall: Hall) -> None:
+def test_dead_lettering_of_a_type_that_is_not_paused_is_refused(hall: Hall) -> None:
     hall.settle(event("a"))
     _hold(hall, "type", "w", "watched")
     assert not _dead_letter(hall, "order_placed")
     assert not _dead_letter(hall, "w")
 
 
-def test_a_hold_that_was_given_up_and_has_ended_comes_back_as_a_blocked_one() -> None:
+def test_dead_lettered_hold_that_has_ended_returns_as_blocked() -> None:
     """Else nobody would ever park what waits behind it: no person has said up to when."""
     target = Target("onramp", "events", "a")
     before = Holds({str(target): Hold(KIND_TABLE, str(target), STATE_DEAD_LETTERED)})
@@ -144,7 +144,7 @@ def test_a_hold_that_was_given_up_and_has_ended_comes_back_as_a_blocked_one() ->
     assert [again.state, held.tables[str(target)].state] == [STATE_BLOCKED, STATE_BLOCKED]
 
 
-def test_one_that_cannot_be_given_up_stops_no_other_and_no_release(
+def test_dead_lettering_that_fails_stops_no_other_dead_lettering_and_no_release(
     hall: Hall, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     hall.settle(event("a"), event("o-1", "other"), event("t-1", "third"))
@@ -173,7 +173,7 @@ def test_one_that_cannot_be_given_up_stops_no_other_and_no_release(
     assert hall.parked() == [3, 4]
 
 
-def test_what_waits_of_other_types_is_not_walked_over(hall: Hall) -> None:
+def test_dead_lettering_of_a_type_does_not_scan_waiting_events_of_other_types(hall: Hall) -> None:
     """Millions may wait for the same table: by their order alone all of them would be read."""
     hall.settle(event("a"))
     hall.bench.execute(
@@ -218,7 +218,7 @@ def _removed(node: dict[str, Any]) -> int:
     return below + node.get("Rows Removed by Filter", 0) * node["Actual Loops"]
 
 
-def test_every_event_that_lands_later_or_is_given_up_has_a_line(
+def test_events_that_land_later_or_are_dead_lettered_each_have_a_log_line(
     hall: Hall, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     written: list[bytes] = []

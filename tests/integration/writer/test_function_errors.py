@@ -1,4 +1,4 @@
-"""What a table's own function raises, by any name, is its row's fault: not the table's, nor the server's."""
+"""Errors raised by a table's own function count against the row, not against the table or the server."""
 
 import pytest
 
@@ -60,7 +60,7 @@ def test_many_of_them_before_the_first_good_one(hall: Hall) -> None:
     assert (hall.landed(), hall.parked()) == (["a", "b"], list(range(1, 21)))
 
 
-def test_what_the_server_itself_says_is_no_rows_fault(hall: Hall) -> None:
+def test_lock_error_of_the_server_makes_the_rows_wait_and_parks_no_row(hall: Hall) -> None:
     """A lock that one row's trigger wants is the same state as a raised one, and that row waits for it."""
     hall.settle(event("a"))
     hall.bench.execute(

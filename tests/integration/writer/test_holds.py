@@ -119,7 +119,7 @@ def test_a_hold_does_not_end_while_a_task_looks_at_it(hall: Hall) -> None:
     assert hall.release() == []
 
 
-def test_what_a_bad_event_did_while_it_waited_is_parked_alone(hall: Hall) -> None:
+def test_bad_waiting_event_is_parked_alone_and_the_other_waiting_events_land(hall: Hall) -> None:
     hall.settle(event("a"))
     with hall.locked():
         hall.settle(event("b"), _bad("bad"), event("b"))

@@ -116,7 +116,7 @@ def _move(conn: connection, to: int) -> None:
         cursor.execute("UPDATE onramp.ledger SET next_offset = %s", (to,))
 
 
-def test_what_was_settled_under_other_routes_is_kept_when_they_change(conn: connection) -> None:
+def test_ranges_settled_under_earlier_routes_stay_in_the_history_when_routes_change(conn: connection) -> None:
     for end, digest in ((5, "one"), (9, "one"), (12, "two"), (20, "two"), (30, "one")):
         ledger.advance(conn, [_range(0, end)], 1, digest)
     assert _history(conn) == [(0, 9, "one"), (9, 20, "two"), (20, 30, "one")]
@@ -129,7 +129,9 @@ def test_a_ledger_of_before_says_nothing_of_what_it_does_not_know(conn: connecti
 
 
 @pytest.mark.parametrize("digest", ["one", "two"])
-def test_what_a_hand_moved_the_ledger_over_was_settled_under_nothing(conn: connection, digest: str) -> None:
+def test_offsets_skipped_by_a_manual_ledger_update_have_no_recorded_routes(
+    conn: connection, digest: str
+) -> None:
     ledger.advance(conn, [_range(0, 9)], 1, "one")
     _move(conn, 12)
     ledger.advance(conn, [_range(12, 20)], 1, digest)
@@ -161,7 +163,7 @@ def test_ranges_of_other_partitions_go_on_beside_one_that_begins_anew(conn: conn
     assert sorted(_history(conn)) == [(0, 4, "one"), (0, 12, "one")]
 
 
-def test_what_is_passed_over_is_settled_under_nothing(conn: connection) -> None:
+def test_offsets_skipped_by_the_writer_have_no_recorded_routes(conn: connection) -> None:
     ledger.advance(conn, [_range(0, 9)], 1, "one")
     ledger.skip(conn, [_range(9, 12)], 1)
     assert ledger.lock(conn, [_range(12, 20)], 1) == {PARTITION: 12}

@@ -154,7 +154,7 @@ def test_a_copy_into_a_stopped_server_ends(database: Database, server: Stopped) 
 
 
 @pytest.mark.timeout(300)
-def test_a_connection_to_a_black_hole_is_given_up() -> None:
+def test_connection_to_a_black_hole_is_closed_as_unresponsive() -> None:
     with black_holes(1) as [dsn]:
         hole = replace(database_of(dsn), liveness_timeout_seconds=_SILENT_S)
         with pytest.raises(InfrastructureError, match="does not answer"), transaction(hole, "land"):
@@ -162,7 +162,9 @@ def test_a_connection_to_a_black_hole_is_given_up() -> None:
 
 
 @pytest.mark.timeout(90)
-def test_a_connection_that_nobody_hears_of_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_connection_that_hangs_before_libpq_starts_its_timeout_is_closed_as_unresponsive(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     # A resolver that hangs is before libpq's own limit begins to count.
     monkeypatch.setattr(answering, "_opening", lambda *_: None)
     with black_holes(1) as [dsn]:

@@ -38,7 +38,7 @@ def test_the_dsns_own_options_hold(postgres: HasDsn) -> None:
 
 
 @pytest.mark.parametrize("name", ["onramp-admin", "onramp-writer land"])
-def test_a_session_says_who_it_is(postgres: HasDsn, name: str) -> None:
+def test_session_has_its_name_as_application_name(postgres: HasDsn, name: str) -> None:
     with closing(connect(postgres.dsn, name=name)) as conn, conn.cursor() as cursor:
         cursor.execute("SHOW application_name")
         assert cursor.fetchone() == (name,)

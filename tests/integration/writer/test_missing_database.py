@@ -49,7 +49,9 @@ REPORTS: Final[dict[str, tuple[Callable[[str], Any], str]]] = {
 
 
 @pytest.mark.parametrize(("report", "name"), REPORTS.values(), ids=list(REPORTS))
-def test_it_is_said_to_not_exist(postgres: HasDsn, report: Callable[[str], Any], name: str) -> None:
+def test_missing_database_is_reported_as_nonexistent_with_its_sqlstate(
+    postgres: HasDsn, report: Callable[[str], Any], name: str
+) -> None:
     with pytest.raises((InfrastructureError, SourceError, agent_sql.StateStoreError)) as raised:
         report(make_dsn(postgres.dsn, dbname="nowhere"))
     assert str(getattr(raised.value, "detail", raised.value)) == f"{name} does not exist (SQLSTATE 3D000)"
@@ -68,5 +70,5 @@ def test_it_is_known_by_the_words_of_the_server_or_pgbouncer(words: str, *, is_s
     assert is_missing(psycopg2.OperationalError(words)) is is_so
 
 
-def test_another_failure_is_told_by_its_sqlstate() -> None:
+def test_other_connection_failure_is_reported_with_its_sqlstate() -> None:
     assert failure("x", psycopg2.OperationalError("refused")) == "x: SQLSTATE none (it cannot be reached)"

@@ -35,7 +35,7 @@ def _waiting(bench: Bench) -> int:
     return int(bench.one("SELECT count(*) FROM onramp.outbox"))
 
 
-def test_what_is_parked_goes_to_the_topic_and_leaves_the_outbox(
+def test_parked_events_are_published_to_the_topic_and_removed_from_the_outbox(
     bench: Bench, topic: HasBootstrap, bad: list[bytes]
 ) -> None:
     bench.settle(arrivals([event("good"), *bad]))
@@ -58,9 +58,7 @@ def test_while_kafka_is_away_it_stays_in_the_outbox(bench: Bench, bad: list[byte
     assert _waiting(bench) == 3
 
 
-def test_what_waits_in_the_outbox_and_how_large_its_database_is_are_shown(
-    bench: Bench, bad: list[bytes]
-) -> None:
+def test_outbox_event_count_and_database_size_are_reported(bench: Bench, bad: list[bytes]) -> None:
     assert database_stats.read_sizes(bench.database).outbox == 0
     bench.settle(arrivals([event("good"), *bad]))
     shown = database_stats.read_sizes(bench.database)
@@ -111,7 +109,7 @@ def test_an_empty_outbox_needs_no_kafka(bench: Bench) -> None:
     assert outbox.relay(bench.database, Brokers(bench.bootstrap)) == 0
 
 
-def test_what_has_no_destination_is_on_the_topic_before_its_offset_settles(
+def test_event_without_a_destination_is_on_the_topic_before_its_offset_settles(
     bench: Bench, topic: HasBootstrap
 ) -> None:
     values = [event("good"), b"no json, %b" % secrets.token_hex(4).encode(), None]

@@ -85,7 +85,7 @@ def test_a_bad_event_does_not_take_a_good_one_of_its_id_with_it(bench: Bench) ->
 
 
 @pytest.mark.parametrize("at", [0, 1, 4_999, 9_999])
-def test_one_bad_in_ten_thousand_lands_the_others_in_tens_of_statements(
+def test_bad_row_among_ten_thousand_takes_tens_of_statements_and_the_other_rows_land(
     bench: Bench, statements: list[str], at: int
 ) -> None:
     values = [event(f"order-{i}") for i in range(10_000)]
@@ -96,7 +96,9 @@ def test_one_bad_in_ten_thousand_lands_the_others_in_tens_of_statements(
     assert len(statements) < 130, len(statements)
 
 
-def test_one_bad_in_ten_thousand_takes_at_most_thirty_statements(bench: Bench, statements: list[str]) -> None:
+def test_bad_row_among_ten_thousand_takes_at_most_forty_statements(
+    bench: Bench, statements: list[str]
+) -> None:
     values = [event(f"order-{i}") for i in range(10_000)]
     values[6_789] = _bad("bad")
     bench.settle(arrivals(values))
@@ -110,7 +112,7 @@ def test_all_bad_is_no_quadratic_search(bench: Bench, statements: list[str]) -> 
     assert len(statements) < 10 * n, len(statements)
 
 
-def test_a_missing_right_is_not_looked_for_row_by_row(
+def test_missing_privilege_parks_all_rows_without_a_row_by_row_search(
     bench: Bench, limited: Bench, statements: list[str]
 ) -> None:
     bench.settle(arrivals([event("first")]))
@@ -153,7 +155,7 @@ def test_a_landing_table_under_row_level_security_takes_inserts(bench: Bench, se
     assert bench.totals() == {"landed": 5, "duplicate": 2}
 
 
-def test_what_a_policy_denies_is_parked_and_its_neighbours_land(bench: Bench, secured: Bench) -> None:
+def test_row_denied_by_a_policy_is_parked_and_adjacent_rows_land(bench: Bench, secured: Bench) -> None:
     values = [event("a", gate=1), event("order-7", gate=777), event("b", gate=2)]
     assert secured.settle(arrivals(values, first=1)).failures == ()
     assert _ids(bench) == ["first", "a", "b"]
@@ -178,7 +180,7 @@ def test_bad_rows_at_both_ends_and_in_between_harm_only_themselves(bench: Bench)
     assert (len(_ids(bench)), list(_parked(bench))) == (60, [0, 1, 30, 63])
 
 
-def test_bad_rows_and_duplicates_in_one_batch_are_told_apart(bench: Bench) -> None:
+def test_bad_rows_and_duplicates_in_one_batch_are_distinguished(bench: Bench) -> None:
     bench.settle(arrivals([event("a")]))
     bench.settle(arrivals([event("a"), _bad("b"), event("c"), event("c"), event("d")], first=1))
     assert (_ids(bench), list(_parked(bench))) == (["a", "c", "d"], [2])
@@ -247,7 +249,7 @@ def test_a_version_lands_byte_for_byte(bench: Bench, version: str) -> None:
         (envelope(payload=b'{"\\u0000":1}'), "22P05"),
     ],
 )
-def test_what_postgres_cannot_hold_is_parked_and_its_neighbours_land(
+def test_value_that_postgres_cannot_store_is_parked_and_adjacent_events_land(
     bench: Bench, value: bytes, state: str
 ) -> None:
     bench.settle(arrivals([event("before"), value, event("after")]))
@@ -299,7 +301,7 @@ def test_a_deferred_constraint_is_checked_before_the_ledger_advances(bench: Benc
     assert (_ids(bench), list(_parked(bench))) == (["a", "c"], [1])
 
 
-def test_what_a_trigger_swallows_is_noticed_by_count(bench: Bench) -> None:
+def test_row_discarded_by_a_trigger_is_detected_by_the_row_count_and_parked(bench: Bench) -> None:
     bench.settle(arrivals([event("a")]))
     bench.execute(
         "CREATE FUNCTION events.swallow() RETURNS trigger LANGUAGE plpgsql AS "
@@ -327,7 +329,7 @@ def test_columns_that_an_owner_added_survive_a_clash(bench: Bench, column: str, 
     assert _parked(bench) == {}
 
 
-def test_a_landing_table_whose_owner_drops_its_key_lands_and_says_so(bench: Bench) -> None:
+def test_landing_table_without_the_key_its_owner_dropped_takes_rows_and_is_reported(bench: Bench) -> None:
     bench.settle(arrivals([event("a")]))
     bench.execute("ALTER TABLE events.order_placed DROP CONSTRAINT order_placed_pkey")
     bench.settle(arrivals([event("a"), _bad("b"), event("c")], first=1))
@@ -358,7 +360,7 @@ def test_a_landing_table_that_was_dropped_is_no_fault_of_the_events(bench: Bench
     assert _ids(bench) == ["b"]
 
 
-def test_an_outage_that_is_met_while_bad_rows_are_looked_for_is_an_outage(bench: Bench) -> None:
+def test_outage_met_while_isolating_bad_rows_makes_events_wait_and_parks_no_event(bench: Bench) -> None:
     bench.settle(arrivals([event("order-0")]))
     bench.execute(
         "CREATE FUNCTION public.fill() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "

@@ -46,7 +46,7 @@ def test_an_error_in_the_block_rolls_back(bench: Bench, role: str) -> None:
     assert bench.ledger() == 0
 
 
-def test_sessions_say_who_they_are_and_have_their_limits(bench: Bench) -> None:
+def test_sessions_have_an_application_name_a_safe_search_path_and_timeouts(bench: Bench) -> None:
     names = ["application_name", "search_path", "statement_timeout", "lock_timeout"]
     names += ["idle_in_transaction_session_timeout"]
     with transaction(bench.database, "land") as conn, conn.cursor() as cursor:

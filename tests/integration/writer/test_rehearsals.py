@@ -1,4 +1,4 @@
-"""Rehearsals: what a replay would do is said, by the code that would do it, and nothing of it remains."""
+"""Rehearsals: the replay code itself reports what a replay would do, and leaves nothing behind."""
 
 import json
 from contextlib import closing
@@ -72,7 +72,7 @@ def _bad(event_id: str) -> bytes:
     return envelope(event_id, "order_placed", b'{"a":"\\u0000"}')
 
 
-def test_what_would_land_is_said_and_nothing_lands(asking: Asking) -> None:
+def test_rehearsal_reports_each_outcome_and_lands_nothing(asking: Asking) -> None:
     asking.hall.settle(event("a"))
     asking.ask(1, event("b"))
     asking.ask(2, event("a"))
@@ -144,7 +144,7 @@ def test_a_table_with_triggers_asks_for_a_flag(asking: Asking) -> None:
     assert [outcome for _, outcome, _ in asking.answers()] == ["triggers", "landed"]
 
 
-def test_what_cannot_be_tried_is_unknown_and_the_others_are_answered(asking: Asking) -> None:
+def test_event_that_cannot_be_rehearsed_is_unknown_and_the_other_events_get_outcomes(asking: Asking) -> None:
     """A table that is locked, and one that a replay would make."""
     asking.hall.settle(event("a"), event("o", "other"))
     asking.ask(0, event("b"))
@@ -168,7 +168,7 @@ def test_a_verdict_that_cannot_be_stored_is_unknown(asking: Asking, monkeypatch:
     assert asking.answers() == [(0, "unknown", None)]
 
 
-def test_what_nobody_fetches_is_dropped(asking: Asking) -> None:
+def test_unfetched_rehearsal_is_dropped_after_an_hour(asking: Asking) -> None:
     asking.ask(0, event("a"), age="61 min")
     assert (asking.run(), asking.answers()) == (0, [])
 

@@ -1,4 +1,4 @@
-"""What a release lands together: one life of a topic, one kind of row, and never a dead row twice."""
+"""Releases: rows of all topic generations and kinds land together, and dead rows are not read twice."""
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -152,7 +152,7 @@ def test_a_relay_walks_over_no_dead_row_twice(bench: Bench, monkeypatch: pytest.
     assert (_entries(bench, "outbox") - before) / 4_000 < _FEW
 
 
-def test_what_is_parked_during_a_relay_is_relayed_by_it(
+def test_event_parked_during_a_relay_is_published_by_the_same_relay(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also below where it stands."""

@@ -1,4 +1,4 @@
-"""What is done twice lands once: a lost reply to COMMIT, and one order in two tasks at once."""
+"""Repeated work lands once: a lost reply to COMMIT, and the same work order in two tasks at once."""
 
 import threading
 from collections.abc import Iterator
@@ -55,7 +55,7 @@ def test_a_commit_whose_reply_is_lost_is_found_settled(twice: Twice, proxy: Prox
     twice.all_is_there_once()
 
 
-def test_one_order_in_several_tasks_at_once_lands_once(twice: Twice) -> None:
+def test_work_order_run_by_several_tasks_at_once_lands_once(twice: Twice) -> None:
     begin = threading.Barrier(4)
     done: list[Landed] = []
 

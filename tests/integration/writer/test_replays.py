@@ -93,7 +93,7 @@ def test_an_event_lands_with_its_own_receipt_and_parked_does_not_shrink(stage: S
     assert stage.staged() == []
 
 
-def test_one_that_is_there_already_is_a_duplicate_and_one_that_fails_stays_parked(stage: Stage) -> None:
+def test_replay_of_a_landed_event_is_a_duplicate_and_a_failing_event_stays_parked(stage: Stage) -> None:
     stage.hall.settle(event("a"), _bad("b"), _bad("c"), _bad("d"))
     stage.stage(1, event("a"))
     stage.stage(2, _bad("c"))
@@ -121,7 +121,7 @@ def test_an_attempt_that_is_known_lands_nothing(stage: Stage) -> None:
     assert stage.staged() == []
 
 
-def test_what_was_staged_long_ago_is_dropped(stage: Stage) -> None:
+def test_replay_staged_more_than_a_quarter_of_an_hour_ago_is_dropped(stage: Stage) -> None:
     stage.hall.settle(_bad("a"), _bad("b"))
     stage.stage(0, event("a"), age="16 min")
     stage.stage(1, event("b"), age="14 min")
@@ -143,7 +143,9 @@ def test_they_land_in_the_order_of_their_sources_and_step_by_step(
     assert stage.hall.landed() == names
 
 
-def test_the_generations_of_a_topic_are_told_apart(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
+def test_replays_of_two_generations_of_a_topic_are_counted_separately(
+    stage: Stage, caplog: pytest.LogCaptureFixture
+) -> None:
     again = str(uuid4())
     stage.stage(0, event("old"))
     stage.stage(0, event("new"), topic_id=again)
@@ -244,7 +246,7 @@ def test_grants_and_contracts_are_those_of_today(stage: Stage) -> None:
     ]
 
 
-def test_what_is_no_event_any_more_stays_parked(stage: Stage) -> None:
+def test_staged_value_that_is_not_an_event_stays_parked(stage: Stage) -> None:
     stage.stage(0, b"no JSON")
     stage.stage(1, None)
     stage.stage(2, b"no JSON", to="events.order_placed")
@@ -337,7 +339,7 @@ def test_nothing_lands_once_it_may_not(stage: Stage) -> None:
     assert stage.staged() == [4, 5]
 
 
-def test_what_somebody_has_locked_is_theirs(stage: Stage) -> None:
+def test_staged_replay_locked_by_another_session_is_skipped(stage: Stage) -> None:
     """A cancel, or a writer that is a zombie."""
     stage.stage(0, event("a"))
     stage.stage(1, event("b"))

@@ -98,7 +98,7 @@ def both(hall: Hall, templates: Templates) -> Iterator[Both]:
         yield found
 
 
-def test_what_was_refused_is_sorted_in_the_default_database_and_lands_where_it_belongs(both: Both) -> None:
+def test_refused_packet_is_sorted_in_the_default_database_and_lands_in_its_own_database(both: Both) -> None:
     value = _packet(("wh", "t"))
     both.stage("onramp", 0, value, FIRST)
     assert both.replay("onramp") == {"sorted": 1}
@@ -113,7 +113,7 @@ def test_what_was_refused_is_sorted_in_the_default_database_and_lands_where_it_b
     assert both.totals("onramp") == []
 
 
-def test_what_belongs_to_the_default_database_lands_there_at_once(both: Both) -> None:
+def test_refused_event_of_the_default_database_lands_there_at_once(both: Both) -> None:
     both.stage("onramp", 0, _packet(("onramp", "t"), x=0), FIRST)
     both.stage("onramp", 1, event("e-1"), "")
     assert both.replay("onramp") == {"landed": 2}
@@ -125,7 +125,7 @@ def test_what_belongs_to_the_default_database_lands_there_at_once(both: Both) ->
     assert both.hall.landed() == ["e-1"]
 
 
-def test_of_a_packet_the_destination_that_was_refused_is_replayed_and_no_other(both: Both) -> None:
+def test_replay_of_a_packet_replays_only_its_refused_destination(both: Both) -> None:
     execute(both.dsns["onramp"], "CREATE TABLE public.other (x int)")
     both.stage("onramp", 0, _packet(("onramp", "t"), ("onramp", "other")), SECOND)
     both.stage("onramp", 1, _packet(("onramp", "t"), ("onramp", "t")), SECOND)  # it has landed by the first
@@ -134,7 +134,7 @@ def test_of_a_packet_the_destination_that_was_refused_is_replayed_and_no_other(b
     assert both.replayed("onramp")[1] == (1, SECOND, "parked", None, "ambiguous_table")
 
 
-def test_what_is_still_refused_fails_again_with_its_cause(both: Both) -> None:
+def test_event_that_is_refused_again_fails_with_its_cause(both: Both) -> None:
     packet = _packet(("gone", "t"), ("wh", "t"))
     both.stage("onramp", 0, packet, FIRST)
     both.stage("onramp", 1, _packet(("wh", "t")), FIRST)
@@ -145,7 +145,7 @@ def test_what_is_still_refused_fails_again_with_its_cause(both: Both) -> None:
     assert both.landed("wh") == []
 
 
-def test_what_was_refused_whole_and_has_several_tables_today_names_one(both: Both) -> None:
+def test_event_refused_as_a_whole_that_now_has_several_tables_needs_a_named_table(both: Both) -> None:
     """One attempt is one row: which of them is somebody's choice."""
     routes = Routes(
         "onramp",
@@ -171,7 +171,7 @@ def test_routes_that_changed_since_it_was_sorted_bring_it_nowhere(both: Both) ->
     assert both.replayed("wh") == [(0, FIRST, "parked", None, "not_routed")]
 
 
-def test_what_was_refused_waits_for_a_table_that_takes_no_rows_and_the_others_land(both: Both) -> None:
+def test_refused_event_waits_for_a_blocked_table_and_the_other_events_land(both: Both) -> None:
     execute(both.dsns["onramp"], "CREATE TABLE public.other (x int)")
     for offset, table in enumerate(("t", "other", "t")):
         both.stage("onramp", offset, _packet(("onramp", table)), FIRST)
@@ -188,7 +188,7 @@ def test_what_was_refused_waits_for_a_table_that_takes_no_rows_and_the_others_la
     assert (both.landed("onramp"), both.landed("onramp", "public.other")) == ([1, 1], [1])
 
 
-def test_of_what_was_refused_one_that_fails_alone_stays_parked_and_the_others_land_or_are_sorted(
+def test_refused_event_that_fails_alone_stays_parked_and_other_events_land_or_are_sorted(
     both: Both,
 ) -> None:
     """In either database; each is for a table of its own until it is sorted, so no other's fault keeps it."""

@@ -1,4 +1,4 @@
-"""What a database or a role has set for itself changes no value and fails no transaction of Onramp's."""
+"""Session settings of a database or a role change no value and fail no transaction of Onramp's."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, closing

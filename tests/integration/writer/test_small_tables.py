@@ -82,7 +82,9 @@ def test_a_table_with_rules_takes_what_it_takes_by_copy(hall: Hall, monkeypatch:
     assert hall.bench.one("SELECT count(*) FROM public.seen") == 0
 
 
-def test_what_waits_for_one_of_them_waits_alone(hall: Hall, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_events_for_a_locked_small_table_wait_while_the_other_small_tables_take_rows(
+    hall: Hall, monkeypatch: pytest.MonkeyPatch
+) -> None:
     _settle(hall, "a")
     with hall.locked("events.kind_2"):
         _settle(hall, "b")
@@ -115,7 +117,7 @@ def test_a_database_that_refuses_it_is_not_asked_each_time(
     assert _landed(hall) == {name: ["a", "b", "c"] for name in NAMES}
 
 
-def test_a_table_without_a_key_goes_by_itself_and_says_so(
+def test_small_table_without_a_key_lands_separately_with_a_warning(
     hall: Hall, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _settle(hall, "a")

@@ -48,7 +48,7 @@ def test_a_release_takes_events_up_to_a_number_of_bytes(hall: Hall, monkeypatch:
     assert max(sum(step[:-1]) for step in steps if step) < MB
 
 
-def test_a_large_event_that_fails_is_told_from_its_neighbours_behind_it(
+def test_large_event_that_fails_is_parked_and_the_events_behind_it_land(
     hall: Hall, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It alone is more than a step takes, and is parked only because others land."""

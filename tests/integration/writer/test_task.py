@@ -181,13 +181,13 @@ def test_a_connection_lost_in_the_middle_is_an_outage_and_lands_nothing(
     assert _count(bench) == 5
 
 
-def test_a_task_that_cannot_connect_says_so_for_its_ranges(bench: Bench, limited: Bench) -> None:
+def test_task_that_cannot_connect_reports_a_failure_for_its_ranges(bench: Bench, limited: Bench) -> None:
     """A silent task would look like ranges without records, and the driver would settle them."""
     bench.execute(f"ALTER ROLE {limited.user} CONNECTION LIMIT 0")
     assert limited.settle(arrivals(_events(5))).failures == ("database_unavailable",)
 
 
-def test_what_is_worth_a_look_is_counted_in_the_rows_own_transaction(bench: Bench) -> None:
+def test_warnings_are_counted_in_the_transaction_of_their_rows(bench: Bench) -> None:
     bench.execute("CREATE TABLE public.bare (v int); CREATE TABLE public.loose (id int PRIMARY KEY)")
     routes = Routes("onramp", contracts=(Contract("discard", table="loose"),))
 

@@ -39,7 +39,7 @@ def _watch(hall: Hall, n: int) -> None:
         )
 
 
-def test_tables_that_somebody_made_up_are_not_watched(hall: Hall) -> None:
+def test_nonexistent_tables_named_by_packets_are_not_watched(hall: Hall) -> None:
     hall.settle(*(_packet(f"made_up_{i}", id=1) for i in range(60)))
     assert (hall.bench.rows("SELECT name FROM onramp.holds"), len(hall.parked())) == ([], 60)
 

@@ -1,4 +1,4 @@
-"""What a change would do to the events that Kafka holds, counted exactly, and nothing of it is kept."""
+"""Plans: exact counts of what a change does to the events that Kafka holds, with nothing stored."""
 
 import json
 import secrets
@@ -57,7 +57,7 @@ def outcomes(report: Report, name: str, side: str = "new") -> dict[str, int]:
     return {each: found[each] for each in ("refused", "parked", "landed", "untried") if found[each]}
 
 
-def test_a_field_that_is_added_to_an_open_schema_and_came_otherwise_is_told(ground: Ground) -> None:
+def test_field_added_to_an_open_schema_reports_earlier_events_of_another_type(ground: Ground) -> None:
     ground.send(
         *(event(f"a{i}", ground.name, n=i) for i in range(30)),
         *(event(f"b{i}", ground.name, n=i, note="hello") for i in range(20)),
@@ -94,7 +94,7 @@ def test_five_samples_are_shown_and_no_value_of_them(ground: Ground) -> None:
     assert "example" not in said
 
 
-def test_what_a_table_newly_takes_and_what_it_newly_parks(ground: Ground) -> None:
+def test_new_table_destination_reports_events_that_land_and_events_that_are_parked(ground: Ground) -> None:
     execute(
         ground.dsn,
         "CREATE TABLE public.orders (_id text PRIMARY KEY, n int CHECK (n < 100), note varchar(3))",
@@ -225,7 +225,7 @@ def test_garbage_unknown_names_and_packets_have_lines_of_their_own(ground: Groun
     assert sum(each["read"] for each in report.as_dict()["types"].values()) == report.tally.read == 8
 
 
-def test_a_database_that_is_out_is_said_and_the_rest_goes_on(ground: Ground) -> None:
+def test_unreachable_database_is_reported_and_the_rest_is_planned(ground: Ground) -> None:
     ground.databases = {"second": f"postgresql://x:secret@127.0.0.1:{free_port()}/x"}
     ground.send(*(event(f"a{i}", ground.name, n=i) for i in range(5)), event("b", ground.name, n="x"))
     both = {"destinations": [{"type": "postgres"}, {"type": "postgres", "vanity": "second"}]}
@@ -240,7 +240,9 @@ def test_a_database_that_is_out_is_said_and_the_rest_goes_on(ground: Ground) -> 
     assert "secret" not in json.dumps(still.as_dict())
 
 
-def test_a_database_that_goes_away_meanwhile_is_said(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_database_that_becomes_unreachable_during_a_plan_is_reported(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
     execute(ground.dsn, "CREATE TABLE public.orders (_id text PRIMARY KEY, n int)")
     ground.send(*(event(f"a{i}", ground.name, n=i) for i in range(5)))
     name, usual = urlsplit(ground.dsn).path.lstrip("/"), rules_of
@@ -261,7 +263,7 @@ def test_a_database_that_goes_away_meanwhile_is_said(ground: Ground, monkeypatch
     assert "database onramp: SQLSTATE" in report.unchecked()[0]
 
 
-def test_a_table_that_is_locked_is_said_and_the_rest_goes_on(ground: Ground) -> None:
+def test_locked_table_is_reported_and_the_rest_is_planned(ground: Ground) -> None:
     execute(ground.dsn, "CREATE TABLE public.orders (_id text PRIMARY KEY, n int)")
     ground.send(*(event(f"a{i}", ground.name, n=i) for i in range(5)))
     both = {"destinations": [{"type": "postgres"}, *TABLE["destinations"]]}
@@ -274,7 +276,7 @@ def test_a_table_that_is_locked_is_said_and_the_rest_goes_on(ground: Ground) -> 
     assert outcomes(report, ground.name, "old") == {"landed": 5}
 
 
-def test_a_role_that_may_only_read_is_told_what_it_lacks(ground: Ground) -> None:
+def test_read_only_role_is_reported_with_its_missing_privileges(ground: Ground) -> None:
     role, at = f"reads_{secrets.token_hex(4)}", urlsplit(ground.dsn)
     name = at.path.lstrip("/")
     execute(
@@ -352,7 +354,7 @@ def test_the_registry_in_kafka_is_what_is_in_force(ground: Ground) -> None:
     ]
 
 
-def test_what_cannot_be_tried_is_said(ground: Ground) -> None:
+def test_constraints_and_triggers_that_a_plan_cannot_try_are_reported(ground: Ground) -> None:
     execute(
         ground.dsn,
         """
@@ -394,7 +396,7 @@ def test_the_window_is_what_was_asked_for_as_far_as_kafka_holds_it(ground: Groun
     assert not [n for n in ground.plan({}, {}, window=Window(last=3)).notes() if "retention" in n]
 
 
-def test_a_range_that_kafka_deletes_meanwhile_is_said_and_the_rest_is_read(
+def test_range_deleted_by_kafka_during_a_plan_is_reported_and_the_rest_is_read(
     ground: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_topics(ground.bootstrap, ground.topic)

@@ -1,4 +1,4 @@
-"""What is remembered of a table has an age, and drops nothing that has a column by now."""
+"""The catalog cache: entries expire, and a field is discarded only until the table has its column."""
 
 import time
 from collections.abc import Callable
@@ -44,7 +44,7 @@ def test_a_field_is_discarded_only_until_it_has_a_column(discarding: Tables, tur
     assert discarding.bench.rows("SELECT id, x FROM public.t ORDER BY 1") == [(1, None), (2, 2)]
 
 
-def test_a_table_that_discards_is_looked_up_at_most_once_in_some_seconds(
+def test_table_that_discards_fields_is_queried_at_most_once_per_interval(
     discarding: Tables, turn: Turn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[None] = []

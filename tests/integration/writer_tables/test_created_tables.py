@@ -213,7 +213,7 @@ def test_a_required_field_whose_column_the_table_generates_is_refused(
     assert wish().state is State.APPLIED
 
 
-def test_a_key_that_nobody_can_look_at_is_said_and_refuses_nothing(tmp_path: Path) -> None:
+def test_destination_key_that_cannot_be_checked_is_reported_and_the_file_is_applied(tmp_path: Path) -> None:
     file = tmp_path / "onramp.yaml"
     file.write_text(yaml.safe_dump({"event_types": {"a": {"destinations": [{"schema": "s", "table": "t"}]}}}))
     out = Where("", {"onramp": "postgresql://x@127.0.0.1:1/x"}, {"onramp": ("s",)})

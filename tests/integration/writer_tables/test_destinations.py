@@ -136,7 +136,7 @@ def test_a_table_of_somebodys_own_is_mended_where_it_does_not_fit(place: Place) 
     assert place.land("a", "b", "a") == 2
 
 
-def test_what_no_grant_mends_is_said(place: Place) -> None:
+def test_problem_that_no_grant_solves_is_reported(place: Place) -> None:
     place.mend()
     place.run(
         "ALTER TABLE shop.orders DROP CONSTRAINT orders_pkey, "
@@ -184,7 +184,7 @@ def test_fields_that_the_contract_drops_need_no_column(place: Place) -> None:
     assert place.wrong() == []
 
 
-def test_a_table_without_a_key_is_used_if_that_is_said(place: Place) -> None:
+def test_table_without_a_key_is_accepted_when_marked_unkeyed(place: Place) -> None:
     place.mend()
     place.run("ALTER TABLE shop.orders DROP CONSTRAINT orders_pkey, ALTER COLUMN _id DROP NOT NULL")
     (lacking,) = place.wrong()
@@ -246,7 +246,7 @@ def test_for_people_it_prints_the_sql_below_the_fact_and_a_database_that_is_out_
     assert CliRunner().invoke(app, out._command()).exit_code == 3
 
 
-def test_what_is_made_and_what_has_no_key_is_listed(tmp_path: Path) -> None:
+def test_created_and_unkeyed_destinations_are_listed(tmp_path: Path) -> None:
     file = tmp_path / "onramp.yaml"
     made = {"schema": "shop", "table": "orders", "create": True}
     bare = {"vanity": "two", "schema": "shop", "table": "log", "unkeyed": True}

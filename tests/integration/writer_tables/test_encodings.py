@@ -1,4 +1,4 @@
-"""What other encodings do to texts: nothing; what a database cannot hold is parked, its neighbours land."""
+"""Database encodings: texts stay unchanged, and a text that a database cannot store is parked alone."""
 
 import secrets
 from collections.abc import Iterator
@@ -86,7 +86,7 @@ def encoded(request: pytest.FixtureRequest, postgres: HasDsn) -> Iterator[Bench]
 
 
 @pytest.mark.parametrize("encoded", ["LATIN1"], indirect=True)
-def test_what_latin1_cannot_hold_is_parked_and_the_neighbours_land(encoded: Bench) -> None:
+def test_text_that_latin1_cannot_store_is_parked_and_adjacent_events_land(encoded: Bench) -> None:
     escaped = envelope("e", payload=b'{"city":"Z\\u00fcrich"}')
     beyond = envelope("f", payload=b'{"city":"\\u6771"}')
     values = [event("a", city=CITY), event("b", city=EAST), event("c"), escaped, beyond]

@@ -53,7 +53,7 @@ def _shifts(bench: Bench) -> list[tuple[object, ...]]:
     return bench.rows("SELECT _id, _shift FROM events.order_placed ORDER BY _offset")
 
 
-def test_a_table_that_is_there_gets_the_column_and_nobody_is_parked(bench: Bench) -> None:
+def test_existing_table_gets_the_new_column_and_no_event_is_parked(bench: Bench) -> None:
     bench.settle(arrivals([event("old")]))
     assert _newer(bench, 1)[0] == ["()"]
     assert _shifts(bench) == [("old", 7), ("new-1", 8), ("new-2", 8), ("new-3", 8)]

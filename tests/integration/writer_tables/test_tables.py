@@ -65,7 +65,7 @@ def test_columns_that_take_no_values(tables: Tables, field: str, state: str) -> 
     ]
 
 
-def test_unknown_fields_are_dropped_and_counted_where_the_contract_says_so(tables: Tables) -> None:
+def test_unknown_fields_are_dropped_and_counted_under_a_discard_contract(tables: Tables) -> None:
     tables.bench.execute("CREATE TABLE public.t (id int PRIMARY KEY)")
     tables.routes = Routes("onramp", contracts=(Contract("discard", table="t"),))
     done = tables.land("t", {"id": 1, "x": 1, "y": 2}, {"id": 2, "x": 1}, {"x": 1})
@@ -157,7 +157,7 @@ def test_a_key_that_a_repeat_gets_anew_is_reported_as_none(tables: Tables, colum
     assert (_summary(done), done.unkeyed) == ((2, 0, []), 2)
 
 
-def test_rows_that_give_a_key_with_a_default_are_told_apart_from_those_that_do_not(
+def test_rows_with_and_without_a_value_for_a_defaulted_key_are_distinguished(
     tables: Tables,
 ) -> None:
     tables.bench.execute("CREATE TABLE public.t (n bigserial PRIMARY KEY, v int)")
@@ -311,7 +311,7 @@ def test_a_key_too_large_for_its_index(tables: Tables) -> None:
     assert "54000" in states(done)[0]
 
 
-def test_one_bad_in_ten_thousand_takes_few_savepoints(tables: Tables) -> None:
+def test_bad_row_among_ten_thousand_takes_few_savepoints(tables: Tables) -> None:
     tables.bench.execute("CREATE TABLE public.t (id int PRIMARY KEY, v int CHECK (v <> 13))")
     tables.land("t", {"id": -1, "v": 1})
     before = tables.bench.one("SELECT pg_current_xact_id()::text::int8")

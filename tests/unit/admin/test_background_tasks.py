@@ -11,7 +11,7 @@ from shared.errors import DATABASE_UNAVAILABLE, InfrastructureError, OnrampError
 from shared.kafka_security import Brokers
 
 
-def test_a_keeper_that_fails_for_a_reason_nobody_foresaw_says_so_and_begins_again(
+def test_dead_letter_ingester_reports_an_unexpected_error_and_restarts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(background_tasks, "_RETRY_SECONDS", 0.0)

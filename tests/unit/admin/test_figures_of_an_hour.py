@@ -47,7 +47,7 @@ def test_a_gateway_under_two_addresses_counts_once() -> None:
     assert accepted(growth, gateway(4), gateway(4), at=10) == 3
 
 
-def test_what_came_while_a_gateway_did_not_answer_is_spread_over_the_gap() -> None:
+def test_growth_while_a_gateway_did_not_answer_is_spread_over_the_gap() -> None:
     growth, hour = GatewayGrowth(), Hour()
     for step, reading in enumerate([gateway(0), None, None, gateway(30)]):
         hour.advance(step)

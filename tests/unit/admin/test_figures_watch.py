@@ -43,7 +43,7 @@ def watch_of(gateways: str, writers: str) -> FiguresWatch:
     )
 
 
-def test_a_reading_has_what_both_services_said_and_names_the_one_that_is_down(
+def test_reading_has_the_figures_of_the_writer_and_names_the_gateway_that_is_down(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     clock = {"now": 1000.0}
@@ -151,7 +151,7 @@ def test_a_host_with_both_families_is_one_host() -> None:
 
 
 @pytest.mark.parametrize("url", ["gateway:8080", "ftp://x", "http://", "http://x?y", "http://user@x"])
-def test_what_is_no_url_of_a_service_is_refused(url: str) -> None:
+def test_invalid_service_url_is_refused(url: str) -> None:
     with pytest.raises(ValueError, match="each URL is"):
         FiguresSettings(gateway_urls=url)
 

@@ -84,7 +84,7 @@ def test_events_for_a_database_that_is_out_wait_on_kafka() -> None:
     assert (found.in_flight, found.waiting, found.difference) == (30, 40, 0)
 
 
-def test_without_a_writer_what_waits_on_kafka_is_unknown_and_said() -> None:
+def test_waiting_count_without_a_writer_is_unknown_and_reported() -> None:
     found = locations(130, totals(60, landed=60), group={SOURCE: 100}, waiting_kafka=None)
     assert (found.waiting, found.difference) == (None, 40)
     assert any("no writer answers" in problem for problem in found.problems)
@@ -97,7 +97,7 @@ def test_an_event_with_two_tables_has_a_further_delivery() -> None:
     assert sum_of(found) == (found.accepted or 0) + found.further
 
 
-def test_one_that_landed_in_one_database_and_waits_for_the_other_is_no_difference() -> None:
+def test_event_landed_in_a_database_and_waiting_for_another_is_no_difference() -> None:
     other = DatabaseTotals({NOW: 50}, {(NOW, "events.a", "landed"): 50})
     found = locations(100, totals(100, landed=100), other, group={SOURCE: 100}, waiting_kafka={"db1": 50})
     assert (found.further, found.waiting, found.difference) == (100, 50, 0)
@@ -134,6 +134,6 @@ def test_changes_of_sources_are_not_accepted_events() -> None:
     assert (found.accepted, found.landed, found.parked, found.difference) == (10, 10, 0, 0)
 
 
-def test_a_database_without_any_reading_is_said() -> None:
+def test_database_without_any_reading_is_reported() -> None:
     found = locations(10, unread=("other",), databases={})
     assert "database other has not answered" in found.problems[0]

@@ -1,4 +1,4 @@
-"""What the admin service refuses before it asks anything: each answer is a problem, with what it must say."""
+"""Requests the admin service refuses before any query: each response is a problem document with a fix."""
 
 import asyncio
 from contextlib import nullcontext

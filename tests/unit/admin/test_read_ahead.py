@@ -89,7 +89,7 @@ def test_a_failure_comes_after_what_was_read_before_it() -> None:
     assert run(follow()) == slice_of(0, 1, 2)
 
 
-def test_who_leaves_stops_the_reading() -> None:
+def test_reader_that_exits_early_closes_the_log() -> None:
     async def follow() -> Log:
         log = Log(1_000)
         async with ReadAhead(log.slices()) as ahead:

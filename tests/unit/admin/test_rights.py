@@ -106,7 +106,7 @@ def test_on_this_machine_it_starts_with_a_development_key(host: str) -> None:
     require_safe(AdminSettings(host=host, dev_key=SecretStr("x")))
 
 
-def test_a_service_without_operators_obeys_nobody_unless_it_may() -> None:
+def test_service_without_operators_answers_401_unless_keyless_is_allowed() -> None:
     assert _get(_service(Operators(MemoryRegistry())), "/v1/nothing")[0] == 401
     assert _get(_service(Operators(MemoryRegistry(), keyless=True)), "/v1/nothing")[0] == 404
 
@@ -131,7 +131,7 @@ def _get(app: FastAPI, path: str, **headers: str) -> tuple[int, Any]:
 
 
 @pytest.mark.parametrize("local", [True, False])
-def test_until_the_registry_was_read_nobody_is_let_in(local: bool) -> None:
+def test_requests_are_refused_with_503_until_the_registry_is_read(local: bool) -> None:
     log = MemoryLog()
     registry = LogRegistry(log)
     operators = Operators(registry, keyless=local)

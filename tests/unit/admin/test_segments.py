@@ -47,7 +47,7 @@ def test_a_segment_is_written_and_read_without_pandas(tmp_path: Path) -> None:
     assert said.stdout.strip() == "[]"
 
 
-def test_what_was_written_is_read_whole_and_by_the_row_groups_that_are_needed(segments: Segments) -> None:
+def test_segment_is_read_whole_or_by_the_needed_row_groups_alone(segments: Segments) -> None:
     assert list(segment.read_all(segments, NAME)) == ROWS
     whole = segment.read(segments, NAME, WANTED)
     assert (whole.values, whole.lost) == ({r.event: r.value for r in ROWS}, {})
@@ -137,7 +137,7 @@ def test_a_write_that_fails_half_way_leaves_no_file(segments: Segments, tmp_path
     assert [file.name for file in (tmp_path / "installation").iterdir()] == [Path(NAME).name]
 
 
-def test_what_a_bucket_refuses_by_is_said_and_nothing_else_of_the_error() -> None:
+def test_bucket_error_shows_the_s3_code_and_nothing_else() -> None:
     error = OSError(
         "When x in bucket 'b': AWS Error NO_SUCH_BUCKET during PutObject operation: key AKIA, abc"
     )
@@ -193,7 +193,7 @@ def test_an_event_that_is_in_none_of_its_row_groups_is_damage(segments: Segments
     assert segment.read(segments, NAME, {99_999: 1}).lost[99_999].fault is SEGMENT_DAMAGED
 
 
-def test_what_cannot_be_written_whole_takes_no_room(segments: Segments) -> None:
+def test_partly_written_segment_is_removed(segments: Segments) -> None:
     def rows() -> object:
         yield ROWS[0]
         raise OSError(28, "No space left on device")

@@ -12,7 +12,7 @@ from shared.registry.log import MemoryLog
 from shared.settings import KafkaSettings, RegistrySettings
 
 
-def test_each_has_so_many_turns_and_the_others_wait_until_one_is_over() -> None:
+def test_request_over_the_limit_of_its_key_waits_until_another_ends() -> None:
     async def ask() -> None:
         turns = Turns(limit=2, seconds=60)
         async with AsyncExitStack() as held:
@@ -27,7 +27,7 @@ def test_each_has_so_many_turns_and_the_others_wait_until_one_is_over() -> None:
     asyncio.run(ask())
 
 
-def test_who_gets_no_turn_in_time_is_refused_and_has_taken_none() -> None:
+def test_request_without_a_turn_in_time_is_refused_and_takes_no_turn() -> None:
     async def ask() -> None:
         turns = Turns(limit=1, seconds=0)
         async with turns.of("vera"):

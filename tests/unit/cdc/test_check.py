@@ -1,4 +1,4 @@
-"""What `onramp sources check` says of columns whose changes tell too little to make their values again."""
+"""`onramp sources check`: warnings about columns whose changes do not carry their full values."""
 
 import pytest
 
@@ -24,11 +24,11 @@ def test_each_column_that_would_hold_its_table_is_named_with_its_type_and_how_to
         assert f'"{column}": null' in fact.fix
 
 
-def test_nothing_is_said_of_types_that_arrive_as_they_are() -> None:
+def test_column_types_that_arrive_unchanged_have_no_warning() -> None:
     assert list(of_types(_table(a="bit(1)", b="text[]", c="app.mood", d="timestamp with time zone"))) == []
 
 
-def test_of_arrays_that_say_null_where_an_update_left_them_alone_it_warns() -> None:
+def test_array_columns_that_arrive_as_null_when_unchanged_have_a_warning() -> None:
     told = list(of_types(_table(a="numeric(8,2)[]", b="text[]", c="integer[] (domain)", d="app.mood[]")))
     assert [(fact.level, fact.what.partition(" is of ")[0]) for fact in told] == [
         ("warn", f"app.t.{name}") for name in "acd"
@@ -38,7 +38,7 @@ def test_of_arrays_that_say_null_where_an_update_left_them_alone_it_warns() -> N
     )
 
 
-def test_a_source_that_cannot_be_asked_is_told_in_the_words_of_libpq() -> None:
+def test_unreachable_source_is_reported_with_the_libpq_message() -> None:
     source = Source(dsn_env="ONRAMP_SOURCE_SHOP", schemas=("app",), publish="shop")
     with pytest.raises(SourceError, match="cannot query the source: Connection refused"):
         list(facts("shop", source, "postgresql://u:secret@127.0.0.1:1/d", rows=False))

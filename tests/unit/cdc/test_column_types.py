@@ -63,12 +63,12 @@ def test_a_type_of_the_sources_own_is_published_as_text(declared: str) -> None:
         "app.pair[] (opaque)",
     ],
 )
-def test_what_does_not_arrive_as_it_is_is_refused(declared: str) -> None:
+def test_column_type_that_does_not_arrive_unchanged_is_refused(declared: str) -> None:
     with pytest.raises(UnsupportedTypeError):
         column_type(declared)
 
 
-def test_what_an_enumeration_says_is_taken_as_it_is_and_of_others_it_is_bytes_in_hexadecimal() -> None:
+def test_enum_value_is_used_unchanged_and_composite_value_is_decoded_from_bytes() -> None:
     assert "decode" not in column_type("app.mood").template
     assert "decode" in column_type("app.pair (composite)").template
 

@@ -1,4 +1,4 @@
-"""What Kafka Connect says of a failure is shown, without what a row has."""
+"""Failures that Kafka Connect reports are shown without the values of a row."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a connector is told: regular expressions that mean one name, and what stays out."""
+"""The connector's configuration: regular expressions that match one name, and excluded tables."""
 
 import re
 from dataclasses import replace
@@ -55,7 +55,7 @@ def test_a_name_is_itself_alone_and_no_comma_ends_it() -> None:
     assert [_python(each) for each in schemas] == ["app", r"it\x27s\x2c\x20a"]
 
 
-def test_what_is_excluded_partitions_and_generated_columns_stay_out() -> None:
+def test_excluded_tables_partitions_and_generated_columns_are_not_captured() -> None:
     generated = Column("total", "integer", not_null=False, generated=True)
     config = rendered(
         table("orders", Column("id", "integer", not_null=True, generated=False), generated),
@@ -95,14 +95,12 @@ def test_topics_are_made_with_one_partition_and_what_was_asked() -> None:
         (("a.b", "tmp_1"), []),
     ],
 )
-def test_of_topics_that_kafka_takes_for_the_same_the_newer_stays_out(
-    names: tuple[str, str], out: list[str]
-) -> None:
+def test_newer_table_with_a_colliding_topic_name_is_excluded(names: tuple[str, str], out: list[str]) -> None:
     tables = [table(name, oid=oid) for oid, name in enumerate(names)]
     assert list(excluded_tables(tables, SHOP)) == out
 
 
-def test_tables_of_different_schemas_that_are_told_by_one_name_stay_out() -> None:
+def test_table_with_the_same_qualified_name_in_another_schema_is_excluded() -> None:
     others = (
         replace(table("far.told", oid=2), schema="app"),
         replace(table("told", oid=3), schema="app.far"),
@@ -122,12 +120,12 @@ def test_tables_of_different_schemas_that_are_told_by_one_name_stay_out() -> Non
         *((name, True) for name in ("a)b", "a(b", "a[b", "a**", "a{b", "back\\slash", "(?x", "[a-", "|*")),
     ],
 )
-def test_a_table_without_a_key_stays_out_when_it_could_not_be_read_again(name: str, stays_out: bool) -> None:
+def test_keyless_table_is_excluded_when_its_name_prevents_a_resnapshot(name: str, stays_out: bool) -> None:
     assert [*excluded_tables([table(name)], SHOP)] == [f"app.{name}"] * stays_out
     assert not excluded_tables([replace(table(name), key=("id",))], SHOP)
 
 
-def test_a_table_without_a_column_to_be_captured_stays_out() -> None:
+def test_table_without_a_captured_column_is_excluded() -> None:
     generated = Column("n", "integer", not_null=False, generated=True)
     assert list(excluded_tables([table("made", generated)], SHOP)) == ["app.made"]
     plain = Column("id", "integer", not_null=False, generated=False)
@@ -214,7 +212,7 @@ ID = {"1": ["id", 23, -1, False]}
         (stamped(ID, oid=3), stamped(ID, oid=8), "it is new here and has rows"),
     ],
 )
-def test_a_table_is_read_again_when_its_rows_changed_and_nobody_said_so(
+def test_table_is_resnapshotted_when_its_rows_changed_without_change_events(
     before: RowsStamp | None, now: RowsStamp, why: str
 ) -> None:
     assert why_again(before, now, lambda oid: oid == 8) == why

@@ -183,7 +183,7 @@ def flowing() -> World:
 
 @pytest.mark.parametrize("moment", range(1, 20))
 @pytest.mark.parametrize("offset", [FIRST, OVER])
-def test_a_slot_that_is_made_between_two_readings_is_not_taken_for_lost(
+def test_slot_created_between_two_readings_is_not_treated_as_lost(
     offset: dict[str, Any], moment: int
 ) -> None:
     world = World()
@@ -262,7 +262,7 @@ def test_a_slot_whose_making_failed_was_none() -> None:
         {"confirmed_lsn": "0/FF", "active": False, "pid": None, "program": ""},
     ],
 )
-def test_one_reading_of_a_slot_is_no_reason_to_drop_it(wrong: dict[str, Any]) -> None:
+def test_slot_is_dropped_only_after_a_bad_reading_is_confirmed(wrong: dict[str, Any]) -> None:
     world = flowing()
     world.slot_now = replace(SLOT, active=False, pid=None, program="")
     world.see()

@@ -75,7 +75,7 @@ def test_a_source_that_refuses_the_login_is_not_asked_each_second(monkeypatch: p
         ('invalid integer value "secret" for connection option "port"', "no connection"),
     ],
 )
-def test_what_the_server_answers_is_told_and_no_part_of_the_dsn(
+def test_server_error_is_reported_without_any_part_of_the_dsn(
     text: str, told: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def connect(_: str) -> None:

@@ -1,4 +1,4 @@
-"""What Debezium says of a failure gets what fixes it."""
+"""Debezium's failures are shown with the remedy that fixes them."""
 
 import pytest
 
@@ -25,5 +25,5 @@ def test_a_failure_names_its_remedy(reason: str, fix: str) -> None:
     assert told(reason).startswith(reason.rstrip("."))
 
 
-def test_another_failure_is_told_as_it_is() -> None:
+def test_failure_without_a_remedy_is_shown_unchanged() -> None:
     assert told("it is broken.") == "it is broken."

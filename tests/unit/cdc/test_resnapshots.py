@@ -145,7 +145,7 @@ class Agent:
         self.conditions.append([each for each in conditions.values() if each])
 
 
-def test_nobody_is_asked_before_the_connector_moves() -> None:
+def test_snapshot_is_not_requested_before_the_connector_makes_progress() -> None:
     agent = Agent()
     assert [agent.reconcile(moves=False) for _ in range(3)] == [0, 0, 0]
     agent.reconcile()
@@ -155,7 +155,7 @@ def test_nobody_is_asked_before_the_connector_moves() -> None:
     }
 
 
-def test_nobody_is_asked_before_kafka_has_what_was_changed_before() -> None:
+def test_snapshot_is_not_requested_before_kafka_has_all_earlier_changes() -> None:
     agent = Agent()
     agent.stored_state = StoredState(tables={"app.t": RowsStamp(oid=0, columns={})}, resnapshots={})
     agent.topic_end = 0
@@ -173,7 +173,7 @@ def test_nobody_is_asked_before_kafka_has_what_was_changed_before() -> None:
     assert agent.stored_state.resnapshots["app.t"].is_requested
 
 
-def test_who_reads_the_slot_is_asked_once_and_who_comes_after_it_again() -> None:
+def test_snapshot_is_requested_once_from_each_successive_slot_reader() -> None:
     agent = Agent()
     assert [agent.reconcile() for _ in range(4)] == [0, 1, 1, 1]
     agent.begins_anew(2)
@@ -183,7 +183,7 @@ def test_who_reads_the_slot_is_asked_once_and_who_comes_after_it_again() -> None
     assert [agent.reconcile() for _ in range(4)] == [1, 2, 2, 2]
 
 
-def test_what_has_landed_is_done_and_asked_for_by_nobody() -> None:
+def test_snapshot_that_has_landed_is_not_requested_again() -> None:
     agent = Agent()
     assert [agent.reconcile() for _ in range(2)] == [0, 1]
     agent.has_landed = True
@@ -227,13 +227,13 @@ def keyless() -> Agent:
     return agent
 
 
-def test_of_a_table_with_a_key_nothing_is_told() -> None:
+def test_snapshot_of_a_table_with_a_key_has_no_snapshot_marker() -> None:
     agent = Agent()
     assert [agent.reconcile() for _ in range(2)] == [0, 1]
     assert (agent.conditions, agent.stored_requests) == ([[]], [])
 
 
-def test_without_a_key_it_is_read_once_it_is_told_what_was_seen(keyless: Agent) -> None:
+def test_keyless_resnapshot_completes_once_its_own_snapshot_marker_is_read(keyless: Agent) -> None:
     [[condition]], [asked] = keyless.conditions, keyless.stored_requests
     assert (condition["data-collection"], asked.start) == ('"app"."t"', 7)
     assert f"'{asked.token}'" in condition["filter"]
@@ -249,7 +249,7 @@ def test_without_a_key_it_is_read_once_it_is_told_what_was_seen(keyless: Agent) 
     assert keyless.stored_state.resnapshots == {}
 
 
-def test_whoever_comes_after_tells_by_another_token(keyless: Agent) -> None:
+def test_next_slot_reader_uses_another_token(keyless: Agent) -> None:
     keyless.begins_anew(2)
     assert [keyless.reconcile() for _ in range(3)] == [1, 2, 2]
     first, second = (asked.token for asked in keyless.stored_requests)
@@ -266,7 +266,7 @@ def test_after_a_restart_messages_of_what_was_asked_for_before_are_heard_too(key
     assert keyless.stored_state.resnapshots["app.t"].messages == 1
 
 
-def test_what_is_no_message_of_ours_stops_nobody(keyless: Agent) -> None:
+def test_malformed_messages_are_skipped_and_the_snapshot_marker_is_still_read(keyless: Agent) -> None:
     token = keyless.stored_requests[0].token
     good = {"token": token, "snapshot": "1:1:", "lsn": "0/1", "rows": True}
     bad = [
@@ -287,7 +287,7 @@ def test_what_is_no_message_of_ours_stops_nobody(keyless: Agent) -> None:
     assert keyless.told == {token: True}
 
 
-def test_of_a_table_without_rows_no_last_row_is_waited_for() -> None:
+def test_resnapshot_of_an_empty_table_completes_after_two_polls_without_rows() -> None:
     agent = Agent()
     assert [agent.reconcile() for _ in range(2)] == [0, 1]
     agent.has_rows = False
@@ -340,7 +340,7 @@ def test_a_table_that_cannot_be_asked_keeps_no_other_waiting() -> None:
     assert agent.asked[1] == ["app.closed"]
 
 
-def test_a_locked_table_that_is_waited_for_is_not_taken_for_an_empty_one() -> None:
+def test_locked_table_is_not_treated_as_empty() -> None:
     agent = Agent()
     assert [agent.reconcile() for _ in range(2)] == [0, 1]
     agent.closed = {1}
@@ -348,7 +348,7 @@ def test_a_locked_table_that_is_waited_for_is_not_taken_for_an_empty_one() -> No
     assert ([*agent.stored_state.resnapshots], agent.emptied) == (["app.t"], [])
 
 
-def test_without_a_key_one_that_failed_before_it_told_anything_is_asked_for_again(
+def test_keyless_snapshot_that_failed_before_its_marker_is_requested_again(
     keyless: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(snapshot_timeouts, "_SECONDS", 0.0)
@@ -379,7 +379,7 @@ def test_a_table_that_comes_back_without_its_rows_is_emptied() -> None:
     assert (agent.stored_state.resnapshots, agent.emptied) == ({}, [(("app", "t"), 7, "")])
 
 
-def test_nobody_is_asked_who_is_about_to_be_replaced() -> None:
+def test_snapshot_is_not_requested_from_a_slot_reader_about_to_be_replaced() -> None:
     agent = Agent()
     agent.configured()
     assert [agent.reconcile() for _ in range(3)] == [0, 0, 0]
@@ -404,7 +404,7 @@ def test_where_what_came_since_is_trimmed_it_is_asked_for_again() -> None:
     assert (agent.stored_state.resnapshots, len(agent.emptied)) == ({}, 2)
 
 
-def test_nobody_is_asked_before_transactions_have_ended_that_were_open_then() -> None:
+def test_snapshot_is_not_requested_before_earlier_open_transactions_have_ended() -> None:
     agent = Agent()
     agent.stored_state = StoredState(tables={"app.t": RowsStamp(oid=0, columns={})}, resnapshots={})
     agent.topic_end, agent.ended, agent.begun = 0, 5, 7
@@ -423,7 +423,7 @@ def test_nobody_is_asked_before_transactions_have_ended_that_were_open_then() ->
     assert [agent.reconcile() for _ in range(2)] == [0, 1]
 
 
-def test_a_first_snapshot_that_is_taken_once_more_is_noticed_by_whoever_takes_it() -> None:
+def test_repeated_first_snapshot_is_detected_once_when_the_offset_is_lost() -> None:
     agent = Agent()
     agent.offset = {"lsn": 1, "snapshot": "INITIAL"}
     assert (agent.has_forgotten(), agent.streams) == (False, False)

@@ -1,4 +1,4 @@
-"""Who read a slot, and what somebody else can have taken from it."""
+"""The reader of a slot, and gaps caused by another process that consumed from the slot."""
 
 import pytest
 
@@ -46,7 +46,7 @@ def test_positions_are_read_and_written_as_postgres_does() -> None:
         [slot(10, OWN), slot(10, PSQL)],
     ],
 )
-def test_what_our_connector_can_have_confirmed_is_no_gap(looks: list[Slot]) -> None:
+def test_position_that_the_connector_can_have_confirmed_is_no_gap(looks: list[Slot]) -> None:
     assert consumed_by_other(*looks) == ""
 
 
@@ -58,13 +58,13 @@ def test_what_our_connector_can_have_confirmed_is_no_gap(looks: list[Slot]) -> N
         [slot(10, OWN), slot(10, PSQL), slot(20)],
     ],
 )
-def test_what_moved_while_it_did_not_read_is_a_gap_unless_it_says_that_it_did(looks: list[Slot]) -> None:
+def test_slot_moved_without_the_connector_is_a_gap_unless_its_offset_covers_it(looks: list[Slot]) -> None:
     assert "from 0/A to 0/14" in consumed_by_other(*looks)
     assert "from 0/F to 0/14" in consumed_by_other(*looks, sent=15)
     assert consumed_by_other(*looks, sent=20) == ""
 
 
-def test_another_onramp_is_told_by_the_session_that_keeps_ours_out() -> None:
+def test_other_onramp_is_identified_by_the_session_that_blocks_the_connector() -> None:
     other = slot(10, OWN, pid=99)
     watch = seen(other)
     assert watch.other_program(other) == ""
@@ -73,7 +73,7 @@ def test_another_onramp_is_told_by_the_session_that_keeps_ours_out() -> None:
     assert "PID 99" in watch.other_program(other)
 
 
-def test_what_an_agent_knew_before_is_known_to_the_next() -> None:
+def test_gap_is_detected_by_a_new_agent_from_the_stored_readers() -> None:
     watch, now = SlotWatch(), slot(20)
     watch.note_reader(now, Readers(last=Reader.NOBODY, own=10))
     assert watch.consumed_by_other(now, lambda: 0)
@@ -108,7 +108,7 @@ def test_a_connector_that_sends_nothing_is_helped_now_and_then() -> None:
 
 
 @pytest.mark.parametrize("program", ["Debezium Streaming", ""])
-def test_silence_is_told_after_a_while_with_where_to_look(program: str) -> None:
+def test_liveness_timeout_is_reported_with_a_hint_to_the_kafka_connect_log(program: str) -> None:
     now = 0.0
     watch = SlotWatch(lambda: now)
     watch.see(None)

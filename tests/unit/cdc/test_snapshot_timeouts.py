@@ -1,4 +1,4 @@
-"""Of several tables that are read again one after the other none is taken for one that has failed."""
+"""Snapshot timeouts: a table that waits behind another re-snapshot is not treated as failed."""
 
 from dataclasses import dataclass, field
 
@@ -33,7 +33,7 @@ class Source:
         self.confirmed = self.log_end
 
 
-def test_one_that_stands_in_line_is_not_taken_for_failed_when_the_connector_goes_on_between_two() -> None:
+def test_queued_snapshot_is_not_failed_when_the_connector_streams_between_two_snapshots() -> None:
     source = Source()
     for _ in range(30):
         assert source.failed(A, B) == []
@@ -45,7 +45,7 @@ def test_one_that_stands_in_line_is_not_taken_for_failed_when_the_connector_goes
         assert source.failed(B) == []
 
 
-def test_one_that_has_failed_is_told_once_the_connector_goes_on_for_long() -> None:
+def test_failed_snapshots_are_reported_once_after_long_streaming() -> None:
     source = Source()
     told = []
     for _ in range(60):

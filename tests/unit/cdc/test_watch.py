@@ -1,4 +1,4 @@
-"""What cannot be followed is told by its reason, and an agent that has not read the registry is not ready."""
+"""The watch shows why a source cannot be followed, and is not ready before the registry is read."""
 
 import logging
 from collections.abc import Iterator
@@ -159,7 +159,7 @@ class Growing:
         pass
 
 
-def test_what_only_grows_is_no_news_for_the_log(
+def test_growing_figures_of_an_unchanged_state_are_not_logged_again(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv("ONRAMP_SOURCE_NOBODY", "postgresql://u@h/d")

@@ -1,4 +1,4 @@
-"""`onramp audit --metrics FILE`: what a node exporter reads, at any moment as a whole."""
+"""`onramp audit --metrics FILE`: the file for the node exporter is replaced atomically."""
 
 from pathlib import Path
 
@@ -30,7 +30,7 @@ def test_findings_what_is_unjudged_and_the_time_are_in_the_file(
     }
 
 
-def test_whoever_reads_meanwhile_has_the_old_file_or_the_new_one(tmp_path: Path) -> None:
+def test_reader_during_a_write_sees_the_old_file_or_the_new_file(tmp_path: Path) -> None:
     file = tmp_path / "onramp.prom"
     audit_metrics.write(Report(), file)
     before = file.read_text("utf-8")

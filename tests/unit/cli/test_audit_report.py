@@ -33,7 +33,7 @@ def test_a_finding_ends_with_what_puts_it_right_and_what_is_kept_is_counted(prin
     ]
 
 
-def test_without_a_control_database_nothing_is_said_of_it(printed: Printed) -> None:
+def test_report_without_a_control_database_omits_stored_events(printed: Printed) -> None:
     assert printed(Report()) == ["Reconciled: 0 records of 0 partitions (by totals alone)."]
     assert "stored parked events: nothing; not yet stored: 0" in printed(Report(stored={}))
 

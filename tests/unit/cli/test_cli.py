@@ -58,7 +58,7 @@ def test_every_verb_has_help_with_an_example(verb: str) -> None:
     )
 
 
-def test_the_verbs_are_these_and_the_exit_codes_are_told() -> None:
+def test_help_lists_exactly_the_known_verbs_and_the_exit_codes() -> None:
     result = run.invoke(app, ["--help"])
     listed = {line.split()[0] for line in result.output.split("Commands:")[1].splitlines() if line.strip()}
     assert listed == set(VERBS)

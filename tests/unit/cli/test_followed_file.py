@@ -1,4 +1,4 @@
-"""`onramp up` follows the registry's file: what is saved is in force, or it is said why not."""
+"""`onramp up` follows the registry's file: a save comes into force, or the reason for refusal is shown."""
 
 import os
 from collections.abc import Callable
@@ -62,7 +62,7 @@ def terminal(tmp_path: Path) -> Terminal:
     return Terminal(tmp_path)
 
 
-def test_each_save_is_in_force_and_said_once(terminal: Terminal) -> None:
+def test_each_save_comes_into_force_and_is_reported_once(terminal: Terminal) -> None:
     assert terminal.save(TYPES.format("ann")) is State.APPLIED
     assert "onramp.yaml is in force:\n  + event_types.order_placed" in terminal.said()
     assert terminal.followed.apply_if_changed() is None
@@ -72,7 +72,7 @@ def test_each_save_is_in_force_and_said_once(terminal: Terminal) -> None:
     assert (terminal.said(), len(terminal.log.records)) == ("", 2)
 
 
-def test_a_broken_edit_is_said_with_line_and_fix_and_the_state_before_holds(terminal: Terminal) -> None:
+def test_invalid_edit_is_reported_with_line_and_fix_and_the_previous_state_stays(terminal: Terminal) -> None:
     terminal.save(TYPES.format("ann"))
     terminal.said()
     assert terminal.save(TYPES.replace("owner", "ownr").format("bob")) is State.REFUSED
@@ -131,14 +131,14 @@ def test_a_change_that_was_first_is_taken_in_and_the_file_after_it(terminal: Ter
     assert set(Editor(terminal.log).chain.snapshot().event_types) == {"order_placed", "theirs"}
 
 
-def test_who_is_always_second_says_so_and_tries_at_the_next_look(terminal: Terminal) -> None:
+def test_save_that_keeps_conflicting_is_reported_and_retried_at_the_next_poll(terminal: Terminal) -> None:
     terminal.log.rivals = [lambda n=n: somebody_else(terminal.log, f"theirs_{n}") for n in range(5)]  # type: ignore[misc]
     assert terminal.save(TYPES.format("ann")) is State.CONFLICT
     assert "retrying" in terminal.said()
     assert terminal.followed.apply_if_changed() is State.APPLIED
 
 
-def test_a_refused_file_is_looked_at_again_when_what_it_lacked_may_be_there(terminal: Terminal) -> None:
+def test_refused_file_is_checked_again_on_retry_without_repeating_its_message(terminal: Terminal) -> None:
     assert terminal.save(TYPES.replace("owner", "ownr").format("x")) is State.REFUSED
     assert terminal.followed.apply_if_changed() is None
     terminal.followed.retry_refused()

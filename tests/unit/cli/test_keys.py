@@ -1,4 +1,4 @@
-"""`onramp keys new`: what it prints lets a sender in, and nothing else does."""
+"""`onramp keys new`: the printed key authenticates a sender, and no other key does."""
 
 import json
 from datetime import UTC, datetime

@@ -42,7 +42,7 @@ def test_lines_keep_their_order_and_their_bytes(worst: Worst) -> None:
     assert len(worst.asked) == 4
 
 
-def test_one_refusal_is_told_and_fails(worst: Worst) -> None:
+def test_single_rejected_event_is_printed_and_the_command_fails(worst: Worst) -> None:
     worst.script = lambda asked: results(asked, e7="422 bad_envelope")
     result = send(worst.url)
     assert result.exit_code == 1
@@ -50,7 +50,7 @@ def test_one_refusal_is_told_and_fails(worst: Worst) -> None:
     assert len(result.stdout.splitlines()) == 20
 
 
-def test_a_key_that_is_refused_is_told(worst: Worst) -> None:
+def test_refused_key_is_reported_without_its_secret(worst: Worst) -> None:
     worst.script = lambda _: problem(401, "unauthenticated")
     result = send(worst.url, "--wait", "0", "--key", "onramp_shop_secret")
     assert result.exit_code == 1
@@ -67,30 +67,30 @@ def test_the_key_of_the_running_stack_goes_to_its_own_gateway_alone(worst: Worst
         assert worst.asked[-1].headers.get("authorization") == given
 
 
-def test_patience_ends_with_what_was_said_last(worst: Worst) -> None:
+def test_wait_that_times_out_ends_with_the_last_response(worst: Worst) -> None:
     worst.script = lambda _: problem(503)
     result = send(worst.url, "--wait", "0.2")
     assert result.exit_code == 3
     assert "answered 503: kafka_unreachable" in result.output
 
 
-def test_nobody_there_is_said() -> None:
+def test_refused_connection_is_reported() -> None:
     result = send("http://127.0.0.1:1", "--wait", "0")
     assert result.exit_code == 3
     assert "ConnectionRefusedError" in result.output
 
 
-def test_what_is_no_url_is_refused() -> None:
+def test_invalid_url_is_refused() -> None:
     assert send("localhost:8080").exit_code == 2
 
 
-def test_what_came_before_a_line_that_is_none_is_sent(worst: Worst) -> None:
+def test_lines_before_an_invalid_line_are_sent(worst: Worst) -> None:
     result = CliRunner().invoke(app, ["send", "-", "--url", worst.url], input=f"{LINES[0]}\nnonsense\n")
     assert result.exit_code == 2
     assert "e0 accepted" in result.stdout
 
 
-def test_who_pipes_a_line_sees_it_sent_before_the_next(worst: Worst) -> None:
+def test_piped_line_is_sent_before_the_next_line_is_complete(worst: Worst) -> None:
     reads, writes = os.pipe()
     sending = threading.Thread(
         target=CliRunner().invoke, args=(app, ["send", f"/dev/fd/{reads}", "--url", worst.url])

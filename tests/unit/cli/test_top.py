@@ -45,7 +45,7 @@ def view_between(before: WriterFigures | None, now: WriterFigures | None, second
     return view_of(Pair(None, None, 0.0), Pair(before, now, seconds))
 
 
-def test_what_landed_between_two_looks_is_shown_a_second() -> None:
+def test_events_landed_between_two_polls_are_shown_per_second() -> None:
     status = Status(new_counter_seconds=60.0)
     before = writer_with(100, 1, status)
     view = view_between(before, writer_with(140, 3, status))
@@ -58,7 +58,7 @@ def test_what_landed_between_two_looks_is_shown_a_second() -> None:
     assert (view.out_per_second, view.request_p99_seconds) == (20.0, None)
 
 
-def test_the_age_of_the_lag_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_age_of_the_lag_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     status = Status()
     assert view_between(status.figures(), status.figures()).lag_age_seconds is None
     read_at = time.time()

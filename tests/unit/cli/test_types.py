@@ -1,4 +1,4 @@
-"""`onramp types infer` and `check`: what they print is what the registry takes, and what a change breaks."""
+"""`onramp types infer` and `check`: the output is a valid registry, and breaking changes are reported."""
 
 import json
 from pathlib import Path
@@ -23,7 +23,7 @@ def registry(path: Path, schema: dict[str, object], **event_type: object) -> str
     return str(path)
 
 
-def test_what_is_inferred_is_a_registry(tmp_path: Path) -> None:
+def test_inferred_output_is_a_valid_registry(tmp_path: Path) -> None:
     other = EVENT | {"event_name": "other", "payload": {"amount": "x"}}
     samples = lines(tmp_path / "events.jsonl", EVENT, other, {"amount": 2.5})
     printed = RUNNER.invoke(app, ["types", "infer", "order_placed", samples])
@@ -75,7 +75,7 @@ def test_the_types_own_mode_decides(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("schema", [{"type": "nonsense"}, {"$ref": "http://127.0.0.1:1/x"}])
-def test_a_schema_that_is_none_is_told_with_its_file(tmp_path: Path, schema: dict[str, object]) -> None:
+def test_invalid_schema_is_reported_with_its_file(tmp_path: Path, schema: dict[str, object]) -> None:
     old, new = registry(tmp_path / "old.yaml", {}), registry(tmp_path / "new.yaml", schema)
     done = RUNNER.invoke(app, ["types", "check", old, new])
     assert done.exit_code == 1

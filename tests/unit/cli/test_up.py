@@ -1,4 +1,4 @@
-"""What `onramp up` prints: a password that somebody gave is not among it."""
+"""`onramp up`: a given password is not printed, and setups that cannot start are refused."""
 
 from pathlib import Path
 

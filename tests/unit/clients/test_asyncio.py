@@ -71,7 +71,7 @@ async def test_callbacks_are_called_in_the_loop_and_may_raise(worst: Worst) -> N
 
 
 @pytest.mark.anyio
-async def test_what_a_cancelled_task_has_sent_is_delivered(worst: Worst, settled: Settled) -> None:
+async def test_event_sent_by_a_cancelled_task_is_delivered(worst: Worst, settled: Settled) -> None:
     async with AsyncOnramp(worst.url, on_settled=settled, linger_seconds=PATIENCE) as onramp:
         task = asyncio.ensure_future(onramp.deliver("x", {}, id="a"))
         await asyncio.to_thread(until, lambda: onramp.tally.sent)

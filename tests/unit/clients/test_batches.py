@@ -48,7 +48,9 @@ def test_a_size_that_was_refused_is_not_tried_again(worst: Worst, settled: Settl
     assert max(sum(map(len, asked.lines)) for asked in worst.asked) <= 40_000
 
 
-def test_an_event_too_large_alone_is_a_verdict_and_stops_nobody(worst: Worst, settled: Settled) -> None:
+def test_oversized_event_is_rejected_alone_and_the_other_events_are_accepted(
+    worst: Worst, settled: Settled
+) -> None:
     for refusal in (problem(413, "body_too_large"), page(413)):
         settled.said.clear()
         worst.script = lambda asked, refusal=refusal: limited(asked, refusal, 40_000)
@@ -60,7 +62,7 @@ def test_an_event_too_large_alone_is_a_verdict_and_stops_nobody(worst: Worst, se
         assert settled.of("huge")["status"] == 413
 
 
-def test_one_retried_batch_holds_up_no_other(worst: Worst, settled: Settled) -> None:
+def test_retried_batch_does_not_delay_other_batches(worst: Worst, settled: Settled) -> None:
     worst.script = lambda asked: problem(503, retry_after="60") if "first" in asked.ids else results(asked)
     onramp = Onramp(worst.url, on_settled=settled, batch=1, connections=1)
     send(onramp, "first", *MANY[:20])

@@ -1,4 +1,4 @@
-"""What a program sees of the client: a queue that is bounded, ends in time and says what it did."""
+"""The client as a program uses it: a bounded queue, a timely close and a reported outcome."""
 
 import subprocess
 import sys
@@ -47,7 +47,7 @@ def test_a_connection_that_was_closed_while_idle_costs_no_pause(worst: Worst, se
     assert onramp.tally.problems == []
 
 
-def test_who_refuses_a_body_before_it_has_come_is_heard(worst: Worst, settled: Settled) -> None:
+def test_early_response_to_an_unfinished_body_is_read(worst: Worst, settled: Settled) -> None:
     worst.early = lambda headers: page(413) if int(headers["content-length"]) > 300_000 else None
     with Onramp(worst.url, on_settled=settled, gzip_over=None, backoff_seconds=0.01) as onramp:
         for n in range(100):
@@ -59,7 +59,7 @@ def test_who_refuses_a_body_before_it_has_come_is_heard(worst: Worst, settled: S
     assert settled.of("huge")["status"] == 413
 
 
-def test_what_never_settles_is_unknown_with_the_last_that_was_said(worst: Worst, settled: Settled) -> None:
+def test_event_that_never_settles_is_unknown_with_the_last_response(worst: Worst, settled: Settled) -> None:
     worst.script = lambda _: problem(503)
     tally = sent(worst, settled, "a", give_up_seconds=0.1, backoff_seconds=0.02).tally
     assert (tally.unknown, tally.accepted) == (1, 0)
@@ -84,7 +84,7 @@ def test_close_ends_in_time_while_an_answer_does_not_come(worst: Worst, settled:
     assert settled.said == [("a", "unknown", {})]
 
 
-def test_nobody_there_is_said(settled: Settled) -> None:
+def test_refused_connection_is_reported(settled: Settled) -> None:
     onramp = Onramp("http://127.0.0.1:1", on_settled=settled, backoff_seconds=0.01)
     send(onramp, "a")
     until(lambda: onramp.tally.problems)
@@ -110,7 +110,7 @@ def test_room_is_waited_for(worst: Worst) -> None:
     assert onramp.tally.accepted == 20
 
 
-def test_what_is_queued_is_flushed_at_exit(worst: Worst) -> None:
+def test_queued_events_are_flushed_at_exit(worst: Worst) -> None:
     program = f"from onramp_client import Onramp; Onramp({worst.url!r}).send('order_placed', {{}}, id='last')"
     subprocess.run([sys.executable, "-c", program], cwd=CLIENT, check=True, timeout=200)
     assert worst.ids == [["last"]]
@@ -133,7 +133,7 @@ def test_a_closed_client_takes_nothing(worst: Worst) -> None:
 
 
 @pytest.mark.parametrize("url", ["localhost:8080", "ftp://x", "http://", "http://x:y", "http://key@host"])
-def test_what_is_no_address_is_refused(url: str) -> None:
+def test_invalid_gateway_url_is_refused(url: str) -> None:
     with pytest.raises(ValueError, match="URL"):
         Onramp(url)
 

@@ -62,7 +62,7 @@ def test_a_bad_record_does_not_hold_up_its_shard(
 
 
 @pytest.mark.parametrize("batch", [sqs(a="{}", bad='{"x":1}'), kinesis(a="{}", bad='{"x":1}')])
-def test_what_the_gateway_refuses_is_handed_over(worst: Worst, batch: dict[str, Any]) -> None:
+def test_record_rejected_by_the_gateway_is_passed_to_on_refused(worst: Worst, batch: dict[str, Any]) -> None:
     worst.script = lambda asked: results(asked, **{asked.ids[1]: "422 schema_mismatch"})
     refused = []
     handle = handler_for("x", worst.url, on_refused=lambda record, said: refused.append((record, said)))
@@ -71,7 +71,7 @@ def test_what_the_gateway_refuses_is_handed_over(worst: Worst, batch: dict[str, 
     assert refused[0][1]["type"] == "/errors/schema_mismatch"
 
 
-def test_what_could_not_be_handed_over_is_left_to_aws(worst: Worst) -> None:
+def test_record_whose_on_refused_callback_fails_is_returned_to_aws_as_failed(worst: Worst) -> None:
     def raising(*_: object) -> None:
         raise OSError("the bucket is away")
 
@@ -79,7 +79,7 @@ def test_what_could_not_be_handed_over_is_left_to_aws(worst: Worst) -> None:
     assert failures(handle(kinesis(**{"1": "{}", "2": "no"}), None)) == ["2"]
 
 
-def test_what_has_no_verdict_in_time_is_left_to_aws(worst: Worst) -> None:
+def test_record_without_an_outcome_in_time_is_returned_to_aws_as_failed(worst: Worst) -> None:
     worst.script = lambda _: problem(503)
     handle = handler_for("x", worst.url)
     assert failures(handle(sqs(a="{}", b="{}"), Clock(3.1))) == ["a", "b"]

@@ -62,7 +62,7 @@ def test_each_is_what_send_would_make_of_it(worst: Worst) -> None:
 @pytest.mark.parametrize(
     "wrong", [{"payload": {"a": float("nan")}}, {"payload": {"a": object()}}, {"payload": {}, "bogus": 1}, {}]
 )
-def test_none_is_taken_when_one_is_no_event(worst: Worst, wrong: NewEvent) -> None:
+def test_invalid_event_rejects_the_whole_call(worst: Worst, wrong: NewEvent) -> None:
     with Onramp(worst.url) as onramp, pytest.raises((ValueError, TypeError)):
         onramp.send_many([*many(3), {"event_name": "x", **wrong}])
     assert onramp.tally.sent == 0
@@ -128,7 +128,7 @@ def test_a_closed_client_takes_none(worst: Worst) -> None:
 
 
 @pytest.mark.anyio
-async def test_in_a_loop_room_is_waited_for_and_who_asked_first_is_first(
+async def test_async_calls_wait_for_room_in_the_queue_and_are_sent_in_call_order(
     worst: Worst, settled: Settled
 ) -> None:
     opened = threading.Event()

@@ -1,4 +1,4 @@
-"""What a proxy says is no verdict: the client goes on until the gateway itself has spoken."""
+"""A proxy's response is no outcome: the client retries until the gateway itself has answered."""
 
 import json
 import logging
@@ -42,7 +42,7 @@ NO_VERDICTS = {
 
 
 @pytest.mark.parametrize("said", NO_VERDICTS.values(), ids=list(NO_VERDICTS))
-def test_what_is_no_verdict_is_asked_again(worst: Worst, settled: Settled, said: Bytes) -> None:
+def test_response_without_an_outcome_is_retried(worst: Worst, settled: Settled, said: Bytes) -> None:
     worst.first(said)
     onramp = sent(worst, settled, "a", backoff_seconds=0.02)
     assert settled.outcomes == {"a": "accepted"}
@@ -50,7 +50,7 @@ def test_what_is_no_verdict_is_asked_again(worst: Worst, settled: Settled, said:
     assert (onramp.tally.accepted, onramp.tally.rejected, onramp.tally.unknown) == (1, 0, 0)
 
 
-def test_a_drip_that_never_ends_holds_nobody(worst: Worst, settled: Settled) -> None:
+def test_response_that_drips_without_end_times_out_and_is_retried(worst: Worst, settled: Settled) -> None:
     endless = HEAD.replace(b"500", b"1000000")
     worst.first(Bytes(endless + b" " * 1_000_000, drip=True))
     sent(worst, settled, "a", timeout_seconds=0.5, backoff_seconds=0.02)
@@ -59,7 +59,7 @@ def test_a_drip_that_never_ends_holds_nobody(worst: Worst, settled: Settled) -> 
 
 @pytest.mark.parametrize("status", [401, 403])
 @pytest.mark.parametrize("whose", ["proxy", "gateway"])
-def test_a_key_that_is_refused_waits_for_its_rotation_and_is_said_once(
+def test_refused_key_is_retried_until_its_rotation_and_logged_once(
     worst: Worst, settled: Settled, caplog: pytest.LogCaptureFixture, status: int, whose: str
 ) -> None:
     said = page(status) if whose == "proxy" else problem(status, "unauthenticated")

@@ -1,4 +1,4 @@
-"""What lies in the spool outlives the process, the disk's last line and the gateway's absence."""
+"""The spool: events survive a killed process, a truncated last line and an unreachable gateway."""
 
 import logging
 import signal
@@ -41,7 +41,7 @@ def replayed(worst: Worst, folder: Path, settled: Settled) -> Onramp:
     return onramp
 
 
-def test_what_a_killed_process_had_taken_is_sent_by_the_next(
+def test_events_spooled_by_a_killed_process_are_sent_by_the_next_process(
     worst: Worst, settled: Settled, tmp_path: Path
 ) -> None:
     killed(tmp_path / "a" / "spool")
@@ -51,7 +51,7 @@ def test_what_a_killed_process_had_taken_is_sent_by_the_next(
     assert files(tmp_path / "a" / "spool") == []
 
 
-def test_what_is_left_at_close_is_kept_and_sent_at_the_next_start(
+def test_events_unsent_at_close_stay_spooled_and_are_sent_at_the_next_start(
     worst: Worst, settled: Settled, tmp_path: Path
 ) -> None:
     onramp = Onramp(NOWHERE, spool=tmp_path, on_settled=settled, give_up_seconds=0.0)
@@ -63,7 +63,9 @@ def test_what_is_left_at_close_is_kept_and_sent_at_the_next_start(
     assert sorted(each for ids in worst.ids for each in ids) == ["a", "b"]
 
 
-def test_what_is_settled_is_not_sent_again(worst: Worst, settled: Settled, tmp_path: Path) -> None:
+def test_settled_events_are_not_sent_again_from_the_spool(
+    worst: Worst, settled: Settled, tmp_path: Path
+) -> None:
     worst.script = lambda asked: results(asked, b="422 bad_envelope", c="503 kafka_unreachable")
     onramp = Onramp(worst.url, spool=tmp_path, on_settled=settled, backoff_seconds=0.02)
     send(onramp, "a", "b", "c")
@@ -75,7 +77,7 @@ def test_what_is_settled_is_not_sent_again(worst: Worst, settled: Settled, tmp_p
     assert worst.ids == [["c"]]
 
 
-def test_a_cut_or_corrupt_line_harms_no_other_and_is_said(
+def test_truncated_or_corrupt_line_is_logged_and_other_lines_are_sent(
     worst: Worst, settled: Settled, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     left = killed(tmp_path, 4)
@@ -92,7 +94,7 @@ def test_a_cut_or_corrupt_line_harms_no_other_and_is_said(
 @pytest.mark.parametrize(
     "content", [b"", b"\n\n", b"\0" * 5_000, b"+ zz\n", b"+\n-\n+ \n", bytes(range(256)) * 40]
 )
-def test_a_file_of_nothing_stops_nobody(
+def test_spool_file_without_valid_lines_is_removed_and_new_events_are_sent(
     worst: Worst, settled: Settled, tmp_path: Path, content: bytes
 ) -> None:
     (tmp_path / "1-a.spool").write_bytes(content)
@@ -136,7 +138,7 @@ def test_a_child_of_a_fork_has_a_file_of_its_own(worst: Worst, settled: Settled,
     assert sorted(each for ids in worst.ids for each in ids) == ["child", "parent"]
 
 
-def test_the_file_is_bounded_and_full_is_said_to_who_sends(worst: Worst, tmp_path: Path) -> None:
+def test_full_spool_raises_queue_full_and_its_files_stay_bounded(worst: Worst, tmp_path: Path) -> None:
     worst.script = lambda _: problem(503)
     onramp = Onramp(worst.url, spool=tmp_path, spool_bytes=10_000)
     with pytest.raises(QueueFullError, match="spool"):
@@ -160,7 +162,7 @@ def test_settled_events_make_room(worst: Worst, settled: Settled, tmp_path: Path
     assert settled.outcomes == {"stays": "accepted"}
 
 
-def test_nobody_else_reads_the_files(tmp_path: Path) -> None:
+def test_spool_files_are_readable_by_their_owner_alone(tmp_path: Path) -> None:
     onramp = Onramp(NOWHERE, spool=tmp_path / "spool")
     send(onramp, "a")
     assert [file.stat().st_mode & 0o777 for file in files(tmp_path / "spool")] == [0o600]

@@ -18,7 +18,7 @@ from tests.unit.contracts.generated import Generator
 
 @settings(max_examples=120, deadline=None, derandomize=True)
 @given(st.integers(0, 2**32))
-def test_what_is_called_compatible_takes_whatever_was_taken(seed: int) -> None:
+def test_schema_reported_as_compatible_accepts_every_previously_valid_payload(seed: int) -> None:
     make = Generator(seed)
     for _ in range(20):
         old = make.document()
@@ -129,7 +129,7 @@ def test_each_break_has_its_place_and_its_reason(new: Any, kind: str, pointer: s
         changed("description", to="other words"),
     ],
 )
-def test_what_takes_more_is_compatible(new: Any) -> None:
+def test_schema_that_accepts_more_is_compatible(new: Any) -> None:
     assert findings(ORDER, new) == []
 
 
@@ -155,7 +155,7 @@ def test_what_takes_more_is_compatible(new: Any) -> None:
         ),
     ],
 )
-def test_what_two_keywords_say_together_is_not_missed(old: Any, new: Any, payload: Any) -> None:
+def test_break_caused_by_two_keywords_together_is_found(old: Any, new: Any, payload: Any) -> None:
     assert compile_schema(old).is_valid(payload)
     assert not compile_schema(new).is_valid(payload)
     assert {each.kind for each in findings(old, new)} - {Kind.WARNING}

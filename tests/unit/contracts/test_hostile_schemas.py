@@ -37,13 +37,13 @@ def test_a_schema_of_a_megabyte_is_one() -> None:
     assert not compile_schema(schema).is_valid("x")
 
 
-def test_what_takes_more_than_ten_thousand_steps_is_given_up() -> None:
+def test_pattern_over_the_backtrack_limit_is_stopped() -> None:
     [error] = compile_schema({"pattern": r"(\w+) \1"}).validator.iter_errors("a" * 500)
     assert isinstance(error.kind, jsonschema_rs.ValidationErrorKind.BacktrackLimitExceeded)
 
 
 @pytest.mark.parametrize("pattern", CATASTROPHIC)
-def test_a_pattern_without_end_is_given_up_and_the_event_is_told_by_its_place(pattern: str) -> None:
+def test_catastrophic_pattern_is_stopped_and_the_fault_has_its_pointer(pattern: str) -> None:
     schema = {"properties": {"name": {"type": "string", "pattern": pattern}}}
     compiled = compile_schema(schema)
     payload = {"name": "a" * 40 + "!"}
@@ -82,7 +82,9 @@ def test_patterns_of_every_day_are_within_the_bound(pattern: str, text: str) -> 
         ({"not": True}, {}, ("", "")),
     ],
 )
-def test_what_false_refuses_is_told_by_its_place(schema: Any, payload: Any, fault: tuple[str, str]) -> None:
+def test_value_refused_by_a_false_schema_has_its_pointer_in_the_fault(
+    schema: Any, payload: Any, fault: tuple[str, str]
+) -> None:
     [found] = faults(compile_schema(schema), payload, 50)
     assert found["pointer"] == f"/payload{fault[0]}"
     assert found["detail"].startswith(fault[1])

@@ -29,7 +29,7 @@ def test_it_takes_every_sample(seed: int) -> None:
         assert all(validator.is_valid(sample) for sample in samples), samples
 
 
-def test_what_every_sample_has_is_required_and_has_its_format() -> None:
+def test_field_present_in_every_sample_is_required_and_has_its_common_format() -> None:
     first = {"id": UUID, "at": MOMENT, "on": DAY, "note": DAY, "n": 1, "lines": [{"price": 1}]}
     second = first | {"note": "soon", "n": None, "more": True, "lines": [{"price": 1.5}, {}]}
     assert schema_of(first, second) == {
@@ -50,7 +50,7 @@ def test_what_every_sample_has_is_required_and_has_its_format() -> None:
     }
 
 
-def test_what_only_looks_like_a_format_is_none() -> None:
+def test_text_that_only_resembles_a_format_has_no_format() -> None:
     for text in (
         "2026-02-30",
         "2026-01-02T03:04:05",

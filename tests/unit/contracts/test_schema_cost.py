@@ -245,7 +245,7 @@ def test_texts_are_counted_as_often_as_they_are_checked() -> None:
 
 
 @pytest.mark.parametrize("keyword", ["dependentRequired", "dependencies"])
-def test_fields_that_are_looked_up_one_by_one_limit_the_size_of_events(keyword: str) -> None:
+def test_dependent_fields_checked_individually_limit_the_event_size(keyword: str) -> None:
     draft = {"$schema": "http://json-schema.org/draft-07/schema#"} if keyword == "dependencies" else {}
     schema = {"items": {keyword: {f"field_{n}": ["a"] for n in range(1000)}}}
     assert compile_schema(draft | schema).cost.max_bytes < 30_000
@@ -305,7 +305,7 @@ def test_a_multiple_of_a_fraction_limits_the_size_of_events() -> None:
     assert limit(2.0) == limit(7) > 1_000_000
 
 
-def test_of_a_costly_schema_one_fault_is_told() -> None:
+def test_costly_schema_reports_only_the_first_fault() -> None:
     schema = compile_schema({"items": {"allOf": [{"type": "string"}] * 2000}})
     told = faults(schema, list(range(2000)), 9000)
     assert told == [{"pointer": "/payload/0", "detail": "expected type string"}]

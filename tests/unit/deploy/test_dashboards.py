@@ -103,7 +103,7 @@ def test_panels_have_a_place_and_a_title_of_their_own() -> None:
     assert len({made["uid"] for made in MADE.values()}) == len(MADE)
 
 
-def test_what_is_provisioned_is_there() -> None:
+def test_provisioned_files_exist_and_are_mounted() -> None:
     provisioning = ROOT / "deploy/grafana/provisioning"
     (source,) = yaml.safe_load((provisioning / "datasources/prometheus.yml").read_text())["datasources"]
     (provider,) = yaml.safe_load((provisioning / "dashboards/onramp.yml").read_text())["providers"]

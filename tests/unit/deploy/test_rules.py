@@ -112,7 +112,7 @@ def test_symptoms_page_and_causes_do_not() -> None:
     assert list(FILES) == ["symptoms.yml", "causes.yml"]
 
 
-def test_what_is_recorded_is_recorded_before_its_alert_in_the_same_group() -> None:
+def test_recording_rule_precedes_its_alert_in_the_same_group() -> None:
     # Groups are evaluated beside one another: an alert of another group would see the ratio of before.
     for file in FILES.values():
         for group in file["groups"]:
@@ -143,7 +143,7 @@ def seconds(text: str) -> int:
     return int(number)
 
 
-def test_what_is_not_the_senders_fault_is_no_share_that_is_rejected() -> None:
+def test_outcomes_not_caused_by_the_sender_are_excluded_from_the_rejected_share() -> None:
     ours = {fault.code for fault in TABLE.values() if fault.kind is Kind.WAITING and fault.status is not None}
     # The gateway delays senders above a quota or a limit of cost; other services answer the other codes.
     expected = {"accepted", *ours} - {

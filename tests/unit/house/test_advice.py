@@ -1,4 +1,4 @@
-"""What errors, logs, help and documentation advise can be done: the verbs that they name exist, as named."""
+"""Commands advised in errors, logs, help and documentation exist and can be run as written."""
 
 import ast
 import re
@@ -120,7 +120,7 @@ def test_no_fix_calls_for_a_replay_while_no_verb_does_it() -> None:
 
 
 @pytest.mark.parametrize("fault", [UNKNOWN_DATABASE, FORBIDDEN_DESTINATION], ids=lambda fault: fault.code)
-def test_what_was_refused_says_each_way_to_land_it(fault: Fault) -> None:
+def test_fix_of_a_refused_event_names_each_way_to_land_it(fault: Fault) -> None:
     """By a replay once the registry is right, or into another table, or corrected and sent again."""
     [replay] = [command for _, command in commands(fault.fix) if command.startswith("errors replay")]
     assert shlex.split(replay)[:4] == ["errors", "replay", "--code", fault.code]

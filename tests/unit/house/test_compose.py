@@ -163,7 +163,7 @@ def test_all_services_take_the_registry_from_where_apply_puts_it() -> None:
         assert "registry" not in _mounts(name), "the file is no second truth"
 
 
-def test_what_apply_is_told_brings_the_file_into_force(
+def test_apply_command_brings_the_registry_file_into_force(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = MemoryLog()
@@ -206,7 +206,7 @@ def test_no_secret_stands_in_the_file() -> None:
             assert not is_secret or not value, name
 
 
-def test_secrets_are_mounted_by_those_who_need_them() -> None:
+def test_secrets_are_mounted_only_in_the_services_that_need_them() -> None:
     assert [name for name in COMPOSE["services"] if "sender" in _mounts(name)] == ["secrets"]
     assert [name for name in COMPOSE["services"] if "tracer" in _mounts(name)] == ["secrets", "tracer"]
     assert "database" not in _mounts("gateway")
@@ -290,7 +290,7 @@ def test_kafkas_variables_are_settings_that_the_embedded_broker_knows_too() -> N
     }
 
 
-def test_clients_inside_and_outside_are_told_an_address_that_they_reach() -> None:
+def test_kafka_advertises_reachable_addresses_to_clients_inside_and_outside() -> None:
     environment = COMPOSE["services"]["kafka"]["environment"]
     advertised = dict(each.split("://") for each in environment["KAFKA_ADVERTISED_LISTENERS"].split(","))
     assert COMPOSE["services"]["gateway"]["environment"]["ONRAMP_KAFKA_BOOTSTRAP"] == advertised["INSIDE"]
@@ -317,7 +317,7 @@ def test_published_ports_and_probes_are_the_services_own(service: str, ports: li
     assert f"127.0.0.1:{numbers[-1]}/readyz" in COMPOSE["services"][service]["healthcheck"]["test"][-1]
 
 
-def test_nobody_is_killed_while_it_still_answers() -> None:
+def test_stop_grace_period_is_longer_than_the_shutdown_setting_of_the_service() -> None:
     settings = {name: value for _, each in generate.settings_classes() for name, value in _defaults(each)}
     for service, grace in (
         ("gateway", "ONRAMP_INGEST_GRACE_SECONDS"),

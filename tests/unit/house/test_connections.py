@@ -1,4 +1,4 @@
-"""One function opens connections to Postgres: code that opens its own would not notice a lost machine."""
+"""Postgres connections are opened by a single function, so that every connection detects a lost machine."""
 
 import ast
 from collections.abc import Iterator

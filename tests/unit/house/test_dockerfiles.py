@@ -155,7 +155,7 @@ def test_every_planted_mistake_is_noticed() -> None:
 
 
 @pytest.mark.parametrize("service", SERVICES)
-def test_what_is_copied_is_enough_to_start(service: str, tmp_path: Path) -> None:
+def test_copied_files_are_enough_to_import_the_service(service: str, tmp_path: Path) -> None:
     _copy(service, tmp_path)
     package = tmp_path / SERVICES[service].replace(".", "/")
     files = [*package.rglob("*.py")] or [package.with_suffix(".py")]
@@ -204,7 +204,7 @@ def _is_left_out(source: str) -> bool:
     return not any(fnmatch(source, name) or source.startswith(f"{name}/") for name in kept)
 
 
-def test_what_every_stage_copies_is_there() -> None:
+def test_copy_sources_of_every_stage_exist_and_are_not_ignored() -> None:
     offenders = []
     for service in SERVICES:
         copies = [copied for stage in stages(dockerfile(service)) for copied in stage.all("COPY")]

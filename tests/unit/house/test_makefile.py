@@ -1,4 +1,4 @@
-"""What `make` hands to the tools that it calls."""
+"""Environment and arguments that `make` passes to the tools that it runs."""
 
 import os
 import subprocess

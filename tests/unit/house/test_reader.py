@@ -1,4 +1,4 @@
-"""What reads in Spark's place for the tests of the driver's rules answers to everything that Spark does."""
+"""The test reader that replaces Spark in driver tests has every public member of `Spark`."""
 
 from inspect import getmembers
 

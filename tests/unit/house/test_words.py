@@ -1,4 +1,4 @@
-"""Pages say it in today's words: those of a table that the project has left behind do not come back."""
+"""Pages use current terms: words in the table of retired terms do not return."""
 
 import re
 from pathlib import Path

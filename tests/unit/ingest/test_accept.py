@@ -18,7 +18,7 @@ from tests.unit.ingest.conftest import LocalGateway, MakeGateway
 pytestmark = pytest.mark.anyio
 
 
-async def test_one_envelope_is_answered_with_its_receipt(gateway: LocalGateway) -> None:
+async def test_single_envelope_is_answered_with_its_receipt(gateway: LocalGateway) -> None:
     answer = await gateway.post(one("order-1"))
 
     assert answer.status_code == 202
@@ -39,7 +39,7 @@ async def test_the_record_is_the_producers_own_bytes(gateway: LocalGateway) -> N
     assert record.key == b"x"
 
 
-async def test_of_a_batch_the_record_is_the_items_own_slice(gateway: LocalGateway) -> None:
+async def test_record_of_a_batch_item_is_the_exact_slice_of_the_body(gateway: LocalGateway) -> None:
     slices = [one(f"order-{n}", amount=n).replace(b",", b" ,\n") for n in range(3)]
     answer = await gateway.post(b"[" + b" , ".join(slices) + b"]")
 

@@ -35,7 +35,7 @@ def registry(**event_type: Any) -> dict[str, Any]:
     return {"event_types": {"order_placed": event_type}}
 
 
-async def test_every_fault_is_told_at_once_by_pointer(make_gateway: MakeGateway) -> None:
+async def test_schema_mismatch_reports_every_fault_at_once_by_pointer(make_gateway: MakeGateway) -> None:
     gateway = make_gateway(registry(schema=SCHEMA))
     payload = {"amuont": 3, "customer": {"id": 4.5}, "email": "secret-no-email", "lines": [1, "secret-x"]}
     answer = await gateway.post(one(**payload))
@@ -54,7 +54,9 @@ async def test_every_fault_is_told_at_once_by_pointer(make_gateway: MakeGateway)
     assert gateway.produced == 0
 
 
-async def test_what_a_created_tables_columns_refuse_is_refused_here(make_gateway: MakeGateway) -> None:
+async def test_value_out_of_range_for_a_created_tables_column_is_rejected_by_the_gateway(
+    make_gateway: MakeGateway,
+) -> None:
     schema = {
         "properties": {
             "n": {"type": ["integer", "null"], "maximum": 1e25},
@@ -206,7 +208,7 @@ async def test_lines_cannot_borrow_each_others_documents(make_gateway: MakeGatew
     assert gateway.produced == 0
 
 
-async def test_names_that_nobody_registered_are_refused_where_the_registry_says_so(
+async def test_unregistered_event_name_is_refused_when_the_registry_refuses_unknown_names(
     make_gateway: MakeGateway,
 ) -> None:
     gateway = make_gateway({"event_types": {"other": {}}, "unknown_names": "refuse"})

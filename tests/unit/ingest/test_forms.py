@@ -28,7 +28,7 @@ async def test_lines_are_a_batch_of_their_own_bytes(gateway: LocalGateway) -> No
     assert sorted(r.value for r in gateway.sink.records("events.order_placed")) == sorted(lines)
 
 
-async def test_one_line_is_a_batch_of_one(gateway: LocalGateway) -> None:
+async def test_single_line_is_a_batch_of_a_single_item(gateway: LocalGateway) -> None:
     answer = await gateway.post(one(), content_type=LINES)
     assert len(answer.json()["results"]) == 1
 
@@ -312,7 +312,7 @@ async def test_a_structured_event_that_breaks_the_format_is_refused(
     assert (answer.status_code, answer.json()["pointer"]) == (422, pointer)
 
 
-async def test_what_is_null_is_not_given(gateway: LocalGateway) -> None:
+async def test_null_attributes_of_a_cloudevent_are_treated_as_absent(gateway: LocalGateway) -> None:
     event = orjson.dumps(STRUCTURED | {"time": None, "data_base64": None, "data": {"a": 1}})
     answer = await gateway.post(event, content_type="application/cloudevents+json")
     assert answer.status_code == 202, answer.text

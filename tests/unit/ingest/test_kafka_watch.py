@@ -1,4 +1,4 @@
-"""What the gateway shows of Kafka by itself: whether it answers, and producers that were replaced."""
+"""Gateway metrics about Kafka: whether Kafka answers, and how many producers were replaced."""
 
 import asyncio
 

@@ -224,7 +224,7 @@ async def test_no_motif_holds_the_loop(
     assert await hold_of(gateway, content, "application/json") < MAX * max(unit, calibrated())
 
 
-def test_what_is_over_the_limit_is_not_cut() -> None:
+def test_items_over_the_limit_are_not_cut() -> None:
     assert split_array(b"[" + b"1," * 5_000_000 + b"NaN]", 10) == [b"1"] * 11
     assert split_array(b'["a,b", [1, {"c": "]"}] , {}\n]', 10) == [b'"a,b"', b'[1, {"c": "]"}]', b"{}"]
     assert split_array(b"[ ]", 10) == []

@@ -1,4 +1,4 @@
-"""What is said of many faults is bounded: names compared, faults looked for, problems told in full."""
+"""Reporting many faults is bounded: compared names, searched faults and problems shown in full."""
 
 import difflib
 import threading
@@ -56,11 +56,11 @@ async def test_many_fields_are_not(make_gateway: MakeGateway, compared: list[int
     assert max(compared) == 20  # the registry's own
 
 
-async def test_of_a_large_event_the_first_fault_is_told(make_gateway: MakeGateway) -> None:
+async def test_large_event_reports_only_its_first_fault(make_gateway: MakeGateway) -> None:
     assert len(await faults(make_gateway, 2000)) == 1
 
 
-async def test_of_a_batch_a_hundred_faults_are_told_in_full_and_the_rest_by_code(
+async def test_batch_reports_about_a_hundred_faults_in_full_and_the_rest_by_code(
     make_gateway: MakeGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looked = seen(monkeypatch, faults_of_payloads, "_errors")
@@ -103,7 +103,9 @@ def seen(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> list[int]:
     return threads
 
 
-async def test_bad_items_by_the_thousand_are_told_by_code(make_gateway: MakeGateway) -> None:
+async def test_thousand_bad_items_report_a_hundred_in_full_and_the_rest_by_code(
+    make_gateway: MakeGateway,
+) -> None:
     answer = await make_gateway().post(b"[" + b"{}," * 999 + b"{}]")
 
     assert sum("detail" in each["error"] for each in answer.json()["results"]) == 100

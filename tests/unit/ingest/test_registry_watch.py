@@ -149,7 +149,7 @@ async def test_schemas_are_compiled_where_the_registry_is_read(monkeypatch: pyte
     assert threading.get_ident() not in compiled
 
 
-def test_of_a_thousand_schemas_only_those_that_changed_are_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_changed_schemas_among_a_thousand_are_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     compiled = threads_that_compile(monkeypatch)
     compiler, thousand = Compiler(), {f"type_{n}": {"const": n} for n in range(1000)}
     first, second = typed(thousand), typed(thousand | {"type_7": {"const": True}, "new": {"const": 7}})
@@ -213,7 +213,7 @@ class Counted(dict[str, Any]):
         return super().__iter__()
 
 
-async def test_until_the_registry_is_read_nobody_is_admitted_and_nothing_is_ready() -> None:
+async def test_gateway_refuses_events_and_is_not_ready_until_the_registry_is_read() -> None:
     log, settings, sink = MemoryLog(), IngestSettings(), MemorySink()
     unread = LogRegistry(log)
     gateway = LocalGateway(settings, None)

@@ -1,4 +1,4 @@
-"""What a request holds beside its bytes ends with what needs it; nothing waits for the garbage collector."""
+"""Memory of a request is freed as soon as it is not needed, without the garbage collector."""
 
 import asyncio
 import ctypes
@@ -131,7 +131,7 @@ def _allocated(content: bytes) -> int:
     return int(size(id(content)))
 
 
-async def test_nobody_inflates_what_has_no_room() -> None:
+async def test_gzip_body_is_not_inflated_beyond_the_memory_budget() -> None:
     zipped = gzip.compress(bytes(9_000_000))
     asked: list[int] = []
 
@@ -185,7 +185,7 @@ async def test_requests_that_wait_behind_others_are_counted() -> None:
     assert budget.used == 0
 
 
-async def test_what_was_read_and_not_asked_for_is_counted() -> None:
+async def test_received_bytes_that_the_application_has_not_read_are_counted() -> None:
     budget = ByteBudget(250_000)
     connections = [Connection(budget, never) for _ in range(4)]
     for connection in connections:
@@ -201,7 +201,7 @@ async def test_what_was_read_and_not_asked_for_is_counted() -> None:
     assert budget.used == 100_000
 
 
-async def test_what_nobody_will_ask_for_is_given_back() -> None:
+async def test_received_bytes_that_will_never_be_read_are_released() -> None:
     budget = ByteBudget(250_000)
 
     async def at_once(_scope: Any, _receive: Any, send: Any) -> None:
@@ -235,7 +235,7 @@ def test_verdicts_of_text_hold_no_frames() -> None:
         (BAD_REQUEST, UserError),
     ],
 )
-async def test_what_the_protocol_rejects_says_whose_fault_it_is(
+async def test_protocol_rejection_is_a_user_or_infrastructure_error_by_its_fault(
     fault: Fault, kind: type[OnrampError], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     connection, found = Connection(ByteBudget(1), never), list[OnrampError]()

@@ -1,4 +1,4 @@
-"""What has no leader moves to the second producer, and waits there with pauses, not for ever."""
+"""Batches for partitions without a leader move to the second producer and wait there for a bounded time."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -59,7 +59,7 @@ async def test_metadata_are_asked_for_with_a_pause_however_fast_the_answers_come
     assert did == [0.1, ("cluster", "topics")]
 
 
-async def test_who_wait_for_leaders_ask_together_and_with_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_concurrent_metadata_refreshes_are_merged_and_paused(monkeypatch: pytest.MonkeyPatch) -> None:
     now, asked = [1000.0], []
     loop = SimpleNamespace(time=lambda: now[0])
     monkeypatch.setattr("asyncio.get_running_loop", lambda: loop)
@@ -101,7 +101,7 @@ async def queued(producer: Any, tp: TopicPartition) -> Any:
 FRESH, LOST, LED, MUTED = (TopicPartition("events.a", n) for n in range(4))
 
 
-async def test_what_lost_its_leader_moves_whether_it_was_sent_before_or_not() -> None:
+async def test_leaderless_batch_moves_whether_it_was_sent_before_or_not() -> None:
     leaders = Leaders({FRESH: NO_LEADER, LOST: 1, LED: 1, MUTED: NO_LEADER})
     first, other = producer_of(leaders), producer_of(leaders)
     second = SecondProducer(lambda: other, lambda _: None)
@@ -129,7 +129,7 @@ async def test_what_lost_its_leader_moves_whether_it_was_sent_before_or_not() ->
         batch.done(0)
 
 
-async def test_what_has_no_leader_stays_while_there_is_no_second_producer() -> None:
+async def test_leaderless_batch_stays_while_there_is_no_second_producer() -> None:
     first = producer_of(Leaders({FRESH: NO_LEADER}))
     second = SecondProducer(lambda: None, lambda _: None)
     second.attach(first)

@@ -51,7 +51,7 @@ async def test_the_development_key(make_gateway: MakeGateway) -> None:
 
 
 @pytest.mark.parametrize("empty", ["", " ", "\n"])
-def test_an_empty_development_key_is_refused_not_taken_for_none(
+def test_empty_development_key_is_refused_and_not_treated_as_unset(
     monkeypatch: pytest.MonkeyPatch, empty: str
 ) -> None:
     monkeypatch.setenv("ONRAMP_INGEST_DEV_KEY", empty)
@@ -182,7 +182,7 @@ async def test_byte_quotas(make_gateway: MakeGateway) -> None:
     assert (await send(gateway)).status_code == 429
 
 
-async def test_what_cannot_be_read_is_charged_as_well(make_gateway: MakeGateway) -> None:
+async def test_unparseable_body_counts_against_the_quota(make_gateway: MakeGateway) -> None:
     """It took as long to judge as what can."""
     gateway = make_gateway(registry(bytes_per_second=1000))
     assert (await send(gateway, b"{" * 3000)).status_code == 400

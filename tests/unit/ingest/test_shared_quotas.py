@@ -47,7 +47,7 @@ def test_copies_have_their_parts() -> None:
         quota.admit()
 
 
-def test_who_takes_has_the_lock(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_quota_is_consumed_under_the_file_lock(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shared, taken = Levels(file), []
     real = Levels._slot
 
@@ -64,7 +64,7 @@ def test_who_takes_has_the_lock(file: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert taken == ["locked"]
 
 
-def test_a_worker_that_has_the_lock_and_is_stopped_or_dead_holds_up_nobody(file: Path) -> None:
+def test_worker_stopped_or_dead_with_the_lock_does_not_block_other_workers(file: Path) -> None:
     holder = subprocess.Popen([sys.executable, "-c", _HOLDER, str(file)], stdout=subprocess.PIPE, text=True)
     try:
         assert holder.stdout is not None

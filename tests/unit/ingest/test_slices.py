@@ -78,7 +78,7 @@ def test_the_slices_are_the_items(items: list[object], space: bytes) -> None:
 @pytest.mark.parametrize(
     "body", [b"[1", b'["', b'["\\', b'["' + b"x" * 9000, b"[1]]", b"[[1]", b"[1}", b"[] 1", b"[" * 9000]
 )
-def test_what_is_no_array_by_its_brackets_is_not_cut(body: bytes) -> None:
+def test_body_whose_brackets_form_no_array_is_not_cut(body: bytes) -> None:
     assert split_array(body, 10) is None
 
 

@@ -87,7 +87,7 @@ class OddSink(MemorySink):
     ],
 )
 @pytest.mark.parametrize("content", [one("a"), body([envelope("a")])])
-async def test_what_fails_at_send_says_send(
+async def test_send_failure_reports_step_send_and_whether_the_event_is_accepted(
     gateway: LocalGateway, error: Exception, accepted: bool | None, content: bytes
 ) -> None:
     object.__setattr__(gateway.app.flow, "sink", OddSink(error))
@@ -117,7 +117,7 @@ async def test_a_large_event_behind_small_ones_is_refused_alone(make_gateway: Ma
     assert refused["error"]["type"] == "/errors/event_too_large"
 
 
-async def test_a_batch_that_came_no_further_than_decode_says_so(gateway: LocalGateway) -> None:
+async def test_batch_refused_at_decode_reports_step_decode(gateway: LocalGateway) -> None:
     answer = await gateway.post(b"[NaN, 1e999]")
 
     assert answer.json()["type"] == "/errors/none_accepted"
@@ -133,7 +133,7 @@ async def waiting_slices(*, is_sent: bool) -> list[RequestSlice]:
 
 
 @pytest.mark.parametrize("is_sent", [False, True])
-async def test_a_batch_that_is_given_up_as_a_whole_before_it_left_is_surely_not_on_kafka(
+async def test_batch_that_times_out_is_not_accepted_if_unsent_and_unknown_if_sent(
     is_sent: bool,
 ) -> None:
     slices = await waiting_slices(is_sent=is_sent)
@@ -168,7 +168,7 @@ def queue_that_never_sends() -> PartitionQueue:
     return queue
 
 
-async def test_nobody_joins_a_batch_that_waited_from_one_look_to_the_next() -> None:
+async def test_record_does_not_join_a_batch_that_waited_between_two_seals() -> None:
     queue = queue_that_never_sends()
     queue.seal()
     (first,) = queue.put([record("events.a", "1")], [0])
@@ -202,7 +202,7 @@ async def test_a_batch_behind_a_slow_broker_goes_on_growing(monkeypatch: pytest.
     assert later.batch is first.batch
 
 
-async def test_a_batch_that_was_given_up_takes_no_later_event_and_so_never_leaves() -> None:
+async def test_abandoned_batch_takes_no_later_event_and_is_never_sent() -> None:
     queue = queue_that_never_sends()
     (late,) = queue.put([record("events.a", "1")], [0])
     (beside,) = queue.put([record("events.a", "2")], [0])
@@ -220,7 +220,7 @@ def accepted(result: BatchResult) -> bool | None:
     return result.accepted
 
 
-async def test_a_topic_that_cannot_be_prepared_for_a_reason_nobody_foresaw(
+async def test_unexpected_error_while_preparing_a_topic_is_reported_as_not_accepted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     sink = KafkaSink(
@@ -236,7 +236,7 @@ async def test_a_topic_that_cannot_be_prepared_for_a_reason_nobody_foresaw(
     assert outcome.accepted is False
 
 
-def test_what_is_known_better_survives_a_pickle() -> None:
+def test_explicit_step_and_accepted_flag_of_an_error_survive_a_pickle() -> None:
     error = UserError(BAD_JSON, "what", "/a").at(Step.SORT).surely(accepted=False)
     again = pickle.loads(pickle.dumps(error))  # noqa: S301
 

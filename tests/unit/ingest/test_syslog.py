@@ -75,7 +75,7 @@ def test_rfc3164() -> None:
         (b"<13>a\x00b", 5, "a\ufffdb"),
     ],
 )
-def test_what_is_neither_is_kept_as_text(raw: bytes, severity: int | None, message: str) -> None:
+def test_message_of_unknown_format_is_stored_as_text(raw: bytes, severity: int | None, message: str) -> None:
     fields = parse(raw)
     assert (fields["format"], fields["severity"], fields["message"]) == ("unknown", severity, message)
 

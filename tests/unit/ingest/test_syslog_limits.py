@@ -59,7 +59,7 @@ async def test_a_message_at_which_the_flow_fails_harms_only_itself(
     await until(lambda: counted("udp", "refused") == before + 1, PATIENT)
 
 
-async def test_what_fails_on_its_way_to_kafka_is_sent_again(
+async def test_message_that_fails_to_reach_kafka_is_sent_again(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real, failures = rig.gateway.sink.send, [RuntimeError(), RuntimeError()]
@@ -153,7 +153,7 @@ async def test_a_connection_over_its_quota_waits_and_loses_nothing(start: Callab
     writer.close()
 
 
-async def test_one_address_cannot_have_all_connections(start: Callable[..., Any]) -> None:
+async def test_single_address_cannot_occupy_all_connections(start: Callable[..., Any]) -> None:
     rig: Rig = await start(syslog_connections=3)
     before = counted("tcp", "refused")
     hog = [await asyncio.open_connection("127.0.0.1", rig.tcp) for _ in range(3)]
@@ -176,7 +176,7 @@ async def test_one_address_cannot_have_all_connections(start: Callable[..., Any]
         each.close()
 
 
-async def test_a_connection_with_messages_on_their_way_is_never_given_up(start: Callable[..., Any]) -> None:
+async def test_connection_with_undelivered_messages_is_never_evicted(start: Callable[..., Any]) -> None:
     rig: Rig = await start(syslog_connections=2)
     rig.gateway.sink.down = True
     hog = [await asyncio.open_connection("127.0.0.1", rig.tcp) for _ in range(2)]

@@ -118,7 +118,9 @@ async def test_a_handshake_that_is_broken_off_has_no_place(secured: Any, connect
     assert rig.messages == []
 
 
-async def test_who_gave_up_a_place_keeps_no_file(secured: Any, connect: Any, authority: Authority) -> None:
+async def test_connection_evicted_during_its_handshake_closes_its_file_descriptor(
+    secured: Any, connect: Any, authority: Authority
+) -> None:
     rig = await secured(syslog_connections=2, read_seconds=300)
     with ExitStack() as crowd:
         for _ in range(2):
@@ -130,7 +132,9 @@ async def test_who_gave_up_a_place_keeps_no_file(secured: Any, connect: Any, aut
         await until(lambda: files(rig) == 2, PATIENT)
 
 
-async def test_an_end_is_said(secured: Any, connect: Any) -> None:
+async def test_idle_connection_is_closed_cleanly_and_its_last_line_is_delivered(
+    secured: Any, connect: Any
+) -> None:
     rig = await secured(syslog_idle_seconds=0.2)
     reader, writer = await connect(rig, MANY)
     writer.write(b"<13>its last line")

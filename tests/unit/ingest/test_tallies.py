@@ -87,7 +87,9 @@ async def test_a_request_is_shown_as_soon_as_it_is_answered(make_gateway: MakeGa
         assert REGISTRY.get_sample_value("onramp_ingest_events_total", labels) == number
 
 
-async def test_made_up_names_leave_the_types_that_land_their_labels(make_gateway: MakeGateway) -> None:
+async def test_unknown_event_names_share_a_label_and_landing_types_have_their_own(
+    make_gateway: MakeGateway,
+) -> None:
     gateway = make_gateway()
     made_up = [envelope(f"id-{n}", f"onramp_made_up_{n}") for n in range(600)]
     assert (await gateway.post(body(made_up))).status_code == 422

@@ -100,7 +100,7 @@ async def test_without_keys_addresses_have_turns() -> None:
 
 
 @pytest.mark.parametrize("turn_came", [False, True])
-async def test_who_gives_up_waiting_leaves_the_turn_to_the_next(*, turn_came: bool) -> None:
+async def test_cancelled_waiter_leaves_its_turn_to_the_next_request(*, turn_came: bool) -> None:
     turns, order = Turns(), []
 
     async def judged(address: str) -> None:

@@ -1,4 +1,4 @@
-"""What the gateway refuses to start with: everything at once, each with a way out."""
+"""Setups that the gateway refuses to start with: every risk is listed at once, with its fix."""
 
 from pathlib import Path
 from typing import Any
@@ -46,7 +46,7 @@ def test_production_tells_everything_at_once() -> None:
 
 
 @pytest.mark.parametrize("risk", RISKS)
-def test_each_risk_is_told_and_taken_by_its_name(risk: str) -> None:
+def test_each_risk_is_refused_unless_its_own_setting_accepts_it(risk: str) -> None:
     taken = OPEN | dict.fromkeys(RISKS, True) | {risk: False}
     (told,) = refusals(SAFE, **taken)
     assert f"ONRAMP_INGEST_{risk.upper()}=true" in told
@@ -54,7 +54,7 @@ def test_each_risk_is_told_and_taken_by_its_name(risk: str) -> None:
     assert refusals(SAFE, **taken | {risk: True}) == []
 
 
-def test_what_breaks_a_promise_has_no_opt_out() -> None:
+def test_setup_that_breaks_a_guarantee_has_no_opt_out() -> None:
     taken = OPEN | dict.fromkeys(RISKS, True)
     (replicas,) = refusals(KafkaSettings(min_insync=1), **taken)
     assert "ONRAMP_KAFKA_MIN_INSYNC" in replicas

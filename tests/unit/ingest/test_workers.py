@@ -117,7 +117,7 @@ def test_a_worker_that_does_not_get_ready_is_started_at_growing_intervals(
     assert caplog.records[-1].starts_again_in_s == 0  # type: ignore[attr-defined]
 
 
-def test_of_several_answers_the_latest_counts(supervisor: Workers) -> None:
+def test_latest_of_several_readiness_answers_counts(supervisor: Workers) -> None:
     slow, _ = Worker.started
     for answer in (False, False, True):
         slow.child_conn.send(answer)

@@ -1,4 +1,4 @@
-"""What is asked of which broker until all ranges are read: a client that keeps a log stands for Kafka's."""
+"""Fetch requests to each broker until all ranges are read, tested with a fake Kafka client."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -125,7 +125,7 @@ def test_all_partitions_of_a_leader_are_asked_for_in_one_request() -> None:
     assert brokers.asked == [(1, [P, Q]), (2, [R])]
 
 
-def test_whoever_got_nothing_is_first_in_the_next_request() -> None:
+def test_partition_that_got_no_records_is_first_in_the_next_request() -> None:
     size = len(_log(1, 300)[0])
     brokers = Brokers({P: _log(4, 300), Q: _log(4, 300), R: _log(4, 300)}, most_bytes=2 * size)
     assert _read(brokers, (P, 0, 4), (Q, 0, 4), (R, 0, 4)) == {p: [0, 1, 2, 3] for p in (P, Q, R)}
@@ -137,7 +137,7 @@ def test_a_batch_that_is_larger_than_an_answer_comes_whole() -> None:
     assert _read(brokers, (P, 0, 3), (Q, 0, 3)) == {P: [0, 1, 2], Q: [0, 1, 2]}
 
 
-def test_what_unfolds_to_more_than_a_worker_holds_is_read_a_part_at_a_time(
+def test_ranges_that_decompress_beyond_the_byte_limit_are_read_in_parts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(fetch, "MAX_BYTES", 3 * 5_000)
@@ -156,7 +156,7 @@ def test_a_range_of_which_nothing_is_left_is_read_when_the_leader_has_nothing_at
     assert _read(Brokers(logs), (P, 0, 5)) == {P: [0, 1]}
 
 
-def test_what_a_remote_store_does_not_give_in_time_is_no_hole() -> None:
+def test_slow_answer_of_a_remote_store_is_no_hole() -> None:
     brokers = Brokers({P: _log(9), Q: _log(9)})
     brokers.local_start, brokers.slow = 6, 5
     assert _read(brokers, (P, 0, 4), (Q, 0, 9)) == {P: [0, 1, 2, 3], Q: list(range(9))}
@@ -174,7 +174,7 @@ def test_an_answer_that_was_full_says_nothing_about_whom_it_left_out() -> None:
     assert _read(brokers, (P, 0, 3), (Q, 0, 3)) == {P: [0, 1, 2], Q: [0, 1, 2]}
 
 
-def test_what_is_not_committed_yet_is_no_hole() -> None:
+def test_uncommitted_range_is_no_hole_and_is_refused_for_now() -> None:
     with pytest.raises(InfrastructureError, match=r"events.e/0 \[0, 4\) cannot be read for now"):
         _read(Brokers({P: _log(3)}), (P, 0, 4), patience=0.2)
 
@@ -195,7 +195,7 @@ def test_a_broker_that_does_not_answer_is_asked_again_while_others_give() -> Non
 
 
 @pytest.mark.parametrize("leader", [None, -1])
-def test_patience_ends_where_nobody_leads(leader: int | None) -> None:
+def test_range_of_a_partition_without_a_leader_is_refused_after_the_timeout(leader: int | None) -> None:
     brokers = Brokers({P: _log(2)})
     brokers.leaders[P] = leader  # type: ignore[assignment]
     with pytest.raises(InfrastructureError, match="cannot be read for now"):
@@ -212,14 +212,14 @@ def test_patience_ends_where_nobody_leads(leader: int | None) -> None:
         (COMPRESSION, r"\[0, 2\).* cannot be read"),
     ],
 )
-def test_what_no_patience_helps_is_raised_with_the_range(code: int, says: str) -> None:
+def test_permanent_error_is_raised_with_its_range(code: int, says: str) -> None:
     brokers = Brokers({P: _log(2)})
     brokers.errors[P] = [code]
     with pytest.raises(RangeUnreadableError, match=rf"events.e/0.* {says}"):
         _read(brokers, (P, 0, 2))
 
 
-def test_no_range_asks_nobody() -> None:
+def test_empty_range_sends_no_request() -> None:
     assert _read(Brokers({P: _log(2)}), (P, 1, 1)) == {}
 
 

@@ -37,12 +37,12 @@ def test_a_batch_that_was_cut_off_is_left_for_the_next_fetch() -> None:
         assert (_offsets(found.batches), found.next_offset) == ([0], 1), size
 
 
-def test_what_was_asked_from_the_middle_of_a_batch_comes_whole_and_what_is_before_is_passed_over() -> None:
+def test_batch_around_the_fetch_offset_is_whole_and_earlier_batches_are_skipped() -> None:
     found = committed(batch(0, [b"a"]) + batch(1, [b"b", b"c"]), 2)
     assert (_offsets(found.batches), found.next_offset) == ([1], 3)
 
 
-def test_what_compaction_removed_is_passed_over() -> None:
+def test_offsets_removed_by_compaction_are_skipped() -> None:
     shrunk = changed(batch(10, [b"a"]), last_offset_delta=9)
     found = committed(shrunk, 10)
     assert (found.batches[0].records, found.next_offset) == (1, 20)
@@ -91,7 +91,7 @@ def test_bytes_that_are_not_what_the_producer_sent_are_refused(place: int) -> No
         committed(bytes(damaged), 3)
 
 
-def test_what_no_client_of_today_writes_is_refused_with_its_offset() -> None:
+def test_batch_of_an_old_format_or_cut_head_is_refused() -> None:
     old = bytearray(batch(3, [b"a"]))
     old[16] = 1
     with pytest.raises(CorruptBatchError, match="offset 3 has message format 1"):
@@ -118,7 +118,7 @@ def _java_snappy(*blocks: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD])
-def test_what_unfolds_to_more_than_a_worker_holds_is_refused(
+def test_batch_that_decompresses_beyond_the_byte_limit_is_refused(
     codec: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(decompress, "MAX_BYTES", 3_000_000)

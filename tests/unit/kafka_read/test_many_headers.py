@@ -69,6 +69,6 @@ def _writer_says(data: bytes) -> Kind:
     return Kind.UNROUTABLE if found.unroutable else Kind.ENVELOPE
 
 
-def test_nobody_walks_headers_that_nobody_reads() -> None:
+def test_headers_over_the_limit_are_not_parsed() -> None:
     written = as_varint(_MAX + 1) + b"these are no headers at all"
     assert headers_of(written) == Headers(LARGE, None)

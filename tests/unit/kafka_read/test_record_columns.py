@@ -81,13 +81,13 @@ def test_each_record_is_read_as_by_a_reader_of_records(
     assert len(sizes) == len(written)
 
 
-def test_none_of_the_records_may_be_wanted() -> None:
+def test_range_outside_the_batch_yields_no_rows() -> None:
     rows, sizes = _columns(committed(batch(0, [b"a", b"b"]), 0).batches, 5, 9)
     assert (rows.num_rows, sizes) == (0, [0])
 
 
 @pytest.mark.parametrize("time", [-(2**63), FIRST_MS - 1, LAST_MS + 1, 2**63 - 1])
-def test_a_time_that_nobody_can_tell_is_the_nearest_that_is_one(time: int) -> None:
+def test_timestamp_out_of_range_becomes_the_nearest_valid_time(time: int) -> None:
     [found] = committed(batch(0, [b"a"]), 0).batches
     for odd in (found._replace(append_time=time), found._replace(first_timestamp=time)):
         rows, _ = _columns([odd], *EVERYTHING)
@@ -106,7 +106,7 @@ def test_the_offsets_that_kafka_gave_count_and_not_what_a_producer_wrote(deltas:
     assert sizes == [5, 2, 1]
 
 
-def test_what_compaction_left_keeps_its_offsets() -> None:
+def test_records_left_by_compaction_keep_their_offsets() -> None:
     left = changed(with_deltas(batch(10, [b"b", b"c"]), (2, 7)), last_offset_delta=9)
     rows, _ = _columns(committed(batch(9, [b"a"]) + left + batch(20, [b"z"]), 0).batches, *EVERYTHING)
     assert rows.column("offset").to_pylist() == [9, 12, 17, 20]

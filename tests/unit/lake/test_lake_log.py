@@ -1,4 +1,4 @@
-"""The content of onramp.lake: what one driver records, the next one reads."""
+"""Records in onramp.lake: a driver restores the state that its predecessor recorded."""
 
 import pytest
 

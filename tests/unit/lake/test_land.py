@@ -222,7 +222,7 @@ def test_other_records_are_filtered_and_a_retry_is_counted(lake: Lake) -> None:
     assert table.positions == {key(): TablePosition(6, 2)}
 
 
-def test_without_a_route_types_land_from_their_own_topics_if_the_operator_says_so(lake: Lake) -> None:
+def test_types_without_a_route_land_from_their_own_topics_if_the_operator_allows_it(lake: Lake) -> None:
     own = Partition("events.another", 0)
     assert lake.land([event("a", "another")], partition=own).tables == []
     lake.is_all = True

@@ -51,7 +51,7 @@ def test_a_date_that_ended_is_not_closed_while_events_of_it_arrive() -> None:
     assert choose(POLICY, YESTERDAY, [*files(2), *files(1, hours_ago=0.5)], NOW) is None
 
 
-def test_one_file_is_not_rewritten() -> None:
+def test_single_file_is_not_rewritten() -> None:
     assert choose(POLICY, YESTERDAY, files(1), NOW) is None
 
 

@@ -1,4 +1,4 @@
-"""What got slower is flagged when it is beyond the noise, and only then."""
+"""Slower benchmark figures are flagged only if the change exceeds the noise."""
 
 import pytest
 
@@ -39,7 +39,7 @@ def test_a_figure_with_a_limit_is_compared_as_a_ratio() -> None:
     assert change.factor == pytest.approx(1)
 
 
-def test_of_another_machine_only_ratios_are_compared() -> None:
+def test_figures_of_another_machine_are_compared_only_as_ratios() -> None:
     assert compare([figure([10])], [figure([99])], same_machine=False) == []
     (change,) = compare([figure([10], limit=[1])], [figure([99], limit=[1])], same_machine=False)
     assert change.slower

@@ -13,7 +13,7 @@ from loadtest.history import OK, REFUSED, UNKNOWN, Recorder, Reporter
 TIMES = (1.0, 1.1, 1.2, 99)
 
 
-def test_outcomes_are_claimed_as_they_were_told(tmp_path: Path) -> None:
+def test_outcomes_are_read_back_as_the_reporter_recorded_them(tmp_path: Path) -> None:
     with Recorder(tmp_path / "h", FIRST_NUMBER) as recorder:
         reporter = Reporter(recorder.address, lease=10)
         first = reporter.numbers(3)

@@ -72,7 +72,7 @@ def test_the_committed_pages_are_made_of_the_committed_results() -> None:
     assert pages.CAPACITY.read_text("utf-8") == pages.capacity_page(runs), says
 
 
-def test_without_results_the_page_says_so() -> None:
+def test_capacity_page_without_results_says_so() -> None:
     assert "No run of a minute or more has been committed yet" in pages.capacity_page([])
 
 
@@ -90,7 +90,7 @@ def test_a_rate_that_did_not_become_rows_in_time_is_not_sustained() -> None:
     assert "| 900 | 1,000 | no |" in pages.capacity_page([of(end_to_end_per_minute=900)])
 
 
-def test_what_breaks_first_is_said_by_the_steps() -> None:
+def test_capacity_page_names_the_first_bottleneck_from_the_steps() -> None:
     rising = [step(100, 100, 100), step(200, 200, 200)]
     writer = pages.capacity_page([of(steps=[*rising, step(400, 400, 210)])])
     assert "followed up to **200 packets a minute**" in writer

@@ -28,7 +28,7 @@ def test_a_time_in_which_nothing_was_due_does_not_count() -> None:
     assert found["from_second"] == 50
 
 
-def test_a_row_that_was_seen_before_its_answer_waited_for_nobody() -> None:
+def test_row_visible_before_its_answer_has_an_accepted_wait_of_0() -> None:
     assert told([10, 10], [10.4, 10.4], [10.3, 10.3])["accepted_s"] == 0.0
 
 

@@ -24,13 +24,13 @@ GENERATION = Generation("t", SOURCE)
         ([(0, 5, "a"), (5, 9, "b")], 4, [(0, 4, "a")]),  # the ledger went back, and nothing came since
     ],
 )
-def test_what_was_settled_again_last_counts(
+def test_last_settled_range_replaces_the_earlier_ranges_that_it_overlaps(
     written: list[tuple[int, int, str]], ledger: int, spans: list[tuple[int, int, str]]
 ) -> None:
     assert [*History.of((Span(*s) for s in written), ledger).spans] == spans
 
 
-def test_what_lies_between_the_spans_is_a_gap() -> None:
+def test_offsets_between_settled_ranges_are_gaps() -> None:
     history = History((Span(2, 5, "a"), Span(7, 9, "b")))
     assert [history.at(o) for o in range(1, 10)] == [None, "a", "a", "a", None, None, "b", "b", None]
     assert [*history.gaps(9)] == [(5, 7)]
@@ -71,7 +71,7 @@ def _outage(n: int) -> AuditData:
     )
 
 
-def test_a_long_outage_is_looked_up_and_not_searched_for_each_marker() -> None:
+def test_markers_of_a_long_outage_are_checked_by_lookup_instead_of_a_scan() -> None:
     data, n = _outage(4000), 4000
     Offset.compared = 0
     assert len(data.waiting("db", GENERATION)) == n
@@ -96,7 +96,7 @@ def test_markers_that_overlap_count_an_event_once() -> None:
     assert list(between([1, 3, 5], 2, 5)) == [3]
 
 
-def test_what_waits_for_two_databases_balances_by_the_totals_alone() -> None:
+def test_events_that_wait_for_two_databases_reconcile_by_totals_alone() -> None:
     """None of its events is anywhere else: a third database is up, and has none of them."""
     out = _outage(5)
     away, up = (

@@ -1,4 +1,4 @@
-"""The audit's own reading of events and rows: what is the same, what is not."""
+"""Classification of events and rows in the audit: kinds of records, and comparison of row and event."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -71,7 +71,9 @@ _MANY = b" " * wire.MAX_HEADER_BYTES
         (b'{"pipeline_context":{},"data":{}}', None, Kind.PACKET),
     ],
 )
-def test_what_a_record_is(value: bytes | None, headers: dict[str, bytes] | None, kind: Kind) -> None:
+def test_record_kind_follows_from_its_value_and_headers(
+    value: bytes | None, headers: dict[str, bytes] | None, kind: Kind
+) -> None:
     assert classify(_record(value, headers)).kind is kind
 
 

@@ -41,7 +41,7 @@ def test_a_change_is_one_on_a_sources_topic_alone(value: bytes) -> None:
     assert _kind(value, "events.order_placed") is Kind.UNROUTABLE
 
 
-def test_what_is_no_change_goes_nowhere() -> None:
+def test_incomplete_change_on_a_source_topic_is_unroutable() -> None:
     assert _kind(b'{"op":"c"}', Stream().topic) is Kind.UNROUTABLE
 
 

@@ -1,4 +1,4 @@
-"""Lines of edited events: what is sent back is the payload alone, byte for byte."""
+"""Lines of edited events: an edit replaces the payload and no other byte of the event."""
 
 from hashlib import sha256
 
@@ -27,7 +27,9 @@ def test_an_edit_changes_the_payload_and_no_other_byte() -> None:
 
 
 @pytest.mark.parametrize("value", [b"no json", b"[]", b'{"payload":3}', b"", None])
-def test_what_has_no_payload_says_so_and_cannot_be_sent_back(value: bytes | None) -> None:
+def test_line_of_an_event_without_a_payload_gives_the_reason_and_is_refused_as_an_edit(
+    value: bytes | None,
+) -> None:
     line = line_of(NAMED, value)
     assert b'"payload":null,"why":"' in line
     with pytest.raises(UserError, match="remove lines") as refused:
@@ -56,7 +58,7 @@ def test_what_has_no_payload_says_so_and_cannot_be_sent_back(value: bytes | None
         b'{"event":17,"payload":' + b"[" * 5_000 + b"]" * 5_000 + b"}",
     ],
 )
-def test_what_is_no_line_is_refused_without_a_trace(line: bytes) -> None:
+def test_malformed_line_is_refused_without_a_traceback(line: bytes) -> None:
     with pytest.raises(UserError) as refused:
         edit_of(line)
     assert refused.value.fault is BAD_EDITS

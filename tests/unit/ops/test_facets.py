@@ -1,4 +1,4 @@
-"""Facets: what differs within a group is counted, in little room, and shows no more than masks do."""
+"""Facets: differences within a group are counted in bounded memory and show no more than masks do."""
 
 from typing import Any
 
@@ -73,7 +73,7 @@ def test_a_million_versions_take_little_room_and_no_event_is_lost() -> None:
     assert sum(count for _, count in values(shown)) + shown["others"] == 20_000
 
 
-def test_of_hours_the_newest_are_told_apart() -> None:
+def test_hour_facet_lists_the_newest_hours_and_counts_the_rest_as_others() -> None:
     hour = 3_600_000
     facets = Facets()
     for n in range(200):
@@ -100,7 +100,7 @@ def test_of_hours_the_newest_are_told_apart() -> None:
         (None, None, ["/mail"], False),
     ],
 )
-def test_of_what_is_personal_no_shape_is_shown(
+def test_personal_column_or_pointer_hides_the_shape_of_its_value(
     column: str | None, place: str | None, personal: list[str], hidden: bool
 ) -> None:
     assert is_personal(column, place, personal) is hidden

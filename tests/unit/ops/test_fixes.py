@@ -164,7 +164,7 @@ def test_whatever_a_patch_says_all_but_the_payload_stays_byte_for_byte(place: st
     assert all(bytes(before[n]) == bytes(now[n]) for n in before if n != "payload")
 
 
-def test_what_replaces_a_payload_is_the_payload() -> None:
+def test_payload_member_named_like_an_envelope_field_changes_only_the_payload() -> None:
     """Members with the names of an envelope's own are members of the payload, and nothing else."""
     stolen = {"metadata": {"id": "e-2"}, "event_name": "other", "pipeline_context": {}}
     steps = [{"default": f"/{name}", "value": value} for name, value in stolen.items()]
@@ -207,7 +207,7 @@ def test_a_fix_that_is_none_is_refused(fix: object) -> None:
         (b"\xef\xbb\xbf{}", BAD_JSON),
     ],
 )  # fmt: skip
-def test_what_is_read_is_json(text: bytes, fault: object) -> None:
+def test_text_with_invalid_json_or_a_duplicate_key_is_refused(text: bytes, fault: object) -> None:
     with pytest.raises(UserError) as why:
         exact.loads(text)
     assert why.value.fault is fault

@@ -1,4 +1,4 @@
-"""What is searched, and the sentence about it, without Kafka and databases."""
+"""Parsing of search subjects, and the sentence that sums up a journey, without Kafka and databases."""
 
 import asyncio
 import threading
@@ -54,7 +54,7 @@ def test_a_part_that_hangs_is_named_and_the_others_are_heard() -> None:
     assert failures == {"b": "b did not answer within 0.05 s", "c": "database c: SQLSTATE 57P03"}
 
 
-def test_one_sentence_says_where_each_destination_is() -> None:
+def test_journey_sentence_names_the_outcome_at_each_destination() -> None:
     passage = Passage(
         receipt=RECEIPT,
         id="o-1",
@@ -81,7 +81,7 @@ def test_an_unknown_event_has_its_reasons() -> None:
     assert journey.sentence == "x/1/1 is not known: Kafka has no partition x/1."
 
 
-def test_the_extent_of_a_search_is_said() -> None:
+def test_search_extent_names_partitions_that_were_searched_in_part_or_not_at_all() -> None:
     at = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
     extents = {
         Source("a", 0): Extent(10, 0, at, True),
@@ -95,7 +95,7 @@ def test_the_extent_of_a_search_is_said() -> None:
     ]
 
 
-def test_without_any_answer_nothing_is_said_of_the_event() -> None:
+def test_evidence_without_any_answer_has_no_event_id_name_or_tables() -> None:
     evidence = Evidence(receipt=RECEIPT, databases=["a"], settled=SettledReader())
     assert (evidence.id, evidence.event_name, evidence.tables()) == (None, None, (set(), set()))
     assert not evidence.is_passed()

@@ -1,4 +1,4 @@
-"""What follows from the answers of Kafka and the databases: each outcome by its evidence, and no guess."""
+"""Outcomes of an event, derived without guesses from the answers of Kafka and the databases."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -114,7 +114,9 @@ def test_a_table_without_receipts_and_ids_cannot_tell() -> None:
         (LAYOUT, Kind.ABSENT, "its row was deleted or changed since"),
     ],
 )
-def test_without_a_row_the_reason_is_said(layout: Layout, kind: Kind, text: str) -> None:
+def test_missing_row_is_reported_as_absent_or_unknown_with_its_reason(
+    layout: Layout, kind: Kind, text: str
+) -> None:
     step = outcomes(evidence(rows={"a": TableAnswers({LANDING: layout})}))["a.events.order_placed"]
     assert step.kind is kind
     assert text in step.text
@@ -138,7 +140,7 @@ def test_a_database_that_is_behind_has_its_event_diverted() -> None:
     assert step.ends == "an operator resolves the halt: `onramp databases list`"
 
 
-def test_what_the_writer_has_not_reached_waits_on_kafka_for_its_turn() -> None:
+def test_event_that_the_writer_has_not_reached_is_not_settled_and_waits_on_kafka() -> None:
     facts = DatabaseFacts(ledger=[LedgerRow("t", 3, None)])
     kafka = OnKafka(topic_id="t", span=(0, 20), record=record(), committed=3)
     [step] = outcomes(evidence(facts={"a": facts, "b": facts}, kafka=kafka)).values()

@@ -75,7 +75,7 @@ def test_a_partition_without_a_leader_is_left_out_and_named(logs: KafkaLogs) -> 
     assert logs.leaderless == {AWAY}
 
 
-def test_one_that_loses_its_leader_while_it_is_read_is_not_waited_for(logs: KafkaLogs) -> None:
+def test_partition_that_loses_its_leader_during_a_read_raises_instead_of_waiting(logs: KafkaLogs) -> None:
     async def read() -> list[LogRecord]:
         return [record async for record in logs.read({AWAY: (0, 7)})]
 

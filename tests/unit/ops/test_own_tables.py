@@ -1,4 +1,4 @@
-"""Which tables a replay of an operator for some events may go to: those that only such events land in."""
+"""Tables open to an operator's replay: every event that lands in them is visible to the operator."""
 
 import pytest
 

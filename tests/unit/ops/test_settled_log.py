@@ -30,7 +30,7 @@ def test_a_zombies_entry_is_not_the_last() -> None:
     assert (log.followed("a", 0), log.followed("z", 0)) == (["t", "a"], ["z"])
 
 
-def test_a_name_that_is_no_text_for_a_terminal_is_not_said() -> None:
+def test_operator_name_with_control_characters_is_replaced_by_a_placeholder() -> None:
     log = SettledLog()
     for n, by in enumerate(["ann", "\x1b[2J"]):
         log.apply(

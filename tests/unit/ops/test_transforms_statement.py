@@ -1,4 +1,4 @@
-"""Transforms in a statement: what adds up, what does not, and counts that go back."""
+"""Transforms in a statement: matching totals, differences, and counters that go back."""
 
 from datetime import UTC, datetime
 

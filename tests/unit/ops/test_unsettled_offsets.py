@@ -19,7 +19,7 @@ def test_a_topic_that_keeps_everything_deletes_nothing() -> None:
     assert _judged(0).hours is None
 
 
-def test_what_has_expired_goes_now_and_of_an_unknown_age_nothing_is_said() -> None:
+def test_expired_record_has_0_hours_left_and_a_record_of_unknown_age_has_no_hours() -> None:
     assert _judged(0, retention_ms=_HOUR).hours == 0.0
     assert _judged(None, retention_ms=_HOUR).hours is None
 
@@ -30,11 +30,11 @@ def test_the_hours_are_those_that_are_left_of_the_retention() -> None:
     assert 90 < hours < 98.1
 
 
-def test_deleting_by_size_is_said_beside_it() -> None:
+def test_retention_by_size_is_reported_in_addition_to_the_hours() -> None:
     assert [_judged(0, retention_bytes=n).by_size for n in (-1, 1_000)] == [False, True]
 
 
 @pytest.mark.parametrize("timestamp", [1 << 62, -(1 << 62), 1_700_000_000_000_000])
-def test_of_a_record_with_an_impossible_time_the_rest_is_told(timestamp: int) -> None:
+def test_record_with_an_impossible_timestamp_is_reported_without_its_time(timestamp: int) -> None:
     shown = _judged(timestamp, retention_ms=_HOUR).as_dict()
     assert (shown["offsets"], shown["oldest"]) == (3, None)

@@ -1,4 +1,4 @@
-"""Who is silent is waited for once, and asked beside all work until it answers."""
+"""Silent databases: the caller waits once, then fails at once until a background probe is answered."""
 
 from collections.abc import Callable
 
@@ -22,7 +22,7 @@ def opening(dsn: str, opened: list[str]) -> Callable[[], connection]:
     return open_
 
 
-def test_who_was_silent_is_not_waited_for_again_until_it_answers() -> None:
+def test_silent_database_fails_at_once_on_later_calls_until_it_answers() -> None:
     opened: list[str] = []
     with black_holes(1) as [dsn]:
         for _ in range(3):

@@ -9,5 +9,5 @@ def test_numbers_and_texts_are_literals_and_none_is_null() -> None:
     assert arrays.texts([]) == "{}"
 
 
-def test_what_would_end_a_text_is_escaped() -> None:
+def test_text_with_quotes_backslashes_or_separators_is_quoted_and_escaped() -> None:
     assert arrays.texts(['a"b', "c\\d", "e,{f}"]) == '{"a\\"b","c\\\\d","e,{f}"}'

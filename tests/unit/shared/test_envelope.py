@@ -93,7 +93,7 @@ def test_further_metadata_is_allowed() -> None:
         ("further", 1, ""),
     ],
 )
-def test_what_is_refused_and_where(path: str, value: object, pointer: str) -> None:
+def test_invalid_field_is_refused_with_its_pointer(path: str, value: object, pointer: str) -> None:
     with pytest.raises(UserError) as refused:
         envelope.parse(changed(path, value))
     assert refused.value.fault is BAD_ENVELOPE
@@ -101,7 +101,7 @@ def test_what_is_refused_and_where(path: str, value: object, pointer: str) -> No
 
 
 @pytest.mark.parametrize("body", [b"null", b"1", b"[]", b"", b'"x"', b"{"])
-def test_what_is_no_object_is_refused(body: bytes) -> None:
+def test_body_that_is_not_an_object_is_refused(body: bytes) -> None:
     with pytest.raises(UserError):
         envelope.parse(body)
 

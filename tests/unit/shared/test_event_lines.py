@@ -74,7 +74,7 @@ def test_failures_win_over_what_landed_before_them_in_the_same_second() -> None:
     assert lines.grant(1, 0) == (0, 0)
 
 
-def test_who_stays_below_the_limit_has_every_line_and_what_was_borrowed_is_given_back() -> None:
+def test_rate_below_the_limit_writes_every_line_and_borrowed_lines_are_repaid() -> None:
     told = Told()
     for _ in range(1000):
         told.clock.now += 0.01
@@ -113,13 +113,13 @@ def test_a_second_that_left_lines_out_has_one_line_that_says_how_many(
     assert len(told.written) == 2
 
 
-def test_a_second_later_it_is_told_without_another_event() -> None:
+def test_suppressed_count_is_logged_a_second_later_without_another_event() -> None:
     told = Told()
     told.lines.suppress({"landed": 7})
     eventually(lambda: told.suppressed() == {"landed": 7})
 
 
-def test_without_a_thread_it_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_suppressed_count_is_logged_at_once_if_no_thread_can_start(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(_: object) -> None:
         raise RuntimeError("can't start new thread")
 
@@ -223,7 +223,7 @@ sys.stdin.read(1)
 """
 
 
-def test_who_reads_the_log_no_more_stops_nobody_and_is_told_later_what_was_left_out() -> None:
+def test_stalled_log_reader_blocks_no_process_and_unwritten_lines_are_counted_later() -> None:
     pipe = subprocess.PIPE
     with subprocess.Popen([sys.executable, "-c", STALLED], stdin=pipe, stdout=pipe, stderr=pipe) as speaker:
         assert speaker.stdin is not None

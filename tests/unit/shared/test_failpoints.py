@@ -1,4 +1,4 @@
-"""Failpoints in a process of their own: what they do is end or stop it."""
+"""Failpoints, each in its own process: an armed failpoint kills, pauses or raises."""
 
 import os
 import signal
@@ -48,7 +48,7 @@ def test_kill_may_mean_another_process() -> None:
         assert leader.wait(10) == -signal.SIGKILL
 
 
-def test_a_pause_shows_that_it_was_reached_and_ends_when_told(tmp_path: Path) -> None:
+def test_pause_creates_its_flag_file_and_ends_when_the_file_is_removed(tmp_path: Path) -> None:
     flag = tmp_path / "here"
     with start(ONRAMP_FAILPOINTS="here=pause", ONRAMP_FAILPOINT_DIR=str(tmp_path)) as process:
         deadline = time.monotonic() + 20
@@ -61,13 +61,13 @@ def test_a_pause_shows_that_it_was_reached_and_ends_when_told(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("armed", ["", "elsewhere=raise", "here=raise:xy", "here=pause:ab"])
-def test_what_is_met_passes_unless_it_is_named(armed: str) -> None:
+def test_value_passes_a_failpoint_unless_an_armed_raise_names_it(armed: str) -> None:
     with start(MEETS, ONRAMP_FAILPOINTS=armed) as process:
         assert process.communicate()[0] == "went on\n"
 
 
 @pytest.mark.parametrize("armed", ["here=raise", "here=raise:b", "elsewhere=kill,here=raise:cd"])
-def test_a_raise_is_what_nobody_foresaw(armed: str) -> None:
+def test_armed_raise_ends_the_process_with_a_failpoint_error(armed: str) -> None:
     with start(MEETS, ONRAMP_FAILPOINTS=armed) as process:
         out, error = process.communicate()
     assert out == ""

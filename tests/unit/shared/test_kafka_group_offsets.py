@@ -1,4 +1,4 @@
-"""What a group has committed, while its coordinator moves or reads its log."""
+"""Committed offsets of a group while its coordinator moves or loads its log."""
 
 import asyncio
 from types import SimpleNamespace

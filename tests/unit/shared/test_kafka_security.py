@@ -1,4 +1,4 @@
-"""What says how Kafka is spoken to holds no secret, and reads the one that its file has now."""
+"""Kafka security settings contain no secret; each use reads the file's current password."""
 
 import pickle
 from pathlib import Path
@@ -96,7 +96,7 @@ def test_kafka_connect_is_given_references_of_secrets(file: Path) -> None:
     assert KafkaSecurity().connect() == {}
 
 
-def test_who_says_nothing_speaks_as_before() -> None:
+def test_default_security_settings_connect_in_plaintext() -> None:
     brokers = KafkaSettings(bootstrap="a:1").brokers
     assert brokers.aiokafka() == {"bootstrap_servers": "a:1", "security_protocol": "PLAINTEXT"}
     assert brokers.librdkafka() == {"bootstrap.servers": "a:1"}

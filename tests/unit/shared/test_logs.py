@@ -64,7 +64,7 @@ def test_a_traceback_is_a_field(lines: Lines) -> None:
     assert "in test_a_traceback_is_a_field" in line["traceback"]
 
 
-def test_what_ends_a_process_or_a_thread_and_what_warns_is_a_line_too(lines: Lines) -> None:
+def test_uncaught_exceptions_of_processes_and_threads_and_warnings_are_logged(lines: Lines) -> None:
     secret = "a-secret"
 
     def fails() -> None:
@@ -120,7 +120,7 @@ def _raise(error: Exception) -> None:
     raise error
 
 
-def test_what_our_own_errors_say_is_logged(lines: Lines) -> None:
+def test_message_of_an_onramp_error_is_logged(lines: Lines) -> None:
     try:
         _raise(UserError(BAD_ENVELOPE, "metadata is missing"))
     except UserError:

@@ -1,4 +1,4 @@
-"""What people see of an event unasked: its shape, and of what is personal nothing."""
+"""Masks: the default view of an event shows the shape of its values and hides personal values."""
 
 from typing import Any
 

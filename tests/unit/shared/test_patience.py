@@ -43,7 +43,9 @@ def test_nothing_of_a_call_that_has_returned_is_under_way() -> None:
     assert not Slow().call(threading.current_thread, LONG).is_alive()
 
 
-def test_a_silent_call_is_given_up_and_no_more_are_made_than_so_many(thaw: threading.Event) -> None:
+def test_silent_call_times_out_and_further_calls_fail_at_the_limit_of_pending_calls(
+    thaw: threading.Event,
+) -> None:
     patience = Patience(at_once=2)
     made = []
 

@@ -1,4 +1,4 @@
-"""What a view of an event has to hide, by the event's name."""
+"""Pointers of personal fields that a view of an event hides, by the event's name."""
 
 import pytest
 
@@ -19,7 +19,7 @@ KNOWN = Snapshot.model_validate(
         (None, ("/card", "/mail")),
     ],
 )
-def test_of_a_type_that_is_not_known_whatever_any_type_calls_personal_is_hidden(
+def test_known_type_hides_its_personal_fields_and_unknown_type_hides_all_types_fields(
     name: str | None, hidden: tuple[str, ...]
 ) -> None:
     assert KNOWN.personal_of(name) == hidden

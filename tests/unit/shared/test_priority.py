@@ -1,4 +1,4 @@
-"""What has time comes last; what shares its session with others lowers nobody else."""
+"""Low priority: a process lowers itself, and its session only if the session is its own."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""What processes use, held against what the system itself says of this one and of its children."""
+"""Process metrics, compared with the operating system's figures for this process and its children."""
 
 import asyncio
 import math

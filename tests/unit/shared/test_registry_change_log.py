@@ -37,7 +37,7 @@ def test_a_change_set_counts_as_a_whole_or_not_at_all() -> None:
     assert chain.document() == {"keys": {"shop": KEY, "b": KEY}}
 
 
-def test_of_two_that_follow_the_same_the_first_counts() -> None:
+def test_second_record_with_the_same_predecessor_is_void() -> None:
     chain, rulings = of(
         record(-1, {"keys": {"a": KEY}}), record(-1, {"keys": {"b": KEY}}), record(0, {"keys": {"c": KEY}})
     )
@@ -45,7 +45,7 @@ def test_of_two_that_follow_the_same_the_first_counts() -> None:
     assert set(chain.snapshot().keys) == {"a", "c"}
 
 
-def test_what_is_deleted_was_there() -> None:
+def test_deletion_of_an_absent_entry_voids_its_record() -> None:
     chain, rulings = of(
         record(-1, {"keys": {"a": KEY, "b": KEY}}),
         record(0, delete={"keys": ["a", "x"]}),
@@ -69,7 +69,7 @@ def test_sources_and_models_that_do_not_fit_together_do_not_count_for_any_reader
     assert list(chain.snapshot().sources) == ["r"]
 
 
-def test_sections_without_names_are_replaced_and_what_was_said_is_kept_as_it_was_said() -> None:
+def test_unnamed_section_is_replaced_and_the_document_preserves_entries_verbatim() -> None:
     grants = [{"topic": "a", "schema": "x"}]
     types = {"a": {"contract": {"unknown_fields": "freeze"}, "schema": {"const": 1}}}
     chain, _ = of(
@@ -81,7 +81,7 @@ def test_sections_without_names_are_replaced_and_what_was_said_is_kept_as_it_was
     assert chain.snapshot().digest == Snapshot.model_validate(chain.document()).digest
 
 
-def test_what_did_not_change_is_not_written_down_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_change_serializes_and_hashes_only_the_changed_entries(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of thousands of types that would take tens of milliseconds in which nothing else runs."""
     chain, _ = of(record(-1, {"event_types": {f"type_{n}": {"owner": "a"} for n in range(50)}}))
     first, pieces, write = chain.snapshot(), list[Any](), entries._sha256
@@ -132,7 +132,7 @@ def test_garbage_is_no_change_set(garbage: bytes | None) -> None:
     assert chain.last == 1
 
 
-def test_of_a_record_that_is_wrong_throughout_the_first_entries_are_judged_and_some_told() -> None:
+def test_record_of_invalid_entries_is_evaluated_up_to_a_limit_and_reported_in_part() -> None:
     wrong = {"event_types": {f"Wrong {n}": {} for n in range(3_000)}}
     verdict = Chain().evaluate(record(-1, wrong))
     assert verdict.ruling is Ruling.CORRUPT
@@ -145,7 +145,7 @@ def test_of_a_record_that_is_wrong_throughout_the_first_entries_are_judged_and_s
     assert chain.snapshot() == Snapshot.model_validate(orjson.loads(right)["put"])
 
 
-def test_what_a_later_release_wrote_ends_what_is_known_and_only_where_it_may_count() -> None:
+def test_newer_format_ends_the_chain_only_if_its_record_follows_the_last_record() -> None:
     later = record(0, format=FORMAT + 1, news=True)
     chain, rulings = of(
         record(-1, {"keys": {"a": KEY}}),
@@ -314,7 +314,7 @@ FIRST = record(-1, {"keys": {"a": KEY}, "event_types": {"t": {}}})
         [record(-1, {"keys": {"b": KEY}}), record(0, delete={"keys": ["b"]}), record(1)],
     ],
 )
-def test_a_log_made_anew_empties_nobody(anew: list[bytes]) -> None:
+def test_recreated_log_leaves_the_last_snapshot_and_invalidates_the_registry(anew: list[bytes]) -> None:
     log, registry = following(FIRST, record(0))
     log.records.clear()
     for value in anew:
@@ -333,14 +333,14 @@ def test_a_log_made_anew_empties_nobody(anew: list[bytes]) -> None:
     assert registry.is_valid
 
 
-def test_what_was_revoked_in_the_same_log_is_revoked_to_the_last() -> None:
+def test_revocation_of_the_last_key_in_the_same_log_takes_effect() -> None:
     log, registry = following(FIRST)
     log.append(record(0, delete={"keys": ["a"]}))
     assert registry.refresh()
     assert not registry.snapshot().keys
 
 
-def test_a_log_without_its_beginning_empties_nobody_and_starts_nobody() -> None:
+def test_log_without_its_beginning_leaves_the_snapshot_and_a_new_registry_unread() -> None:
     log, registry = following(FIRST, record(0))
     log.first = 1
     log.records.pop(0)
@@ -362,7 +362,7 @@ def test_a_log_that_lost_its_end_is_read_from_there() -> None:
     assert list(registry.snapshot().keys) == ["a", "b"]
 
 
-def test_what_a_service_cannot_do_keeps_it_on_its_last_and_the_chain_goes_on() -> None:
+def test_snapshot_that_a_service_rejects_leaves_its_last_snapshot_and_the_chain_continues() -> None:
     log = MemoryLog()
 
     def check(snapshot: Snapshot) -> None:
@@ -391,7 +391,7 @@ def LogRegistry_of(log: MemoryLog) -> LogRegistry:  # noqa: N802
     return registry
 
 
-def test_a_later_release_stops_who_runs_and_starts_nobody_of_before() -> None:
+def test_newer_format_freezes_a_running_registry_and_leaves_a_new_registry_unread() -> None:
     log, registry = following(FIRST)
     log.append(record(0, format=FORMAT + 1))
     registry.refresh()
@@ -400,7 +400,7 @@ def test_a_later_release_stops_who_runs_and_starts_nobody_of_before() -> None:
     assert not LogRegistry_of(log).is_read
 
 
-def test_records_that_do_not_count_are_told_without_their_values(caplog: pytest.LogCaptureFixture) -> None:
+def test_void_and_corrupt_records_are_logged_without_their_values(caplog: pytest.LogCaptureFixture) -> None:
     following(FIRST, record(0, {"keys": {"a": {"hashes": [{"sha256": HASH + "0"}]}}}), record(5), b"garbage")
     told = [(r.__dict__["offset"], r.__dict__["ruling"]) for r in caplog.records if "ruling" in r.__dict__]
     assert told == [(1, "corrupt"), (2, "void"), (3, "corrupt")]

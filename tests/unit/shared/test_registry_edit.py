@@ -47,7 +47,7 @@ def test_a_file_is_in_force_and_the_same_again_is_no_change(tmp_path: Path) -> N
     assert (kept["actor"], kept["reason"], kept["after"]) == ("me", "why", -1)
 
 
-def test_what_differs_is_written_and_nothing_else(tmp_path: Path) -> None:
+def test_apply_writes_only_the_differences(tmp_path: Path) -> None:
     log = MemoryLog()
     applied(log, FILE, tmp_path)
     changed = copy.deepcopy(FILE)
@@ -116,7 +116,7 @@ def test_a_break_is_refused_by_its_pointer_and_what_is_undecided_needs_a_person(
     assert applied(log, unsure, tmp_path, accept=True).state is State.APPLIED
 
 
-def test_what_the_writer_could_not_carry_is_refused(tmp_path: Path) -> None:
+def test_snapshot_too_large_for_the_writer_is_refused(tmp_path: Path) -> None:
     types = {f"type_{n}": {} for n in range(5001)}
     assert "5,001" in too_large(Snapshot.model_validate({"event_types": types}))
     tables = [{"schema": "public", "table": "t" * 60}] * 10
@@ -177,7 +177,7 @@ def test_a_key_that_was_rotated_or_revoked_is_not_opened_again_by_the_same_file(
 
 
 @pytest.mark.parametrize("now", [NEW, None])
-def test_what_both_have_changed_is_refused_until_one_gives_way(tmp_path: Path, now: Any) -> None:
+def test_conflicting_change_is_refused_until_overwrite_is_set(tmp_path: Path, now: Any) -> None:
     log = MemoryLog()
     applied(log, FILE, tmp_path)
     by_hand(log, one=now)
@@ -216,7 +216,7 @@ def test_overwriting_takes_away_what_the_file_does_not_name(tmp_path: Path) -> N
     assert hashes(log) == {}
 
 
-def test_what_is_wrong_is_said_with_its_line_and_what_was_probably_meant(tmp_path: Path) -> None:
+def test_error_names_its_line_and_suggests_the_likely_field(tmp_path: Path) -> None:
     log = MemoryLog()
     file = "event_types:\n  a:\n    schema:\n      properties:\n        n:\n          type: {}\n"
     applied(log, file.format("integer"), tmp_path)
@@ -236,7 +236,7 @@ def put(document: Any) -> Any:
     return Snapshot.model_validate(document)
 
 
-def test_of_two_at_once_one_wins_and_the_other_learns_it() -> None:
+def test_second_of_two_concurrent_writes_is_refused_as_a_conflict() -> None:
     log = MemoryLog()
     first, second = Editor(log), Editor(log)
     changes = [difference(e.chain, put({"keys": {n: KEY}})) for e, n in ((first, "one"), (second, "two"))]
@@ -270,7 +270,7 @@ def test_an_answer_that_is_lost_is_read_back() -> None:
         lost.write(difference(lost.chain, put({"keys": {"one": KEY}})), "me", "")
 
 
-def test_who_knows_an_older_format_writes_nothing() -> None:
+def test_editor_of_an_older_format_writes_nothing() -> None:
     log = MemoryLog()
     before = Editor(log)
     change = difference(before.chain, put({"keys": {"one": KEY}}))
@@ -307,7 +307,7 @@ SOURCE = {"dsn_env": "ONRAMP_SOURCE_S", "schemas": ["app"], "publish": "s"}
     ],
 )
 @pytest.mark.parametrize("is_dry", [True, False])
-def test_what_the_writer_could_not_follow_is_refused(
+def test_reference_to_an_unknown_database_or_closed_schema_is_refused(
     document: dict[str, Any], says: str, *, is_dry: bool, tmp_path: Path
 ) -> None:
     log = MemoryLog()
@@ -316,7 +316,7 @@ def test_what_the_writer_could_not_follow_is_refused(
     assert says in refused.reason
 
 
-def test_what_it_can_follow_and_what_was_there_before_is_not_refused(tmp_path: Path) -> None:
+def test_valid_references_and_references_that_existed_before_are_accepted(tmp_path: Path) -> None:
     log = MemoryLog()
     fine = {
         "event_types": {"a": {"destinations": [{"vanity": "shop"}, {}]}},

@@ -99,14 +99,14 @@ def test_whatever_is_wrong_the_state_before_holds_and_revocation_still_works(
 
 
 @pytest.mark.parametrize("text", SILENT.values(), ids=list(SILENT))
-def test_what_says_nothing_of_keys_revokes_none(in_force: InForce, text: str) -> None:
+def test_file_without_keys_revokes_no_key(in_force: InForce, text: str) -> None:
     in_force.apply(text)
     assert in_force.keys == ["shop", "other"]
     assert in_force.revokes()
 
 
 @pytest.mark.parametrize("text", [WRONG["a date that no calendar has"], WRONG["a key twice"]])
-def test_it_is_said_where_it_is_wrong(path: Path, text: str) -> None:
+def test_load_error_names_the_line_and_column(path: Path, text: str) -> None:
     path.write_text(text)
 
     with pytest.raises(
@@ -123,7 +123,7 @@ def test_it_is_said_where_it_is_wrong(path: Path, text: str) -> None:
         ("xyzzy", "docs/registry.md lists the fields"),
     ],
 )
-def test_a_field_that_is_not_there_is_told_with_what_was_meant(path: Path, name: str, advice: str) -> None:
+def test_unknown_field_is_refused_with_a_suggestion(path: Path, name: str, advice: str) -> None:
     path.write_text(f"event_types:\n  trip:\n    {name}: refuse\n", "utf-8")
     with pytest.raises(RegistryFileError, match="unknown field") as told:
         load(path)
@@ -229,7 +229,7 @@ def test_a_schema_that_is_no_plain_json_is_refused_before_anything_walks_through
         {"pause_share": 0.5},  # the writer has one setting for all types
     ],
 )
-def test_what_an_event_type_says_of_itself_has_a_form(wrong: dict[str, Any]) -> None:
+def test_event_type_with_an_invalid_setting_is_refused_by_the_setting_name(wrong: dict[str, Any]) -> None:
     right = {"compatibility": "full", "personal": ["/email"], "retention": "30d"}
     Snapshot.model_validate({"event_types": {"a": right}})
     with pytest.raises(ValueError, match=next(iter(wrong))):

@@ -1,4 +1,4 @@
-"""Sources and models in the registry: what is refused says why, and what is said is what comes into force."""
+"""Sources and models in the registry: refusals state their reason, accepted settings take effect."""
 
 from typing import Any
 
@@ -40,7 +40,7 @@ def test_the_registry_names_sources_and_models() -> None:
     require_no_clash(snapshot.sources, snapshot.models)
 
 
-def test_what_is_not_said_has_the_documented_value() -> None:
+def test_omitted_source_setting_has_the_documented_default() -> None:
     shop = Source.model_validate(SHOP)
     assert (shop.wal_alarm, shop.wal_budget, shop.keep_landing) == ("1GB", "4GB", "3d")
     assert [bytes_of(size) for size in ("1kB", "2MB", "1TB")] == [1024, 2 << 20, 1 << 40]
@@ -81,7 +81,7 @@ def test_a_model_is_of_a_table_and_leaves_columns_out() -> None:
     assert "columns.card" in why("models", {"shop.app.orders": {"columns": {"card": "x"}}})
 
 
-def test_what_does_not_fit_together_is_told_at_once() -> None:
+def test_conflicts_among_sources_and_models_are_reported_in_a_single_error() -> None:
     snapshot = Snapshot.model_validate(
         {
             "sources": {"a": SHOP, "b": SHOP},

@@ -20,7 +20,7 @@ def test_a_file_comes_before_the_environment_and_is_read_at_each_use(tmp_path: P
     assert (dsns.find("ONRAMP_SOURCE_OTHER"), SourceDsns(env={}).find(SHOP)) == ("", "")
 
 
-def test_what_kafka_connect_reads_is_the_password_alone_and_for_the_owner_alone(tmp_path: Path) -> None:
+def test_kafka_connect_file_holds_only_the_password_and_only_its_owner_can_read_it(tmp_path: Path) -> None:
     keep(tmp_path, SHOP, DSN)
     files = {file.name: file for file in folder_of(tmp_path).iterdir()}
     assert files[f"{SHOP}_PASSWORD"].read_bytes() == b"s3cret"

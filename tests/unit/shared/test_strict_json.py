@@ -148,7 +148,7 @@ def test_whatever_comes_there_is_a_value_or_a_reason(body: bytes) -> None:
         b"// a comment\n1",
     ],
 )
-def test_what_is_not_json_is_bad_json(body: bytes) -> None:
+def test_invalid_json_is_refused_as_bad_json(body: bytes) -> None:
     with pytest.raises(UserError) as refused:
         strict_json.loads(body)
     assert refused.value.fault is BAD_JSON

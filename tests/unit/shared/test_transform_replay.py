@@ -1,4 +1,4 @@
-"""Records of replays: what one process writes another one reads, and other clients' records are skipped."""
+"""Replay records: a process reads the records of other processes and skips those of other clients."""
 
 import pytest
 

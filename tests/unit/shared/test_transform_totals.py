@@ -33,7 +33,7 @@ def test_a_record_of_another_client_is_skipped(wrong: dict[str, object]) -> None
 
 
 @pytest.mark.parametrize("value", [None, b"", b"[]", b"5", b"\xff", b'{"next":9}', b"[" * 100_000])
-def test_what_is_no_record_is_skipped(value: bytes | None) -> None:
+def test_value_that_is_not_a_record_is_skipped(value: bytes | None) -> None:
     assert TotalsRecord.parse(value) is None
     assert _lanes_in(value) is None
 

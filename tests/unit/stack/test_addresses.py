@@ -12,7 +12,7 @@ from stack.addresses import Addresses, forget, known, note
 _UNREACHABLE = 3
 
 
-def test_what_is_noted_is_known_until_it_is_forgotten(tmp_path: Path) -> None:
+def test_noted_addresses_are_returned_until_they_are_forgotten(tmp_path: Path) -> None:
     running = Addresses(kafka="127.0.0.1:29092", gateway="http://127.0.0.1:28080", postgres_port=25432)
     assert known(tmp_path) == Addresses()
     note(tmp_path, running)

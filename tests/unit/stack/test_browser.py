@@ -61,6 +61,6 @@ def test_tests_that_need_it_are_skipped_with_a_sentence_or_fail(monkeypatch: pyt
         fix_browser.found()
 
 
-def test_without_apt_it_says_so() -> None:
+def test_browser_setup_without_apt_raises_an_error_that_names_apt() -> None:
     with pytest.raises(UnavailableError, match="has no apt"):
         browser.ensure_browser()

@@ -53,7 +53,7 @@ def test_the_first_flight_is_the_one_in_the_file() -> None:
     }
 
 
-def test_what_the_file_leaves_open_is_null() -> None:
+def test_missing_value_in_the_file_is_null_in_the_payload() -> None:
     cancelled = next(each for each in flights.envelopes() if each["payload"]["dep_time"] is None)
     assert cancelled["payload"]["dep_delay"] is None
     assert cancelled["payload"]["sched_dep_time"] is not None

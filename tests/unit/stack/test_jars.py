@@ -51,7 +51,7 @@ def shop(monkeypatch: pytest.MonkeyPatch) -> Shop:
     return shop
 
 
-def test_what_is_there_is_not_downloaded_again(lock: Path, shop: Shop, tmp_path: Path) -> None:
+def test_present_jars_are_not_downloaded_again(lock: Path, shop: Shop, tmp_path: Path) -> None:
     first = ensure_jars("tools", lock_file=lock, folder=tmp_path)
     assert [path.read_bytes() for path in first] == [GOOD] * 3
     assert len(shop.asked) == 3
@@ -86,7 +86,7 @@ def test_a_lasting_failure_says_what_to_check(lock: Path, shop: Shop, tmp_path: 
         ensure_jars("tools", lock_file=lock, folder=tmp_path)
 
 
-def test_of_two_at_once_one_downloads(lock: Path, shop: Shop, tmp_path: Path) -> None:
+def test_concurrent_calls_download_each_jar_once(lock: Path, shop: Shop, tmp_path: Path) -> None:
     threads = [
         threading.Thread(target=ensure_jars, args=("tools",), kwargs={"lock_file": lock, "folder": tmp_path})
         for _ in range(4)

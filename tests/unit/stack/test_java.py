@@ -49,6 +49,6 @@ def test_a_wrong_version_alone_is_named(tmp_path: Path, only: pytest.MonkeyPatch
 
 
 @pytest.mark.usefixtures("only")
-def test_none_at_all_says_how_to_install_one() -> None:
+def test_missing_java_error_says_how_to_install_java() -> None:
     with pytest.raises(UnavailableError, match=r"No Java was found.*\nInstall Java 17 or 21"):
         java.find_java()

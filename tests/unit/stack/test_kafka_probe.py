@@ -19,7 +19,7 @@ def _said(port: int) -> tuple[str, str]:
     return said.stdout, said.stderr
 
 
-def test_where_nobody_listens_no_broker_is_up_and_nothing_is_printed() -> None:
+def test_port_without_a_listener_has_no_broker_and_no_error_output() -> None:
     assert _said(free_port()) == ("\n", "")
 
 

@@ -23,7 +23,7 @@ class _Part:
             raise StackError("python ended with 137.", log_tail="the last line")
 
 
-def test_a_part_that_ends_is_told_once_with_its_logs_end_and_ends_no_other() -> None:
+def test_ended_part_is_reported_once_with_the_end_of_its_log_and_ends_no_other_part() -> None:
     told, admin, capture = _Told(), _Part(), _Part()
     parts = OptionalParts(told)  # type: ignore[arg-type]
     assert parts.add("the admin service", admin) is admin  # type: ignore[arg-type]

@@ -27,7 +27,7 @@ def test_a_port_that_is_listened_on_is_not_free() -> None:
         assert usual.pick(taken) == taken
 
 
-def test_of_stacks_that_start_at_once_each_has_ports_of_its_own() -> None:
+def test_stacks_that_start_concurrently_pick_different_ports() -> None:
     port = ports.free_port()
     with closing(ports.UsualPorts()) as one, closing(ports.UsualPorts()) as other:
         assert one.pick(port) == port
@@ -41,7 +41,7 @@ def test_several_are_different() -> None:
     assert len(set(many)) == 50
 
 
-def test_none_is_of_the_range_of_outgoing_connections() -> None:
+def test_free_ports_lie_below_the_range_of_outgoing_connections() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server, socket.socket() as client:
         client.connect(server.getsockname())
         outgoing = client.getsockname()[1]

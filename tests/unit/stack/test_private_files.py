@@ -1,4 +1,4 @@
-"""What lies in the data folder is for its owner's eyes, however it came to be there."""
+"""Files in the data folder are private to their owner, however they were created."""
 
 import os
 from collections.abc import Iterator
@@ -41,7 +41,7 @@ def test_an_older_wider_folder_is_narrowed(tmp_path: Path) -> None:
     assert mode(tmp_path / "data") == 0o700
 
 
-def test_what_is_everybodys_stays_so_and_is_refused(tmp_path: Path) -> None:
+def test_world_writable_folder_is_refused_and_its_mode_is_unchanged(tmp_path: Path) -> None:
     (tmp_path / "tmp").mkdir()
     (tmp_path / "tmp").chmod(0o1777)
     with pytest.raises(UnavailableError, match="everybody writes to"):

@@ -77,7 +77,7 @@ def test_kill_finds_grandchildren_whose_parent_is_gone(child: StartChild) -> Non
     assert not is_alive(grandchild)
 
 
-def test_who_ignores_the_signal_is_ended_after_the_grace(child: StartChild) -> None:
+def test_child_that_ignores_the_signal_is_killed_after_the_grace_period(child: StartChild) -> None:
     stubborn = child(STUBBORN, grace=0.3)
     said(stubborn, "ready")
     began = time.monotonic()
@@ -118,7 +118,7 @@ def test_waiting_ends_with_the_crash_of_another_part(child: StartChild) -> None:
         wait_for(lambda: False, busy, 0.1, waiting_for="the impossible", check=check)
 
 
-def test_what_cannot_be_started_is_said(tmp_path: Path) -> None:
+def test_command_that_cannot_start_raises_an_error_with_the_reason(tmp_path: Path) -> None:
     command = Command(name="thing", argv=[str(tmp_path / "nothing")], log=tmp_path / "log")
     with pytest.raises(StackError, match=r"thing could not be started: .*No such file"):
         Child(command).start()

@@ -52,7 +52,7 @@ def asked(folder: Path) -> list[str]:
     return (folder / "log").read_text("utf-8").splitlines()
 
 
-def test_one_on_the_path_is_used(machine: Path) -> None:
+def test_prometheus_on_the_path_is_used(machine: Path) -> None:
     for name in ("prometheus", "promtool"):
         program(machine, name, "#!/bin/sh\n")
     assert prometheus.ensure_programs().promtool == machine / "bin/promtool"

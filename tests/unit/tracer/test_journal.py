@@ -1,4 +1,4 @@
-"""The tracer's file: what was in flight is there after a crash, and one process has it."""
+"""The tracer's file: tracers in flight survive a crash, and a single process uses the file."""
 
 import os
 import signal
@@ -86,7 +86,7 @@ def test_a_result_is_corrected_after_a_restart(file: Path) -> None:
     again.close()
 
 
-def test_a_second_process_is_kept_out_and_says_so(file: Path) -> None:
+def test_second_process_is_refused_and_exits_with_a_message(file: Path) -> None:
     journal = Journal.open(file, NOW)
     with pytest.raises(InUseError):
         Journal.open(file, NOW)

@@ -66,7 +66,7 @@ def test_a_second_row_makes_a_landed_tracer_a_duplicate() -> None:
     assert result_at(sent, 2, rows=2) is Result.DUPLICATE
 
 
-def test_a_tracer_without_an_answer_was_promised_to_nobody() -> None:
+def test_tracer_without_an_accepting_answer_counts_as_refused() -> None:
     sent = tracer(accepted=False)
     assert result_at(sent, 601) is Result.REFUSED
 

@@ -1,4 +1,4 @@
-"""What any broker can tell, while some are gone or frozen."""
+"""Requests that any broker can answer, while some brokers are down or frozen."""
 
 import asyncio
 from types import SimpleNamespace
@@ -74,7 +74,7 @@ def test_a_broker_that_is_back_is_asked_as_the_others_are() -> None:
     assert admin._silent == {2}
 
 
-def test_while_all_of_kafka_is_gone_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_request_raises_while_all_brokers_are_down(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(any_broker, "_BROKER_SECONDS", 0.01)
     for brokers in ({1: NodeNotReadyError()}, {1: None}, {}):
         admin, _ = _admin(brokers)
@@ -82,7 +82,7 @@ def test_while_all_of_kafka_is_gone_it_is_said(monkeypatch: pytest.MonkeyPatch) 
             asyncio.run(_asked(admin, 1))
 
 
-def test_what_one_broker_must_answer_is_asked_of_no_other() -> None:
+def test_request_for_a_specific_broker_is_sent_to_no_other_broker() -> None:
     admin, client = _admin({1: NodeNotReadyError(), 2: True})
     with pytest.raises(NodeNotReadyError):
         asyncio.run(admin._send_request("are you the coordinator?", 1))

@@ -20,7 +20,7 @@ def test_events_of_100_kb_make_a_short_range() -> None:
     assert sizes.bound({BIG: (500, 20_500)}) == {BIG: (500, 1_140)}
 
 
-def test_what_is_small_stays_whole_beside_what_is_large() -> None:
+def test_range_of_small_events_stays_whole_in_a_batch_with_large_events() -> None:
     sizes = ByteSizes(64 * MB)
     _read(sizes, BIG, 10, 100_000)
     _read(sizes, SMALL, 10, 250)
@@ -77,7 +77,7 @@ def test_tasks_that_share_a_partition_are_one_report_of_it() -> None:
     assert sizes.bound({BIG: (0, 20_000)}) == {BIG: (0, 64)}
 
 
-def test_a_partition_that_was_not_read_yet_is_taken_for_the_largest_of_its_topic() -> None:
+def test_unread_partition_is_sized_by_the_largest_events_of_its_topic() -> None:
     sizes = ByteSizes(64 * MB)
     _read(sizes, BIG, 10, MB)
     _read(sizes, BIG._replace(number=1), 10, 250)
@@ -85,7 +85,7 @@ def test_a_partition_that_was_not_read_yet_is_taken_for_the_largest_of_its_topic
     assert sizes.bound({other: (0, 20_000)}) == {other: (0, 64)}
 
 
-def test_of_each_partition_an_event_comes_however_large_it_is() -> None:
+def test_each_partition_contributes_an_event_however_large_the_event_is() -> None:
     sizes = ByteSizes(MB)
     _read(sizes, BIG, 1, 5 * MB)
     spans = {BIG: (0, 10), BIG._replace(number=1): (3, 10)}
@@ -103,7 +103,7 @@ def _range(start: int, end: int) -> Range:
     return Range("id", BIG, start, end)
 
 
-def test_what_was_begun_twice_and_not_finished_is_begun_in_halves() -> None:
+def test_range_begun_twice_and_not_finished_is_halved() -> None:
     first, second = _range(7, 107), _range(7, 107)
     assert range_to_repeat(7, [first]) == first
     assert range_to_repeat(7, [second, first]) == _range(7, 57)
@@ -111,6 +111,6 @@ def test_what_was_begun_twice_and_not_finished_is_begun_in_halves() -> None:
     assert range_to_repeat(7, [_range(7, 8), first]) == _range(7, 8)
 
 
-def test_what_is_left_of_a_plan_is_whole() -> None:
+def test_rest_of_a_partly_settled_plan_is_repeated_whole() -> None:
     assert range_to_repeat(32, [_range(7, 57), _range(7, 107)]) == _range(7, 57)
     assert range_to_repeat(57, [_range(57, 107), _range(7, 107)]) == _range(57, 107)

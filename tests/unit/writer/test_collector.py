@@ -145,7 +145,7 @@ def test_a_database_that_fails_is_doubted_and_one_that_is_out_is_not_read(ground
     ground.run(fails)
 
 
-def test_what_is_staged_is_seen_in_each_database_while_another_one_hangs(ground: _Ground) -> None:
+def test_staged_replays_are_found_in_each_database_while_another_database_hangs(ground: _Ground) -> None:
     async def staged() -> None:
         await ground.until(lambda: ground.landed("quick") >= 2)
         assert ground.seen == []
@@ -176,7 +176,9 @@ def test_sizes_that_take_long_or_fail_hold_up_no_totals_and_doubt_no_database(gr
     ground.run(takes_long)
 
 
-def test_what_took_long_is_not_read_again_at_once(ground: _Ground, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_size_reading_is_not_repeated_before_a_proportional_pause(
+    ground: _Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
     now = 0.0
     monkeypatch.setattr(module, "monotonic", lambda: now)
 

@@ -1,4 +1,4 @@
-"""What tasks commit is counted at once, the databases' totals correct it, and nothing is counted twice."""
+"""Totals of commits: task reports count at once, database totals correct them, nothing counts twice."""
 
 import asyncio
 
@@ -46,7 +46,7 @@ class Scrapes:
         return -1.0 if value is None else value
 
 
-def test_what_tasks_commit_is_counted_before_totals_are_read_again() -> None:
+def test_commits_reported_by_tasks_count_before_totals_are_read_again() -> None:
     scrapes = Scrapes()
     scrapes.read(10)
     scrapes.land(5)
@@ -74,7 +74,7 @@ def test_a_total_that_has_a_commit_before_its_report_is_counted_once() -> None:
     assert scrapes.shown == 18
 
 
-def test_what_nobody_reports_is_read_and_a_restart_counts_nothing_twice() -> None:
+def test_unreported_commits_count_when_totals_are_read_and_not_twice_after_a_restart() -> None:
     scrapes = Scrapes()
     scrapes.land(4)  # before the first reading nobody knows of how many
     assert scrapes.shown == -1
@@ -106,7 +106,7 @@ def test_a_table_that_begins_is_at_0_for_a_while_and_then_as_it_is(monkeypatch: 
     assert scrapes.shown == 5
 
 
-def test_what_waits_is_no_total() -> None:
+def test_waiting_events_are_absent_from_the_totals() -> None:
     scrapes = Scrapes()
     scrapes.read(0)
     scrapes.land(1)

@@ -8,7 +8,7 @@ from services.writer.postgres.database_threads import in_own_thread
 _MANY = 64
 
 
-def test_who_waits_for_ever_takes_no_thread_of_anybody_else() -> None:
+def test_call_that_never_returns_takes_no_thread_from_another_call() -> None:
     async def beside() -> str:
         never = threading.Event()
         silent = [asyncio.create_task(in_own_thread(never.wait)) for _ in range(_MANY)]

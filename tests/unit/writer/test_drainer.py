@@ -68,7 +68,7 @@ class Log:
         return [(m.range.start, m.range.end, m.count) for m in found]
 
 
-def test_what_is_all_there_is_not_lost() -> None:
+def test_marker_with_all_its_events_is_not_incomplete() -> None:
     log = Log()
     first = log.events(3, 4, 6)
     log.mark(0, 10, 3, first)
@@ -76,7 +76,7 @@ def test_what_is_all_there_is_not_lost() -> None:
     assert log.incomplete_markers() == []
 
 
-def test_what_is_missing_is_counted_without_it_and_its_neighbours_are_left_alone() -> None:
+def test_incomplete_marker_counts_its_remaining_events_and_its_neighbours_are_unaffected() -> None:
     log = Log()
     log.mark(0, 5, 2, log.events(1))
     log.mark(5, 9, 1, log.events(7))
@@ -84,7 +84,7 @@ def test_what_is_missing_is_counted_without_it_and_its_neighbours_are_left_alone
     assert log.incomplete_markers() == [(0, 5, 1), (9, 12, 2)]
 
 
-def test_what_an_older_marker_of_the_range_had_is_not_the_new_ones() -> None:
+def test_events_of_an_older_marker_of_the_same_range_do_not_count_for_the_newer_marker() -> None:
     """A replay by narrower routes diverts less; a neighbour has the topic read from before that."""
     log = Log()
     log.mark(0, 2, 1, log.events(1))

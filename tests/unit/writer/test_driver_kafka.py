@@ -49,7 +49,7 @@ class _NoCoordinator:
 
 
 @pytest.mark.parametrize("error", [GroupCoordinatorNotAvailableError(), NodeNotReadyError(), TimeoutError()])
-def test_while_the_groups_coordinator_is_away_its_offsets_cannot_be_told(error: Exception) -> None:
+def test_group_offsets_are_unknown_while_the_coordinator_is_unavailable(error: Exception) -> None:
     of = Cluster.__new__(Cluster)
     of._admin = _NoCoordinator(error)
     assert asyncio.run(of.group_offsets_now()) is None

@@ -65,7 +65,7 @@ class Log:
         return Counter(line["outcome"] for line in self.events if line.get("table") == f"events.{table}")
 
 
-def test_what_no_table_was_asked_to_take_says_its_id_its_table_and_its_step_where_they_are_known() -> None:
+def test_event_parked_before_any_table_is_logged_with_its_known_id_table_and_step() -> None:
     event, error = (Partition("events.a", 0), 5, "a-5"), UserError(UNKNOWN_TABLE, CANARY)
     dead_lettered = Parked([(*event, error)], step=Step.REPLAY, target=Target("shop", "events", "a"))
     (line,) = Log(100, dead_lettered).events
@@ -77,7 +77,7 @@ def test_what_no_table_was_asked_to_take_says_its_id_its_table_and_its_step_wher
     }.items() <= line.items()
 
 
-def test_what_is_rolled_back_has_no_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rolled_back_commit_logs_no_line(monkeypatch: pytest.MonkeyPatch) -> None:
     written: list[Piece] = []
     monkeypatch.setattr(event_log, "write", lambda _, pieces: written.extend(pieces))
 
@@ -124,7 +124,7 @@ def test_failures_have_their_lines_before_what_landed() -> None:
     assert log.suppressed == {"landed": 9_990}
 
 
-def test_what_is_parked_has_its_lines_before_what_waits() -> None:
+def test_parked_events_are_logged_before_waiting_events() -> None:
     log = Log(50, settled("a", landed=10, late=500), settled("b", parked=80))
     # A second's lines, and a second's that are borrowed.
     assert (log.told("b"), log.told("a")) == ({"parked": 80}, {"waiting": 20})

@@ -58,7 +58,7 @@ def test_a_number_lands_however_many_digits_tell_what_is_stored(of: Type, text: 
         (REAL, "3.141592653589793"),
     ],
 )
-def test_what_is_not_given_back_is_refused(of: Type, text: str) -> None:
+def test_number_that_its_float_column_cannot_return_is_refused(of: Type, text: str) -> None:
     assert not keeps_number(of, text)
 
 
@@ -82,7 +82,7 @@ def test_every_spelling_of_a_real_lands(value: float) -> None:
 @settings(deadline=None)
 @given(st.one_of(doubles.map(repr), reals.map(repr), numbers.map(str), numbers.map("{:.17g}".format)))
 @pytest.mark.parametrize("of", [DOUBLE, REAL])
-def test_what_lands_is_at_most_half_a_digit_from_what_is_stored(of: Type, text: str) -> None:
+def test_landed_number_differs_from_the_stored_value_by_at_most_half_a_digit(of: Type, text: str) -> None:
     """Of the digits that were given, none is another one in what is stored."""
     with np.errstate(over="ignore", under="ignore"):
         kept = _KINDS[of.name](float(text))

@@ -42,7 +42,7 @@ def test_many_at_fault_are_not_searched_for_to_the_last() -> None:
     assert len(tried) < 500
 
 
-def test_an_outage_in_the_middle_of_it_is_nobodys_fault() -> None:
+def test_outage_during_halving_is_raised_and_blames_no_row() -> None:
     def work(start: int, end: int) -> None:
         raise BugError if end - start > 1 else OutageError
 
@@ -68,7 +68,7 @@ def test_few_are_at_fault_and_many_are_not() -> None:
     assert not odds.are_at_fault(_of("a", 30), {})
 
 
-def test_what_is_tried_again_and_again_does_not_speak_for_itself() -> None:
+def test_retries_of_failing_events_add_no_passed_events_to_the_evidence() -> None:
     odds = Odds()
     assert not any(odds.are_at_fault(_of("a", *range(9)), {"a": 34}) for _ in range(100))
     assert odds.are_at_fault(_of("a", *range(8)), {"a": 34})
@@ -91,7 +91,7 @@ def test_many_topics_that_fail_are_the_steps_fault() -> None:
     assert sum(found) == 20
 
 
-def test_what_passed_long_ago_speaks_for_nobody() -> None:
+def test_events_that_passed_long_ago_are_forgotten_as_evidence() -> None:
     odds = Odds()
     odds.passed({"a": 10**9})
     found = [odds.are_at_fault(_of("a", n), {}) for n in range(1_000)]
@@ -100,7 +100,7 @@ def test_what_passed_long_ago_speaks_for_nobody() -> None:
     assert odds.are_at_fault(_of("a", 10_000), {}), "what failed is forgotten with the time"
 
 
-def test_topics_that_are_made_up_are_forgotten() -> None:
+def test_history_of_topics_is_bounded_for_invented_topic_names() -> None:
     odds = Odds()
     for n in range(30_000):
         odds.passed({f"made-up-{n}": 1})

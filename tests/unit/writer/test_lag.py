@@ -1,4 +1,4 @@
-"""What one reading of the lag keeps of those before, and what it does not claim to know."""
+"""Lag readings: values reused from earlier readings, and values reported as unknown."""
 
 import asyncio
 import logging
@@ -52,7 +52,7 @@ class _Ground:
         return dict(self.status._lag)
 
 
-def test_an_event_that_was_not_looked_up_has_no_age_and_one_that_was_is_not_looked_up_again() -> None:
+def test_event_without_a_lookup_has_no_age_and_a_known_age_is_not_read_again() -> None:
     ground = _Ground()
     ground.ends[A] = 6
     assert ground.read() == {A: Lag(1, None), B: Lag(4, 1000.0)}
@@ -74,7 +74,7 @@ def test_an_event_that_claims_to_be_of_2100_is_late_since_it_was_seen(
     assert ground.read()[B].seconds(1000.0) == 0  # the clock was set back
 
 
-def test_what_a_silent_leader_has_is_what_it_had() -> None:
+def test_partition_of_a_silent_leader_retains_its_last_end_offset() -> None:
     ground = _Ground()
     del ground.ends[A]
     assert ground.read() == {B: Lag(4, 1000.0)}
@@ -129,7 +129,7 @@ def test_a_transaction_is_long_when_the_stable_offset_stands_still(
     assert not ground.status.open_transactions()
 
 
-def test_what_ends_a_session_may_have_put_a_database_out_and_that_is_shown(
+def test_status_shows_a_database_that_the_error_ending_the_session_marked_down(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     loop, shown = Loop.__new__(Loop), list[str]()

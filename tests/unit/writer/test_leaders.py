@@ -1,4 +1,4 @@
-"""What leaders that are away, silent or at fault take from the answer: their own partitions alone."""
+"""Leaders that are down, silent or failing omit only their own partitions from the answer."""
 
 import asyncio
 import logging
@@ -55,14 +55,14 @@ def _leaders(codes: dict[int, int | None]) -> tuple[Leaders, _Client]:
 
 
 @pytest.mark.parametrize("code", [None, 3, 5, 6, 9, 56, 74, 75, 78, 1, 29, 43, -1])
-def test_one_that_fails_is_left_out_and_the_others_are_told(code: int | None) -> None:
+def test_failing_leader_is_omitted_and_other_leaders_are_reported(code: int | None) -> None:
     leaders, client = _leaders({1: 0, 2: code})
     assert asyncio.run(leaders.beginning_offsets([NEAR, FAR])) == {NEAR: 7}
     assert asyncio.run(leaders.last_stable_offsets([NEAR, FAR], patient=True)) == {NEAR: (7, 3)}
     assert client.looked == 2
 
 
-def test_where_a_log_ends_is_told_with_what_is_not_committed_and_where_it_is_read_to_is_not() -> None:
+def test_end_offsets_include_uncommitted_records_and_stable_offsets_exclude_them() -> None:
     leaders, client = _leaders({1: 0, 2: 6})
     assert asyncio.run(leaders.end_offsets([NEAR, FAR])) == {NEAR: 7}
     assert asyncio.run(leaders.since([NEAR, FAR], 1.5)) == {NEAR: 7}
@@ -77,7 +77,7 @@ def test_where_a_log_ends_is_told_with_what_is_not_committed_and_where_it_is_rea
 
 
 @pytest.mark.parametrize(("code", "times"), [(6, 0), (56, 0), (78, 0), (29, 1)])
-def test_what_an_operator_may_have_to_fix_is_logged_once(
+def test_leader_error_is_logged_once_until_recovery_if_an_operator_may_have_to_fix_it(
     code: int, times: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     leaders, client = _leaders({1: 0, 2: code})

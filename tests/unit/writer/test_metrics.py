@@ -50,7 +50,7 @@ def rows_of(step: str, topic: str, other: str = "") -> str:
     return f"onramp_writer_step_rows_total{{{where}}}"
 
 
-def test_what_a_database_counted_is_shown_as_it_is_however_often_it_is_read() -> None:
+def test_database_counts_are_shown_unchanged_however_often_they_are_read() -> None:
     status = Status()
     for landed in (10, 10, 25, 20):  # the last one is older: a counter never goes back
         status.update_database("db", reading(landed))
@@ -68,7 +68,7 @@ def test_what_a_database_counted_is_shown_as_it_is_however_often_it_is_read() ->
     assert found['onramp_writer_oldest_waiting_seconds{database="db",where="database"}'] > 1e9
 
 
-def test_what_no_database_counts_has_its_step() -> None:
+def test_events_that_no_database_counts_are_labelled_with_their_step() -> None:
     status = Status()
     status.update_undecided({(Step.FILTER, "events.a", "filtered"): 3, (Step.SORT, "events.a", "refused"): 2})
     found = page(status)
@@ -116,7 +116,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return now
 
 
-def test_what_begins_while_the_process_lives_is_at_0_first(clock: list[float]) -> None:
+def test_counter_that_begins_during_the_process_is_shown_at_0_first(clock: list[float]) -> None:
     status = Status(new_counter_seconds=60.0)
     before = {("events.a", "events.a", "landed"): 10}
     status.update_database("db", counted(before))
@@ -271,7 +271,9 @@ def test_parked_events_that_stay_in_an_outbox_are_a_number_and_a_remark_as_long_
         assert list(shown["warnings"]) == said
 
 
-def test_what_a_database_says_of_itself_and_when(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_database_outbox_and_size_are_shown_with_the_time_of_the_reading(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     status = Status()
     monkeypatch.setattr(module, "time", lambda: 1000.0)
     status.update_database("db", reading(0))

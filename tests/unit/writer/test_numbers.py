@@ -41,7 +41,7 @@ def test_a_number_that_no_parser_has_room_for_is_judged_all_the_same(text: str, 
 
 
 @pytest.mark.parametrize("scale", [-2, 0, 2])
-def test_what_is_rounded_is_told_as_decimals_tell_it(scale: int) -> None:
+def test_number_lands_only_if_its_decimal_digits_fit_the_scale(scale: int) -> None:
     chance = random.Random(46)
     for _ in range(2000):
         whole = chance.choice(["0", "7", "70", "700", "120"])
@@ -55,18 +55,18 @@ def test_what_is_rounded_is_told_as_decimals_tell_it(scale: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["1e", "1e+", "01", "1.", ".5", "0x1", "NaN", "1_0", "١"])  # noqa: RUF001
-def test_what_is_no_number_is_none(text: str) -> None:
+def test_text_that_is_not_a_number_does_not_land(text: str) -> None:
     assert not _lands(text, _numeric(10, 2))
 
 
-def test_whole_numbers_of_a_column_of_hundreds_are_looked_at_too() -> None:
+def test_whole_number_that_a_negative_scale_would_round_is_refused() -> None:
     texts, misfits = as_texts(_numeric(10, -2), [msgspec.Raw(b"100"), msgspec.Raw(b"120")])
     assert texts == ["100", None]
     assert list(misfits) == [1]
     assert misfits[1].sqlstate == "22003"
 
 
-def test_a_number_is_written_as_it_came_whoever_its_neighbours_are() -> None:
+def test_number_is_written_verbatim_whatever_the_other_values_are() -> None:
     of = Type("pg_catalog", "float8", "N", -1)
     for neighbour in (b"1", b"1.5"):
         texts, _ = as_texts(of, [msgspec.Raw(b"-0"), msgspec.Raw(neighbour)])

@@ -12,7 +12,7 @@ from shared.settings import KafkaSettings
 WANTED = {"retention.ms": "-1", "min.insync.replicas": "2", "max.message.bytes": "100"}
 
 
-def test_what_is_as_wanted_or_more_is_right() -> None:
+def test_topic_settings_that_equal_or_exceed_the_desired_values_show_no_difference() -> None:
     assert list(differences(WANTED, WANTED)) == []
     more = WANTED | {"min.insync.replicas": "3", "max.message.bytes": "200", "segment.ms": "1"}
     assert list(differences(WANTED, more)) == []

@@ -1,4 +1,4 @@
-"""What `onramp.settled` says of plans."""
+"""Plans that the writer records in the topic `onramp.settled`."""
 
 from collections.abc import Iterator
 
@@ -87,7 +87,7 @@ class _Ranges(tuple[Range, ...]):
         return super().__iter__()
 
 
-def test_what_was_planned_of_a_partition_is_found_without_looking_at_every_plan() -> None:
+def test_planned_ranges_of_a_partition_are_found_without_scanning_every_plan() -> None:
     """A hundred writers' plans of five hundred partitions held the loop for seconds with each new leader."""
     plan_log = PlanLog()
     for epoch in range(100):

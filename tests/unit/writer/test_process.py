@@ -1,4 +1,4 @@
-"""The writer as a process: what stops it before it begins ends with a sentence, not with a trace."""
+"""The writer as a process: a startup failure ends with a one-sentence error and no traceback."""
 
 import json
 import os

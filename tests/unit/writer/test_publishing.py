@@ -38,7 +38,7 @@ def _send(producer: Any, *sizes: int) -> Any:
 
 @pytest.mark.parametrize("itself", [True, False])
 @pytest.mark.parametrize("size", [20, 3 << 20])
-def test_what_is_refused_for_its_size_is_no_outage(size: int, *, itself: bool) -> None:
+def test_record_refused_for_its_size_raises_too_large_and_is_no_outage(size: int, *, itself: bool) -> None:
     with pytest.raises(TooLargeError, match=f"{size:,} bytes, more than own takes") as raised:
         _send(_Producer(10, itself=itself), 5, size, 5)
     assert raised.value.size == size
@@ -51,7 +51,7 @@ def test_the_smallest_that_was_refused_is_named() -> None:
     assert raised.value.size == 20
 
 
-def test_what_fits_is_sent_and_other_errors_are_as_they_were() -> None:
+def test_record_that_fits_is_sent_and_other_errors_are_raised_unchanged() -> None:
     assert [p.offset for p in _send(_Producer(10), 5, 10)] == [7, 7]
     with pytest.raises(KafkaConnectionError):
         _send(_Producer(10, error=KafkaConnectionError()), 20)
@@ -61,6 +61,6 @@ def test_what_fits_is_sent_and_other_errors_are_as_they_were() -> None:
     assert not is_expected(ValueError())
 
 
-def test_what_an_event_topic_of_ten_mib_takes_fits_with_all_that_is_said_of_it() -> None:
+def test_own_topics_accept_an_event_of_ten_mib_with_its_metadata() -> None:
     for spec in OWN_TOPICS[:3]:
         assert int(spec.config["max.message.bytes"]) >= (10 << 20) + (1 << 20)

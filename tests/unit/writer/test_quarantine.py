@@ -1,4 +1,4 @@
-"""What fails alone is found, what lies before it is done, and an exception's words stay out of it."""
+"""Quarantine: the failing event is isolated, events before it settle, exception text is not exposed."""
 
 import asyncio
 from collections.abc import Sequence
@@ -51,7 +51,7 @@ def test_all_but_the_one_that_fails_alone_is_done_up_to_its_fault(poison: int) -
     assert len(batches.done) == 60 + poison
 
 
-def test_what_is_known_costs_one_try_and_is_done_when_it_fails_no_more() -> None:
+def test_known_fault_costs_a_single_try_and_its_range_is_done_once_it_succeeds() -> None:
     batches = Batches((0, 0))
     fault = Fault(_range(), ValueError())
     assert asyncio.run(up_to_fault(fault, batches.write, known=True)) is not None
@@ -61,7 +61,7 @@ def test_what_is_known_costs_one_try_and_is_done_when_it_fails_no_more() -> None
     assert len(batches.done) == 10
 
 
-def test_what_is_foreseen_is_not_halved() -> None:
+def test_expected_error_is_raised_without_halving() -> None:
     batches = Batches((0, 0), error=KafkaError)
     with pytest.raises(KafkaError):
         asyncio.run(in_halves([_range(0), _range(1)], batches.write))
@@ -88,7 +88,7 @@ def test_an_exception_is_named_without_its_words() -> None:
     assert describe(spark("no name in it")) == "PythonException"
 
 
-def test_a_range_that_was_set_aside_keeps_its_routes_whatever_is_planned_next() -> None:
+def test_quarantined_range_retains_its_routes_whatever_is_planned_next() -> None:
     plan_log, then, now = PlanLog(), Routes("then"), Routes("now")
     part, whole = _range(start=4), _range()
     for entry in (*plan_log.plan_entries(1, [whole], then), *plan_log.set_aside_entries(1, whole, then)):

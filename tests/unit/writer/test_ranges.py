@@ -32,7 +32,9 @@ def test_the_whole_limit_is_used_while_something_waits(backlog: dict, limit: int
 
 
 @given(_backlogs, _limits)
-def test_who_gets_less_than_another_gets_its_whole_backlog(backlog: dict, limit: int) -> None:
+def test_partition_with_a_smaller_share_than_another_gets_its_whole_backlog(
+    backlog: dict, limit: int
+) -> None:
     taken = {p: end - start for p, (start, end) in share(backlog, limit).items()}
     most = max(taken.values(), default=0)
     for partition, (start, end) in backlog.items():

@@ -1,4 +1,4 @@
-"""Rows per second: what the driver plans, and in which pieces the drainer lands."""
+"""Rows per second: ranges that the driver plans, and pieces in which the drainer lands them."""
 
 from services.writer.batching.fair_share import FairShare
 from services.writer.batching.row_rates import RateLimiter
@@ -55,7 +55,7 @@ def test_an_event_that_is_several_rows_counts_as_many() -> None:
     assert sizes(rate_limiter) == (50, 5000)
 
 
-def test_what_went_above_the_limit_is_paid_for_first() -> None:
+def test_rows_above_the_limit_are_compensated_before_new_rows_are_planned() -> None:
     time = Time()
     rate_limiter = RateLimiter({"db": 100}, time)
     rate_limiter.count([*done(SLOW, "db", 300, 300), *done(FREE, "db", 1, 0)])
@@ -65,7 +65,7 @@ def test_what_went_above_the_limit_is_paid_for_first() -> None:
     assert 0 < sizes(rate_limiter)[0] <= 10
 
 
-def test_a_partition_nobody_knows_yet_is_taken_for_a_slow_one() -> None:
+def test_partition_without_history_is_treated_as_slow() -> None:
     assert sizes(RateLimiter({"db": 100}, Time())) == (50, 50)
 
 
@@ -73,7 +73,7 @@ def test_a_database_that_is_out_slows_nothing() -> None:
     assert sizes(RateLimiter({"db": 100}, Time()), landing=("other",)) == (4500, 4500)
 
 
-def test_of_two_limits_the_smaller_holds() -> None:
+def test_smaller_of_two_database_limits_applies() -> None:
     assert sum(sizes(RateLimiter({"db": 100, "other": 30}, Time()))) == 30
 
 
@@ -112,7 +112,7 @@ def test_however_many_are_slow_the_others_have_what_they_had() -> None:
         assert sum(end - start for p, (start, end) in found.items() if p in fast) >= 19_900
 
 
-def test_what_was_planned_without_a_database_may_be_more_than_it_takes_at_once() -> None:
+def test_ranges_planned_without_a_database_can_overrun_its_limit() -> None:
     rate_limiter = RateLimiter({"db": 100, "other": 1000}, Time())
     planned = [Range(TOPIC_ID, SLOW, 0, 80), Range(TOPIC_ID, FREE, 0, 80)]
     assert rate_limiter.overrun(planned) == {"db"}, "each event may be a row of it"
@@ -120,7 +120,7 @@ def test_what_was_planned_without_a_database_may_be_more_than_it_takes_at_once()
     assert rate_limiter.overrun(planned) == set(), "of one partition it is known that none is"
 
 
-def test_what_was_planned_with_a_database_never_overruns_it() -> None:
+def test_ranges_planned_with_a_database_never_overrun_its_limit() -> None:
     time = Time()
     rate_limiter = RateLimiter({"db": 100}, time)
     rate_limiter.count([*done(SLOW, "db", 300, 100), *done(FREE, "db", 7, 3)])

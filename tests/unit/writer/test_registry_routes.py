@@ -1,4 +1,4 @@
-"""What the operator's settings and the registry say of destinations becomes the batch's routes."""
+"""Routes of a batch, built from the operator's settings and the registry's destinations."""
 
 import asyncio
 import threading
@@ -42,7 +42,7 @@ def may(found: Routes, topic: str, database: str, schema: str, table: str = "t")
     )
 
 
-def test_what_is_open_by_default() -> None:
+def test_default_database_alone_is_open_without_grants() -> None:
     found = routes({})
     assert [(p.name, p.dbname, p.schemas) for p in found.places] == [
         ("onramp", "main", ("events", "public")),
@@ -110,7 +110,7 @@ def test_an_event_types_own_contract_comes_before_the_lists_and_the_lists_in_ord
         ({"sources": {"s": SOURCE | {"database": "x"}}}, "sources.s: no such database: x; configured are"),
     ],
 )
-def test_what_the_settings_do_not_allow_is_told_by_place_and_nothing_else_is(
+def test_entry_that_the_settings_do_not_allow_is_reported_by_location_and_no_other_entry(
     document: dict[str, Any], says: str
 ) -> None:
     fine = {"event_types": {"b": {"destinations": [{"vanity": "warehouse", "schema": "shop", "table": "t"}]}}}
@@ -135,7 +135,7 @@ def test_a_destination_that_no_service_can_write_to_is_no_registry(destination: 
         Snapshot.model_validate({"event_types": {"a": {"destinations": [destination]}}})
 
 
-def test_databases_that_only_the_registry_names_are_told_apart() -> None:
+def test_databases_named_only_by_the_registry_are_listed_as_unconfigured() -> None:
     events = {"a": {"destinations": [{}, {"vanity": "x"}]}, "b": {"destinations": [{"vanity": "plain"}]}}
     found = routes({"event_types": events, "sources": {"s": SOURCE | {"database": "y"}}})
     assert found.unconfigured() == {"x", "y"}

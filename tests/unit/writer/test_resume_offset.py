@@ -103,7 +103,7 @@ def test_it_goes_on_with_nothing_left_out_between_the_stand_and_the_log(leads_no
     asyncio.run(play())
 
 
-def test_with_an_epoch_that_nobody_knows_it_goes_on_where_the_writer_stood() -> None:
+def test_partition_with_an_unknown_epoch_resumes_at_the_writers_position() -> None:
     async def play() -> None:
         scene = _Scene(cut=-1)
         await scene.halt()
@@ -113,7 +113,7 @@ def test_with_an_epoch_that_nobody_knows_it_goes_on_where_the_writer_stood() -> 
     asyncio.run(play())
 
 
-def test_while_nobody_says_where_the_log_begins_it_stays_halted() -> None:
+def test_partition_stays_halted_while_the_log_start_offset_is_unknown() -> None:
     async def play() -> None:
         scene = _Scene(cut=4)
         await scene.halt()

@@ -23,7 +23,7 @@ def _say(plan_log: PlanLog, halt: str, how: str = ACCEPT) -> None:
     )
 
 
-def test_a_halt_is_said_once_and_another_reason_is_another_halt() -> None:
+def test_same_halt_is_recorded_once_and_another_reason_is_a_new_halt() -> None:
     plan_log = PlanLog()
     assert _take(plan_log, plan_log.halts.halt_entries(P, "cut at 6")) == 1
     first = plan_log.halts.halts[P].id

@@ -89,7 +89,7 @@ def test_every_record_is_in_exactly_one_place(values: list[bytes | None]) -> Non
         b'{"event_name":"a","payload":{}}',
     ],
 )
-def test_what_is_no_envelope_is_unroutable_and_keeps_its_bytes(value: bytes | None) -> None:
+def test_value_that_is_not_an_envelope_is_unroutable_and_retains_its_bytes(value: bytes | None) -> None:
     found = sorted_values([event("before"), value, event("after")])
     (bad,) = found.unroutable
     assert (bad.offset, bad.value, bad.error.fault) == (1, value, NO_ENVELOPE)
@@ -97,7 +97,7 @@ def test_what_is_no_envelope_is_unroutable_and_keeps_its_bytes(value: bytes | No
     assert rows.column("_id").to_pylist() == ["before", "after"]
 
 
-def test_an_event_whose_headers_nobody_reads_goes_nowhere_whatever_it_is() -> None:
+def test_record_with_oversized_headers_is_unroutable_whatever_its_value() -> None:
     values = [event("before"), event("large"), b"no json", None, b"no json", event("after")]
     contexts = [USUAL, LARGE, LARGE, LARGE, USUAL, USUAL]
     found = sorted_values(values, context=contexts)

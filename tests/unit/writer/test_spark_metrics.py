@@ -1,4 +1,4 @@
-"""What Spark's JVM says of itself is shown as it is, and a JVM that dies or hangs ends no reading."""
+"""Spark's JVM metrics are shown as reported; a JVM that dies or hangs stops no later reading."""
 
 import os
 import threading

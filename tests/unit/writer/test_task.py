@@ -1,4 +1,4 @@
-"""What a task refuses before it touches anything."""
+"""Tasks: refusals before any work, reported sizes, and rows outside the work order."""
 
 import pyarrow as pa
 

@@ -65,7 +65,7 @@ def test_the_bound_may_be_lower() -> None:
         assert seconds * 0.8 <= pause.fail() <= seconds * 1.2
 
 
-def test_a_pause_may_be_told_and_the_next_failure_counts_on(clock: _Clock) -> None:
+def test_backoff_pause_can_be_set_and_the_next_failure_continues_the_count(clock: _Clock) -> None:
     pause = Backoff()
     pause.fail()
     pause.pause(0)

@@ -1,4 +1,4 @@
-"""What tells that a log was cut: leaders' epochs, against what is settled."""
+"""Truncated logs are detected by comparing the leaders' epochs with the settled offsets."""
 
 import asyncio
 from collections.abc import Mapping
@@ -94,7 +94,7 @@ def test_an_end_below_what_is_settled_needs_no_epoch() -> None:
     assert _Scene(_Log({3: 0}, 6), 10).look() == {P: 6}
 
 
-def test_what_a_ledger_says_counts_where_the_group_lost_its_offset() -> None:
+def test_ledger_offset_reveals_the_cut_when_the_group_lost_its_offset() -> None:
     assert _Scene(_Log({3: 0}, 6), 0, furthest=10).look() == {P: 6}
 
 
@@ -118,7 +118,7 @@ def test_an_epoch_that_no_leader_knows_halts_where_the_writer_stands(end: int, g
     assert f"continues at {goes_on}" in why
 
 
-def test_what_was_planned_above_it_does_not_move_the_place_of_an_unknown_epoch() -> None:
+def test_plan_above_the_settled_offset_does_not_move_the_halt_of_an_unknown_epoch() -> None:
     scene = _Scene(_Log({7: 0}, 10), 10, furthest=14)
     scene.look()
     scene.log.begins = {2: 0}
@@ -142,7 +142,7 @@ def test_transactions_that_hold_up_the_end_are_no_cut() -> None:
     assert asyncio.run(scene.cuts.find_cuts({P: scene.position}, scene.last_stable)) == {}
 
 
-def test_what_cannot_be_told_now_is_not_planned_now() -> None:
+def test_partition_whose_leader_does_not_answer_is_not_planned() -> None:
     scene = _Scene(_Log({3: 0}, 10), 10)
     scene.log.answers = False
     assert scene.look() == {}

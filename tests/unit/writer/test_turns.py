@@ -21,7 +21,7 @@ def test_each_comes_in_its_turn_however_the_others_grow() -> None:
     assert set(chosen.values()) == {3}
 
 
-def test_one_that_is_new_comes_next() -> None:
+def test_new_partition_is_in_the_next_batch() -> None:
     fair_share = FairShare(0)
     for _ in range(5):
         fair_share.next(BACKLOG, ALL, max_partitions=3)
@@ -29,7 +29,7 @@ def test_one_that_is_new_comes_next() -> None:
     assert new in fair_share.next(BACKLOG | {new: (0, 500)}, ALL, max_partitions=3)
 
 
-def test_what_has_nothing_takes_no_turn() -> None:
+def test_partition_without_backlog_takes_no_turn() -> None:
     nothing = {Partition("events.a", n): (5, 5) for n in range(9)}
     assert FairShare(0).next(BACKLOG | nothing, ALL, max_partitions=7) == BACKLOG
 
@@ -47,7 +47,7 @@ def test_a_batch_is_of_no_more_partitions_than_are_worth_their_price() -> None:
     assert len(FairShare(0, min_events=400).next(BACKLOG, ALL)) == 7
 
 
-def test_who_is_not_behind_comes_in_every_batch_beside_those_who_are() -> None:
+def test_up_to_date_partition_is_in_every_batch_with_lagging_partitions() -> None:
     fair_share = FairShare(0, min_events=400)
     for _ in range(20):
         chosen = fair_share.next(BACKLOG | LIVE, 1_000).keys()
@@ -55,19 +55,19 @@ def test_who_is_not_behind_comes_in_every_batch_beside_those_who_are() -> None:
         assert len(chosen) == 5 + 3
 
 
-def test_many_who_are_not_behind_leave_half_the_batch_to_those_who_are() -> None:
+def test_many_up_to_date_partitions_leave_half_the_batch_to_lagging_partitions() -> None:
     fair_share, live = FairShare(0), {Partition("events.live", n): (0, 2) for n in range(50)}
     chosen = [fair_share.next(BACKLOG | live, ALL, max_partitions=8).keys() for _ in range(20)]
     assert {len(found & live.keys()) for found in chosen} == {4}
     assert set().union(*chosen) == BACKLOG.keys() | live.keys()
 
 
-def test_whoever_is_behind_comes_however_much_the_others_bring() -> None:
+def test_lagging_partition_is_in_the_batch_however_many_events_the_others_have() -> None:
     live = {Partition("events.live", n): (0, 100) for n in range(50)}
     assert FairShare(0).next(BACKLOG | live, 1_000).keys() & BACKLOG.keys()
 
 
-def test_of_more_little_than_a_batch_may_have_few_events_come() -> None:
+def test_small_backlogs_above_the_partition_limit_are_limited_by_their_total_events() -> None:
     small = {Partition("events.a", n): (0, 2) for n in range(90)}
     chosen = FairShare(100).next(small, ALL, max_partitions=10)
     assert (len(chosen), sum(end - start for start, end in chosen.values())) == (50, 100)

@@ -49,13 +49,13 @@ BOTH = (_range(LETHAL), _range(BESIDE))
 HALF = (_range(LETHAL, 0, 4), _range(BESIDE, 0, 4))
 
 
-def test_what_two_processes_were_killed_in_shares_a_batch_by_half() -> None:
+def test_ranges_unfinished_in_two_killed_processes_share_a_batch_at_half_size() -> None:
     driver = Driver(BOTH, BOTH)
     assert driver.next() == [*HALF]
     assert driver.pause(LETHAL) == ""
 
 
-def test_what_three_were_killed_in_comes_alone_and_in_turn_with_the_others() -> None:
+def test_range_unfinished_in_three_killed_processes_is_isolated_and_alternates_with_others() -> None:
     driver = Driver(BOTH, BOTH, HALF, (_range(OTHER),))
     assert driver.next() == [_range(OTHER)]
     assert driver.next(others=True) == []
@@ -72,7 +72,7 @@ def test_what_three_were_killed_in_comes_alone_and_in_turn_with_the_others() -> 
     assert not driver.ranges.is_isolated(LETHAL, 8)
 
 
-def test_what_killed_a_process_alone_comes_last_and_by_halves_after_a_pause(
+def test_range_that_killed_a_process_alone_comes_last_and_is_halved_after_a_pause(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     driver = Driver(BOTH, BOTH, HALF, (_range(LETHAL, 0, 4),))

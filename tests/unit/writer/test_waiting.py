@@ -1,4 +1,4 @@
-"""The index of what waits for a database: what is there, since when, and what can drain."""
+"""The index of events waiting for a database: ranges, their age, and ranges that can drain."""
 
 import threading
 
@@ -89,7 +89,7 @@ def test_ranges_drain_as_far_as_they_stand_in_their_order(scene: Scene) -> None:
     assert scene.index.covers("db", Generation(NEW, A), 0, 12)
 
 
-def test_what_markers_do_not_cover_is_missing(scene: Scene) -> None:
+def test_range_without_markers_is_missing(scene: Scene) -> None:
     scene.divert(4, 6)
     scene.divert(6, 9)
     assert not scene.index.covers("db", Generation(NEW, A), 2, 9)
@@ -134,7 +134,7 @@ def test_a_record_that_a_marker_of_any_database_needs_is_needed(scene: Scene) ->
     assert scene.index.lowest_needed() == {0: 4}  # an empty range needs its marker alone
 
 
-def test_what_is_added_while_another_thread_forgets_is_kept(scene: Scene) -> None:
+def test_range_added_while_another_thread_removes_settled_ranges_is_retained(scene: Scene) -> None:
     """The loop diverts for a database that a thread is claiming."""
     done = threading.Event()
 
@@ -171,7 +171,7 @@ def test_an_hour_of_diverted_batches_costs_no_more_than_its_length(scene: Scene)
     assert compared < 20 * 2000
 
 
-def test_what_has_no_events_is_one_range_however_many_batches_it_is_of(scene: Scene) -> None:
+def test_adjacent_empty_ranges_of_many_batches_merge_into_a_single_range(scene: Scene) -> None:
     for at in range(1000):
         scene.pass_by(at, at + 1)
     assert scene.leading_empty() == [(0, 1000)]
@@ -182,7 +182,7 @@ def test_what_has_no_events_is_one_range_however_many_batches_it_is_of(scene: Sc
     assert not scene.index.has_waiting("db")
 
 
-def test_what_has_no_events_keeps_its_routes_apart(scene: Scene) -> None:
+def test_empty_ranges_with_different_routes_are_not_merged(scene: Scene) -> None:
     scene.pass_by(0, 3)
     scene.pass_by(3, 5, digest="later")
     scene.pass_by(5, 6, digest="later")
@@ -191,7 +191,7 @@ def test_what_has_no_events_keeps_its_routes_apart(scene: Scene) -> None:
     assert not scene.index.covers("db", Generation(NEW, A), 0, 7)
 
 
-def test_what_has_no_events_waits_for_those_before_it(scene: Scene) -> None:
+def test_empty_range_waits_for_the_ranges_before_it(scene: Scene) -> None:
     scene.pass_by(0, 3)
     scene.divert(3, 5, 2)
     scene.pass_by(5, 9)
@@ -217,7 +217,7 @@ def test_a_marker_has_the_last_word_about_a_range_whichever_was_read_first(scene
     assert not scene.index.has_waiting("db")
 
 
-def test_what_is_said_again_of_what_has_no_events_changes_nothing(scene: Scene) -> None:
+def test_repeated_empty_range_changes_nothing(scene: Scene) -> None:
     for span in ((0, 5), (5, 9), (5, 9), (5, 7), (7, 12)):
         scene.pass_by(*span)
     assert scene.leading_empty() == [(0, 12)]

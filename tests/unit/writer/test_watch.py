@@ -1,4 +1,4 @@
-"""The watch: who gives a sign of life is waited for, who gives none is silent."""
+"""The watch: a server with signs of activity is waited for, a server without activity is silent."""
 
 import socket
 import threading
@@ -106,11 +106,11 @@ def attached(
         yield use, client, server
 
 
-def test_who_says_nothing_is_silent(hole: Hole) -> None:
+def test_server_that_sends_nothing_is_silent(hole: Hole) -> None:
     assert use_of(hole, _LONG_S, Watch()).silent.is_set()
 
 
-def test_who_answers_is_waited_for_however_long_it_takes(hole: Hole) -> None:
+def test_server_that_answers_probes_is_waited_for_however_long_it_takes(hole: Hole) -> None:
     watch = Watch()
     hole.answers()
     with watch.used(hole.dsn, _PATIENCE_SECONDS) as use:
@@ -127,7 +127,7 @@ def test_a_lost_question_is_asked_again(hole: Hole) -> None:
         assert not use.silent.is_set()
 
 
-def test_nobodys_patience_is_a_neighbours(hole: Hole, other: Hole) -> None:
+def test_patience_of_each_server_is_independent_of_other_servers(hole: Hole, other: Hole) -> None:
     watch = Watch()
     passed = threading.Event()
     hole.answers(lambda client: passed.wait(_LONG_S) and client.sendall(b"N"))
@@ -145,7 +145,7 @@ def test_nobodys_patience_is_a_neighbours(hole: Hole, other: Hole) -> None:
         assert not slow.silent.is_set()
 
 
-def test_who_comes_during_a_long_turn_has_all_of_his_patience(hole: Hole, other: Hole) -> None:
+def test_use_that_begins_during_a_long_interval_has_its_full_patience(hole: Hole, other: Hole) -> None:
     watch = Watch()
     other.answers()
     with watch.used(hole.dsn, 1000.0):
@@ -175,7 +175,7 @@ def test_sockets_of_unix_are_asked_too(tmp_path: Path, address: str) -> None:
     assert server.asked
 
 
-def test_what_the_server_gives_is_a_sign_of_life(hole: Hole) -> None:
+def test_bytes_sent_by_the_server_count_as_activity(hole: Hole) -> None:
     """Whoever should answer questions may be too busy: here nobody does."""
     with attached(Watch(), 1.5, hole.listener) as (use, client, server):
         for _ in range(40):
@@ -191,7 +191,7 @@ def either(request: pytest.FixtureRequest, hole: Hole, tmp_path: Path) -> Iterat
         yield hole if request.param == "tcp" else server
 
 
-def test_what_the_server_takes_is_a_sign_of_life(either: Hole) -> None:
+def test_bytes_received_by_the_server_count_as_activity(either: Hole) -> None:
     with attached(Watch(), 1.5, either.listener) as (use, client, server):
         client.setblocking(False)
         fill(client)
@@ -212,7 +212,7 @@ def fill(client: socket.socket) -> None:
             client.send(bytes(1 << 16))
 
 
-def test_what_a_stopped_server_takes_of_one_is_no_sign_of_life_to_another(hole: Hole) -> None:
+def test_bytes_buffered_by_a_stopped_server_are_no_activity_for_another_connection(hole: Hole) -> None:
     """Its kernel takes what the buffer has room for; the next one to try must not hold up who waits."""
     watch = Watch()
     with attached(watch, 1.0, hole.listener) as (use, _, _):

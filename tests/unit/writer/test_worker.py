@@ -1,4 +1,4 @@
-"""What Spark's Python workers are forked from."""
+"""The daemon from which Spark forks its Python workers."""
 
 import os
 import socket

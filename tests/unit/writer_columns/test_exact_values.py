@@ -1,4 +1,4 @@
-"""What a column would change without an error is refused before the database is asked."""
+"""Values that a column would change silently are refused before the database receives them."""
 
 import json
 

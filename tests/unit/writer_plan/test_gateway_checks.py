@@ -1,4 +1,4 @@
-"""What the gateway would refuse under each of two rules: names, sizes, schemas."""
+"""Events that the gateway would refuse under each of two rules: names, sizes, schemas."""
 
 from typing import Any
 
@@ -52,7 +52,7 @@ def test_each_side_has_its_own_schema() -> None:
     ]
 
 
-def test_all_faults_are_told_and_elements_of_an_array_are_one_place() -> None:
+def test_all_faults_are_reported_and_elements_of_an_array_share_a_pointer() -> None:
     [found] = refused([event("a", n="x", items=["a", 1, 2])], rules(order_placed=NUMBER))
     assert sorted(found[0]) == ["schema_mismatch /payload/items/*", "schema_mismatch /payload/n"]
 

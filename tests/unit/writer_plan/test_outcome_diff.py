@@ -57,7 +57,7 @@ def test_an_event_newly_fails_or_passes_where_it_did_not_before(
     assert ("fails" if changed.newly_fail else "") + ("passes" if changed.newly_pass else "") == verdict
 
 
-def test_whoever_is_refused_gets_no_farther() -> None:
+def test_event_refused_by_the_gateway_fails_there_and_does_not_land() -> None:
     judged = side(2, "a", refused=True)
     assert judged.reasons(0) == [WHY]
     assert not judged.lands(0)

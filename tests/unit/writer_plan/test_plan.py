@@ -1,4 +1,4 @@
-"""What a trial is asked, how its work is divided, and what it says at the end."""
+"""Trials: the requested window and file, division of work among tasks, and the final report."""
 
 from pathlib import Path
 
@@ -110,7 +110,7 @@ def written(folder: Path, text: str) -> Path:
         ("event_types: {a: {destinations: [{schema: closed, table: t}]}}", "opens the schemas"),
     ],
 )
-def test_a_file_that_is_wrong_is_told_where(text: str, says: str, tmp_path: Path) -> None:
+def test_invalid_file_is_refused_with_the_location_of_the_error(text: str, says: str, tmp_path: Path) -> None:
     with pytest.raises(WrongFileError, match=says):
         changed(InForce(EMPTY), written(tmp_path, text), DATABASES)
     with pytest.raises(WrongFileError, match="does not exist"):
@@ -168,7 +168,7 @@ def test_the_exit_codes_are_the_command_lines() -> None:
     assert report(untried).exit is Exit.UNCHECKED
 
 
-def test_what_tasks_counted_adds_up_and_keeps_five_samples() -> None:
+def test_task_counts_are_summed_and_five_samples_are_retained() -> None:
     found = total([counted(4), counted(3), counted(2, "other")])
     assert (found.read, set(found.types)) == (30, {"order_placed", "other"})
     of_type = found.types["order_placed"]
@@ -200,7 +200,7 @@ def test_a_place_in_a_schema_is_a_place_in_the_payload(pointer: str, at: str | N
     assert in_payload(pointer) == at
 
 
-def test_a_field_that_came_otherwise_is_told_beside_its_warning() -> None:
+def test_field_at_which_events_newly_fail_is_reported_with_its_warning() -> None:
     warning = SchemaChange("order_placed", Finding(Kind.WARNING, "/properties/n", "it was not named"))
     other = SchemaChange("order_placed", Finding(Kind.WARNING, "/properties/nn", "it was not named"))
     said = report(counted(3), findings=(warning, other))
@@ -210,5 +210,5 @@ def test_a_field_that_came_otherwise_is_told_beside_its_warning() -> None:
     ]
 
 
-def test_what_senders_named_is_only_text_to_a_terminal() -> None:
+def test_control_characters_in_text_from_senders_are_escaped_for_the_terminal() -> None:
     assert printable("a\x1b[31m\u202eb\x9b") == "a\\x1b[31m\\u202eb\\x9b"

@@ -60,7 +60,7 @@ def test_it_has_the_lower_priority_as_a_program_and_as_a_session() -> None:
 
 
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_what_ends_it_ends_all_of_it_without_a_trace(ending: signal.Signals) -> None:
+def test_signal_ends_the_program_and_its_child_without_a_traceback(ending: signal.Signals) -> None:
     with _running() as (program, child):
         program.send_signal(ending)
         _, said = program.communicate(timeout=60)
@@ -68,7 +68,7 @@ def test_what_ends_it_ends_all_of_it_without_a_trace(ending: signal.Signals) -> 
     assert (program.returncode, said) == (-ending, "")
 
 
-def test_it_ends_with_whoever_began_it() -> None:
+def test_child_ends_when_its_parent_is_killed() -> None:
     with _running() as (program, child):
         program.kill()
         eventually(lambda: not _is_there(child), 60)

@@ -62,7 +62,7 @@ def test_a_file_that_is_no_registry_is_1_and_says_where(
     assert capsys.readouterr().err.startswith("onramp: new.yaml")
 
 
-def test_no_kafka_is_3_and_no_secret_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_unreachable_kafka_exits_with_3_and_prints_no_secret(capsys: pytest.CaptureFixture[str]) -> None:
     assert program.main(["new.yaml"]) == Exit.UNAVAILABLE
     said = capsys.readouterr().err
     assert "cannot be reached" in said

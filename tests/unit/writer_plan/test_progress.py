@@ -1,4 +1,4 @@
-"""What `onramp plan` tells people while it runs, and what it keeps from them."""
+"""Progress output of `onramp plan` while it runs, and output that it hides."""
 
 import io
 import os
@@ -49,7 +49,7 @@ def test_progress_says_how_many_at_which_rate_and_how_long_still(
 
 
 @pytest.mark.parametrize("is_terminal", [False, True])
-def test_progress_is_told_while_the_job_runs_by_what_its_tasks_write_down(*, is_terminal: bool) -> None:
+def test_progress_is_shown_while_the_job_runs_from_counts_that_its_tasks_write(*, is_terminal: bool) -> None:
     stream = Stream("tried 2,000 of 4,000 offsets (50 %)", is_terminal=is_terminal)
     with Progress(stream, every=0.001).following(4_000) as folder:
         write_count(folder, 0, 400)

@@ -189,20 +189,20 @@ def test_few_and_many_texts_are_matched_alike(pattern: str, sample: list[str]) -
         b"[" * 65 + b"]" * 65,
     ],
 )
-def test_one_that_is_not_surely_strict_is_noticed_among_many(value: bytes) -> None:
+def test_value_that_may_not_be_strict_json_is_detected_among_many_values(value: bytes) -> None:
     plain = [b'{"a":1,"t":"2026-11-21T08:00:00Z"}'] * 99
     assert json_checks.parse(plain) is not None
     for place in (0, 50, 99):
         assert json_checks.parse([*plain[:place], value, *plain[place:]]) is None
 
 
-def test_one_that_is_no_json_of_its_own_is_noticed_among_many() -> None:
+def test_value_that_is_not_a_single_json_document_is_refused_among_many_values() -> None:
     """Joined it would be two documents."""
     with pytest.raises(ValueError, match="content after document"):
         json_checks.parse([b"{}"] * 50 + [b"1,2"] + [b"{}"] * 49)
 
 
-def test_what_is_common_is_not_suspected() -> None:
+def test_common_values_pass_the_batch_check() -> None:
     """Each would cost every value of its part a reading of its own."""
     several = [
         b'{"id":"123e4567-e89b-12d3-a456-426614174000","t":"2026-11-21T08:00:00.123456+00:00"}',

@@ -96,7 +96,7 @@ def test_a_context_without_destinations(value: bytes) -> None:
         packet([GOOD], b'{"a":' * 70 + b"1" + b"}" * 70),
     ],
 )
-def test_what_is_no_packet(value: bytes) -> None:
+def test_value_that_is_not_a_packet_is_unroutable(value: bytes) -> None:
     (bad,) = sorted_packets(packet([GOOD]), value).unroutable
     assert (bad.offset, bad.error.fault) == (1, NO_ENVELOPE)
 

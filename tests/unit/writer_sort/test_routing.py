@@ -1,4 +1,4 @@
-"""Routes laid out for look-ups: what they say, and that a run of records does not pay for all of them."""
+"""Routes indexed for lookups: lookup results, and the cost of lookups and of building the index."""
 
 import pickle
 import sys
@@ -115,7 +115,7 @@ def test_the_first_contract_that_covers_a_table_holds(table: str, expected: str)
     assert target.unknown_fields == expected
 
 
-def test_of_two_databases_with_one_name_the_first_holds() -> None:
+def test_first_of_two_databases_with_the_same_name_is_used() -> None:
     places = (RoutedDatabase("a", "first"), RoutedDatabase("a", "second"))
     assert RouteLookup(Routes("a", places)).database("a") == places[0]
     assert RouteLookup(Routes("a", places)).database("onramp") is None

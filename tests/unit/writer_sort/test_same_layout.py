@@ -71,9 +71,7 @@ def test_a_body_that_others_follow_gives_no_template() -> None:
     ],
 )
 @pytest.mark.parametrize("place", [0, 50, N])
-def test_what_is_not_surely_the_same_in_other_texts_is_left_to_a_closer_look(
-    other: bytes, place: int
-) -> None:
+def test_value_that_may_differ_from_the_template_in_layout_does_not_match(other: bytes, place: int) -> None:
     template = same_layout.template_of(COMPACT[1])
     assert template is not None
     values = [*COMPACT[:place], other, *COMPACT[place:]]
