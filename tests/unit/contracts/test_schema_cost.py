@@ -311,3 +311,29 @@ def test_costly_schema_reports_only_the_first_fault() -> None:
     assert told == [{"pointer": "/payload/0", "detail": "expected type string"}]
     few = compile_schema({"items": {"type": "string"}})
     assert len(faults(few, list(range(20)), 90)) == 20
+
+
+def test_alternatives_that_could_have_too_many_faults_are_told_without_the_place() -> None:
+    """A fault of `anyOf` contains those of each alternative: of 450,000 numbers 0.8 GB, in 5 s (measured)."""
+    texts_or_null = {"anyOf": [{"type": "array", "items": STRING}, {"type": "null"}]}
+    schema = compile_schema({"properties": {"x": texts_or_null}})
+    [unplaced] = faults(schema, {"x": [0] * 30_000}, 60_006)
+    assert unplaced == {
+        "pointer": "/payload",
+        "detail": "does not satisfy the schema; the event has too many values to find the place",
+    }
+    few = {"x": [0, "x" * 60_000]}
+    assert faults(schema, few, 60_013) == [{"pointer": "/payload/x", "detail": "does not satisfy anyOf"}]
+    plain = compile_schema({"items": STRING})
+    assert [each["pointer"] for each in faults(plain, [0] * 30_000, 60_000)] == ["/payload/0"]
+
+
+@pytest.mark.parametrize(
+    "long",
+    [{"enum": [f"k{n}" for n in range(2000)]}, {"const": "x" * 10_000}, {"not": {"enum": [0, "x" * 10_000]}}],
+)
+def test_long_lists_of_values_are_repeated_in_one_fault(long: dict[str, Any]) -> None:
+    """Each fault has a copy of the list: 8,000 faults with 10,000 names each take 4 GB (measured)."""
+    schema = compile_schema({"items": long})
+    assert len(faults(schema, [0] * 8000, 16_000)) == 1
+    assert len(faults(schema, [0] * 20, 40)) == 20
