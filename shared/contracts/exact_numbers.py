@@ -23,7 +23,7 @@ _PAIR: Final = 100
 _INTEGER_BYTES: Final = len("0,")
 _FRACTION_BYTES: Final = len("0.5,")
 _LONG_BYTES: Final = len("1e99,")
-_BOUNDS: Final = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
+BOUNDS: Final = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
 
 
 class _Kind(IntEnum):
@@ -56,7 +56,7 @@ class Weights(NamedTuple):
 
 #: The cost of one comparison: with a bound, or with a number in `const` or `enum` by its own kind.
 _WITH_BOUND: Final = Weights(35, 50, 4_000)
-_WITH_WHOLE_BOUND: Final = Weights(0, 50, 300)
+_WITH_WHOLE_BOUND: Final = Weights(10, 35, 120)
 _WITH: Final = {
     _Kind.INTEGER: Weights(15, 250, 5_000),
     _Kind.FRACTION: Weights(270, 250, 5_500),
@@ -65,24 +65,25 @@ _WITH: Final = {
 _WITH_OTHER_ITEMS: Final = Weights(0, 500, 17_000)
 #: A `multipleOf` with a fraction; numbers that are not long have a cost in `schema_cost`.
 _DIVIDED: Final = Weights(0, 0, 10_000)
+_DIVIDED_WHOLE: Final = Weights(15, 35, 100)
 
 
 def weights_of(schema: Mapping[str, Any]) -> Weights:
     """Return the cost of a number at the place of this subschema, or below it, by its own keywords."""
     total = Weights()
-    for key in _BOUNDS:
+    for key in BOUNDS:
         bound = schema.get(key)
         if isinstance(bound, float):
             total = total.plus(_WITH_WHOLE_BOUND if bound.is_integer() else _WITH_BOUND)
     listed = schema.get("enum", [schema["const"]] if "const" in schema else [])
     listed = listed if isinstance(listed, list) else []
-    # The validator looks integers up in a set of nothing but integers.
-    is_set = all(_kind(each) is _Kind.INTEGER for each in listed)
+    # The validator looks integers up in a set of nothing but integers, unless there is only one.
+    is_set = len(listed) > 1 and all(_kind(each) is _Kind.INTEGER for each in listed)
     for kind in _kinds(listed):
         total = total.plus(_WITH[kind]._replace(integer=0) if is_set else _WITH[kind])
     divisor = schema.get("multipleOf")
-    if isinstance(divisor, float) and not divisor.is_integer():
-        total = total.plus(_DIVIDED)
+    if isinstance(divisor, float):
+        total = total.plus(_DIVIDED_WHOLE if divisor.is_integer() else _DIVIDED)
     return total.plus(_WITH_OTHER_ITEMS) if schema.get("uniqueItems") is True else total
 
 
