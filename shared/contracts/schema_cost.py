@@ -7,7 +7,7 @@ answers no request. The unit is one evaluation of a keyword: 5 to 20 ns with jso
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import reduce
+from functools import partial, reduce
 from itertools import takewhile
 from typing import Any, Final
 
@@ -52,6 +52,9 @@ _BY_FIELD: Final = ("dependentRequired", "dependentSchemas", "dependencies")
 _DEPENDENT: Final = 5
 #: Formats that take about 100 ns per character; the others take less than 30 ns.
 _FORMATS: Final = {"idn-hostname": 10, "idn-email": 10, "regex": 10}
+#: Maximum steps of the computation itself, 3 to 6 s in a thread, and the steps of copying a member.
+_MAX_STEPS: Final = 6_000_000
+_COPY: Final = 10
 #: Sums are capped, because they may double with each reference.
 _MAX_COST: Final = 10**12
 
@@ -80,6 +83,7 @@ _USUAL_FAULT_BYTES: Final = 500
 
 #: The subschemas that apply to one value, by identity, with the number of evaluations of each.
 Places = dict[str, Counter[int]]
+_NOTHING: Final[Places] = {}
 
 
 class SchemaCost:
@@ -93,14 +97,18 @@ class SchemaCost:
         """
         self._root = schema
         self._nodes: dict[int, Node] = {}
+        self._steps = _Steps()
         references = References(schema, self._nodes)
-        evaluations = _Sums(schema, self._nodes, references, _own_cost, unknown=_UNKNOWN_REFERENCE)
+        sums = partial(_Sums, schema, self._nodes, references, steps=self._steps)
+        evaluations = sums(_own_cost, unknown=_UNKNOWN_REFERENCE)
         by_level = (_bounded(evaluations.at(level)) for level in range(_LEVELS))
         # An event is one value with many below it.
         self._whole, *below = takewhile(bool, by_level)
         self._per_value = max(below, default=0)
-        faults = _Sums(schema, self._nodes, references, _fault_count, unknown=_UNKNOWN_REFERENCE)
-        self._whole_faults, *faults_below = (faults.at(level) for level in range(len(below) + 1))
+        #: Deeper values have no subschemas.
+        self._levels = len(below) + 1
+        faults = sums(_fault_count, unknown=_UNKNOWN_REFERENCE)
+        self._whole_faults, *faults_below = (faults.at(level) for level in range(self._levels))
         self._faults = max(faults_below, default=0)
         self._fault_bytes = self._highest(references, _fault_bytes)
         #: Whether one fault may contain many others: those of each alternative.
@@ -169,8 +177,21 @@ class SchemaCost:
         """Return the maximum sum of `own` over the subschemas of one value."""
         if not any(map(own, self._nodes.values())):
             return 0
-        sums = _Sums(self._root, self._nodes, references, own)
-        return max(sums.at(level) for level in range(_LEVELS))
+        sums = _Sums(self._root, self._nodes, references, own, steps=self._steps)
+        return max(sums.at(level) for level in range(self._levels))
+
+
+class _Steps:
+    """Limits the computation, whose time may be the product of references and what they lead to."""
+
+    def __init__(self) -> None:
+        self._left = _MAX_STEPS
+
+    def spend(self, steps: int) -> None:
+        """Count these steps. Raise `TooCostlyError` after too many."""
+        self._left -= steps
+        if self._left < 0:
+            raise TooCostlyError("the maximum cost of an event takes too long to compute: use fewer $ref")
 
 
 class _Sums:
@@ -183,6 +204,7 @@ class _Sums:
         references: References,
         own: Callable[[Node], int],
         *,
+        steps: _Steps,
         unknown: int = 0,
     ) -> None:
         """`own`: the cost of a subschema's own keywords; `unknown`: that of JSON Schema's own document."""
@@ -190,6 +212,7 @@ class _Sums:
         self._nodes = nodes
         self._references = references
         self._own = own
+        self._steps = steps
         members = {_EVERY_MEMBER: Counter([_UNKNOWN])} if unknown else {}
         self._closures: dict[int, tuple[int, Places]] = {
             _UNKNOWN: (unknown, members),
@@ -205,23 +228,29 @@ class _Sums:
 
     def _at(self, node: int, levels: int) -> int:
         """Return the maximum cost of a value this number of levels below the place of `node`."""
-        known = self._known.get((node, levels))
+        here, below = self._closure(node)
+        return self._below(below, levels - 1) if levels else here
+
+    def _below(self, places: Places, levels: int) -> int:
+        known = self._known.get((id(places), levels))
         if known is not None:
             return known
-        here, below = self._closure(node)
-        if levels:
-            # Subschemas for every member apply to named members too.
-            every = self._sum(below.get(_EVERY_MEMBER, Counter()), levels - 1)
-            named = (self._sum(below[name], levels - 1) for name in below if name != _EVERY_MEMBER)
-            here = every + max(named, default=0)
-        self._known[node, levels] = here = min(here, _MAX_COST)
-        return here
+        self._steps.spend(len(places) + 1)
+        # Subschemas for every member apply to named members too.
+        every = self._sum(places.get(_EVERY_MEMBER, Counter()), levels)
+        named = (self._sum(each, levels) for name, each in places.items() if name != _EVERY_MEMBER)
+        self._known[id(places), levels] = total = min(every + max(named, default=0), _MAX_COST)
+        return total
 
     def _sum(self, members: Counter[int], levels: int) -> int:
+        self._steps.spend(len(members))
         return sum(times * self._at(each, levels) for each, times in members.items())
 
     def _closure(self, node: int, above: tuple[int, ...] = ()) -> tuple[int, Places]:
-        """Return the cost of evaluating `node` at its own place, and the subschemas of its members."""
+        """Return the cost of evaluating `node` at its own place, and the subschemas of its members.
+
+        Subschemas that only refer to another one share its members: a document may have thousands of them.
+        """
         known = self._closures.get(node)
         if known is not None:
             return known
@@ -230,18 +259,38 @@ class _Sums:
         if len(above) > _MAX_REFERENCES:
             raise TooCostlyError(f"a subschema is reached over more than {_MAX_REFERENCES} others")
         schema = self._nodes[node]
-        cost, below = self._own(schema), _members(schema)
+        cost, parts = self._own(schema), [_members(schema)]
         for each in self._in_place(schema):
             self.has_unknown |= each is None
             inner, members = self._closure(_UNKNOWN if each is None else id(each), (*above, node))
             cost += inner
-            for name, counted in members.items():
-                below.setdefault(name, Counter()).update(counted)
+            parts.append(members)
+        below = self._merged([each for each in parts if each])
         if any(key in schema for key in ("unevaluatedProperties", "unevaluatedItems")):
             cost *= _UNEVALUATED
-            _add_unevaluated(below)
+            below = self._with_unevaluated(below)
         self._closures[node] = min(cost, _MAX_COST), below
         return self._closures[node]
+
+    def _merged(self, parts: list[Places]) -> Places:
+        """Return all members of the parts; a single part is shared."""
+        if not parts[1:]:
+            return parts[0] if parts else _NOTHING
+        below: Places = {}
+        for part in parts:
+            for name, counted in part.items():
+                self._steps.spend(_COPY + len(counted))
+                below.setdefault(name, Counter()).update(counted)
+        return below
+
+    def _with_unevaluated(self, below: Places) -> Places:
+        """Return the members with the patterns for names, which `unevaluatedProperties` compares again."""
+        every = below.get(_EVERY_MEMBER)
+        if not every:
+            return below
+        self._steps.spend(len(below))
+        again = Counter({_BOOLEAN: (_UNEVALUATED - 1) * every.total()})
+        return {**below, _EVERY_MEMBER: every + again}
 
     def _in_place(self, schema: Node) -> Iterator[Node | None]:
         """Yield the subschemas that apply to the same value; None for one in another document."""
@@ -347,13 +396,6 @@ def _count_of_values(payload: Any) -> int:
         elif isinstance(value, list):
             left += value
     return count
-
-
-def _add_unevaluated(below: Places) -> None:
-    """Add that `unevaluatedProperties` compares the patterns for names again."""
-    if every := below.get(_EVERY_MEMBER):
-        times = (_UNEVALUATED - 1) * every.total()
-        below[_EVERY_MEMBER] = every + Counter({_BOOLEAN: times})
 
 
 def _text_weights(schema: Node) -> TextWeights:

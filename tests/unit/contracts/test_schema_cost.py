@@ -153,6 +153,19 @@ def test_a_usual_schema_takes_events_of_every_size(schema: dict[str, Any]) -> No
     assert compile_schema(schema).cost.max_bytes > 500_000
 
 
+def test_thousands_of_references_to_a_large_definition_share_its_members() -> None:
+    """A copy of the members for each takes a minute and several GB, measured."""
+    large = {"properties": {f"p{n}": {} for n in range(400)}}
+    often = {
+        "$defs": {"large": large},
+        "properties": {f"f{n}": {"$ref": "#/$defs/large"} for n in range(2000)},
+    }
+    assert SchemaCost(often).max_bytes > 1_000_000
+    own = {f"f{n}": {"$ref": "#/$defs/large", "properties": {"a": {}}} for n in range(2000)}
+    with pytest.raises(TooCostlyError, match="too long to compute"):
+        SchemaCost({**often, "properties": own})
+
+
 def test_a_pattern_that_is_in_many_states_at_once_limits_the_size_of_events() -> None:
     limits = [compile_schema({"pattern": f"[ab]*a[ab]{{{n}}}c"}).cost.max_bytes for n in (10, 100, 1000)]
     assert limits[0] > 1_000_000 > limits[1] > 100_000 > limits[2] > 10_000
