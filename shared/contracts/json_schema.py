@@ -8,6 +8,7 @@ from typing import Any, Final, NoReturn
 
 import jsonschema_rs
 
+from shared.contracts.compile_cost import require_quick_patterns
 from shared.contracts.schema_cost import SchemaCost
 
 #: Backtracking steps of one match of a pattern, some tens of ms at most; without look-around and
@@ -23,9 +24,11 @@ class CompiledSchema:
 
         Raises:
             ValueError: it is not a JSON Schema, or refers to another document.
-            TooCostlyError: one event could take too long (shared/contracts/schema_cost.py).
+            TooCostlyError: one event, or compiling it, could take too long (shared/contracts/schema_cost.py,
+                shared/contracts/compile_cost.py).
         """
         self.document = dict(schema)
+        require_quick_patterns(self.document)
         try:
             self.validator = jsonschema_rs.validator_for(
                 self.document, validate_formats=True, retriever=_reject_reference, pattern_options=_PATTERNS

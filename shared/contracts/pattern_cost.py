@@ -10,7 +10,7 @@ Usual patterns become automata that read 1 MB in milliseconds. Three kinds take 
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -27,7 +27,7 @@ _STEPS: Final = (1, 100, 460, 625)
 #: Maximum positions at which the rest of a text is read (measured), and the cost of reading a character.
 _MAX_POSITIONS: Final = 25_000
 _READS_PER_UNIT: Final = 12
-_TOKEN: Final = re.compile(r"\\.|\[(?:\\.|[^\]\\])*\]|\{(\d+)(?:(,)(\d*))?\}|.", re.DOTALL)
+_TOKEN: Final = re.compile(r"\\[pPxu]\{[^}]*\}|\\.|\[(?:\\.|[^\]\\])*\]|\{(\d+)(?:(,)(\d*))?\}|.", re.DOTALL)
 #: The same with the beginnings of groups, and lazy and possessive repetitions.
 _PART: Final = re.compile(
     r"\\.|\[(?:\\.|[^\]\\])*\]|\(\?(?:<?[=!]|P?<\w+>|[a-z-]*[:>)])|(?:[*+?]|\{\d+(?:,\d*)?\})[?+]?|.",
@@ -36,6 +36,8 @@ _PART: Final = re.compile(
 _ASSERTIONS: Final = ("(?=", "(?!", "(?<=", "(?<!")
 #: References to groups, word boundaries, and possessive repetitions.
 _HARD: Final = re.compile(r"\\[1-9kbB]$|.*[*+?}]\+$", re.DOTALL)
+#: Larger numbers of repetitions are not compiled.
+_DIGITS: Final = 9
 _UNBOUNDED: Final = re.compile(r"[*+]|\{\d+,\}")
 _CAPTURING: Final = re.compile(r"(?<!\\)\((?!\?[^P<]|\?<[=!])")
 #: With groups that are remembered a character takes 7 ns instead of 1.3 to 1.7 ns.
@@ -102,8 +104,8 @@ def pattern_weights(pattern: str) -> TextWeights:
 
     A text of `[ab]*a[ab]{1000}c` is in a thousand states at once: 14 µs per character, measured.
     """
-    states, unbounded = _states(pattern)
-    ends_soon = pattern.startswith("^") and not unbounded
+    states = expanded(pattern, lambda _: 1)
+    ends_soon = pattern.startswith("^") and not _is_unbounded(pattern)
     weights = TextWeights(0 if states <= _FEW_STATES or ends_soon else states * _STATE)
     choices, (once, again) = _choices(pattern), _scans(pattern)
     if choices:
@@ -266,24 +268,33 @@ def _choices(pattern: str) -> int:
     return groups[0].again
 
 
-def _states(pattern: str) -> tuple[int, bool]:
-    """Return the approximate number of states, repetitions expanded, and whether one is unbounded."""
-    groups, last, unbounded = [0], 0, False
+def expanded(pattern: str, weight: Callable[[str], int]) -> int:
+    """Return the sum of the weights of a pattern's characters and classes, repetitions expanded."""
+    groups, last = [0], 0
     for token in _TOKEN.finditer(pattern):
-        text, low, comma, high = token[0], token[1], token[2], token[3]
+        text, low, high = token[0], token[1], token[3]
         if text == "(":
             groups.append(0)
             continue
         if text == ")" and len(groups) > 1:
             last = groups.pop()
         elif low is not None:
-            unbounded |= bool(comma and not high)
-            groups[-1] += last * (max(int(low), int(high or 0)) - 1)
+            grown = last * (max(int(low[:_DIGITS]), int((high or "0")[:_DIGITS])) - 1)
+            last += grown
+            groups[-1] += grown
             continue
-        elif text in "*+":
-            unbounded = True
+        elif text in "*+?":
             continue
         else:
-            last = 1
+            last = weight(text)
         groups[-1] += last
-    return sum(groups), unbounded
+    return sum(groups)
+
+
+def is_backtracking(pattern: str) -> bool:
+    """Return whether a pattern has look-around, word boundaries or references: it is no automaton."""
+    return any(part.is_hard or part.text in _ASSERTIONS for part in _parts(pattern))
+
+
+def _is_unbounded(pattern: str) -> bool:
+    return any(token[0] in "*+" or (token[2] and not token[3]) for token in _TOKEN.finditer(pattern))

@@ -153,15 +153,45 @@ def test_a_usual_schema_takes_events_of_every_size(schema: dict[str, Any]) -> No
     assert compile_schema(schema).cost.max_bytes > 500_000
 
 
+#: Each takes 5 to 230 s or 1 GB to compile, measured.
+SLOW = {
+    "a class repeated often": {
+        "properties": {f"f{n}": {"pattern": rf"^\p{{L}}{{1,200}}{n}$"} for n in range(60)}
+    },
+    "a repeated repetition": {"pattern": r"(?:\p{L}{70}){70}"},
+    "classes behind look-around": {"allOf": [{"pattern": rf"(?={n})\w{{200}}"} for n in range(60)]},
+    "escapes that are replaced": {"pattern": r"\s" * 10_000},
+    "a large pattern": {"patternProperties": {r"\p{L}" * 100_000: True}},
+    "a range without regard to case": {"allOf": [{"pattern": f"(?i)[a-\U0010ffff]{n}"} for n in range(900)]},
+}
+
+
+@pytest.mark.parametrize("schema", SLOW.values(), ids=list(SLOW))
+def test_patterns_that_take_long_to_compile_are_refused_before(schema: dict[str, Any]) -> None:
+    with pytest.raises(TooCostlyError, match="patterns take too long to compile"):
+        compile_schema(schema)
+
+
+def test_usual_patterns_are_compiled() -> None:
+    usual = [
+        r"^[\p{L}\p{N} .'-]{1,100}$",
+        r"^(?=.*\d)(?=.*[A-Z])[\w\s-]{8,64}$",
+        r"^\s*\S+(\s+\S+){0,20}\s*$",
+    ]
+    usual += [rf"^[A-Z]{{2}}-\d{{1,{n}}}$" for n in range(1, 100)]
+    schema = {"properties": {f"f{n}": {"pattern": usual[n % len(usual)]} for n in range(2000)}}
+    assert compile_schema(schema).cost.max_bytes > 200_000
+
+
 def test_thousands_of_references_to_a_large_definition_share_its_members() -> None:
     """A copy of the members for each takes a minute and several GB, measured."""
     large = {"properties": {f"p{n}": {} for n in range(400)}}
     often = {
         "$defs": {"large": large},
-        "properties": {f"f{n}": {"$ref": "#/$defs/large"} for n in range(2000)},
+        "properties": {f"f{n}": {"$ref": "#/$defs/large"} for n in range(1000)},
     }
     assert SchemaCost(often).max_bytes > 1_000_000
-    own = {f"f{n}": {"$ref": "#/$defs/large", "properties": {"a": {}}} for n in range(2000)}
+    own = {f"f{n}": {"$ref": "#/$defs/large", "properties": {"a": {}}} for n in range(1600)}
     with pytest.raises(TooCostlyError, match="too long to compute"):
         SchemaCost({**often, "properties": own})
 
@@ -169,7 +199,8 @@ def test_thousands_of_references_to_a_large_definition_share_its_members() -> No
 def test_a_pattern_that_is_in_many_states_at_once_limits_the_size_of_events() -> None:
     limits = [compile_schema({"pattern": f"[ab]*a[ab]{{{n}}}c"}).cost.max_bytes for n in (10, 100, 1000)]
     assert limits[0] > 1_000_000 > limits[1] > 100_000 > limits[2] > 10_000
-    assert compile_schema({"pattern": "(?:(?:ab){30}c*){30}"}).cost.max_bytes < 100_000
+    for repeated in ("(?:(?:ab){30}c*){30}", "[ab]*a[ab]{30}{30}c", "[ab]*(?:a[ab]{30})?{30}c"):
+        assert compile_schema({"pattern": repeated}).cost.max_bytes < 100_000
     assert compile_schema({"patternProperties": {"[ab]*a[ab]{1000}": {}}}).cost.max_bytes < 100_000
 
 
