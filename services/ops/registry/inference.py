@@ -8,6 +8,8 @@ import orjson
 
 from shared.contracts.infer import Samples
 from shared.contracts.tables import columns_of
+from shared.errors import UserError
+from shared.strict_json import check_depth
 
 _ENVELOPE: Final = frozenset({"metadata", "event_name", "payload"})
 
@@ -15,8 +17,8 @@ _ENVELOPE: Final = frozenset({"metadata", "event_name", "payload"})
 class Inferred(NamedTuple):
     """The schema that the samples have in common, and its columns.
 
-    `problem`: the reason why a field cannot be a column.  `skipped`: texts that are no JSON, or events of
-    other names.
+    `problem`: the reason why a field cannot be a column.  `skipped`: texts that are no JSON or nested too
+    deep, or events of other names.
     """
 
     schema: dict[str, Any]
@@ -50,10 +52,15 @@ def inferred_from(
 
 
 def payload_of(text: bytes | str | None, name: str, *, of_events_only: bool = False) -> object:
-    """Return the payload of an event of this name, or the document that is no event; else None."""
+    """Return the payload of an event of this name, or the document that is no event; else None.
+
+    A document that is nested deeper than events may be is none.
+    """
+    body = text.encode(errors="surrogatepass") if isinstance(text, str) else text or b""
     try:
-        document = orjson.loads(text or b"")
-    except orjson.JSONDecodeError:
+        document = orjson.loads(body)
+        check_depth(body, document)
+    except (orjson.JSONDecodeError, UserError):
         return None
     if not isinstance(document, dict) or not document.keys() >= _ENVELOPE:
         return None if of_events_only else document

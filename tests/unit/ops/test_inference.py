@@ -1,6 +1,7 @@
 """The samples from which an event type is inferred."""
 
 import orjson
+import pytest
 
 from services.ops.registry.inference import inferred_from
 
@@ -16,3 +17,9 @@ def test_on_a_topic_that_others_share_only_events_of_the_name_are_samples() -> N
     assert (shared.samples, shared.skipped) == (1, 5)
     assert [column["name"] for column in shared.columns] == ["amount"]
     assert inferred_from(texts, "order").samples == 3
+
+
+@pytest.mark.parametrize("depth", [100, 900])
+def test_samples_that_are_nested_deeper_than_events_are_skipped(depth: int) -> None:
+    deep = '{"a":' * depth + "1" + "}" * depth
+    assert inferred_from([deep, deep.encode(), '{"a":1}'], "order_placed")[2:] == (1, 2, "")
