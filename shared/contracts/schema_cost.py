@@ -27,6 +27,8 @@ _LEVELS: Final = 64
 _MAX_FAULTS: Final = 50_000
 #: Maximum bytes of their texts, which repeat lists of values and constants.
 _MAX_FAULT_BYTES: Final = 20_000_000
+#: Maximum copies of values in them: 0.5 µs each, measured.
+_MAX_COPIES: Final = 1_000_000
 #: A value has at least two bytes of JSON: `0,`.
 _VALUE_BYTES: Final = 2
 #: A reference to JSON Schema's own document, which the library includes: fewer keywords apply to a value, and
@@ -111,6 +113,7 @@ class SchemaCost:
         self._whole_faults, *faults_below = (faults.at(level) for level in range(self._levels))
         self._faults = max(faults_below, default=0)
         self._fault_bytes = self._highest(references, _fault_bytes)
+        self._has_names = any("propertyNames" in each for each in self._nodes.values())
         #: Whether one fault may contain many others: those of each alternative.
         self.has_alternatives = faults.has_unknown or any(
             key in each for each in self._nodes.values() for key in ("anyOf", "oneOf")
@@ -140,13 +143,19 @@ class SchemaCost:
 
         Takes 100 ns per value, and nothing if so few bytes cannot have as many values.
         """
-        return self._may_have_many_faults(size // _VALUE_BYTES + 1) and self._may_have_many_faults(
-            _count_of_values(payload)
-        )
+        values = size // _VALUE_BYTES + 1
+        is_possible = self._may_have_many_faults(values, values * _LEVELS)
+        return is_possible and self._may_have_many_faults(*_counts(payload))
 
-    def _may_have_many_faults(self, values: int) -> bool:
+    def _may_have_many_faults(self, values: int, copies: int) -> bool:
         faults = self._whole_faults + self._faults * values
-        return faults > _MAX_FAULTS or self._fault_bytes * values > _MAX_FAULT_BYTES
+        if self._has_names:  # a fault of each name has a copy of the whole object
+            copies += values * values
+        return (
+            faults > _MAX_FAULTS
+            or self._fault_bytes * values > _MAX_FAULT_BYTES
+            or max(self._whole_faults, self._faults) * copies > _MAX_COPIES
+        )
 
     def reason_against(self, payload: Any, size: int) -> str:
         """Return why the check of an event of this size in bytes could take too long; empty if it cannot."""
@@ -386,16 +395,19 @@ def _fault_bytes(schema: Node) -> int:
     return size if size > _USUAL_FAULT_BYTES else 0
 
 
-def _count_of_values(payload: Any) -> int:
-    count, left = 0, [payload]
+def _counts(payload: Any) -> tuple[int, int]:
+    """Return the number of values, and of their copies if each value has a copy of all that is within it."""
+    values = copies = 0
+    left = [(payload, 1)]
     while left:
-        value = left.pop()
-        count += 1
+        value, level = left.pop()
+        values += 1
+        copies += level
         if isinstance(value, dict):
-            left += value.values()
+            left += ((each, level + 1) for each in value.values())
         elif isinstance(value, list):
-            left += value
-    return count
+            left += ((each, level + 1) for each in value)
+    return values, copies
 
 
 def _text_weights(schema: Node) -> TextWeights:
