@@ -5,8 +5,7 @@ to the next one twice is 2 KB long and needs 2^34 evaluations of one value, duri
 answers no request. The unit is one evaluation of a keyword: 5 to 20 ns with jsonschema-rs 0.60, measured.
 """
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial, reduce
 from itertools import takewhile
 from typing import Any, Final
@@ -16,6 +15,7 @@ import orjson
 from shared.contracts.exact_numbers import BOUNDS, Weights, cost_of_numbers, is_too_costly, weights_of
 from shared.contracts.pattern_cost import TextWeights, has_too_much_text, pattern_weights
 from shared.contracts.schema_references import Node, References, TooCostlyError
+from shared.contracts.subschema_sums import IN_PLACE_LISTS, Steps, Sums, list_of, map_of
 
 #: Maximum evaluations of one value of an event, over all subschemas that apply to it.
 MAX_PER_VALUE: Final = 10_000
@@ -34,11 +34,6 @@ _VALUE_BYTES: Final = 2
 #: A reference to JSON Schema's own document, which the library includes: fewer keywords apply to a value, and
 #: to each of its members.
 _UNKNOWN_REFERENCE: Final = 100
-#: Identities that no subschema has: of that document, and of a `true` or `false`.
-_UNKNOWN: Final = -1
-_BOOLEAN: Final = -2
-#: `unevaluatedProperties` evaluates its sibling keywords again, to find the evaluated fields (measured).
-_UNEVALUATED: Final = 3
 #: A `multipleOf` with a fraction computes with numbers of any length: 3 to 9 µs per value, measured.
 _FRACTION: Final = 400
 #: The same below 1e-20: 60 to 160 µs.
@@ -54,24 +49,6 @@ _BY_FIELD: Final = ("dependentRequired", "dependentSchemas", "dependencies")
 _DEPENDENT: Final = 5
 #: Formats that take about 100 ns per character; the others take less than 30 ns.
 _FORMATS: Final = {"idn-hostname": 10, "idn-email": 10, "regex": 10}
-#: Maximum steps of the computation itself, 3 to 6 s in a thread, and the steps of copying a member.
-_MAX_STEPS: Final = 6_000_000
-_COPY: Final = 10
-#: Sums are capped, because they may double with each reference.
-_MAX_COST: Final = 10**12
-
-_MAX_REFERENCES: Final = 200
-
-_IN_PLACE_LISTS: Final = ("allOf", "anyOf", "oneOf")
-_IN_PLACE: Final = ("not", "if", "then", "else")
-_IN_PLACE_BY_NAME: Final = ("dependentSchemas", "dependencies")
-_REFERENCES: Final = ("$ref", "$dynamicRef", "$recursiveRef")
-#: Applied to every member of an object or an array.
-_MEMBERS: Final = (
-    "additionalProperties", "propertyNames", "unevaluatedProperties",
-    "items", "additionalItems", "contains", "unevaluatedItems",
-)  # fmt: skip
-_EVERY_MEMBER: Final = ""
 #: Keywords without faults of their own, and those whose value is in the text or path of a fault.
 _FAULTLESS: Final = frozenset(
     {"properties", "items", "allOf", "$ref", "if", "then", "else", "$defs", "definitions", "$schema"}
@@ -82,10 +59,6 @@ _IN_FAULTS: Final = (
     *("patternProperties", "dependentSchemas"),
 )
 _USUAL_FAULT_BYTES: Final = 500
-
-#: The subschemas that apply to one value, by identity, with the number of evaluations of each.
-Places = dict[str, Counter[int]]
-_NOTHING: Final[Places] = {}
 
 
 class SchemaCost:
@@ -99,9 +72,9 @@ class SchemaCost:
         """
         self._root = schema
         self._nodes: dict[int, Node] = {}
-        self._steps = _Steps()
+        self._steps = Steps()
         references = References(schema, self._nodes)
-        sums = partial(_Sums, schema, self._nodes, references, steps=self._steps)
+        sums = partial(Sums, schema, self._nodes, references, steps=self._steps)
         evaluations = sums(_own_cost, unknown=_UNKNOWN_REFERENCE)
         by_level = (_bounded(evaluations.at(level)) for level in range(_LEVELS))
         # An event is one value with many below it.
@@ -186,133 +159,8 @@ class SchemaCost:
         """Return the maximum sum of `own` over the subschemas of one value."""
         if not any(map(own, self._nodes.values())):
             return 0
-        sums = _Sums(self._root, self._nodes, references, own, steps=self._steps)
+        sums = Sums(self._root, self._nodes, references, own, steps=self._steps)
         return max(sums.at(level) for level in range(self._levels))
-
-
-class _Steps:
-    """Limits the computation, whose time may be the product of references and what they lead to."""
-
-    def __init__(self) -> None:
-        self._left = _MAX_STEPS
-
-    def spend(self, steps: int) -> None:
-        """Count these steps. Raise `TooCostlyError` after too many."""
-        self._left -= steps
-        if self._left < 0:
-            raise TooCostlyError("the maximum cost of an event takes too long to compute: use fewer $ref")
-
-
-class _Sums:
-    """Sums of what subschemas cost, over all that apply to one value."""
-
-    def __init__(
-        self,
-        root: Node,
-        nodes: Mapping[int, Node],
-        references: References,
-        own: Callable[[Node], int],
-        *,
-        steps: _Steps,
-        unknown: int = 0,
-    ) -> None:
-        """`own`: the cost of a subschema's own keywords; `unknown`: that of JSON Schema's own document."""
-        self._root = root
-        self._nodes = nodes
-        self._references = references
-        self._own = own
-        self._steps = steps
-        members = {_EVERY_MEMBER: Counter([_UNKNOWN])} if unknown else {}
-        self._closures: dict[int, tuple[int, Places]] = {
-            _UNKNOWN: (unknown, members),
-            _BOOLEAN: (int(unknown > 0), {}),
-        }
-        #: Whether a subschema refers to JSON Schema's own document.
-        self.has_unknown = False
-        self._known: dict[tuple[int, int], int] = {}
-
-    def at(self, levels: int) -> int:
-        """Return the maximum cost of a value this number of levels below the root."""
-        return self._at(id(self._root), levels)
-
-    def _at(self, node: int, levels: int) -> int:
-        """Return the maximum cost of a value this number of levels below the place of `node`."""
-        here, below = self._closure(node)
-        return self._below(below, levels - 1) if levels else here
-
-    def _below(self, places: Places, levels: int) -> int:
-        known = self._known.get((id(places), levels))
-        if known is not None:
-            return known
-        self._steps.spend(len(places) + 1)
-        # Subschemas for every member apply to named members too.
-        every = self._sum(places.get(_EVERY_MEMBER, Counter()), levels)
-        named = (self._sum(each, levels) for name, each in places.items() if name != _EVERY_MEMBER)
-        self._known[id(places), levels] = total = min(every + max(named, default=0), _MAX_COST)
-        return total
-
-    def _sum(self, members: Counter[int], levels: int) -> int:
-        self._steps.spend(len(members))
-        return sum(times * self._at(each, levels) for each, times in members.items())
-
-    def _closure(self, node: int, above: tuple[int, ...] = ()) -> tuple[int, Places]:
-        """Return the cost of evaluating `node` at its own place, and the subschemas of its members.
-
-        Subschemas that only refer to another one share its members: a document may have thousands of them.
-        """
-        known = self._closures.get(node)
-        if known is not None:
-            return known
-        if node in above:
-            raise TooCostlyError("a subschema refers to itself at the same value: that has no end")
-        if len(above) > _MAX_REFERENCES:
-            raise TooCostlyError(f"a subschema is reached over more than {_MAX_REFERENCES} others")
-        schema = self._nodes[node]
-        cost, parts = self._own(schema), [_members(schema)]
-        for each in self._in_place(schema):
-            self.has_unknown |= each is None
-            inner, members = self._closure(_UNKNOWN if each is None else id(each), (*above, node))
-            cost += inner
-            parts.append(members)
-        below = self._merged([each for each in parts if each])
-        if any(key in schema for key in ("unevaluatedProperties", "unevaluatedItems")):
-            cost *= _UNEVALUATED
-            below = self._with_unevaluated(below)
-        self._closures[node] = min(cost, _MAX_COST), below
-        return self._closures[node]
-
-    def _merged(self, parts: list[Places]) -> Places:
-        """Return all members of the parts; a single part is shared."""
-        if not parts[1:]:
-            return parts[0] if parts else _NOTHING
-        below: Places = {}
-        for part in parts:
-            for name, counted in part.items():
-                self._steps.spend(_COPY + len(counted))
-                below.setdefault(name, Counter()).update(counted)
-        return below
-
-    def _with_unevaluated(self, below: Places) -> Places:
-        """Return the members with the patterns for names, which `unevaluatedProperties` compares again."""
-        every = below.get(_EVERY_MEMBER)
-        if not every:
-            return below
-        self._steps.spend(len(below))
-        again = Counter({_BOOLEAN: (_UNEVALUATED - 1) * every.total()})
-        return {**below, _EVERY_MEMBER: every + again}
-
-    def _in_place(self, schema: Node) -> Iterator[Node | None]:
-        """Yield the subschemas that apply to the same value; None for one in another document."""
-        for key in _IN_PLACE_LISTS:
-            yield from (each for each in _list(schema.get(key)) if isinstance(each, Mapping))
-        for key in _IN_PLACE:
-            if isinstance(schema.get(key), Mapping):
-                yield schema[key]
-        for key in _IN_PLACE_BY_NAME:
-            yield from (each for each in _map(schema.get(key)).values() if isinstance(each, Mapping))
-        for key in _REFERENCES:
-            if isinstance(schema.get(key), str):
-                yield from self._references.targets(schema, schema[key])
 
 
 def _bounded(cost: int) -> int:
@@ -330,12 +178,12 @@ def _weight_in(own: Mapping[int, Sequence[int]], kind: int) -> Callable[[Node], 
 
 
 def _own_cost(schema: Node) -> int:
-    listed = _list(schema.get("enum", [schema.get("const")]))
+    listed = list_of(schema.get("enum", [schema.get("const")]))
     # Objects and arrays are compared one by one; other values by their hash, unless two types are listed.
     compared = sum(20 for each in listed if isinstance(each, list | dict))
     if len({type(each) for each in listed if each is not None and not isinstance(each, bool)}) > 1:
         compared += len(listed)
-    dependent = sum(len(_map(schema.get(key))) for key in _BY_FIELD)
+    dependent = sum(len(map_of(schema.get(key))) for key in _BY_FIELD)
     format_ = schema.get("format")
     whole = sum(isinstance(schema.get(key), int) for key in (*BOUNDS, "multipleOf"))
     of_text = _FORMATS.get(format_, 0) if isinstance(format_, str) else 0
@@ -353,7 +201,7 @@ def _own_cost(schema: Node) -> int:
 
 def _booleans(schema: Node) -> int:
     """Return the number of `true` and `false` that apply to the same value."""
-    return sum(isinstance(each, bool) for key in _IN_PLACE_LISTS for each in _list(schema.get(key)))
+    return sum(isinstance(each, bool) for key in IN_PLACE_LISTS for each in list_of(schema.get(key)))
 
 
 def _fraction_cost(schema: Node) -> int:
@@ -363,29 +211,10 @@ def _fraction_cost(schema: Node) -> int:
     return _TINY_FRACTION if divisor < _TINY else _FRACTION
 
 
-def _members(schema: Node) -> Places:
-    below: Places = {}
-    for name, each in _map(schema.get("properties")).items():
-        if isinstance(each, Mapping):
-            below.setdefault(f".{name}", Counter())[id(each)] += 1
-    every = [
-        schema[key] for key in _MEMBERS if isinstance(schema.get(key), Mapping) or schema.get(key) is False
-    ]
-    # Each pattern is compared with each name.
-    every += _map(schema.get("patternProperties")).values()
-    for key in ("items", "prefixItems"):
-        for index, each in enumerate(_list(schema.get(key))):
-            if isinstance(each, Mapping):
-                below.setdefault(f"[{index}", Counter())[id(each)] += 1
-    if every:
-        below[_EVERY_MEMBER] = Counter(id(each) if isinstance(each, Mapping) else _BOOLEAN for each in every)
-    return below
-
-
 def _fault_count(schema: Node) -> int:
     """Return the maximum number of faults by a subschema's own keywords."""
-    names = [_list(schema.get("required"))]
-    names += (_list(each) for key in _BY_FIELD for each in _map(schema.get(key)).values())
+    names = [list_of(schema.get("required"))]
+    names += (list_of(each) for key in _BY_FIELD for each in map_of(schema.get(key)).values())
     return len(schema.keys() - _FAULTLESS) + _booleans(schema) + sum(map(len, names))
 
 
@@ -413,13 +242,5 @@ def _counts(payload: Any) -> tuple[int, int]:
 def _text_weights(schema: Node) -> TextWeights:
     """Return the cost of a subschema's patterns."""
     pattern = schema.get("pattern")
-    patterns = [*_map(schema.get("patternProperties")), *([pattern] if isinstance(pattern, str) else [])]
+    patterns = [*map_of(schema.get("patternProperties")), *([pattern] if isinstance(pattern, str) else [])]
     return reduce(TextWeights.plus, map(pattern_weights, patterns), TextWeights())
-
-
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
-
-
-def _map(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}

@@ -7,7 +7,8 @@ import pytest
 
 from shared.contracts.faults import faults
 from shared.contracts.json_schema import compile_schema
-from shared.contracts.schema_cost import SchemaCost, TooCostlyError
+from shared.contracts.schema_cost import SchemaCost
+from shared.contracts.schema_references import TooCostlyError
 
 STRING = {"type": "string"}
 
