@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from services.ingest.check import schema_checks
+from shared.contracts import type_schemas
 from shared.contracts.json_schema import CompiledSchema
 from tests.fixtures.ingest import body, envelope, one
 from tests.unit.ingest.conftest import LocalGateway, MakeGateway
@@ -181,3 +182,15 @@ async def test_a_batch_of_which_nothing_is_accepted_asks_for_a_retry(gateway: Lo
     assert answer.status_code == 429
     assert answer.headers["retry-after"]
     assert [each["status"] for each in answer.json()["results"]] == [422] * 3 + [429] * 3
+
+
+@pytest.mark.parametrize(("seconds", "listed"), [(0.1, 3), (0.4, 2), (0.6, 1)])
+async def test_faults_of_a_batch_are_listed_for_a_limited_time(
+    gateway: LocalGateway, monkeypatch: pytest.MonkeyPatch, seconds: float, listed: int
+) -> None:
+    readings = count(step=seconds)
+    monkeypatch.setattr(type_schemas, "thread_time", lambda: next(readings))
+    answer = await gateway.post(body([envelope(f"u-{n}", "usual", y=n) for n in range(3)]))
+    details = [each["error"]["detail"] for each in answer.json()["results"]]
+    expected = ["the field x is missing"] * listed + ["other events of the batch say more"] * (3 - listed)
+    assert details == expected
