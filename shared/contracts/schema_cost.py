@@ -168,7 +168,8 @@ def _bounded(cost: int) -> int:
         raise TooCostlyError(
             f"one value of an event could be checked more than {MAX_PER_VALUE:,} times: subschemas that "
             "apply to the same value multiply where they refer to common ones (allOf, anyOf, oneOf, "
-            "$ref), or a schema refers to itself from two of them. Refer to each only once"
+            "$ref), or a schema refers to itself from two of them; fields of dependentSchemas and the values "
+            "of an enum with two types are compared one by one. Refer to each only once, and list fewer"
         )
     return cost
 
