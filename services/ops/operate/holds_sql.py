@@ -17,6 +17,7 @@ from shared.postgres.answering import answering
 from shared.postgres.connect import connect
 from shared.postgres.failures import failure
 
+_HAS_TABLE: Final = "SELECT to_regclass('onramp.holds') IS NOT NULL"
 #: Maximum waiting events of a hold that a reading counts row by row.
 MAX_COUNTED: Final = 10_000
 #: Above the maximum the count is that of `onramp.totals`, for the topics and tables in which events of the
@@ -103,9 +104,12 @@ class Hold(NamedTuple):
 
 
 def holds(database: str, dsn: str) -> list[Hold]:
-    """Return the paused, resumed and blocked holds of the database.  Raises `InfrastructureError`."""
+    """Return the paused, resumed and blocked holds of the database.  Raises `InfrastructureError`.
+
+    A database that no writer has prepared has none.
+    """
     with connected(database, dsn) as conn:
-        return holds_in(conn, database)
+        return holds_in(conn, database) if _is_prepared(conn) else []
 
 
 def holds_in(conn: connection, database: str) -> list[Hold]:
@@ -121,6 +125,8 @@ def resume(database: str, dsn: str, event_type: str, *, of: Hold | None = None) 
     With `of`, also return False if the hold has changed since then.  Raises `InfrastructureError`.
     """
     with connected(database, dsn) as conn, conn.cursor() as cursor:
+        if not _is_prepared(conn):
+            return False
         cursor.execute(_RESUME.format(same=_SAME), {"name": event_type, **_state_of(of)})
         return bool(cursor.rowcount)
 
@@ -134,6 +140,12 @@ def dead_letter(database: str, dsn: str, name: str, *, by: str, reason: str, of:
     with connected(database, dsn) as conn, conn.cursor() as cursor:
         cursor.execute(_DEAD_LETTER.format(same=_SAME), values)
         return bool(cursor.rowcount)
+
+
+def _is_prepared(conn: connection) -> bool:
+    with conn.cursor() as cursor:
+        cursor.execute(_HAS_TABLE)
+        return cursor.fetchone() == (True,)
 
 
 def _state_of(held: Hold | None) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from services.ops.operate import holds_sql
 from services.writer.kafka.producer import Record, publish
 from shared import wire
 from shared.kafka_security import Brokers
@@ -189,3 +190,19 @@ def test_databases_that_hang_are_named_and_the_others_are_shown(
         assert (len(found["holds"]), sorted(found["unreached"])) == (4, ["one", "other"])
         states = {each["database"]: each["state"] for each in service.get("/v1/databases")["databases"]}
         assert states == {"onramp": "halted", "one": "unreachable", "other": "unreachable"}
+
+
+def test_database_that_no_writer_has_prepared_has_no_holds(templates: Templates) -> None:
+    with (
+        database_beside(templates.server, "template0") as dsn,
+        database_beside(templates.server, "template0") as empty,
+        inside(dsn, {"onramp": empty}, known=KNOWN) as service,
+    ):
+        assert service.get("/v1/holds") == {"holds": [], "unreached": {}}
+        for act in ("resume", "dead-letter"):
+            for kind, name in (("type", "order_made"), ("table", "public.orders")):
+                answer = service.post(
+                    f"/v1/holds/{act}", '"0"', database="onramp", kind=kind, name=name, reason="a test"
+                )
+                refused(answer, 404, "not_stored")
+        assert not holds_sql.resume("onramp", empty, "order_made")
