@@ -93,14 +93,15 @@ class DriverProcess(ABC, Generic[J]):
             jvm = JvmWatch(jobs.is_alive, lambda: loop.call_soon_threadsafe(jvm_ended.set))
             jvm.start()
             stack.callback(jvm.stop)
-            return await self._until_ended(asyncio.create_task(self._work(jobs)), jvm_ended)
+            return await self._until_ended(jobs, asyncio.create_task(self._work(jobs)), jvm_ended)
 
-    async def _until_ended(self, work: "asyncio.Task[int]", jvm_ended: asyncio.Event) -> int:
+    async def _until_ended(self, jobs: J, work: "asyncio.Task[int]", jvm_ended: asyncio.Event) -> int:
         """Wait for the work, or cancel it when the JVM has ended; return the exit code."""
         ended = asyncio.create_task(jvm_ended.wait())
         await asyncio.wait({work, ended}, return_when=asyncio.FIRST_COMPLETED)
         ended.cancel()
-        if work.done():
+        # A job fails with the JVM before the watch notices.
+        if work.done() and (work.exception() is None or await asyncio.to_thread(jobs.is_alive)):
             return await work
         log.error("Spark's JVM has ended: the service exits, and its supervisor restarts it")
         await _end(work)

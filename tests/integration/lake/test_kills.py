@@ -6,10 +6,12 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
+from services.lake.task.order import LakeOrder, LakeReport
 from shared.lake.delta_log import position_of
 from shared.spark.driver_process import EXIT_FAILED, EXIT_FENCED
 from tests.fixtures.fix_kafka import HasBootstrap
 from tests.fixtures.lake import LakeScene
+from tests.fixtures.lake_driver import InlineJobs
 from tests.fixtures.writer import eventually
 
 #: The plan is on Kafka; before and after the commit to the table; before and after the group's offsets.
@@ -101,6 +103,19 @@ def test_the_service_ends_with_the_jvm_of_spark_also_without_work(scene: LakeSce
     with scene.running() as running:
         eventually(lambda: running.process.status.is_ready)
         running.jobs.has_ended = True
+        eventually(lambda: running.code == EXIT_FAILED)
+
+
+def test_the_service_ends_with_the_jvm_of_spark_during_a_batch(
+    scene: LakeScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(jobs: InlineJobs, _: LakeOrder) -> list[LakeReport]:
+        jobs.has_ended = True
+        raise RuntimeError
+
+    monkeypatch.setattr(InlineJobs, "run", fail)
+    scene.send(1)
+    with scene.running() as running:
         eventually(lambda: running.code == EXIT_FAILED)
 
 
