@@ -1,10 +1,7 @@
 """Through spark-submit on a standalone cluster: lost workers, a standby driver, the end of all processes."""
 
 import os
-import re
-import shutil
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
@@ -18,7 +15,7 @@ import pytest
 from stack.ports import free_port
 from stack.process_groups import family_of
 from stack.processes import Child
-from stack.services import ROOT, Service
+from stack.services import Service
 from tests.faults.conftest import Ground
 from tests.fixtures.fix_postgres import Database
 from tests.fixtures.scenes import Scene, gone, ready
@@ -162,24 +159,10 @@ def _says(service: Service, status: str) -> bool:
 
 
 def test_executors_run_with_the_environment_of_an_archive_and_reach_two_ports_of_the_driver(
-    cluster: Cluster, submitted: Scene, tmp_path: Path
+    cluster: Cluster, submitted: Scene
 ) -> None:
     """Commands and options are those of docs/production.md."""
-    path = f"{ROOT / '.onramp/tools/bin'}{os.pathsep}{os.environ['PATH']}"
-    if not shutil.which("uv", path=path):
-        pytest.skip("uv is not on the PATH")
-    page = (ROOT / "docs/production.md").read_text("utf-8")
-    [commands] = re.findall(r"```sh\n([^`]*uv sync[^`]*)```", page)
-    commands = re.sub(r"\benvironment\b", str(tmp_path / "environment"), commands)
-    certificates = {"UV_SYSTEM_CERTS": "true"} if "SSL_CERT_FILE" in os.environ else {}
-    env = {each: value for each, value in os.environ.items() if each != "VIRTUAL_ENV"}
-    subprocess.run(
-        ["sh", "-ec", commands], cwd=ROOT, env=env | certificates | {"PATH": path}, check=True, timeout=600
-    )
-    shutil.rmtree(tmp_path / "environment")
-
-    cluster.options += ["--archives", f"{tmp_path / 'environment.tar.gz'}#environment"]
-    cluster.env |= {"PYSPARK_PYTHON": "./environment/bin/python", "PYSPARK_DRIVER_PYTHON": sys.executable}
+    cluster.send_environment()
     ports = {f"spark.driver.{name}": free_port() for name in ("port", "blockManager.port")}
     cluster.conf |= {"spark.driver.bindAddress": "0.0.0.0"} | {name: str(p) for name, p in ports.items()}
     submitted.send(300)
@@ -189,15 +172,9 @@ def test_executors_run_with_the_environment_of_an_archive_and_reach_two_ports_of
     listening = {each.laddr.port for each in driver if each.status == psutil.CONN_LISTEN}
     reached = {each.raddr.port for each in _connections(*cluster.executors()) if each.raddr} & listening
     assert reached == set(ports.values())
-    programs = {_program(process) for family in cluster.executors() for process in family}
+    programs = cluster.programs()
     assert "./environment/bin/python" in programs, programs
     assert sys.executable not in programs
-
-
-def _program(process: psutil.Process) -> str:
-    with suppress(psutil.NoSuchProcess):  # a zombie counts as such
-        return process.cmdline()[0]
-    return ""
 
 
 def test_executors_share_the_partitions_of_a_topic(cluster: Cluster, submitted: Scene) -> None:

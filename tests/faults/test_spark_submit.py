@@ -12,6 +12,7 @@ import httpx2
 import psutil
 import pytest
 
+from shared.errors import KAFKA_UNAVAILABLE
 from stack import services
 from stack.process_groups import family_of
 from stack.processes import Child
@@ -43,6 +44,13 @@ for name in ("spark.speculation", "spark.scheduler.mode", "spark.python.worker.r
 """
 
 
+def submit(service: Service, script: str) -> None:
+    """Let spark-submit start the service."""
+    command = service.child.command
+    variables = {**command.env, "PYSPARK_PYTHON": sys.executable}
+    service.child = Child(replace(command, argv=[*SUBMIT, str(ROOT / script)], env=variables))
+
+
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Callable[..., Service]]:
     """A function that starts writers by spark-submit."""
@@ -51,10 +59,7 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Service]]:
     def start(bootstrap: str, dsn: str, env: Mapping[str, str], *, wait: bool = True) -> Service:
         log = tmp_path / f"submitted-{len(started)}.log"
         service = services.writer(bootstrap=bootstrap, dsn=dsn, log=log, env=env)
-        command = service.child.command
-        variables = {**command.env, "PYSPARK_PYTHON": sys.executable}
-        argv = [*SUBMIT, str(ROOT / "services" / "writer" / "__main__.py")]
-        service.child = Child(replace(command, argv=argv, env=variables))
+        submit(service, "services/writer/__main__.py")
         started.append(service)
         service.start()
         if wait:
@@ -94,6 +99,34 @@ def test_sigterm_to_the_jvm_of_spark_submit_ends_a_driver_without_work(
     family = family_of(jvm)
     os.kill(jvm.pid, signal.SIGTERM)
     eventually(lambda: gone(family), 30)
+
+
+@pytest.mark.parametrize("down", ["nothing", "kafka"])
+def test_sigterm_to_the_jvm_of_spark_submit_ends_a_lake_service_without_work(
+    down: str, ground: Ground, tmp_path: Path
+) -> None:
+    bootstrap = NOWHERE["kafka"] if down == "kafka" else ground.kafka.bootstrap
+    folder, log, env = tmp_path / "lake", tmp_path / "lake.log", {"ONRAMP_LAKE_ALL": "false"}
+    service = services.lake(bootstrap=bootstrap, folder=folder, log=log, env=env)
+    submit(service, "deploy/submit_lake.py")
+    service.start()
+    try:
+        # The context is there: the first session begins after it.
+        expected = "" if down == "nothing" else KAFKA_UNAVAILABLE.code
+        eventually(lambda: trouble_of(service.port, default="starting").partition(":")[0] == expected, 120)
+        family = family_of(psutil.Process(service.pid))
+        os.kill(service.pid, signal.SIGTERM)
+        eventually(lambda: gone(family), 30)
+    finally:
+        service.kill()
+
+
+def trouble_of(port: int, default: str) -> str:
+    """Return the reason why the service does not work, `default` if it does not answer."""
+    try:
+        return str(httpx2.get(f"http://127.0.0.1:{port}/status", timeout=5).json()["trouble"])
+    except httpx2.TransportError:
+        return default
 
 
 def has_context(port: int) -> bool:
