@@ -7,8 +7,8 @@ TOOLS      := .onramp/tools
 PY         := .venv/bin/python
 STAMP      := .venv/.synced
 ARGS       ?=
-# Most of the suite's time is waiting for processes that start: three at a time use two cores.
-JOBS       ?= 3
+# Most of the suite's time is waiting for processes that start: four at a time use two cores.
+JOBS       ?= 4
 
 SUITE      := $(PY) -m tests.run
 # In the order of `testpaths`, which has the slow files first: none of them is left for the end.
