@@ -46,10 +46,10 @@ def test_rows_are_exact_although_sigterm_ends_the_jvm_of_spark_submit_during_a_b
     flag = tmp_path / place
 
     def settles(count: int) -> bool:
-        """Release the task that stops at `place`; return whether all rows are there and settled."""
+        """Release the task that stops at `place`; return whether all events are settled."""
         flag.unlink(missing_ok=True)
         positions = [each for key, each in scene.known_positions().items() if key.table == scene.name]
-        return sum(each.landed for each in positions) == count
+        return sum(each.next_offset for each in positions) == count
 
     def send(first: int) -> None:
         for partition in (0, 1):
