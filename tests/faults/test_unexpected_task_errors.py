@@ -167,7 +167,7 @@ def test_a_table_at_which_every_event_raises_waits_and_nothing_is_parked(two: Tw
     eventually(lambda: two.scene.totals().get("waiting") == 40)
     assert two.parked() == []
     assert writer.states[two.scene.database] == "landing"
-    # A bug that goes away in the middle of a batch fails for some events and not for others: these are parked.
+    # A bug that goes away amid a batch fails for some events and not for others, which parks these.
     writer.stop()
     bug.fix()
     two.writer()
