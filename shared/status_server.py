@@ -3,7 +3,7 @@
 from http import HTTPStatus
 from typing import Protocol
 
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST
 
 from shared.page_server import JSON, Answer, PageServer, alive
 
@@ -11,9 +11,8 @@ from shared.page_server import JSON, Answer, PageServer, alive
 class ServedMetrics(Protocol):
     """Metrics of a service."""
 
-    @property
-    def registry(self) -> CollectorRegistry:
-        """The registry that /metrics shows."""
+    def page(self) -> bytes:
+        """Return the text of /metrics; reading changes nothing."""
 
 
 class ServedStatus(Protocol):
@@ -42,6 +41,6 @@ def status_server(status: ServedStatus, host: str, port: int) -> PageServer:
         "/healthz": alive,
         "/readyz": readyz,
         "/status": lambda: (HTTPStatus.OK, JSON, status.document()),
-        "/metrics": lambda: (HTTPStatus.OK, CONTENT_TYPE_LATEST, generate_latest(status.metrics.registry)),
+        "/metrics": lambda: (HTTPStatus.OK, CONTENT_TYPE_LATEST, status.metrics.page()),
     }
     return PageServer(pages, host, port)

@@ -30,7 +30,7 @@ class LakeProcess(DriverProcess[Jobs]):
         jobs: Callable[[], Jobs],
     ) -> None:
         """`jobs` starts Spark, which takes seconds."""
-        self.status = LakeStatus()
+        self.status = LakeStatus(settings.new_counter_seconds)
         super().__init__(self.status, settings, registry, jobs)
         self._settings = settings
         self._storage = storage

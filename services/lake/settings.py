@@ -43,4 +43,10 @@ class LakeSettings(BaseSettings):
         le=60_000,
         description="Milliseconds between two polls of registry, topics and ends.",
     )
+    new_counter_seconds: float = Field(
+        60.0,
+        ge=0,
+        description="Seconds that the counter of a topic's lost events is shown at 0 on /metrics before it "
+        "counts: at least two scrapes, or Prometheus sees no increase.",
+    )
     log_level: str = Field("INFO", description="Level of the JSON log.")

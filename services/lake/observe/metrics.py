@@ -4,6 +4,7 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from shared.new_counters import NewCounters
 from shared.process_metrics import ProcessMetrics
 
 _SECONDS: Final = (0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300)
@@ -12,8 +13,9 @@ _SECONDS: Final = (0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300)
 class LakeMetrics:
     """Counters of commits and rows by table, and gauges of lag by topic."""
 
-    def __init__(self) -> None:
+    def __init__(self, new_counter_seconds: float = 0.0) -> None:
         self.registry = CollectorRegistry()
+        self._new = NewCounters(self.registry, new_counter_seconds)
         self.process = ProcessMetrics(self.registry)
         self.rows = self._counter("rows", "Rows committed to a table of the lake.")
         self.commits = self._counter("commits", "Commits of rows to a table of the lake.")
@@ -66,6 +68,14 @@ class LakeMetrics:
             buckets=_SECONDS,
             registry=self.registry,
         )
+
+    def page(self) -> bytes:
+        """Return all metrics for Prometheus; reading changes nothing."""
+        return self._new.page()
+
+    def count_lost(self, topic: str, events: int) -> None:
+        """Count lost events, usually those of the time before this start: the 0 before them is shown."""
+        self._new.count(self.lost, (topic,), events)
 
     def _counter(self, name: str, text: str) -> Counter:
         return Counter(f"onramp_lake_{name}", text, ["table"], registry=self.registry)

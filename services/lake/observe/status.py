@@ -43,8 +43,9 @@ class TopicEntry:
 class LakeStatus:
     """The service's state and metrics."""
 
-    def __init__(self) -> None:
-        self.metrics = LakeMetrics()
+    def __init__(self, new_counter_seconds: float = 0.0) -> None:
+        """`new_counter_seconds`: seconds that a new counter of lost events is shown at 0."""
+        self.metrics = LakeMetrics(new_counter_seconds)
         self.trouble = "starting"
         #: Retention of topics in seconds; topics with unlimited retention are missing.
         self.retentions: Mapping[str, float] = {}
@@ -75,7 +76,7 @@ class LakeStatus:
                 self._topics[p.topic].waiting[p.number] = wait.detail
         self._show_tables({each.table: each for each in waiting.values() if each.table})
         for topic, count in lost.items():
-            self.metrics.lost.labels(topic).inc(count)
+            self.metrics.count_lost(topic, count)
         self._updated_at = now
 
     def _topic(

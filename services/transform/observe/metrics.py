@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter, Gauge
+from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
 
 from shared.process_metrics import ProcessMetrics
 
@@ -79,6 +79,10 @@ class TransformMetrics:
             ["transform", "version"],
             registry=self.registry,
         )
+
+    def page(self) -> bytes:
+        """Return all metrics for Prometheus; reading changes nothing."""
+        return generate_latest(self.registry)
 
     def prepare(self, transform: str) -> None:
         """Show all series of a transform with 0, so that an increase of each is visible."""

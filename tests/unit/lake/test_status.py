@@ -6,6 +6,7 @@ import pytest
 from services.lake.observe.status import LakeStatus
 from services.lake.task.order import LakeReport, RangeReport, TableReport
 from services.lake.waits import Wait
+from shared import new_counters
 from shared.errors import LAKE_TABLE_HALTED
 from shared.kafka_read.offsets import Partition
 
@@ -38,6 +39,7 @@ def test_a_halted_table_is_shown_until_it_continues() -> None:
     labels = {"table": "flights", "code": LAKE_TABLE_HALTED.code}
     assert sample(status, "table_halted", **labels) == 1
     assert sample(status, "lag_events", topic=P.topic) == 5
+    status.metrics.page()
     assert sample(status, "lost_events_total", topic=P.topic) == 3
     shown = orjson.loads(status.document())
     assert shown["tables"]["flights"]["reason"] == "restored"
@@ -45,6 +47,18 @@ def test_a_halted_table_is_shown_until_it_continues() -> None:
     status.show({P: 9}, {P: 9}, {}, {})
     assert sample(status, "table_halted", **labels) is None
     assert sample(status, "lost_events_total", topic=P.topic) == 3
+
+
+def test_events_lost_before_the_start_are_an_increase_for_prometheus(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr(new_counters.time, "monotonic", lambda: now[0])
+    status = LakeStatus(new_counter_seconds=60.0)
+    line = b'onramp_lake_lost_events_total{topic="events.flight"} '
+    status.show({P: 9}, {P: 4}, {}, {P.topic: 3})
+    for _ in range(2):
+        assert line + b"0.0\n" in status.metrics.page()
+    now[0] += 61
+    assert line + b"3.0\n" in status.metrics.page()
 
 
 def test_outcomes_are_counted_by_table_and_topic() -> None:
