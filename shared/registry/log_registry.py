@@ -165,8 +165,18 @@ class LogRegistry:
 
 
 def _refuse_emptied(chain: Chain, snapshot: Snapshot, before: Snapshot) -> None:
-    """Raise `ValueError` for a recreated log that does not yet have the entries of a registry."""
-    emptied = chain.last == NOTHING and before.digest != EMPTY.digest
-    revoked = (before.keys and not snapshot.keys) or (before.operators and not snapshot.operators)
-    if emptied or revoked:
-        raise ValueError("onramp.registry was recreated and lacks its previous entries: apply the file again")
+    """Raise `ValueError` for a recreated log that does not yet have the entries of a registry.
+
+    A new key is often its first change.  Without their types, events would land in default tables.
+    """
+    emptied = [section for section in Snapshot.model_fields if _has(before, section, snapshot)]
+    if emptied or (chain.last == NOTHING and before.digest != EMPTY.digest):
+        raise ValueError(
+            f"onramp.registry was recreated and lacks its previous {', '.join(emptied) or 'entries'}: apply "
+            "the file again, or restart this service if the file has none any more"
+        )
+
+
+def _has(before: Snapshot, section: str, snapshot: Snapshot) -> bool:
+    """Return whether only `before` has entries of the section."""
+    return bool(getattr(before, section)) and not getattr(snapshot, section)

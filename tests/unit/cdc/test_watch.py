@@ -107,18 +107,22 @@ def test_a_source_that_a_lost_registry_does_not_name_is_not_removed(
             change(log, -1, put=put)
         registry.refresh()
         watch.follow()
-        assert "shop" in watch.states()
+        assert watch.states()["shop"]["reason"] == ""
+    change(log, 0, put={"sources": {"store": SHOP}})
+    registry.refresh()
+    watch.follow()
     assert "no change removed it" in watch.states()["shop"]["reason"]
     assert not watch.is_ready
-    change(log, 0, put={"sources": {"shop": SHOP}})
+    assert steady.removed == 0
+    change(log, 1, put={"sources": {"shop": SHOP}}, delete={"sources": ["store"]})
     registry.refresh()
     watch.follow()
     eventually(lambda: watch.is_ready)
-    assert steady.removed == 0
-    change(log, 1, delete={"sources": ["shop"]})
+    assert "shop" in watch.states()
+    change(log, 2, delete={"sources": ["shop"]})
     registry.refresh()
     watch.follow()
-    eventually(lambda: steady.removed)
+    eventually(lambda: steady.removed == 2)
     eventually(lambda: watch.follow() or not watch.states())
 
 

@@ -311,6 +311,7 @@ FIRST = record(-1, {"keys": {"a": KEY}, "event_types": {"t": {}}})
         [b"garbage"] * 5,
         [record(-1, {"event_types": {"t": {}}})],
         [record(-1, {"event_types": {"t": {}}}), record(0, reason="anew"), record(1)],
+        [record(-1, {"keys": {"b": KEY}})],
         [record(-1, {"keys": {"b": KEY}}), record(0, delete={"keys": ["b"]}), record(1)],
     ],
 )
@@ -325,7 +326,7 @@ def test_recreated_log_leaves_the_last_snapshot_and_invalidates_the_registry(ane
     assert "recreated" in registry.trouble
 
     log.records.clear()
-    log.append(record(-1, {"keys": {"c": KEY}}))
+    log.append(record(-1, {"keys": {"c": KEY}, "event_types": {"u": {}}}))
     for n in range(6):
         log.append(record(n, actor="somebody else"))
     registry.refresh()
