@@ -15,10 +15,11 @@ from shared.kafka_read.offsets import Partition
 Span = tuple[int, int]
 #: Maximum seconds of a batch for one partition.
 MAX_SECONDS: Final = 0.5
-#: Minimum events for an estimate: every table costs some milliseconds, even with few rows.
+#: Minimum events for an estimate, unless the partition may have fewer: every table costs some milliseconds,
+#: even with few rows.
 _FEW: Final = 100
 #: Events that every partition may have in a batch, so that it progresses when its database is slow.
-_MIN_EVENTS: Final = 100
+_MIN_EVENTS: Final = 10
 _DECAY: Final = 0.5
 
 
@@ -37,7 +38,7 @@ class EventSeconds:
             seconds[report.range_of] += report.seconds
             read[report.range_of] += report.read
         for p, events in read.items():
-            if events >= _FEW:
+            if events >= min(_FEW, self._max_events(p)):
                 learned = max(seconds[p] / events, self._seconds_per_event.get(p, 0.0) * _DECAY)
                 self._seconds_per_event[p] = learned
 

@@ -42,7 +42,17 @@ def test_few_events_tell_nothing_and_every_partition_goes_on() -> None:
     seconds.count(_reports(SLOW, 99, 60.0))
     assert _most(seconds) == 5_000
     seconds.count(_reports(SLOW, 100, 60.0))
-    assert _most(seconds) == 100
+    assert _most(seconds) == 10
+
+
+def test_partition_with_few_costly_events_gets_more_when_they_become_cheap() -> None:
+    seconds = EventSeconds(max_seconds=0.5)
+    seconds.count(_reports(SLOW, 1_000, 30.0))
+    assert _most(seconds) == 16, "30 ms each: 100 events would take six times the share"
+    seconds.count(_reports(SLOW, 15, 0.001))
+    assert _most(seconds) == 16, "fewer than it may have"
+    seconds.count(_reports(SLOW, 16, 0.016))
+    assert _most(seconds) == 33
 
 
 def test_a_partition_that_is_quick_again_has_its_whole_share_within_a_few_batches() -> None:
