@@ -1,6 +1,7 @@
 """The way of a function's author: from a real flight to a deploy, and rows with names of airlines."""
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -17,7 +18,7 @@ from tests.fixtures.writer import eventually, rows
 
 pytestmark = pytest.mark.full
 
-FLIGHTS = 3_000
+FLIGHTS = int(os.environ.get("ONRAMP_TRANSFORM_FLIGHTS", "3000"))
 NAME = "flight_delays"
 REGISTRY = {
     "event_types": {"flight_departed": {}, "flight_delayed": {}},
@@ -100,9 +101,9 @@ def test_a_function_goes_from_a_real_flight_to_rows_while_onramp_up_runs(
     assert rehearsed.returncode == 1, rehearsed.stderr
     assert f"{NAME}@" in rehearsed.stdout
     assert re.search(
-        rf"^ +{null} times transform_failed: TypeError at line \d+", rehearsed.stdout, re.MULTILINE
+        rf"^ +{null:,} times transform_failed: TypeError at line \d+", rehearsed.stdout, re.MULTILINE
     )
-    assert f"{delayed} emitted, {FLIGHTS - delayed - null:,} dropped, {null} parked" in rehearsed.stdout
+    assert f"{delayed:,} emitted, {FLIGHTS - delayed - null:,} dropped, {null:,} parked" in rehearsed.stdout
     refused = me.onramp("transforms", "deploy", NAME)
     assert (refused.returncode, "is not deployed" in refused.stderr) == (1, True)
 
