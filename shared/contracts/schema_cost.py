@@ -6,16 +6,18 @@ answers no request. The unit is one evaluation of a keyword: 5 to 20 ns with jso
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial, reduce
+from functools import reduce
 from itertools import takewhile
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import orjson
 
 from shared.contracts.exact_numbers import BOUNDS, Weights, cost_of_numbers, is_too_costly, weights_of
 from shared.contracts.pattern_cost import TextWeights, has_too_much_text, pattern_weights
 from shared.contracts.schema_references import Node, References, TooCostlyError
-from shared.contracts.subschema_sums import IN_PLACE_LISTS, Steps, Sums, list_of, map_of
+from shared.contracts.subschema_sums import IN_PLACE_LISTS, Subschemas, Sums, list_of, map_of
+
+T = TypeVar("T")
 
 #: Maximum evaluations of one value of an event, over all subschemas that apply to it.
 MAX_PER_VALUE: Final = 10_000
@@ -70,31 +72,28 @@ class SchemaCost:
         Raises:
             TooCostlyError: one value could need more than `MAX_PER_VALUE` evaluations.
         """
-        self._root = schema
         self._nodes: dict[int, Node] = {}
-        self._steps = Steps()
-        references = References(schema, self._nodes)
-        sums = partial(Sums, schema, self._nodes, references, steps=self._steps)
-        evaluations = sums(_own_cost, unknown=_UNKNOWN_REFERENCE)
+        self._subschemas = Subschemas(schema, self._nodes, References(schema, self._nodes))
+        evaluations = Sums(self._subschemas, self._of_each(_own_cost), unknown=_UNKNOWN_REFERENCE)
         by_level = (_bounded(evaluations.at(level)) for level in range(_LEVELS))
         # An event is one value with many below it.
         self._whole, *below = takewhile(bool, by_level)
         self._per_value = max(below, default=0)
         #: Deeper values have no subschemas.
         self._levels = len(below) + 1
-        faults = sums(_fault_count, unknown=_UNKNOWN_REFERENCE)
+        faults = Sums(self._subschemas, self._of_each(_fault_count), unknown=_UNKNOWN_REFERENCE)
         self._whole_faults, *faults_below = (faults.at(level) for level in range(self._levels))
         self._faults = max(faults_below, default=0)
-        self._fault_bytes = self._highest(references, _fault_bytes)
+        self._fault_bytes = self._highest(self._of_each(_fault_bytes))
         self._has_names = any("propertyNames" in each for each in self._nodes.values())
         #: Whether one fault may contain many others: those of each alternative.
-        self.has_alternatives = faults.has_unknown or any(
+        self.has_alternatives = self._subschemas.has_unknown or any(
             key in each for each in self._nodes.values() for key in ("anyOf", "oneOf")
         )
-        self._texts = TextWeights(*self._highest_of_each(references, _text_weights))
-        unique = self._highest(references, lambda each: _UNIQUE * (each.get("uniqueItems") is True))
+        self._texts = TextWeights(*self._highest_of_each(_text_weights))
+        unique = self._highest(self._of_each(_unique_cost))
         self._has_unique = unique > 0
-        self._weights = Weights(*self._highest_of_each(references, weights_of))
+        self._weights = Weights(*self._highest_of_each(weights_of))
         # Usual schemas have neither: this saves microseconds for each event.
         self._has_numbers = self._has_unique or any(self._weights)
         self._has_texts = any(self._texts[1:])
@@ -149,17 +148,20 @@ class SchemaCost:
             )
         return ""
 
-    def _highest_of_each(self, references: References, own: Callable[[Node], Sequence[int]]) -> list[int]:
-        """Return the maximum sum of each weight that `own` returns."""
-        weights = {id_: own(each) for id_, each in self._nodes.items()}
-        kinds = range(len(weights[id(self._root)]))
-        return [self._highest(references, _weight_in(weights, kind)) for kind in kinds]
+    def _of_each(self, own: Callable[[Node], T]) -> dict[int, T]:
+        """Return what `own` returns for each subschema, by identity."""
+        return {id_: own(each) for id_, each in self._nodes.items()}
 
-    def _highest(self, references: References, own: Callable[[Node], int]) -> int:
-        """Return the maximum sum of `own` over the subschemas of one value."""
-        if not any(map(own, self._nodes.values())):
+    def _highest_of_each(self, own: Callable[[Node], Sequence[int]]) -> list[int]:
+        """Return the maximum sum of each weight that `own` returns."""
+        ids, weights = zip(*self._of_each(own).items(), strict=True)
+        return [self._highest(dict(zip(ids, of_kind, strict=True))) for of_kind in zip(*weights, strict=True)]
+
+    def _highest(self, costs: Mapping[int, int]) -> int:
+        """Return the maximum sum of `costs` over the subschemas of one value."""
+        if not any(costs.values()):
             return 0
-        sums = Sums(self._root, self._nodes, references, own, steps=self._steps)
+        sums = Sums(self._subschemas, costs)
         return max(sums.at(level) for level in range(self._levels))
 
 
@@ -172,10 +174,6 @@ def _bounded(cost: int) -> int:
             "of an enum with two types are compared one by one. Refer to each only once, and list fewer"
         )
     return cost
-
-
-def _weight_in(own: Mapping[int, Sequence[int]], kind: int) -> Callable[[Node], int]:
-    return lambda node: own[id(node)][kind]
 
 
 def _own_cost(schema: Node) -> int:
@@ -210,6 +208,10 @@ def _fraction_cost(schema: Node) -> int:
     if not isinstance(divisor, float) or divisor.is_integer():
         return 0
     return _TINY_FRACTION if divisor < _TINY else _FRACTION
+
+
+def _unique_cost(schema: Node) -> int:
+    return _UNIQUE if schema.get("uniqueItems") is True else 0
 
 
 def _fault_count(schema: Node) -> int:

@@ -4,12 +4,12 @@ Subschemas apply to the same value over `$ref`, `allOf` and others, and to membe
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple
 
 from shared.contracts.schema_references import Node, References, TooCostlyError
 
-#: Identities that no subschema has: of that document, and of a `true` or `false`.
+#: Identities that no subschema has: of JSON Schema's own document, and of a `true` or `false`.
 _UNKNOWN: Final = -1
 _BOOLEAN: Final = -2
 #: `unevaluatedProperties` evaluates its sibling keywords again, to find the evaluated fields (measured).
@@ -37,73 +37,45 @@ Places = dict[str, Counter[int]]
 _NOTHING: Final[Places] = {}
 
 
-class Steps:
-    """Limits the computation, whose time may be the product of references and what they lead to."""
+class Closure(NamedTuple):
+    """The subschemas that one of them applies: to the same value, so many times, and to its members."""
 
-    def __init__(self) -> None:
-        self._left = _MAX_STEPS
-
-    def spend(self, steps: int) -> None:
-        """Count these steps. Raise `TooCostlyError` after too many."""
-        self._left -= steps
-        if self._left < 0:
-            raise TooCostlyError("the maximum cost of an event takes too long to compute: use fewer $ref")
+    in_place: tuple[int, ...]
+    below: Places
+    times: int = 1
 
 
-class Sums:
-    """Sums of what subschemas cost, over all that apply to one value."""
+class Subschemas:
+    """The subschemas of a document by the value that they apply to; shared by all sums."""
 
-    def __init__(
-        self,
-        root: Node,
-        nodes: Mapping[int, Node],
-        references: References,
-        own: Callable[[Node], int],
-        *,
-        steps: Steps,
-        unknown: int = 0,
-    ) -> None:
-        """`own`: the cost of a subschema's own keywords; `unknown`: that of JSON Schema's own document."""
-        self._root = root
+    def __init__(self, root: Node, nodes: Mapping[int, Node], references: References) -> None:
+        """`nodes`: every object of the document, by identity."""
+        self.root = id(root)
         self._nodes = nodes
         self._references = references
-        self._own = own
-        self._steps = steps
-        members = {_EVERY_MEMBER: Counter([_UNKNOWN])} if unknown else {}
-        self._closures: dict[int, tuple[int, Places]] = {
-            _UNKNOWN: (unknown, members),
-            _BOOLEAN: (int(unknown > 0), {}),
+        self._steps_left = _MAX_STEPS
+        self._closures: dict[int, Closure] = {
+            _UNKNOWN: Closure((), {_EVERY_MEMBER: Counter([_UNKNOWN])}),
+            _BOOLEAN: Closure((), _NOTHING),
         }
-        #: Whether a subschema refers to JSON Schema's own document.
-        self.has_unknown = False
-        self._known: dict[tuple[int, int], int] = {}
 
-    def at(self, levels: int) -> int:
-        """Return the maximum cost of a value this number of levels below the root."""
-        return self._at(id(self._root), levels)
+    @property
+    def has_unknown(self) -> bool:
+        """Return whether a subschema that a sum has reached refers to JSON Schema's own document."""
+        return any(_UNKNOWN in closure.in_place for closure in self._closures.values())
 
-    def _at(self, node: int, levels: int) -> int:
-        """Return the maximum cost of a value this number of levels below the place of `node`."""
-        here, below = self._closure(node)
-        return self._below(below, levels - 1) if levels else here
+    def spend(self, steps: int) -> None:
+        """Count these steps: the time may be the product of references and what they lead to.
 
-    def _below(self, places: Places, levels: int) -> int:
-        known = self._known.get((id(places), levels))
-        if known is not None:
-            return known
-        self._steps.spend(len(places) + 1)
-        # Subschemas for every member apply to named members too.
-        every = self._sum(places.get(_EVERY_MEMBER, Counter()), levels)
-        named = (self._sum(each, levels) for name, each in places.items() if name != _EVERY_MEMBER)
-        self._known[id(places), levels] = total = min(every + max(named, default=0), _MAX_COST)
-        return total
+        Raises:
+            TooCostlyError: they are too many.
+        """
+        self._steps_left -= steps
+        if self._steps_left < 0:
+            raise TooCostlyError("the maximum cost of an event takes too long to compute: use fewer $ref")
 
-    def _sum(self, members: Counter[int], levels: int) -> int:
-        self._steps.spend(len(members))
-        return sum(times * self._at(each, levels) for each, times in members.items())
-
-    def _closure(self, node: int, above: tuple[int, ...] = ()) -> tuple[int, Places]:
-        """Return the cost of evaluating `node` at its own place, and the subschemas of its members.
+    def closure(self, node: int, above: tuple[int, ...] = ()) -> Closure:
+        """Return the subschemas that `node` applies to its own value, and all of the members.
 
         Subschemas that only refer to another one share its members: a document may have thousands of them.
         """
@@ -115,17 +87,14 @@ class Sums:
         if len(above) > _MAX_REFERENCES:
             raise TooCostlyError(f"a subschema is reached over more than {_MAX_REFERENCES} others")
         schema = self._nodes[node]
-        cost, parts = self._own(schema), [_members(schema)]
-        for each in self._in_place(schema):
-            self.has_unknown |= each is None
-            inner, members = self._closure(_UNKNOWN if each is None else id(each), (*above, node))
-            cost += inner
-            parts.append(members)
+        in_place = tuple(_UNKNOWN if each is None else id(each) for each in self._in_place(schema))
+        parts = [_members(schema), *(self.closure(each, (*above, node)).below for each in in_place)]
         below = self._merged([each for each in parts if each])
+        times = 1
         if any(key in schema for key in ("unevaluatedProperties", "unevaluatedItems")):
-            cost *= _UNEVALUATED
+            times = _UNEVALUATED
             below = self._with_unevaluated(below)
-        self._closures[node] = min(cost, _MAX_COST), below
+        self._closures[node] = Closure(in_place, below, times)
         return self._closures[node]
 
     def _merged(self, parts: list[Places]) -> Places:
@@ -135,7 +104,7 @@ class Sums:
         below: Places = {}
         for part in parts:
             for name, counted in part.items():
-                self._steps.spend(_COPY + len(counted))
+                self.spend(_COPY + len(counted))
                 below.setdefault(name, Counter()).update(counted)
         return below
 
@@ -144,7 +113,7 @@ class Sums:
         every = below.get(_EVERY_MEMBER)
         if not every:
             return below
-        self._steps.spend(len(below))
+        self.spend(len(below))
         again = Counter({_BOOLEAN: (_UNEVALUATED - 1) * every.total()})
         return {**below, _EVERY_MEMBER: every + again}
 
@@ -160,6 +129,49 @@ class Sums:
         for key in _REFERENCES:
             if isinstance(schema.get(key), str):
                 yield from self._references.targets(schema, schema[key])
+
+
+class Sums:
+    """Sums of what subschemas cost, over all that apply to one value."""
+
+    def __init__(self, subschemas: Subschemas, own: Mapping[int, int], *, unknown: int = 0) -> None:
+        """`own`: the costs of subschemas' own keywords; `unknown`: that of JSON Schema's own document."""
+        self._subschemas = subschemas
+        self._own = own
+        self._here = {_UNKNOWN: unknown, _BOOLEAN: int(unknown > 0)}
+        self._known: dict[tuple[int, int], int] = {}
+
+    def at(self, levels: int) -> int:
+        """Return the maximum cost of a value this number of levels below the root."""
+        return self._at(self._subschemas.root, levels)
+
+    def _at(self, node: int, levels: int) -> int:
+        """Return the maximum cost of a value this number of levels below the place of `node`."""
+        closure = self._subschemas.closure(node)
+        return self._below(closure.below, levels - 1) if levels else self._at_own_place(node)
+
+    def _at_own_place(self, node: int) -> int:
+        known = self._here.get(node)
+        if known is None:
+            in_place, _, times = self._subschemas.closure(node)
+            known = (self._own[node] + sum(map(self._at_own_place, in_place))) * times
+            self._here[node] = known = min(known, _MAX_COST)
+        return known
+
+    def _below(self, places: Places, levels: int) -> int:
+        known = self._known.get((id(places), levels))
+        if known is not None:
+            return known
+        self._subschemas.spend(len(places) + 1)
+        # Subschemas for every member apply to named members too.
+        every = self._sum(places.get(_EVERY_MEMBER, Counter()), levels)
+        named = (self._sum(each, levels) for name, each in places.items() if name != _EVERY_MEMBER)
+        self._known[id(places), levels] = total = min(every + max(named, default=0), _MAX_COST)
+        return total
+
+    def _sum(self, members: Counter[int], levels: int) -> int:
+        self._subschemas.spend(len(members))
+        return sum(times * self._at(each, levels) for each, times in members.items())
 
 
 def _members(schema: Node) -> Places:
