@@ -15,7 +15,7 @@ from services.tracer.results import Destination
 from shared import wire
 from shared.errors import DATABASE_UNAVAILABLE, InfrastructureError
 from shared.postgres.answering import PersistentConnection
-from shared.postgres.connect import connect
+from shared.postgres.connect import connect, has_table
 from shared.postgres.failures import failure
 
 log = logging.getLogger(__name__)
@@ -44,7 +44,6 @@ _HAS_INDEX: Final = """SELECT pg_relation_size(c.oid), EXISTS (
 _SMALL_BYTES: Final = 32 << 20
 _DUPLICATES: Final = """SELECT coalesce(sum(events), 0)::int8 FROM onramp.totals
     WHERE destination = %s AND outcome = 'duplicate'"""
-_EXISTS: Final = "SELECT to_regclass(%s) IS NOT NULL"
 _COUNT: Final = {
     LANDING: f"SELECT _id, count(*) FROM {LANDING} WHERE _id = ANY (%s) GROUP BY 1",  # noqa: S608 - our own
     PACKETS: f"SELECT id, count(*) FROM {PACKETS} WHERE id = ANY (%s) GROUP BY 1",  # noqa: S608
@@ -76,8 +75,7 @@ class Rows:
         """Create the packets' table if it is missing.  Raises `InfrastructureError`."""
         try:
             with self._connection.used() as conn, conn, conn.cursor() as cursor:
-                cursor.execute(_EXISTS, (PACKETS,))
-                if cursor.fetchone() != (True,):
+                if not has_table(conn, PACKETS):
                     cursor.execute(_CREATE)
             self.has_packets = True
         except psycopg2.Error as e:
@@ -107,8 +105,7 @@ class Rows:
         """Return the number of envelopes of tracers whose row existed.  Raises `InfrastructureError`."""
         try:
             with self._connection.used() as conn, conn, conn.cursor() as cursor:
-                cursor.execute(_EXISTS, ("onramp.totals",))
-                if cursor.fetchone() != (True,):
+                if not has_table(conn, "onramp.totals"):
                     return 0
                 cursor.execute(_DUPLICATES, (LANDING,))
                 ((events,),) = cursor.fetchall()
@@ -125,8 +122,7 @@ class Rows:
         try:
             with self._connection.used() as conn, conn, conn.cursor() as cursor:
                 for table, ids in wanted.items():
-                    cursor.execute(_EXISTS, (table,))
-                    exists = cursor.fetchone() == (True,)
+                    exists = has_table(conn, table)
                     if table == PACKETS:
                         self.has_packets = exists
                     if not exists:
@@ -148,8 +144,7 @@ class Rows:
                 continue
             try:
                 with self._connection.used() as conn, conn, conn.cursor() as cursor:
-                    cursor.execute(_EXISTS, (table,))
-                    if cursor.fetchone() == (True,):
+                    if has_table(conn, table):
                         cursor.execute(statement)
             except errors.InsufficientPrivilege:
                 log.warning(

@@ -120,6 +120,13 @@ def can_write(conn: connection) -> bool:
     return bool(writes)
 
 
+def has_table(conn: connection, name: str) -> bool:
+    """Return whether there is a table of this name, quoted where needed. Raises `psycopg2.Error`."""
+    with conn.cursor() as cur:
+        cur.execute("SELECT to_regclass(%s) IS NOT NULL", (name,))
+        return cur.fetchone() == (True,)
+
+
 def session(settings: Iterable[str]) -> str:
     """Return session settings (`name=value`) as a connection's options."""
     return " ".join(f"-c {setting}" for setting in settings)

@@ -10,6 +10,7 @@ from psycopg2.extensions import connection, cursor
 
 from services.cdc.merge.history_sql import TableName
 from shared import change_table
+from shared.postgres.connect import has_table
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +36,6 @@ _TRIM_ENDS: Final = sql.SQL("""
 """)
 #: The maximum of rows in one transaction.
 _AT_ONCE: Final = 50_000
-_EXISTS: Final = "SELECT to_regclass(%s) IS NOT NULL"
 
 
 def trim(conn: connection, name: TableName, seconds: int) -> int:
@@ -75,9 +75,8 @@ def trim_transactions(conn: connection, source: str, seconds: int) -> int:
 
 def _step_by_step(conn: connection, landing: sql.Identifier, step: Callable[[cursor], int]) -> int:
     trimmed = 0
-    with conn, conn.cursor() as asking:
-        asking.execute(_EXISTS, (landing.as_string(conn),))
-        if asking.fetchone() != (True,):
+    with conn:
+        if not has_table(conn, landing.as_string(conn)):
             return 0
     while True:
         with conn, conn.cursor() as stepping:

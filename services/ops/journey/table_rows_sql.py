@@ -15,6 +15,7 @@ from services.ops.journey.database_facts_sql import reading
 from services.ops.journey.subject import Receipt
 from services.ops.times import as_time
 from shared import change_table
+from shared.postgres.connect import has_table
 from shared.postgres.quoting import identifier, literal
 
 _ID: Final = "_id"
@@ -63,7 +64,6 @@ _MERGED: Final = """
     FROM onramp.table_settings
     WHERE landing = %s
 """
-_EXISTS: Final = "SELECT to_regclass(%s) IS NOT NULL"
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,10 +291,7 @@ def _commit(conn: connection, transactions: Table, xid: int | None, id_: str | N
 
 
 def _exists(conn: connection, schema: str, name: str) -> bool:
-    with conn.cursor() as cursor:
-        cursor.execute(_EXISTS, (f"{identifier(schema)}.{identifier(name)}",))
-        (exists,) = cursor.fetchone() or (False,)
-    return bool(exists)
+    return has_table(conn, f"{identifier(schema)}.{identifier(name)}")
 
 
 def _number(given: Any) -> int | None:

@@ -4,8 +4,8 @@ from datetime import datetime
 from typing import Final, NamedTuple
 
 from services.ops.operate.holds_sql import connected
+from shared.postgres.connect import has_table
 
-_HAS_TABLE: Final = "SELECT to_regclass('onramp.halts') IS NOT NULL"
 _READ: Final = "SELECT reason, since, resolution FROM onramp.halts"
 _RESOLVE: Final = """
     UPDATE onramp.halts SET resolution = %(how)s, resolved_by = coalesce(%(by)s, session_user)
@@ -28,8 +28,7 @@ def halt_of(database: str, dsn: str) -> Halt | None:
     A database that no writer has prepared is not halted.
     """
     with connected(database, dsn) as conn, conn.cursor() as cursor:
-        cursor.execute(_HAS_TABLE)
-        if cursor.fetchone() != (True,):
+        if not has_table(conn, "onramp.halts"):
             return None
         cursor.execute(_READ)
         row = cursor.fetchone()

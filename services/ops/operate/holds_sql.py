@@ -14,10 +14,10 @@ from psycopg2.extensions import connection
 
 from shared.errors import DATABASE_UNAVAILABLE, DATABASE_UNFIT, InfrastructureError
 from shared.postgres.answering import answering
-from shared.postgres.connect import connect
+from shared.postgres.connect import connect, has_table
 from shared.postgres.failures import failure
 
-_HAS_TABLE: Final = "SELECT to_regclass('onramp.holds') IS NOT NULL"
+_TABLE: Final = "onramp.holds"
 #: Maximum waiting events of a hold that a reading counts row by row.
 MAX_COUNTED: Final = 10_000
 #: Above the maximum the count is that of `onramp.totals`, for the topics and tables in which events of the
@@ -109,7 +109,7 @@ def holds(database: str, dsn: str) -> list[Hold]:
     A database that no writer has prepared has none.
     """
     with connected(database, dsn) as conn:
-        return holds_in(conn, database) if _is_prepared(conn) else []
+        return holds_in(conn, database) if has_table(conn, _TABLE) else []
 
 
 def holds_in(conn: connection, database: str) -> list[Hold]:
@@ -125,7 +125,7 @@ def resume(database: str, dsn: str, event_type: str, *, of: Hold | None = None) 
     With `of`, also return False if the hold has changed since then.  Raises `InfrastructureError`.
     """
     with connected(database, dsn) as conn, conn.cursor() as cursor:
-        if not _is_prepared(conn):
+        if not has_table(conn, _TABLE):
             return False
         cursor.execute(_RESUME.format(same=_SAME), {"name": event_type, **_state_of(of)})
         return bool(cursor.rowcount)
@@ -140,12 +140,6 @@ def dead_letter(database: str, dsn: str, name: str, *, by: str, reason: str, of:
     with connected(database, dsn) as conn, conn.cursor() as cursor:
         cursor.execute(_DEAD_LETTER.format(same=_SAME), values)
         return bool(cursor.rowcount)
-
-
-def _is_prepared(conn: connection) -> bool:
-    with conn.cursor() as cursor:
-        cursor.execute(_HAS_TABLE)
-        return cursor.fetchone() == (True,)
 
 
 def _state_of(held: Hold | None) -> dict[str, Any]:

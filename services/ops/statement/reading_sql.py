@@ -13,7 +13,7 @@ from services.ops.statement.reading import Counts, DatabaseReading, SourceTable,
 from shared import wire
 from shared.errors import DATABASE_UNAVAILABLE, InfrastructureError
 from shared.postgres.answering import answering
-from shared.postgres.connect import connect
+from shared.postgres.connect import connect, has_table
 from shared.postgres.failures import failure
 
 _OPTIONS: Final = "-c search_path=pg_catalog,pg_temp -c timezone=UTC -c statement_timeout={ms}"
@@ -44,7 +44,6 @@ _SKIPPED: Final = """
     )
     SELECT topic_id::text, sum(start - settled_to)::int8 FROM ordered WHERE start > settled_to GROUP BY 1
 """
-_HAS_SOURCES: Final = "SELECT to_regclass('onramp.table_settings') IS NOT NULL"
 _SOURCES: Final = """
     SELECT source, schema_name || '.' || table_name, 'landing.' || landing, changes, repeats, reason
     FROM onramp.table_settings ORDER BY 1, 2
@@ -87,9 +86,8 @@ def _read(conn: connection) -> DatabaseReading:
         for topic_id, skipped in cursor.fetchall():
             if topic_id in topics:
                 topics[topic_id].skipped = skipped
-        cursor.execute(_HAS_SOURCES)
         tables = []
-        if cursor.fetchone() == (True,):
+        if has_table(conn, "onramp.table_settings"):
             cursor.execute(_SOURCES)
             tables = [SourceTable(*row) for row in cursor.fetchall()]
     return DatabaseReading(at, topics, tables)

@@ -21,6 +21,7 @@ from services.writer.postgres.database import Database
 from shared import change_table
 from shared.errors import UserError
 from shared.landing_columns import PAYLOAD
+from shared.postgres.connect import has_table
 
 _FIELDS: Final = (
     Field("_partition", ("pg_catalog", "int4"), "integer"),
@@ -28,7 +29,6 @@ _FIELDS: Final = (
     Field(change_table.CHANGE, ("pg_catalog", "jsonb"), "jsonb"),
 )
 _JSONB: Final = frozenset({change_table.CHANGE})
-_EXISTS: Final = "SELECT to_regclass(%s) IS NOT NULL"
 #: A change is read only while it is new, so fast writes matter more than compression.
 _CREATE: Final = """
     CREATE SCHEMA IF NOT EXISTS {schema};
@@ -83,9 +83,7 @@ def _ensure_table(conn: connection, database: Database, target: Target) -> bool:
     if _known.get((database.dsn, target.table)):
         return False
     table = sql.Identifier(target.schema, target.table)
-    with conn.cursor() as cursor:
-        cursor.execute(_EXISTS, (table.as_string(conn),))
-        (exists,) = cursor.fetchone() or (False,)
+    exists = has_table(conn, table.as_string(conn))
     if not exists:
         landing_tables.change(database, _creation(target))
     _known.put((database.dsn, target.table), True)
