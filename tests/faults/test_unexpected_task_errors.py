@@ -167,7 +167,7 @@ def test_a_table_at_which_every_event_raises_waits_and_nothing_is_parked(two: Tw
     eventually(lambda: two.scene.totals().get("waiting") == 40)
     assert two.parked() == []
     assert writer.states[two.scene.database] == "landing"
-    # A bug that goes away amid a batch fails for some events and not for others, which parks these.
+    # If a bug ends between two halves of a batch, some events fail where others pass: they are parked.
     writer.stop()
     bug.fix()
     two.writer()
