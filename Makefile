@@ -69,7 +69,7 @@ fetched-browser: $(STAMP)
 lint: $(STAMP) ## Check style and format; warn of files above 300 lines and folders above 15 files
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
-	@$(PY) -m tests.unit.house.sizes
+	@$(PY) -m tests.unit.conventions.sizes
 
 types: $(STAMP) ## Check types
 	$(PY) -m mypy

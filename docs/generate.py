@@ -1,6 +1,6 @@
 """Writes pages of docs/ and dashboards from the code: run `python -m docs.generate`.
 
-They say what the code says, so they are made from it; tests/unit/house fails when they
+They say what the code says, so they are made from it; tests/unit/conventions fails when they
 lag behind.
 """
 

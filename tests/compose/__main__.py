@@ -22,8 +22,8 @@ from tests.compose.base_images import ensure_base_images
 from tests.compose.engine import engine
 from tests.compose.page import follow
 from tests.compose.stack_run import PATIENCE_SECONDS, ComposeStack, owned_by_images, wait_until
+from tests.unit.conventions.tree import ROOT
 from tests.unit.deploy import rules
-from tests.unit.house.tree import ROOT
 
 _PROJECT: Final = "onramp-test-compose"
 _FIRST: Final = 2_000

@@ -14,8 +14,8 @@ import psycopg2
 
 from stack.ports import LOOPBACK, free_port
 from tests.compose.engine import Docker, kill_container
+from tests.unit.conventions.tree import ROOT
 from tests.unit.deploy import compose_file
-from tests.unit.house.tree import ROOT
 
 _PORT: Final = re.compile(r"ONRAMP_COMPOSE_\w+_PORT")
 _UP_SECONDS: Final = "900"

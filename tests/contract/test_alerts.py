@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from stack.prometheus import Programs
+from tests.unit.conventions.tree import ROOT, report
 from tests.unit.deploy.rules import ALERTS, FILES, RULES, TESTS
-from tests.unit.house.tree import ROOT, report
 
 Rule = dict[str, Any]
 #: A number of a query that is in no text, no window and no name.

@@ -25,7 +25,7 @@ from tests.fixtures.scenes import QUICK, Scene
 from tests.fixtures.second_database import Other
 from tests.fixtures.silent_servers import Stopped
 from tests.fixtures.writer import eventually, landed, rows
-from tests.unit.house.tree import ROOT
+from tests.unit.conventions.tree import ROOT
 
 _MAIN = """
 import os, sys

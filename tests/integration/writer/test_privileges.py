@@ -31,7 +31,7 @@ from tests.fixtures.writer import (
     read,
     rows,
 )
-from tests.unit.house.tree import ROOT
+from tests.unit.conventions.tree import ROOT
 
 BAD = envelope("bad", payload=b'{"a":"\\u0000"}')
 

@@ -14,7 +14,7 @@ import pytest
 from services.ops import totals_sql
 from services.ops.findings import Source, Table
 from tests.fixtures.writer import PARTITION, Bench, arrivals, event
-from tests.unit.house.tree import ROOT
+from tests.unit.conventions.tree import ROOT
 
 NEWER = """
 import logging, sys

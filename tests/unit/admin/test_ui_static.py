@@ -6,7 +6,7 @@ import tomllib
 
 import pytest
 
-from tests.unit.house.tree import ROOT
+from tests.unit.conventions.tree import ROOT
 
 STATIC = ROOT / "services/admin/ui/static"
 VENDORED = tomllib.loads((STATIC / "vendored.toml").read_text())["file"]

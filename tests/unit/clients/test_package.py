@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from clients.python.onramp_client import VERSION
-from tests.unit.house.tree import ROOT
+from tests.unit.conventions.tree import ROOT
 
 PROJECT = ROOT / "clients" / "python"
 MODULES = sorted((PROJECT / "onramp_client").glob("*.py"))

@@ -6,7 +6,7 @@ from typing import Any
 
 import yaml
 
-from tests.unit.house.tree import ROOT
+from tests.unit.conventions.tree import ROOT
 
 Compose = dict[str, Any]
 TEXT = (ROOT / "docker-compose.yml").read_text("utf-8")

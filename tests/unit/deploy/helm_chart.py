@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import yaml
 
-from tests.unit.house.tree import ROOT
+from tests.unit.conventions.tree import ROOT
 
 CHART: Final = ROOT / "deploy/helm/onramp"
 Manifest = dict[str, Any]

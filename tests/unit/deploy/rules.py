@@ -5,8 +5,8 @@ from typing import Any
 
 import yaml
 
+from tests.unit.conventions.tree import ROOT
 from tests.unit.deploy.promql import Declared, declared, labels_of
-from tests.unit.house.tree import ROOT
 
 RULES = ROOT / "deploy/prometheus/rules"
 #: Symptoms first, as the runbooks have them.

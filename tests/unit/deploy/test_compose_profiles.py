@@ -5,8 +5,8 @@ import re
 import yaml
 
 from tests.compose.base_images import STAND_INS
+from tests.unit.conventions.tree import ROOT
 from tests.unit.deploy import compose_file
-from tests.unit.house.tree import ROOT
 
 SERVICES = compose_file.load()["services"]
 PROFILES = {

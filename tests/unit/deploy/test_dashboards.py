@@ -16,9 +16,9 @@ from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models.dashboard import Dashboard
 
 from docs import dashboards
+from tests.unit.conventions.tree import ROOT, report
 from tests.unit.deploy.promql import UnknownError, labels_of
 from tests.unit.deploy.rules import KNOWN
-from tests.unit.house.tree import ROOT, report
 
 # Without them the types know nothing of a panel's queries and options.
 plugins.register_default_plugins()

@@ -20,9 +20,9 @@ from shared.errors import (
     Kind,
 )
 from stack.prometheus import Prometheus
+from tests.unit.conventions.tree import ROOT, report
 from tests.unit.deploy.promql import UnknownError, labels_of
 from tests.unit.deploy.rules import ALERTS, FILES, KNOWN, RECORDED, TESTS
-from tests.unit.house.tree import ROOT, report
 
 Rule = dict[str, Any]
 

@@ -19,7 +19,7 @@ from prometheus_client import CollectorRegistry
 from shared import process_metrics
 from shared.process_metrics import ProcessMetrics, Usage, descendants, usage
 from shared.version import VERSION
-from tests.unit.house.tree import ROOT
+from tests.unit.conventions.tree import ROOT
 
 
 class Shown:

@@ -9,7 +9,7 @@ import pytest
 
 from tests import run
 from tests.run import Cost, lines_of, over_budget
-from tests.unit.house.tree import ROOT
+from tests.unit.conventions.tree import ROOT
 
 SECONDS = 0.3
 #: Its grandchild loses its parent, takes that much CPU time, and ends before it does.

@@ -1,11 +1,11 @@
-"""Prints large files and folders of the product, as warnings of `make lint`; the house tests fail later."""
+"""Prints large files and folders of the product, as warnings of `make lint`; test_modules.py has limits."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from tests.unit.house.tree import product_files, text_of
+from tests.unit.conventions.tree import product_files, text_of
 
 WARNED_LINES: Final = 300
 WARNED_FILES: Final = 15

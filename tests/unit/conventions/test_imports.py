@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.house.tree import imports, package_of, product_files, report, tree_of
+from tests.unit.conventions.tree import imports, package_of, product_files, report, tree_of
 
 # Who may import what of ours; the longest folder that holds the file decides.
 MAY_IMPORT = {

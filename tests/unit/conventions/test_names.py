@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.house.tree import ROOT, product_files, report, text_of, tree_of
+from tests.unit.conventions.tree import ROOT, product_files, report, text_of, tree_of
 
 #: Names, and parts of names, of files, classes, functions, fields, constants, metrics and settings.
 BANNED = {

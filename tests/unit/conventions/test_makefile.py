@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from tests.unit.house.tree import ROOT
+from tests.unit.conventions.tree import ROOT
 
 _SHOW = "show:;@echo $${UV_SYSTEM_CERTS-none}"
 

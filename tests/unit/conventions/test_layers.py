@@ -5,7 +5,7 @@ from graphlib import CycleError
 import pytest
 
 from docs.layers import ROOT, SERVICES, Graph, layers, modules, packages
-from tests.unit.house.tree import report
+from tests.unit.conventions.tree import report
 
 MAX_FILES = 25
 

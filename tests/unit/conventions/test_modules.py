@@ -3,8 +3,8 @@
 import ast
 from pathlib import Path
 
-from tests.unit.house.sizes import warnings
-from tests.unit.house.tree import ROOT, product_files, report, text_of, tree_of
+from tests.unit.conventions.sizes import warnings
+from tests.unit.conventions.tree import ROOT, product_files, report, text_of, tree_of
 
 MAX_LINES = 500
 #: One row after another, looked up and never read through.

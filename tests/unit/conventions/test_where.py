@@ -2,7 +2,7 @@
 
 import re
 
-from tests.unit.house.tree import ROOT, report
+from tests.unit.conventions.tree import ROOT, report
 
 PAGE = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
 ROWS = re.findall(r"^\| ([^|]+) \| ([^|]*\]\([^|]+) \|$", PAGE.split("## Where do I change")[1], re.MULTILINE)

@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.unit.house.tree import product_files, report, tree_of
+from tests.unit.conventions.tree import product_files, report, tree_of
 
 OPENS = Path("shared/postgres/connect.py")
 

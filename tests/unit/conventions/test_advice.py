@@ -14,7 +14,7 @@ import typer
 from docs import generate
 from services.cli.app import app
 from shared.errors import FORBIDDEN_DESTINATION, TABLE, UNKNOWN_DATABASE, Fault
-from tests.unit.house.tree import line_at, pages, product_files, report, text_of, tree_of
+from tests.unit.conventions.tree import line_at, pages, product_files, report, text_of, tree_of
 
 #: A command that is named: in backticks or quotes to their end, else from a line's begin (behind
 #: variables or a pipe) or a colon to the line's.  Two spaces end it: help explains behind them.

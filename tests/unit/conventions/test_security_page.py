@@ -5,7 +5,7 @@ import re
 from services.admin.settings import AdminSettings
 from services.ingest.settings import IngestSettings
 from shared.settings import AccessSettings
-from tests.unit.house.tree import ROOT
+from tests.unit.conventions.tree import ROOT
 
 PAGE = (ROOT / "docs/security.md").read_text("utf-8")
 ROWS = re.findall(r"^\| (S\d+) \|([^|]*)\|([^|]*)\|([^|]*)\|$", PAGE, re.MULTILINE)

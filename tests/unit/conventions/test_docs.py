@@ -18,7 +18,7 @@ from shared.landing_columns import Part
 from shared.registry import ApiKey, EventType
 from shared.registry.file import load
 from shared.registry.transforms import Lookup, Transform
-from tests.unit.house.tree import ROOT, line_at, pages, product_files, report, text_of
+from tests.unit.conventions.tree import ROOT, line_at, pages, product_files, report, text_of
 
 #: Names of Onramp's variables, wherever they are written.
 VARIABLE = re.compile(r"\bONRAMP_[A-Z0-9]+(?:_[A-Z0-9]+)*\b(?![_*])")

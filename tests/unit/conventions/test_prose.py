@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from docs import generate
-from tests.unit.house.test_docs import prose
-from tests.unit.house.tree import ROOT, line_at, pages, report, text_of, tree_of
+from tests.unit.conventions.test_docs import prose
+from tests.unit.conventions.tree import ROOT, line_at, pages, report, text_of, tree_of
 
 #: Phrases that have the dialect's meaning only, and the standard term for each.
 STANDARD = {

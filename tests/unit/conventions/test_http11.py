@@ -2,7 +2,7 @@
 
 import ast
 
-from tests.unit.house.tree import ROOT, product_files
+from tests.unit.conventions.tree import ROOT, product_files
 
 DECLINING = {"Http11Protocol", "LimitedProtocol", "Handshake"}
 

@@ -27,9 +27,9 @@ from shared.registry.log import MemoryLog
 from shared.registry.memory import MemoryRegistry
 from shared.settings import AccessSettings, KafkaSettings
 from stack.kafka_node import Node, settings_of
+from tests.unit.conventions.tree import ROOT
 from tests.unit.deploy import compose_file
 from tests.unit.deploy.compose_file import Compose
-from tests.unit.house.tree import ROOT
 
 SCHEMA = json.loads((Path(__file__).parent / "vendor/compose-spec.json").read_text("utf-8"))
 COMPOSE = compose_file.load()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.house.tree import product_files, report, tree_of
+from tests.unit.conventions.tree import product_files, report, tree_of
 
 MAX_BY_POSITION = 4
 FOLDERS = ("shared", "services/ingest", "services/writer", "services/cli", "stack")

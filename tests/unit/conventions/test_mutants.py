@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.mutants.all import AREAS, CORE
 from tests.mutants.machine import Mutant, red_test
-from tests.unit.house.tree import ROOT, report, text_of
+from tests.unit.conventions.tree import ROOT, report, text_of
 
 
 def faults(mutant: Mutant) -> Iterator[str]:
@@ -38,7 +38,7 @@ def test_no_file_of_mutants_is_left_out() -> None:
 
 
 def test_a_mutant_that_no_longer_fits_is_noticed() -> None:
-    test = "tests/unit/house/test_mutants.py"
+    test = "tests/unit/conventions/test_mutants.py"
     fits = Mutant(
         "", "tests/mutants/machine.py", "class Mutant", "", f"{test}::test_no_file_of_mutants_is_left_out"
     )

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from docs import generate
-from tests.unit.house.test_docs import prose
-from tests.unit.house.tree import line_at, pages, report, text_of
+from tests.unit.conventions.test_docs import prose
+from tests.unit.conventions.tree import line_at, pages, report, text_of
 
 #: What was said, and what is said now.
 TODAY = {

@@ -16,7 +16,7 @@ from shutil import copy2, copytree
 import pytest
 
 from docs import generate
-from tests.unit.house.tree import ROOT, report
+from tests.unit.conventions.tree import ROOT, report
 
 SERVICES = {
     "ingest": "services.ingest",
