@@ -137,6 +137,16 @@ MUTANTS: Final = (
         ),
     ),
     Mutant(
+        "the merger's poll",
+        "services/cdc/merger/merger.py",
+        "        deadline = time.monotonic() + self._settings.poll_seconds\n",
+        "        deadline = time.monotonic() + 3600\n",
+        (
+            "tests/integration/cdc/"
+            "test_merger.py::test_landed_change_is_published_by_polling_without_a_notification"
+        ),
+    ),
+    Mutant(
         "a hold of one table alone",
         "services/cdc/merger/merger.py",
         "            self._hold(conn, table.name, str(e))\n",

@@ -14,6 +14,7 @@ from services.cdc.merger.merger import Merger
 from services.cdc.merger.published import Published, is_one_condition
 from services.cdc.merger.settings import MergerSettings
 from services.cli.app import app
+from shared import change_table
 from shared.registry.sources import Model, Source
 from tests.fixtures.changes import Stream
 from tests.fixtures.writer import eventually
@@ -79,9 +80,21 @@ def test_source_registered_after_its_table_history_was_read_is_published(desk: D
         eventually(_there(desk, [(1, "a")]))
 
 
-def test_landed_change_is_published_by_polling(desk: Desk) -> None:
+def test_landed_change_is_published_by_polling_without_a_notification(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    polls = list[Published]()
+
+    def published() -> Published:
+        polls.append(Published(sources={"shop": SOURCE}, models={}))
+        return polls[-1]
+
     desk.tell()
-    with running(desk, OFTEN):
+    with running_by(desk, OFTEN, published):
+        eventually(_there(desk, []))
+        idle_from = len(polls) + 5  # the end of a merge causes a poll, too
+        eventually(lambda: len(polls) >= idle_from)
+        monkeypatch.setattr(change_table, "CHANNEL", "onramp_without_listener")
         desk.land(Stream().insert(id=1, note="a"))
         eventually(_there(desk, [(1, "a")]))
 
