@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from services.ops.registry.sender_keys import Keys
     from shared.registry import ApiKey
 
-KeyArgument = Annotated[str, typer.Argument(help="Whose key it is, as `onramp keys list` prints it.")]
+KeyArgument = Annotated[str, typer.Argument(help="The key's name, as `onramp keys list` prints it.")]
 EventsOption = Annotated[
     list[str] | None, typer.Option("--event", help="An event name or pattern it may send; all unless given.")
 ]

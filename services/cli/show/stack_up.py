@@ -120,7 +120,7 @@ def _of_source(stack: "Stack", dsn: str) -> list[str]:
         f"A second database is captured: its tables {', '.join(TABLES)} of the schema {SCHEMA}",
         f"are tables of {NAME} here. Its rows are being read now (bin/onramp sources list); then change one:",
         f"  {_psql()} '{stack.source}' -c \"{update}\"",
-        "and see it here:",
+        "and query it here:",
         f"  {_psql()} '{dsn}' -c \"{select}\"",
         "Try also DELETE, TRUNCATE, ALTER TABLE and a new table there.",
         "",

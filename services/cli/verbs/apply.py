@@ -47,10 +47,10 @@ def apply(
 
     A section that the file does not name remains, and so do changes of others (keys by `onramp keys`), unless
     the file changes the same entry. Tables of destinations with `create: true` are created first, and new
-    fields are added as nullable columns, by `ddl_dsn` if the database has one. Refused are a schema that
-    rejects previously valid events, by its pointer; more than 5,000 event types or 900 KB of routes; and a
-    change that another change preceded. Exits with 1 then, with 4 when a schema needs a review, with 3 when
-    Kafka or a database cannot be reached. Examples:
+    fields are added as nullable columns, by `ddl_dsn` if the database has one. The
+    command refuses a schema that rejects previously valid events, more than 5,000 event types or 900 KB of
+    routes, and a change if another change came first. Exits with 1 for a refusal, with 4 when a schema needs
+    a review, with 3 when Kafka or a database cannot be reached. Examples:
 
     onramp apply onramp.yaml --dry-run
 

@@ -40,7 +40,7 @@ HowArgument = Annotated[
         parser=_how,
         metavar="|".join(How),
         help="recheck: the right data are back; refill: land the missing events again, from Kafka; "
-        "skip: do without it.",
+        "skip: continue without them.",
     ),
 ]
 
@@ -85,7 +85,7 @@ def list_(where: Where, *, as_json: JsonOption = False) -> None:
 @app.command()
 @with_database_options
 def resolve(where: Where, name: NameArgument, how: HowArgument, *, as_json: JsonOption = False) -> None:
-    """Tell the running writer how to resolve a halt; it does so within seconds.
+    """Send the running writer a decision about a halt, which it applies within seconds.
 
     Exits with 1 when the database is not halted. Skipped events are lost in that database, and
     the audit reports them. Examples:
@@ -124,8 +124,8 @@ def retire(
 
     The writer does so within a minute. The events are parked with the code database_retired, and can be
     downloaded, sent again, or discarded. A configured database is refused with exit code 1: remove it from
-    the writer's settings first. A later database of that name begins with the events of that time; with its
-    old ledger it is halted: resolve it with skip. Example:
+    the writer's settings first. If a database of that name is configured later, it begins with the events of
+    that time. With its old ledger it is halted: resolve it with skip. Example:
 
     onramp databases retire warehouse --reason "moved to the lake"
     """

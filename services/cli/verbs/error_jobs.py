@@ -39,7 +39,7 @@ from services.cli.show.parked_groups import (
 
 RateOption = Annotated[int | None, typer.Option(min=1, help="Maximum events per second.", show_default=False)]
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only count the events.")]
-YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
 CancelOption = Annotated[bool, typer.Option("--cancel", help="End the job before its next batch.")]
 WhyOption = Annotated[str, typer.Option("--reason", help="Reason; it is logged.")]
 TriggersOption = Annotated[
@@ -217,8 +217,8 @@ def jobs(
 ) -> None:
     """Print the last jobs and their progress, or one job in full; or cancel it.
 
-    A replay has its number of repeated failures, and a single job their causes. Changes of a cancelled job
-    remain. Examples:
+    For a replay, the number of events that failed again is printed; for a single job, also their causes. The
+    changes of a cancelled job remain. Examples:
 
     onramp errors jobs
 

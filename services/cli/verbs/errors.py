@@ -48,7 +48,7 @@ app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 
 class Kind(StrEnum):
-    """Kinds of events: parked ones need an operator, waiting ones time."""
+    """Kinds of events: parked ones need an operator, waiting ones land without one."""
 
     parked = "parked"
     waiting = "waiting"
@@ -73,9 +73,9 @@ KeyArgument = Annotated[
 def errors(*, key_file: KeyFileOption = None) -> None:
     """See parked events with their reasons, and act on them; see waiting events.
 
-    Parked events need an operator, waiting ones time. Values are printed only on request. `tail` reads the
-    ends of the topics, `waiting` queries databases, writer and Kafka; all other verbs query `onramp admin`,
-    which `onramp up` starts. Examples:
+    Parked events need an operator; waiting events land without one. Values are printed only on request.
+    `tail` reads the ends of the topics, `waiting` queries databases, writer and Kafka; all other verbs query
+    `onramp admin`, which `onramp up` starts. Examples:
 
     onramp errors count
 
@@ -222,7 +222,7 @@ def list_(
     admin: AdminOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Print parked events without their values, the one stored last first.
+    """Print parked events without their values, the newest first.
 
     Queries `onramp admin`. Examples:
 

@@ -16,9 +16,7 @@ app.command(name="list")(registry_keys.list_)
 app.command()(registry_keys.rotate)
 app.command()(registry_keys.revoke)
 
-NameArgument = Annotated[
-    str, typer.Argument(help="Whose it is: 1 to 32 of a-z 0-9 -, as in the registry's `keys`.")
-]
+NameArgument = Annotated[str, typer.Argument(help="The key's name: 1 to 32 characters of a-z 0-9 -.")]
 
 
 class Role(StrEnum):

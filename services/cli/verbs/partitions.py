@@ -72,11 +72,11 @@ def list_(where: Where, *, as_json: JsonOption = False) -> None:
 def resolve(
     where: Where, partition: PartitionArgument, how: HowArgument, *, as_json: JsonOption = False
 ) -> None:
-    """Tell the running writer to resume a halted partition; it does so within seconds.
+    """Send the running writer the decision to resume a halted partition, which it applies within seconds.
 
-    If the log was truncated, all its events from that point land in every database; events that
-    landed before, and were sent again, are duplicates by their key, and in a table without a key
-    they land twice. Exits with 1 when the partition is not halted. Example:
+    If the log was truncated, all its events from that point land in every database. Events that landed before
+    and were sent again are duplicates by their key; in a table without a key they land twice. Exits with 1
+    when the partition is not halted. Example:
 
     onramp partitions resolve events.order_placed/0 accept
     """

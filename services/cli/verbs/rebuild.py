@@ -15,8 +15,8 @@ TableArgument = Annotated[str, typer.Argument(help="The table as source.schema.t
 def rebuild(where: Where, table: TableArgument, *, as_json: JsonOption = False) -> None:
     """Rebuild a public table from the beginning of its landed changes, without its source.
 
-    For a table that is suspended, or that a person changed. Its rows are replaced in one transaction. Exits
-    with 1 when the beginning has been trimmed, 3 when a database cannot be reached. Example:
+    Use it for a table that is suspended, or that was changed by hand. One transaction replaces its rows.
+    Exits with 1 when the first changes have been deleted, 3 when a database cannot be reached. Example:
 
     onramp sources rebuild shop.app.orders
     """

@@ -26,7 +26,7 @@ FileArgument = Annotated[
 ]
 EventOption = Annotated[str | None, typer.Option(help="Send one event of this name instead.")]
 PayloadOption = Annotated[str, typer.Option(help="That event's payload, a JSON object.")]
-IdOption = Annotated[str | None, typer.Option("--id", help="That event's id; made up if missing.")]
+IdOption = Annotated[str | None, typer.Option("--id", help="That event's id; generated if missing.")]
 UrlOption = Annotated[
     str | None,
     typer.Option(

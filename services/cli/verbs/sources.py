@@ -121,8 +121,8 @@ def check(
 ) -> None:
     """Print whether a source can be captured, table by table, with a fix for each problem.
 
-    Ask with the source's DSN in its `dsn_env`: that role's rights are what counts. Exits with 1 when
-    something is wrong, 3 when the source cannot be reached. Example:
+    The variable `dsn_env` must have the source's DSN, because the rights of its role are checked. Exits with
+    1 when something is wrong, 3 when the source cannot be reached. Example:
 
     onramp sources check shop --schema app --rows
     """
@@ -157,10 +157,10 @@ def add(
 ) -> None:
     """Add a source to the registry in Kafka; the agent captures it from then on.
 
-    With the source's DSN in its `dsn_env` its schemas are looked up first, and a running `onramp up` gets
-    the DSN, with no restart; the same again gives it another password. Or write it in onramp.yaml, for
-    `onramp apply` (docs/sources.md). Exits with 1 when a schema does not exist, when there is another
-    source of that name, or when it is refused. Example:
+    If the variable `dsn_env` has the source's DSN, the command first checks that the schemas exist. It then
+    hands the DSN to a running `onramp up`, without a restart; run it again to replace the password. The entry
+    can also be written into onramp.yaml for `onramp apply` (docs/sources.md). Exits with 1 when a schema does
+    not exist, when another source has that name, or when the change is refused. Example:
 
     onramp sources add shop --schema app
     """

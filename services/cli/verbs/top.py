@@ -30,7 +30,7 @@ def top(
 ) -> None:
     """Show event types and databases live: in and out a second, parked, waiting, lag and p99.
 
-    It reads /figures and nothing else. Into a pipe it prints once. Exits with 3 when a service
+    The command reads only /figures of both services. In a pipe it prints once. Exits with 3 when a service
     does not answer. Examples:
 
     onramp top

@@ -26,7 +26,7 @@ app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 EventArgument = Annotated[str, typer.Argument(help="The event type, as `onramp types list` prints it.")]
 
 ReasonOption = Annotated[str, typer.Option(help="Reason, stored with each event.")]
-YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
 HoldArgument = Annotated[
     str, typer.Argument(help="The event type or SCHEMA.TABLE, as `onramp types list` prints it.")
 ]

@@ -49,8 +49,8 @@ PrometheusOption = Annotated[
     bool,
     typer.Option(
         "--prometheus",
-        help="Start Prometheus as well, with the alerts of deploy/prometheus. It is the one on the PATH, "
-        "else Debian's package, which apt fetches.",
+        help="Start Prometheus as well, with the alerts of deploy/prometheus. It uses the program on the "
+        "PATH, else Debian's package, which apt downloads.",
     ),
 ]
 
@@ -65,8 +65,8 @@ SourceDemoOption = Annotated[
     bool,
     typer.Option(
         "--source-demo",
-        help="Make a second database of flights, airlines, airports, planes and weather, and capture it: "
-        "change a row there, and see it here.",
+        help="Create a second database with flights, airlines, airports, planes and weather, and capture it "
+        "as a source.",
     ),
 ]
 

@@ -44,7 +44,7 @@ def statement(
     admin: AdminOption = None,
     key_file: KeyFileOption = None,
 ) -> None:
-    """Print what became of all records of a period, by topic and destination.
+    """Print the outcomes of all records of a period, by topic and destination.
 
     Queries `onramp admin`, which reads each database hourly; a period begins and ends at the nearest reading.
     Exits with 0 when all records are accounted for, 1 when they do not add up, 3 when the admin service

@@ -139,7 +139,7 @@ def query(
     """Run a query on the tables with DuckDB, in this process; each table at its newest version.
 
     The query reads no other files. A column p_NAME holds a property of the event type, `payload` the whole
-    event as JSON. --json prints one object a line. Examples:
+    payload as JSON. --json prints one object a line. Examples:
 
     onramp lake query "SELECT _date, count(*) FROM flights GROUP BY ALL"
 

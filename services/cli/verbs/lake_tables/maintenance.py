@@ -36,7 +36,7 @@ def compact(
     data_dir: DataDirOption = DATA_DIR,
     as_json: JsonOption = False,
 ) -> None:
-    """Rewrite small files into larger ones; writers and readers go on meanwhile.
+    """Rewrite small files into larger ones; writers and readers continue meanwhile.
 
     The files of a date are rewritten when 16 are below 32 MiB, and once more when the date has ended.
     --forever also writes checkpoints, deletes replaced files after a week, and drops dates by keep_days.
@@ -113,7 +113,7 @@ def vacuum(
     data_dir: DataDirOption = DATA_DIR,
     as_json: JsonOption = False,
 ) -> None:
-    """Delete data files that no version of the last week needs; foreign files stay.
+    """Delete data files that no version of the last week needs; files of other programs remain.
 
     Examples:
     onramp lake vacuum --dry-run
