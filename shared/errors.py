@@ -242,7 +242,7 @@ SCHEMA_MISMATCH: Final = _rejected(
     422,
     Step.CHECK,
     "The payload does not match the event type's JSON Schema.",
-    "Correct every place that `errors` names.",
+    "Correct every field that `errors` names.",
 )
 KEY_MISSING: Final = _rejected(
     "key_missing",
@@ -384,7 +384,7 @@ OVERLOADED: Final = _waiting(
 TOO_MANY_CONNECTIONS: Final = _waiting(
     "too_many_connections",
     Step.RECEIVE,
-    "The gateway has no place for this connection.",
+    "The gateway has reached its limit of connections.",
     "Send the same event with the same id again after Retry-After seconds; keep few connections open.",
     503,
 )
@@ -471,8 +471,8 @@ AMBIGUOUS_TABLE: Final = _parked(
     "ambiguous_table",
     Step.SORT,
     "The refused destination of the replayed event is not a single table now.",
-    "Discard it if its packet names that table before; else name one table of the default database that it "
-    "may land in.",
+    "If the event's packet also names that table elsewhere, discard the event. Otherwise replay it into one "
+    "table of the default database (`--to SCHEMA.TABLE`).",
 )
 UNKNOWN_TABLE: Final = _parked(
     "unknown_table",
@@ -556,7 +556,7 @@ DATABASE_UNAVAILABLE: Final = _waiting(
 DATABASE_UNFIT: Final = _waiting(
     "database_unfit",
     Step.PERSIST,
-    "The database lacks a right, its schema onramp is not this Onramp's, or a pooler drops settings.",
+    "The database lacks a right, its schema onramp is of another release, or a pooler drops settings.",
     "Follow the instructions in the writer's log; the events then land by themselves.",
 )
 DATABASE_NEWER: Final = _waiting(
@@ -568,7 +568,7 @@ DATABASE_NEWER: Final = _waiting(
 DATABASE_OWNED: Final = _waiting(
     "database_owned",
     Step.PERSIST,
-    "The database belongs to another Onramp, or to another public name.",
+    "The database belongs to another installation, or to another public name.",
     "See docs/operating.md, A database has another owner: its events wait for a manual decision.",
 )
 TABLE_BLOCKED: Final = _waiting(
@@ -619,12 +619,12 @@ LAKE_UNAVAILABLE: Final = _waiting(
     "lake_unavailable",
     Step.PERSIST,
     "A table of the lake cannot be read or written now: its storage is unreachable, full or refuses access.",
-    "None, or make room, or renew the credentials: the lake service repeats the batch by itself.",
+    "Free space or renew the credentials if needed: the lake service repeats the batch by itself.",
 )
 LAKE_TABLE_HALTED: Final = _waiting(
     "lake_table_halted",
     Step.PERSIST,
-    "A table of the lake was restored, replaced or damaged, or belongs to another Onramp or program.",
+    "A table of the lake was restored, replaced or damaged, or belongs to another installation or program.",
     "See docs/lake.md, A table is halted. Its topics wait on Kafka, other topics land.",
 )
 FENCED: Final = _waiting(
@@ -661,7 +661,7 @@ TRANSFORM_TOO_MANY_OUTPUTS: Final = _parked(
 TRANSFORM_TIMEOUT: Final = _parked(
     "transform_timeout",
     Step.TRANSFORM,
-    "The transform's function exceeded its time.",
+    "The transform's function exceeded its time limit.",
     "Correct the function, or raise `limits.cpu_ms` of the transform; then replay the event.",
 )
 TRANSFORM_CRASHED: Final = _parked(
@@ -673,7 +673,7 @@ TRANSFORM_CRASHED: Final = _parked(
 TRANSFORM_MEMORY: Final = _parked(
     "transform_memory",
     Step.TRANSFORM,
-    "The transform's function exceeded its memory.",
+    "The transform's function exceeded its memory limit.",
     "Correct the function, or raise `limits.memory_mb` of the transform; then replay the event.",
 )
 TRANSFORM_OTHER_TYPE: Final = _parked(
@@ -739,7 +739,7 @@ BAD_QUERY: Final = _rejected(
     422,
     Step.RECEIVE,
     "The request has an invalid parameter.",
-    "Correct every place that `errors` names; /openapi.json lists the valid values.",
+    "Correct every field that `errors` names; /openapi.json lists the valid values.",
 )
 BAD_CURSOR: Final = _rejected(
     "bad_cursor",

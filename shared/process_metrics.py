@@ -44,55 +44,55 @@ class ProcessMetrics:
         kind = ["process"]
         self.cpu = Counter(
             "onramp_process_cpu_seconds",
-            "CPU seconds of the processes of a kind, including ended ones.",
+            "CPU seconds by kind of process, including ended processes.",
             kind,
             registry=registry,
         )
         self.resident = Gauge(
             "onramp_process_resident_memory_bytes",
-            "Resident memory of the processes of a kind in bytes; shared memory counts in each.",
+            "Resident memory in bytes by kind of process; shared memory counts in each process.",
             kind,
             registry=registry,
             multiprocess_mode="livesum",
         )
         self.open_files = Gauge(
             "onramp_process_open_files",
-            "Open files and sockets of the process of a kind with the most.",
+            "Open files and sockets of the process with the most, by kind of process.",
             kind,
             registry=registry,
             multiprocess_mode="livemax",
         )
         self.max_files = Gauge(
             "onramp_process_open_files_limit",
-            "Maximum open files and sockets of a process of the kind.",
+            "Maximum open files and sockets of a process, by kind of process.",
             kind,
             registry=registry,
             multiprocess_mode="livemin",
         )
         self.started = Gauge(
             "onramp_process_start_timestamp_seconds",
-            "Start time of the youngest process of a kind (Unix seconds).",
+            "Start time of the youngest process, by kind of process (Unix seconds).",
             kind,
             registry=registry,
             multiprocess_mode="livemax",
         )
         self.count = Gauge(
             "onramp_processes",
-            "Running processes of a kind.",
+            "Running processes, by kind of process.",
             kind,
             registry=registry,
             multiprocess_mode="livesum",
         )
         self.delays = Histogram(
             "onramp_event_loop_delay_seconds",
-            "Seconds of delay of the event loop of a process of a kind, measured ten times a second.",
+            "Delay of the event loop in seconds, by kind of process; measured ten times a second.",
             kind,
             buckets=_DELAYS,
             registry=registry,
         )
         self.build = Gauge(
             "onramp_build_info",
-            "1 for the running release of Onramp, with its Python and Spark.",
+            "1 for the running release of Onramp, with its versions of Python and Spark.",
             ["version", "python", "spark"],
             registry=registry,
             multiprocess_mode="livemax",

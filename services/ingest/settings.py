@@ -108,20 +108,22 @@ class IngestSettings(BaseSettings):
     max_body_bytes: int = Field(
         10 * 2**20,
         ge=1,
-        description="Maximum bytes of a request body, also when decompressed; larger ones are 413.",
+        description="Maximum bytes of a request body, also when decompressed; larger ones are answered 413.",
     )
-    max_batch: int = Field(10_000, ge=1, description="Maximum events in one request; more are 413.")
+    max_batch: int = Field(
+        10_000, ge=1, description="Maximum events in one request; a larger batch is answered 413."
+    )
     max_event_bytes: int = Field(
         900_000,
         ge=1,
-        description="Maximum bytes of an event; larger ones are 413; a topic's max.message.bytes (1 MB by "
-        "default) must hold it.",
+        description="Maximum bytes of an event; larger ones are answered 413. The max.message.bytes of "
+        "topics (1 MB by default) must be larger.",
     )
     inflight_bytes: int = Field(
         256 * 2**20,
         ge=1,
         description="Maximum bytes that all requests of a process use together, from their bodies "
-        "to their answers; above it, requests are 503. A process uses up to 100 MiB in addition.",
+        "to their answers; above it, requests are answered 503. A process uses up to 100 MiB in addition.",
     )
     max_connections: int = Field(
         1000,
@@ -136,9 +138,9 @@ class IngestSettings(BaseSettings):
         "whose address all connections have, set it to max_connections.",
     )
     max_header_bytes: int = Field(
-        16 * 2**10, ge=1024, description="Maximum bytes of a request's headers; more are 431."
+        16 * 2**10, ge=1024, description="Maximum bytes of a request's headers; more are answered 431."
     )
-    max_headers: int = Field(64, ge=8, description="Maximum headers of a request; more are 431.")
+    max_headers: int = Field(64, ge=8, description="Maximum headers of a request; more are answered 431.")
     read_seconds: float = Field(
         10,
         gt=0,
@@ -220,8 +222,8 @@ class IngestSettings(BaseSettings):
     drain_seconds: float = Field(
         0,
         ge=0,
-        description="Seconds for which the gateway keeps serving after SIGTERM, while /readyz is 503 "
-        "and answers have Connection: close; behind a load balancer, longer than it takes to notice.",
+        description="Seconds for which the gateway continues to serve after SIGTERM, while /readyz is 503 "
+        "and answers have Connection: close. It must be longer than a load balancer takes to react.",
     )
     keep_alive_seconds: int = Field(
         75,

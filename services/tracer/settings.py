@@ -65,7 +65,9 @@ class TracerSettings(BaseSettings):
         "the storage. Empty: the lake is not watched.",
     )
     lake_seconds: float = Field(
-        300.0, gt=0, description="Seconds after which a tracer without a row in the lake is not in the lake."
+        300.0,
+        gt=0,
+        description="Seconds after which a tracer without a row in the lake gets the result not_in_lake.",
     )
     kafka: bool = Field(True, description="Whether a packet is written straight to Kafka as well.")
     new_counter_seconds: float = Field(

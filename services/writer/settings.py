@@ -88,7 +88,7 @@ class WriterSettings(BaseSettings):
     databases: dict[str, DatabaseSettings] = Field(
         default_factory=dict,
         description="Further databases: a JSON object of public name to connection string, or to an object "
-        "of the settings below. An object under the default database's name has its settings.",
+        "of the settings below. An object with the default database's name has that database's settings.",
     )
     topics: str = Field(
         r"events\..+",

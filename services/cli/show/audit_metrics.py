@@ -17,7 +17,7 @@ class AuditMetrics:
         self.registry = CollectorRegistry()
         self.findings = Gauge(
             "onramp_audit_findings",
-            "Violations in the last audit: events in no place, or in two.",
+            "Violations in the last audit: events that are lost or have two outcomes.",
             registry=self.registry,
         )
         self.unchecked = Gauge(

@@ -1,4 +1,4 @@
-"""Draining: a stopping gateway announces its end and keeps serving for a time.
+"""Draining: a stopping gateway announces its end and continues to serve for a time.
 
 A load balancer learns from `/readyz` to send no new requests, and every client from
 `Connection: close` to reconnect elsewhere. Stopping at once would break both.
@@ -25,7 +25,7 @@ class Connection(Protocol):
 
 
 class Drain:
-    """The drain state of this worker, and the seconds that it keeps serving."""
+    """The drain state of this worker, and the seconds for which it continues to serve."""
 
     def __init__(self, seconds: float = 0) -> None:
         self.started = False

@@ -22,7 +22,7 @@ class CompactionMetrics:
         )
         self.rewritten = self._counter("rewritten_files", "Files that were replaced by larger ones.")
         self.superseded = self._counter(
-            "superseded", "Rewrites in vain, because another process had replaced the same files."
+            "superseded", "Discarded rewrites, because another process had replaced the same files."
         )
         self.vacuumed = self._counter("vacuumed_files", "Deleted files without a reference.")
         self.dropped = self._counter("dropped_rows", "Rows that `keep_days` has dropped.")

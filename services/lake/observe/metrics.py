@@ -23,7 +23,8 @@ class LakeMetrics:
             "refused_commits", "Commits that were refused because another one came first, and repeated."
         )
         self.rescued = self._counter(
-            "rescued_values", "Values that do not fit their typed column: null there, whole in payload."
+            "rescued_values",
+            "Values that do not fit their typed column: null in the column, unchanged in payload.",
         )
         self.repeated = self._counter(
             "repeated_rows", "Rows with the id of an earlier row of the same commit: retries of producers."
@@ -43,7 +44,7 @@ class LakeMetrics:
         self.lag = self._gauge("lag_events", "Events on Kafka that the lake has not landed.", "topic")
         self.behind = self._gauge(
             "behind_seconds",
-            "Age in seconds of the oldest end of a topic that the lake has not reached.",
+            "Lag in seconds: age of the oldest end offset of a topic that the lake has not reached.",
             "topic",
         )
         self.retention = self._gauge(

@@ -57,13 +57,13 @@ class TransformMetrics:
         )
         self.behind = Gauge(
             "onramp_transform_behind_seconds",
-            "Age in seconds of the oldest end of the source topic that a transform has not reached.",
+            "Lag in seconds: age of the oldest end offset of the source topic that was not reached.",
             ["transform"],
             registry=self.registry,
         )
         self.paused = Gauge(
             "onramp_transform_paused",
-            "1 while a transform is paused, by an operator or by itself.",
+            "1 while a transform is paused, by an operator or by the service.",
             ["transform"],
             registry=self.registry,
         )

@@ -41,7 +41,7 @@ class Metrics:
         self.batches = Counter("onramp_writer_batches", "Batches settled.", registry=self.registry)
         self.failures = Counter(
             "onramp_writer_failed_batches",
-            "Batches that must be repeated, by error code.",
+            "Failed batches, which are repeated, by error code.",
             ["code"],
             registry=self.registry,
         )
@@ -216,7 +216,7 @@ class Metrics:
         )
         self.loop_turned = Gauge(
             "onramp_writer_loop_timestamp_seconds",
-            "Time of the loop's last turn or failure (Unix seconds); 0 before, and on standby.",
+            "Time of the loop's last pass or failure (Unix seconds); 0 before, and on standby.",
             registry=self.registry,
         )
         self.lag_read = Gauge(
