@@ -109,7 +109,7 @@ class Story:
         waiting = self.located("waiting")
         assert _REQUEST < self.parked < WRONG
         keys.sees("#status", f"{waiting:,} events wait until an operator resumes it")
-        keys.sees("#status", f"{self.parked:,} parked events need a person")
+        keys.sees("#status", f"{self.parked:,} parked events need an operator")
         keys.sees("section[aria-labelledby=held]", "order_placed")
 
     def open_the_group(self) -> None:

@@ -119,7 +119,7 @@ def _add_events(app: FastAPI, dsn: str, segments: Segments | None, personal: vie
 
     @app.get("/v1/events")
     def list_events(query: Annotated[EventQuery, Query()], asking: Asking) -> dict[str, Any]:
-        """Parked events without their values, the one stored last first."""
+        """Parked events without their values, the newest first."""
         return page(dsn, EVENTS, query, asking)
 
     @app.get("/v1/events/{number}")

@@ -63,7 +63,7 @@ class LakeReading:
 
     @property
     def bad(self) -> tuple[LakeRow, ...]:
-        """Return the tables that need a person."""
+        """Return the tables that need an operator."""
         return tuple(row for row in self.tables if row.halted or row.error)
 
     @property

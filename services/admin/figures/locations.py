@@ -27,7 +27,7 @@ class Stored:
     states: Mapping[str, int] = field(default_factory=dict)
     #: Those of these events that came from topics of sources, which the gateway did not accept.
     of_changes: Mapping[str, int] = field(default_factory=dict)
-    #: Events that need a person (open or replaying) by event name; an empty name for events without one.
+    #: Events that need an operator (open or replaying) by event name; an empty name for events without one.
     open_by_name: Mapping[str, int] = field(default_factory=dict)
     #: The next offset of each partition of onramp.user_errors.
     consumed: Mapping[Source, int] = field(default_factory=dict)
@@ -71,7 +71,7 @@ class Locations:
     in_flight: int | None = None
     waiting_database: int | None = None
     waiting_kafka: int | None = None
-    #: Parked events that need a person: open, replaying, or not stored yet.
+    #: Parked events that need an operator: open, replaying, or not stored yet.
     open: int | None = None
     replaying: int | None = None
     not_stored: int | None = None
@@ -96,7 +96,7 @@ class Locations:
 
     @property
     def parked(self) -> int | None:
-        """Return the parked events that need a person."""
+        """Return the parked events that need an operator."""
         if self.open is None or self.replaying is None or self.not_stored is None:
             return None
         return self.open + self.replaying + self.not_stored

@@ -20,7 +20,7 @@ class TypeFigures:
     accepted: float | None
     landed: float | None
     accepted_line: Line
-    #: Parked events that need a person: open or replaying.
+    #: Parked events that need an operator: open or replaying.
     parked: int
     lag_events: int = 0
     lag_seconds: float | None = None

@@ -61,7 +61,7 @@ def _flow(reading: Reading) -> str:
     if locations.waiting is None or locations.in_flight is None:
         return "Every event that could be read is in its place."
     moving = f"{locations.in_flight:,} are on their way" if locations.in_flight else "none is on its way"
-    return f"None of {locations.accepted or 0:,} accepted events waits or needs a person, and {moving}."
+    return f"None of {locations.accepted or 0:,} accepted events waits or needs an operator, and {moving}."
 
 
 def _unreachable(reading: Reading) -> Iterator[Clause]:

@@ -19,7 +19,7 @@ POLL_SECONDS: Final = 15.0
 _TIMEOUT_SECONDS: Final = 2.0
 _LANDED: Final = "landed"
 _decode: Final = msgspec.json.Decoder(TracerStatus).decode
-#: Results that need a person.
+#: Results that need an operator.
 BAD: Final = frozenset({"lost", "duplicate", "refused", "not_in_lake"})
 
 
@@ -38,7 +38,7 @@ class TracersReading:
 
     @property
     def bad(self) -> tuple[TracerCell, ...]:
-        """Return the cells whose last result, or a loss or duplicate of the day, needs a person."""
+        """Return the cells whose last result, or a loss or duplicate of the day, needs an operator."""
         return tuple(
             cell for cell in self.cells if cell.result in BAD or cell.day.keys() & (BAD - {"refused"})
         )

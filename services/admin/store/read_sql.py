@@ -215,7 +215,7 @@ def groups(conn: connection, filters: Filters, after: Sequence[Any] | None, limi
 
 
 def events(conn: connection, filters: Filters, after: Sequence[Any] | None, limit: int) -> list[Event]:
-    """Return events after `after` (an id), the one stored last first."""
+    """Return events after `after` (an id), those that were stored last first."""
     given = {name: wanted for name, wanted in filters.items() if wanted is not None}
     if len(given) == 1 and (column := _INDEXED.get(next(iter(given)))):
         return _events_of(conn, column, next(iter(given.values())), after, limit)

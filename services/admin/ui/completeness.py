@@ -15,7 +15,7 @@ _STATEMENT: Final = "GET /v1/statement"
 
 
 def clauses(view: PageView) -> Iterator[Clause]:
-    """Yield a sentence for tracers, tables of the lake and a statement that need a person."""
+    """Yield a sentence for tracers, tables of the lake and a statement that need an operator."""
     reading: TracersReading = view.state.tracers.reading
     if bad := len(reading.bad):
         noun = "path of tracers needs" if bad == 1 else "paths of tracers need"

@@ -15,7 +15,7 @@ _MAX_FINDINGS: Final = 100
 
 def parts_of(report: "Report", *, verbose: bool = False) -> Iterator[Union[str, "Table"]]:
     """Yield lines and tables, the result first; partitions if `verbose`, or if a total differs."""
-    how = f"{report.receipts:,} receipts read" if report.deep else "by totals alone"
+    how = f"{report.receipts:,} receipts read" if report.deep else "by totals only"
     yield f"{_result(report)} ({how})."
     if report.lines and (verbose or not report.balanced):
         yield _partitions(report.lines)

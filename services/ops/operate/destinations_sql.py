@@ -272,12 +272,12 @@ def _usable(keys: list[_Key], columns: dict[str, _Column], wanted: Wanted) -> li
 
 def _without_key(columns: Collection[str], wanted: Wanted) -> Fact:
     if wanted.unkeyed:
-        return Fact(True, "no key tells a repeat, and `unkeyed: true` says so")
+        return Fact(True, "no key identifies a repetition, and `unkeyed: true` says so")
     add = "" if "_id" in columns else f"ALTER TABLE {wanted.name} ADD COLUMN _id text;\n"
     or_say = "\n-- or make each key column that has a default a required field of the event type's schema,"
     or_say += "\n-- or write `unkeyed: true` at the destination: then a repeat is one more row"
     sql = f"{add}CREATE UNIQUE INDEX ON {wanted.name} (_id);{or_say}"
-    return Fact(False, "a key tells a repeat", sql)
+    return Fact(False, "a key identifies a repetition", sql)
 
 
 def _fact(*, holds: bool, text: str, sql: str) -> Fact:

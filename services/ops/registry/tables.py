@@ -148,7 +148,7 @@ def _without_keys(where: Places, changed: Sequence[_Changed]) -> Creation:
             unseen.append(f"the key of {wanted.name} was not checked: {error.detail}")
             continue
         if key and not key.holds:
-            missing.append(f"event_types.{name}: no key tells a repeat in {wanted.name}\n{key.sql}")
+            missing.append(f"event_types.{name}: no key identifies a repetition in {wanted.name}\n{key.sql}")
         missing += [f"event_types.{name}: {wanted.name}: {fact.text}\n{fact.sql}" for fact in unfit]
     return Creation([], "\n".join(missing), "; ".join(unseen))
 

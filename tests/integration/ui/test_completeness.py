@@ -115,7 +115,7 @@ def test_tracers_not_configured_lost_or_down_are_shown_on_their_page_and_the_ove
     assert "Needs a person" in html
     assert "<img" not in html
     overview = words(browser.get("/").text)
-    assert "1 path of tracers needs a person." in overview
+    assert "1 path of tracers needs an operator." in overview
     assert "All is well" not in overview
     assert re.search(r"Tracers : tracer does not answer , since", overview)
 

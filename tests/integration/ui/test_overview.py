@@ -68,7 +68,7 @@ def test_the_first_line_says_that_all_is_well(show: Any) -> None:
     well = replace(LOCATIONS, waiting_database=0, waiting_kafka=0, open=0, replaying=0, not_stored=0)
     html = show(reading_of(well))
     assert (
-        "All is well. None of 1,000 accepted events waits or needs a person, and 20 are on their way."
+        "All is well. None of 1,000 accepted events waits or needs an operator, and 20 are on their way."
         in status(html)
     )
     assert 'class="banner ok"' in html
@@ -80,14 +80,14 @@ def test_the_first_line_says_what_is_not_well_and_why(show: Any) -> None:
     assert (
         "1 event type is paused. order_placed had too large a share of parked events; 50 events wait" in text
     )
-    assert "15 parked events need a person." in text
+    assert "15 parked events need an operator." in text
 
 
 def test_a_number_is_the_same_wherever_it_stands(show: Any) -> None:
     html = show(reading_of())
     assert "15 parked events need" in status(html)
     text = words(html)
-    assert re.search(r"Parked 15 need a person", text)
+    assert re.search(r"Parked 15 need an operator", text)
     assert re.search(r"Waiting 55 until", text)
     assert re.search(r"landed 900 .*there already 10 .*in flight 20 .*waiting 55 .*parked 15", text)
 

@@ -131,7 +131,7 @@ def test_a_table_without_a_key_is_refused_until_somebody_says_that_it_has_none(
 
     refused = wish()
     assert refused.state is State.REFUSED
-    assert "event_types.a: no key tells a repeat" in refused.reason
+    assert "event_types.a: no key identifies a repetition" in refused.reason
     assert 'ADD COLUMN _id text;\nCREATE UNIQUE INDEX ON "public"."log" (_id);' in refused.reason
     assert not log.records
     assert wish(create=True, unkeyed=True).state is State.REFUSED
@@ -174,7 +174,7 @@ def test_a_table_whose_key_has_a_default_is_refused_unless_each_event_has_the_ke
         file.write_text(yaml.safe_dump(document))
         return apply_file(Editor(log), file, Wish(), where)
 
-    assert "event_types.a: no key tells a repeat" in wish(["n"]).reason
+    assert "event_types.a: no key identifies a repetition" in wish(["n"]).reason
     assert wish(["n"], unkeyed=True).state is State.APPLIED
     assert wish(["n", "id"]).state is State.APPLIED
 

@@ -130,7 +130,7 @@ def test_a_table_of_somebodys_own_is_mended_where_it_does_not_fit(place: Place) 
         'a column for the field a"; DROP TABLE x; --',
         "a column for the field at",
         "every event has the field more, which is NOT NULL",
-        "a key tells a repeat",
+        "a key identifies a repetition",
         "SELECT on the columns by which a repeat is compared",
     ]
     assert place.land("a", "b", "a") == 2
@@ -193,7 +193,9 @@ def test_table_without_a_key_is_accepted_when_marked_unkeyed(place: Place) -> No
     )
     place.registry["destinations"][0]["unkeyed"] = True
     assert place.wrong() == []
-    assert "no key tells a repeat, and `unkeyed: true` says so" in [fact["text"] for fact in place.facts()]
+    assert "no key identifies a repetition, and `unkeyed: true` says so" in [
+        fact["text"] for fact in place.facts()
+    ]
     assert place.land("a", "a") == 2
 
 
@@ -210,7 +212,7 @@ def test_table_without_a_key_is_accepted_when_marked_unkeyed(place: Place) -> No
 def test_a_key_that_a_repeat_gets_anew_is_none(place: Place, key: str) -> None:
     place.mend()
     place.run(f"ALTER TABLE shop.orders DROP CONSTRAINT orders_pkey, ADD {key}")
-    assert [fact["text"] for fact in place.wrong()] == ["a key tells a repeat"]
+    assert [fact["text"] for fact in place.wrong()] == ["a key identifies a repetition"]
     place.registry["destinations"][0]["unkeyed"] = True
     assert place.wrong() == []
 
@@ -223,9 +225,9 @@ def test_a_required_field_is_a_key_although_its_column_has_a_default(place: Plac
     )
     assert place.wrong() == []
     place.registry["schema"] = SCHEMA | {"required": ["whole"]}
-    assert [fact["text"] for fact in place.wrong()] == ["a key tells a repeat"]
+    assert [fact["text"] for fact in place.wrong()] == ["a key identifies a repetition"]
     place.registry["schema"] = {}
-    assert [fact["text"] for fact in place.wrong()] == ["a key tells a repeat"]
+    assert [fact["text"] for fact in place.wrong()] == ["a key identifies a repetition"]
 
 
 def test_for_people_it_prints_the_sql_below_the_fact_and_a_database_that_is_out_is_3(place: Place) -> None:

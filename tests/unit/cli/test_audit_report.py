@@ -26,7 +26,7 @@ def test_a_finding_ends_with_what_puts_it_right_and_what_is_kept_is_counted(prin
     lost = Finding(Code.REPLAY_LOST, Source("events.a", 0), 17, "it is not known", "`onramp errors recheck`")
     found = Report(findings=[lost], stored={"open": 1_200, "replayed": 3}, not_yet_stored=4)
     assert printed(found) == [
-        "NOT RECONCILED: 1 violations (by totals alone).",
+        "NOT RECONCILED: 1 violations (by totals only).",
         "FINDING      RECEIPT        DETAIL",
         "REPLAY_LOST  events.a/0/17  it is not known; `onramp errors recheck`",
         "stored parked events: 1,200 open, 3 replayed; not yet stored: 4",
@@ -34,7 +34,7 @@ def test_a_finding_ends_with_what_puts_it_right_and_what_is_kept_is_counted(prin
 
 
 def test_report_without_a_control_database_omits_stored_events(printed: Printed) -> None:
-    assert printed(Report()) == ["Reconciled: 0 records of 0 partitions (by totals alone)."]
+    assert printed(Report()) == ["Reconciled: 0 records of 0 partitions (by totals only)."]
     assert "stored parked events: nothing; not yet stored: 0" in printed(Report(stored={}))
 
 
@@ -54,7 +54,7 @@ def test_partitions_are_printed_on_request_or_when_their_totals_do_not_reconcile
         "PARTITION   READ  FILTERED  UNROUTABLE  REFUSED  LANDED  WAITING",
         "events.a/0     3         0           0        0       3        0",
     ]
-    assert printed(reconciled) == ["Reconciled: 3 records of 1 partitions (by totals alone)."]
+    assert printed(reconciled) == ["Reconciled: 3 records of 1 partitions (by totals only)."]
     assert printed(reconciled, verbose=True)[1:] == table
     first, *rest = printed(wrong)
     assert first.startswith("NOT ALL CHECKED: no violation, but 2 events")

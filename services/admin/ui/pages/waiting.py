@@ -111,9 +111,9 @@ def _add_halts(ui: Ui) -> None:
         halt = next((each for each in found if each["partition"] == partition), None)
         way = _way(halt, how)
         return view.confirm(
-            title=f"Go on with {partition}?",
+            title=f"Continue with {partition}?",
             effect=f"{way['effect']} Cost: {way['cost']}",
-            button="Go on",
+            button="Continue",
             action=f"/waiting/partitions/{how}",
             back="/waiting",
             nav="waiting",
