@@ -35,14 +35,16 @@ _COLUMNS: Final = """
     FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
     WHERE a.attrelid = %s AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum
 """
-#: A key that identifies a repeat: the primary key, or a unique index over `_id` alone.
+#: A key that identifies a repeat: the primary key, or a unique index over `_id` alone.  Postgres rejects ON
+#: CONFLICT for a key WITHOUT OVERLAPS.
 _KEYS: Final = """
     SELECT i.indimmediate,
            array(SELECT a.attname::text FROM unnest(i.indkey::int2[]) WITH ORDINALITY k (attnum, place)
                  JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.attnum
                  WHERE k.place <= i.indnkeyatts ORDER BY k.place), i.indisprimary
     FROM pg_index i
-    WHERE i.indrelid = %s AND i.indisunique AND i.indisvalid AND i.indpred IS NULL AND i.indexprs IS NULL
+    WHERE i.indrelid = %s AND i.indisunique AND NOT i.indisexclusion AND i.indisvalid
+      AND i.indpred IS NULL AND i.indexprs IS NULL
     ORDER BY i.indisprimary DESC, i.indexrelid
 """
 #: Postgres' categories of types that accept a field of this type; `json` accepts everything.

@@ -56,13 +56,15 @@ _TYPES: Final = f"""
 """  # noqa: S608 - no value is part of it
 #: The first `server_version` that has multiranges.
 _MULTIRANGES: Final = 140_000
+#: Without keys of PRIMARY KEY (… WITHOUT OVERLAPS), for which Postgres rejects ON CONFLICT.
 _KEYS: Final = """
     SELECT x.relname, i.indisprimary, i.indimmediate,
            array(SELECT a.attname::text FROM unnest(i.indkey::int2[]) WITH ORDINALITY k (attnum, place)
                  JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.attnum
                  WHERE k.place <= i.indnkeyatts ORDER BY k.place)
     FROM pg_index i JOIN pg_class x ON x.oid = i.indexrelid
-    WHERE i.indrelid = %s AND i.indisunique AND i.indisvalid AND i.indpred IS NULL AND i.indexprs IS NULL
+    WHERE i.indrelid = %s AND i.indisunique AND NOT i.indisexclusion AND i.indisvalid
+      AND i.indpred IS NULL AND i.indexprs IS NULL
     ORDER BY i.indisprimary DESC, x.relname
 """
 #: `typcategory` of arrays.

@@ -155,6 +155,17 @@ def test_problem_that_no_grant_solves_is_reported(place: Place) -> None:
     assert place.facts() == []
 
 
+def test_a_temporal_key_identifies_no_repeat(place: Place) -> None:
+    if int(place.tables.bench.one("SHOW server_version_num")) < 180_000:
+        pytest.skip("keys WITHOUT OVERLAPS are of Postgres 18")
+    place.mend()
+    place.run(
+        "ALTER TABLE shop.orders DROP CONSTRAINT orders_pkey, ADD part int4range, ADD during daterange, "
+        "ADD PRIMARY KEY (part, during WITHOUT OVERLAPS)"
+    )
+    assert "a key tells a repeat" in [fact["text"] for fact in place.wrong()]
+
+
 def test_a_column_of_onramps_that_would_change_its_values_is_named(place: Place) -> None:
     place.mend()
     place.run(

@@ -181,6 +181,20 @@ def test_a_deferrable_key_is_refused(tables: Tables) -> None:
     assert "55000" in states(done)[0]
 
 
+def test_a_repeat_of_a_row_with_a_temporal_key_rejects_no_other_row(tables: Tables) -> None:
+    if int(tables.bench.one("SHOW server_version_num")) < 180_000:
+        pytest.skip("keys WITHOUT OVERLAPS are of Postgres 18")
+    tables.bench.execute(
+        "CREATE TABLE public.t (id int4range, during daterange, PRIMARY KEY (id, during WITHOUT OVERLAPS))"
+    )
+    first, second = ({"id": f"[{n},{n + 1})", "during": "[2026-01-01,2026-02-01)"} for n in (1, 2))
+    done = tables.land("t", first)
+    assert (_summary(done), done.unkeyed) == ((1, 0, []), 1)
+    done = tables.land("t", first, second)
+    assert _summary(done) == (1, 0, [DATA_REJECTED.code])
+    assert "23P01" in states(done)[0]
+
+
 SWALLOW = (
     "CREATE TABLE public.aside (id int);"
     "CREATE FUNCTION public.swallow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
