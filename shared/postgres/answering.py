@@ -4,7 +4,9 @@ A silent server is probed in the background until it answers; until then no call
 So a caller that serves many databases in turn spends its time on those that answer.
 """
 
+import math
 import os
+import select
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
@@ -36,7 +38,10 @@ class SilentServerError(InfrastructureError):
 
 
 class PersistentConnection:
-    """A connection that its owner keeps between uses: opened by the first, watched in each."""
+    """A connection that its owner keeps between uses: opened by the first, watched in each.
+
+    A use that follows the end of the session (a restart of the server, `idle_session_timeout`) opens another.
+    """
 
     def __init__(
         self, name: str, dsn: str, open_: Callable[[], connection], patience_seconds: float = PATIENCE_SECONDS
@@ -78,7 +83,9 @@ class PersistentConnection:
             self._conn = None
 
     def _attached(self, use: Use) -> connection | None:
-        if self._conn is None or self._conn.closed:
+        if self._conn is not None and has_ended(self._conn):
+            self.close()
+        if self._conn is None:
             self._conn = opened(self._open, own_watch(), use)
         else:
             own_watch().attach(use, self._conn)
@@ -92,6 +99,23 @@ def answering(
     """Lend the connection that `open_` opens to one block, and close it. Raises like `used`."""
     with closing(PersistentConnection(name, dsn, open_, patience_seconds)) as kept, kept.used() as conn:
         yield conn
+
+
+def has_ended(conn: connection) -> bool:
+    """Return whether the server has ended the session, without a round trip."""
+    try:
+        while not conn.closed and is_readable(conn.fileno(), 0):
+            conn.poll()
+    except psycopg2.Error:
+        return True
+    return bool(conn.closed)
+
+
+def is_readable(fileno: int, seconds: float) -> bool:
+    """Wait for readable data; `select.select` rejects a process with a thousand open files."""
+    waiting = select.poll()
+    waiting.register(fileno, select.POLLIN)
+    return bool(waiting.poll(math.ceil(seconds * 1000)))
 
 
 def opened(open_: Callable[[], connection], watch: Watch, use: Use) -> connection | None:

@@ -5,8 +5,6 @@ not stored.  A table that fails is suspended with its reason and retried later; 
 """
 
 import logging
-import math
-import select
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -30,7 +28,7 @@ from services.cdc.merger.settings import MergerSettings
 from services.cdc.schema.migrations import migrate
 from shared import change_table
 from shared.errors import InfrastructureError
-from shared.postgres.answering import PersistentConnection
+from shared.postgres.answering import PersistentConnection, is_readable
 from shared.postgres.connect import connect
 from shared.postgres.failures import NO_SUCH_DATABASE, failure
 
@@ -291,13 +289,6 @@ def _reason(error: psycopg2.Error | InfrastructureError) -> str:
     if error.pgcode == NO_SUCH_DATABASE:
         return failure("the database", error)
     return error.pgcode or "the connection is lost or refused"
-
-
-def is_readable(fileno: int, seconds: float) -> bool:
-    """Wait for readable data; `select.select` rejects a process with a thousand open files."""
-    waiting = select.poll()
-    waiting.register(fileno, select.POLLIN)
-    return bool(waiting.poll(math.ceil(seconds * 1000)))
 
 
 def only_feed(table: SourceTable, table_settings: TableSettings, fed: Sequence[Feed]) -> Feed | None:

@@ -14,7 +14,7 @@ from shared.errors import InfrastructureError
 from shared.postgres.answering import PersistentConnection
 from shared.postgres.connect import connect
 from tests.fixtures.fix_postgres import Database
-from tests.fixtures.writer import database_of, set_for_database
+from tests.fixtures.writer import database_of, rows, set_for_database
 
 #: What a DBA sets, and what a session of Onramp's has.
 SETTINGS: Final = {
@@ -80,6 +80,18 @@ def test_a_session_that_began_read_only_is_not_used_again(
         cursor.execute(f"ALTER DATABASE {conn.info.dbname} RESET default_transaction_read_only")
         conn.commit()
     _write(lend)
+
+
+@pytest.mark.parametrize("use", USES.values(), ids=list(USES))
+def test_a_session_that_the_server_ended_is_replaced(database: Database, use: Callable[[str], Use]) -> None:
+    lend = use(database.dsn)
+    with lend() as conn:
+        pid = conn.info.backend_pid
+        conn.commit()
+    rows(database.dsn, "SELECT pg_terminate_backend(%s, 30000)", pid)
+    with lend() as conn:
+        assert conn.info.backend_pid != pid
+        conn.commit()
 
 
 def _write(lend: Use) -> None:
