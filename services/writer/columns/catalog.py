@@ -7,7 +7,7 @@ the table's version is unchanged (`is_current`), so DDL is safe while the writer
 
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from psycopg2 import sql
 from psycopg2.extensions import connection
@@ -105,7 +105,7 @@ _known: Final[AnswerCache[tuple[str, str, str], Table]] = AnswerCache()
 
 
 def describe(conn: connection, database: Database, target: Target) -> Table | None:
-    """Describe the table and cache the result; return None if no table has this exact name.  Four queries."""
+    """Describe the table and cache the result; return None if no table has this exact name.  Five queries."""
     name = (database.dsn, target.schema, target.table)
     table = _query(conn, target)
     if table is None:
@@ -133,28 +133,47 @@ def is_current(conn: connection, target: Target, table: Table) -> bool:
 
 
 def _query(conn: connection, target: Target) -> Table | None:
+    """Query the catalog again until the table was the same before and after the queries.
+
+    Of a table that was replaced in the meantime, the later queries would find no column.
+    """
     with conn.cursor() as cursor:
-        cursor.execute(_TABLE, (target.schema, target.table))
-        row = cursor.fetchone()
-        if row is None:
-            return None
-        oid, kind, has_rules, version = row  # version first: later DDL makes the description stale
-        cursor.execute(_COLUMNS, (oid,))
-        attributes = cursor.fetchall()
-        is_old = conn.server_version < _MULTIRANGES
-        ranges = "(r.rngtypid)" if is_old else "(r.rngtypid, r.rngmultitypid)"
-        cursor.execute(_TYPES.format(ranges=ranges), (oid,))
-        types = {row[0]: _TypeRow(*row[1:]) for row in cursor.fetchall()}
-        columns = {
-            name: Column(name, *about, type=_resolved(types, type_oid, modifier))
-            for name, *about, type_oid, modifier in attributes
-        }
-        cursor.execute(_KEYS, (oid,))
-        keys = [
-            Key(name, tuple(names), immediate)
-            for name, primary, immediate, names in cursor.fetchall()
-            if primary or names == [ID]
-        ]
+        before = _table_row(cursor, target)
+        while before is not None:
+            table = _described(cursor, before, is_old=conn.server_version < _MULTIRANGES)
+            after = _table_row(cursor, target)
+            if table is not None and after == before:
+                return table
+            before = after
+    return None
+
+
+def _table_row(cursor: Any, target: Target) -> tuple[Any, ...] | None:
+    cursor.execute(_TABLE, (target.schema, target.table))
+    row: tuple[Any, ...] | None = cursor.fetchone()
+    return row
+
+
+def _described(cursor: Any, row: tuple[Any, ...], *, is_old: bool) -> Table | None:
+    """Return the table of `row`; None if its types are not those of its columns, because one has changed."""
+    oid, kind, has_rules, version = row
+    cursor.execute(_COLUMNS, (oid,))
+    attributes = cursor.fetchall()
+    ranges = "(r.rngtypid)" if is_old else "(r.rngtypid, r.rngmultitypid)"
+    cursor.execute(_TYPES.format(ranges=ranges), (oid,))
+    types = {row[0]: _TypeRow(*row[1:]) for row in cursor.fetchall()}
+    if not types.keys() >= {type_oid for *_, type_oid, _ in attributes}:
+        return None
+    columns = {
+        name: Column(name, *about, type=_resolved(types, type_oid, modifier))
+        for name, *about, type_oid, modifier in attributes
+    }
+    cursor.execute(_KEYS, (oid,))
+    keys = [
+        Key(name, tuple(names), immediate)
+        for name, primary, immediate, names in cursor.fetchall()
+        if primary or names == [ID]
+    ]
     return Table(columns, tuple(keys), kind in _KINDS, has_rules, version=(oid, version))
 
 

@@ -5,9 +5,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from psycopg2.extensions import connection, cursor
 
 from services.writer.columns import catalog
 from services.writer.model.routes import Contract, Routes
+from services.writer.model.targets import Target
 from services.writer.postgres import answer_cache
 from services.writer.postgres.answer_cache import DISCARD_SECONDS, SECONDS
 from tests.fixtures.writer import Bench, arrivals, event
@@ -60,6 +62,36 @@ def test_table_that_discards_fields_is_queried_at_most_once_per_interval(
     for n in range(2, 7):
         discarding.land("t", {"id": n, "x": 1})
     assert len(asked) <= 3  # a slow machine may look once more
+
+
+@pytest.mark.parametrize("number", range(1, 4))
+def test_a_table_that_is_replaced_while_it_is_described_parks_nothing(
+    tables: Tables, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    tables.bench.execute("CREATE TABLE public.t (id int PRIMARY KEY, v int)")
+    number_of_queries = 0
+
+    class Replacing(cursor):
+        def execute(self, query: Any, given: Any = None) -> None:
+            nonlocal number_of_queries
+            number_of_queries += 1
+            if number_of_queries == number + 1:
+                tables.bench.execute(
+                    "DROP TABLE public.t; CREATE TABLE public.t (id int PRIMARY KEY, v text)"
+                )
+            super().execute(query, given)
+
+    query = catalog._query
+
+    def queried(conn: connection, target: Target) -> catalog.Table | None:
+        conn.cursor_factory = Replacing
+        try:
+            return query(conn, target)
+        finally:
+            conn.cursor_factory = cursor
+
+    monkeypatch.setattr(catalog, "_query", queried)
+    assert tables.land("t", {"id": 1, "v": "a"}).landed.total() == 1
 
 
 def test_a_typed_tables_lost_key_is_noticed(tables: Tables, turn: Turn) -> None:
