@@ -267,6 +267,8 @@ def _element(element: Type, raw: msgspec.Raw | bytes) -> str:
     if value is None:
         return "NULL"
     if isinstance(value, list) and element.kind is not Kind.JSON:
+        if not value:  # Postgres stores [[]] and [[], []] as {}
+            raise MisfitError(_BAD_TEXT, "an array in an array cannot be empty")
         return _array(element, raw)
     text = _as_text(element, value, raw).replace("\\", "\\\\").replace('"', '\\"')
     return f'"{text}"'

@@ -188,6 +188,7 @@ def test_words_are_no_times_in_arrays_either(tables: Tables, kind: str) -> None:
         ("public.mood", f'"{SECRET}"', "22P02"),
         ("public.positive", "-1", "23514"),
         ("inet", f'"{SECRET}"', "22P02"),
+        ("int[]", "[[],[]]", "22P02"),
     ],
 )
 def test_bad_forms(tables: Tables, kind: str, text: str, state: str) -> None:
