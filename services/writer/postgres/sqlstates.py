@@ -20,9 +20,10 @@ _WAIT_CLASSES: Final = frozenset({"08", "28", "53", "57", "58"})
 #: An exhausted sequence fails for every row, regardless of its values.
 _EXHAUSTED_SEQUENCE: Final = "2200H"
 _WAIT: Final = frozenset({"55P03", "25006", "3D000", _EXHAUSTED_SEQUENCE})
-#: States that affect all tables of the database.
-_OF_DATABASE_CLASSES: Final = frozenset({"08", "28", "57"})
-_OF_DATABASE: Final = frozenset({"25006", "3D000", "53000", "53200", "53300"})
+#: States that affect all tables of the database while its session continues.  After states of connections and
+#: of its own stop the server ends the session: an open session got them from another server (postgres_fdw).
+#: A database that is read-only refuses the lock of the ledger first.
+_OF_DATABASE: Final = frozenset({"53000", "53200"})
 #: Classes that the server never returns because of a single row.
 _NEVER_OF_A_ROW_CLASSES: Final = frozenset({*_WAIT_CLASSES, "XX"})
 #: A statement timed out or was canceled.
@@ -46,11 +47,11 @@ def verdict(sqlstate: str | None) -> Verdict:
 
 
 def is_of_one_table(sqlstate: str | None) -> bool:
-    """Return whether only one table waits (for a lock, a quota), while others of the database can land."""
-    if verdict(sqlstate) is not Verdict.WAIT or sqlstate is None:
-        return False
-    of_database = sqlstate in _OF_DATABASE or sqlstate[:2] in _OF_DATABASE_CLASSES
-    return sqlstate == STATEMENT_TIMEOUT or not of_database
+    """Return whether only one table waits (for a lock, a quota), while others of the database can land.
+
+    `sqlstate`: of an error after which the session is open.
+    """
+    return sqlstate is not None and verdict(sqlstate) is Verdict.WAIT and sqlstate not in _OF_DATABASE
 
 
 def may_be_of_one_row(sqlstate: str | None) -> bool:

@@ -50,6 +50,21 @@ def test_a_table_whose_function_refuses_every_row_is_no_rows_fault(hall: Hall, s
     assert hall.landed() == ["a", "b", "c"]
 
 
+def test_error_of_another_server_blocks_only_the_table_whose_trigger_uses_it(hall: Hall) -> None:
+    hall.settle(event("a"), event("x", "shipped"))
+    hall.bench.execute(
+        "CREATE FUNCTION public.use() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
+        "PERFORM pg_database_size('absent'); RETURN NEW; END $$;"  # 3D000, which is not raised by RAISE
+        "CREATE TRIGGER use AFTER INSERT ON events.order_placed FOR EACH ROW EXECUTE FUNCTION public.use()"
+    )
+    hall.settle(event("b"), event("y", "shipped"))
+    assert hall.landed("shipped") == ["x", "y"]
+    assert (hall.landed(), hall.waiting(), hall.parked()) == (["a"], [2], [])
+    hall.bench.execute("DROP TRIGGER use ON events.order_placed")
+    assert hall.release() == []
+    assert hall.landed() == ["a", "b"]
+
+
 def test_many_of_them_before_the_first_good_one(hall: Hall) -> None:
     hall.settle(event("a"))
     _raising(hall, "NEW._id LIKE 'bad%'", "ON001")

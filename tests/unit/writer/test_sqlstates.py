@@ -5,7 +5,7 @@ import pytest
 from psycopg2 import errorcodes
 
 from services.writer.postgres.error_faults import translate
-from services.writer.postgres.sqlstates import Verdict, verdict
+from services.writer.postgres.sqlstates import Verdict, is_of_one_table, verdict
 from shared.errors import DATABASE_UNAVAILABLE, NO_PERMISSION, InfrastructureError, UserError
 from tests.fixtures.writer import database_of
 
@@ -52,6 +52,16 @@ def test_no_answer_at_all_is_an_outage() -> None:
     error = translate(_error(None), database_of("dbname=nowhere"))
     assert isinstance(error, InfrastructureError)
     assert error.fault is DATABASE_UNAVAILABLE
+
+
+@pytest.mark.parametrize("state", WAITING)
+def test_table_waits_alone_while_its_session_is_open(state: str) -> None:
+    assert is_of_one_table(state)
+
+
+@pytest.mark.parametrize("state", ["53000", "53200", "23505", None])
+def test_server_without_memory_and_lost_session_are_no_tables_fault(state: str | None) -> None:
+    assert not is_of_one_table(state)
 
 
 @pytest.mark.parametrize("state", ["23505", "22P02", "08006", None])
