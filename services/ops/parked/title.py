@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from services.ops.parked.fingerprint import OTHERS, Cause
-from shared.errors import TABLE
+from shared.errors import TABLE, UNKNOWN_TABLE
 
 #: Words for a value that a column's type accepts, by the start of the type's name.
 _KINDS: Final = (
@@ -50,8 +50,8 @@ _STATES: Final[Mapping[str, str]] = {
     "42703": "{column} is a field without a column in {table}",
     "428C9": "{column} is a column that {table} generates",
     "42501": "The writer may not write {table}",
-    "42P01": "{table} does not exist",
-    "3F000": "The schema of {table} does not exist",
+    "42P01": "A function of {table} uses a name that is absent or needs its schema",
+    "42883": "A function of {table} uses a name that is absent or needs its schema",
     "54000": "The event is too large for {table}",
     "54011": "The event has too many fields for {table}",
     "P0001": "A trigger of {table} refuses the event",
@@ -92,7 +92,8 @@ def title_of(cause: Cause, column_type: str | None = None) -> str:
 
     `column_type`: the declared type of the cause's column, if it is known.
     """
-    form = _STATES.get(cause.sqlstate or "") or _CODES.get(cause.code or "")
+    of_state = _STATES.get(cause.sqlstate or "") if cause.code != UNKNOWN_TABLE.code else None
+    form = of_state or _CODES.get(cause.code or "")
     if form is None:
         fault = TABLE.get(cause.code or "")
         return fault.title.rstrip(".") if fault else f"Error {_short(cause.code or 'without a code')}"

@@ -20,7 +20,7 @@ from services.writer.persist.row_results import row_error
 from services.writer.postgres.database import Database
 from services.writer.postgres.sqlstates import NOT_PARKED, PARK_CLASSES, PARK_STATES, Verdict, verdict
 from shared import failpoints
-from shared.errors import ROW_SUPPRESSED, UserError
+from shared.errors import DATA_REJECTED, ROW_SUPPRESSED, UserError
 
 _PIECE: Final = 100
 #: Onramp's own SQLSTATE, raised to undo the actions of a trigger that suppressed a row.
@@ -92,6 +92,12 @@ END
 _OF_THE_ROWS: Final = sql.SQL(
     "(left(SQLSTATE, 2) = ANY ({}) OR SQLSTATE = ANY ({})) AND SQLSTATE <> ALL ({})"
 ).format(*(sql.Literal(sorted(states)) for states in (PARK_CLASSES, PARK_STATES, NOT_PARKED)))
+#: States of a function that runs with the row; the table itself was described before.
+_OF_FUNCTIONS: Final = frozenset({"42P01", "42883"})
+_ABSENT_NAME: Final = (
+    "a function of the table (trigger, default, constraint) uses a name that is absent, or that needs its "
+    "schema because the writer's search_path is pg_catalog: ALTER FUNCTION … SET search_path"
+)
 #: `pg_input_is_valid` (PostgreSQL 16) finds the column whose text its type cannot parse.
 _FIND_COLUMNS: Final = """
     SELECT DISTINCT ON (s.n) s.n, given.col
@@ -138,9 +144,11 @@ def isolate_bad_rows(conn: connection, database: Database, spec: InsertSpec) -> 
                 database,
                 spec.target,
                 state,
+                _ABSENT_NAME if state in _OF_FUNCTIONS else "",
                 column=named,
                 column_type=declared.get(named or ""),
                 constraint=constraint,
+                fault=DATA_REJECTED if state in _OF_FUNCTIONS else None,
             )
     return out
 

@@ -355,6 +355,20 @@ def test_two_destinations_one_bad(tables: Tables, text: str) -> None:
     assert len(a.parked) + len(b.parked) == 1
 
 
+def test_trigger_with_names_without_schema_is_the_reason_and_not_an_absent_table(tables: Tables) -> None:
+    tables.bench.execute(
+        "CREATE TABLE public.t (id int PRIMARY KEY); CREATE TABLE public.audit (id int);"
+        "CREATE FUNCTION public.audited() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
+        "INSERT INTO audit VALUES (NEW.id); RETURN NEW; END $$;"
+        "CREATE TRIGGER a BEFORE INSERT ON public.t FOR EACH ROW EXECUTE FUNCTION public.audited()"
+    )
+    done = tables.land("t", {"id": 1})
+    assert _summary(done) == (0, 0, [DATA_REJECTED.code])
+    assert "ALTER FUNCTION" in states(done)[0]
+    tables.bench.execute("ALTER FUNCTION public.audited() SET search_path = public")
+    assert _summary(tables.land("t", {"id": 1})) == (1, 0, [])
+
+
 def test_ddl_while_running_is_no_incident(tables: Tables) -> None:
     tables.bench.execute("CREATE TABLE public.t (id int PRIMARY KEY, v int)")
     tables.land("t", {"id": 1, "v": 1})

@@ -30,6 +30,8 @@ CAUSE = Cause(
         ({"sqlstate": "23502"}, None, "`amount` is missing or null"),
         ({"sqlstate": "23514", "place": "positive"}, None, "The constraint `positive` is violated"),
         ({"sqlstate": "42703"}, None, "`amount` is a field without a column in `onramp.public.orders`"),
+        ({"sqlstate": "42P01"}, None, "A function of `onramp.public.orders` uses a name that is absent"),
+        ({"sqlstate": "42P01", "code": "unknown_table"}, None, "`onramp.public.orders` does not exist"),
         ({"sqlstate": "99999"}, None, "`onramp.public.orders` refuses the event's values"),
         ({"sqlstate": None, "code": "not_routed"}, None, "`order_placed` is no longer routed to "),
         ({"sqlstate": None, "code": "new"}, None, "Error new"),
