@@ -41,6 +41,8 @@ USUAL: Final = (
 )
 #: psycopg2 sets the dates' style; the database decides the order of day and month.
 _OURS: Final = (*USUAL, "default_transaction_isolation=read\\ committed")
+#: Settings that older servers do not have: a connection's options have them only where they are needed.
+_OF_LATER_SERVERS: Final = {"transaction_timeout": "0"}
 #: Keepalive settings of the server's end.
 _SERVERS: Final = (
     f"-c tcp_keepalives_idle={_IDLE_SECONDS} -c tcp_keepalives_interval={_INTERVAL_SECONDS} "
@@ -57,13 +59,14 @@ _NOT_BY_OPTIONS: Final = frozenset(
 )
 #: A pooler's message about options that it does not support.
 _NO_OPTIONS: Final = "unsupported startup parameter"
-#: Selects the settings that the session lacks. Settings that no session may change are skipped, and the
-#: inner query runs before the outer one sets the values to compare with.
+#: Selects the settings that the session lacks. Settings that no session may change, or that the server does
+#: not have, are skipped. The inner query runs before the outer one sets the values to compare with.
 _LACKING: Final = """
     SELECT name FROM (
         SELECT given.name, given.value, current_setting(given.name, true) AS now
         FROM unnest(%s::text[], %s::text[]) given (name, value) LEFT JOIN pg_settings s ON s.name = given.name
-        WHERE coalesce(s.context, 'user') IN ('user', 'superuser') OFFSET 0
+        WHERE coalesce(s.context, 'user') IN ('user', 'superuser')
+          AND NOT (s.name IS NULL AND given.name = ANY (%s)) OFFSET 0
     ) given
     WHERE replace(now, ', ', ',') IS DISTINCT FROM replace(set_config(name, value, true), ', ', ',')
 """
@@ -138,10 +141,10 @@ def connect(dsn: str, *, name: str, options: str = "") -> connection:
     The DSN's options apply to settings that `options` does not set. Raises `psycopg2.Error`
     (`MissingDatabaseError`: the server has no such database), and `InfrastructureError` (`database_unfit`)
     if a pooler in between dropped the settings: values would have other texts, and nothing would time out.
-    Costs two more round trips.
+    Costs two more round trips, and a second connection if the role has settings of `_OF_LATER_SERVERS`.
     """
     own = parse_dsn(dsn).get("options", "")
-    settings = settings_in(f"{session(_OURS)} {own} {options}")
+    settings = _OF_LATER_SERVERS | settings_in(f"{session(_OURS)} {own} {options}")
     for setting in _NOT_BY_OPTIONS & settings.keys():
         del settings[setting]
     try:
@@ -159,6 +162,10 @@ def connect(dsn: str, *, name: str, options: str = "") -> connection:
         raise
     if lacking:
         conn.close()
+        later = {setting: settings[setting] for setting in lacking if setting in _OF_LATER_SERVERS}
+        if later and not later.keys() & settings_in(options).keys():
+            pinned = session(f"{setting}={value}" for setting, value in later.items())
+            return connect(dsn, name=name, options=f"{options} {pinned}")
         raise _unfit(dsn, {setting: settings[setting] for setting in lacking})
     return conn
 
@@ -173,7 +180,7 @@ def settings_in(options: str) -> dict[str, str]:
 
 def _lacking(conn: connection, settings: Mapping[str, str]) -> list[str]:
     with conn.cursor() as cur:
-        cur.execute(_LACKING, (list(settings), list(settings.values())))
+        cur.execute(_LACKING, (list(settings), list(settings.values()), list(_OF_LATER_SERVERS)))
         lacking = [name for (name,) in cur.fetchall()]
     conn.rollback()
     return lacking
