@@ -135,7 +135,7 @@ def is_current(conn: connection, target: Target, table: Table) -> bool:
 def _query(conn: connection, target: Target) -> Table | None:
     """Query the catalog again until the table was the same before and after the queries.
 
-    Of a table that was replaced in the meantime, the later queries would find no column.
+    If the table was replaced meanwhile, the later queries would find no column.
     """
     with conn.cursor() as cursor:
         before = _table_row(cursor, target)
