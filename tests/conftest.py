@@ -1,4 +1,4 @@
-"""Loads the test plugins; see tests/fixtures/ for what a test can ask for."""
+"""Loads the test plugins; tests/fixtures has the fixtures of each."""
 
 import os
 import sys

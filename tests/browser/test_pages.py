@@ -1,4 +1,4 @@
-"""The story of an operator in a browser: log in, look at what is parked, try a fix, decide."""
+"""Pages in a browser: an operator logs in, opens parked events, rehearses a fix and replays them."""
 
 from collections.abc import Callable
 

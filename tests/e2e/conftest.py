@@ -1,4 +1,4 @@
-"""What the tests of whole runs share."""
+"""Fixtures of the tests of whole runs."""
 
 from collections.abc import Iterator
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""`onramp up --prometheus` with the rules as they are: a database that stops, and one that comes back."""
+"""`onramp up --prometheus` with the real rules: an outage of a database fires and ends its alert."""
 
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit

@@ -1,4 +1,4 @@
-"""The path of an event on real parts: HTTP in, rows out, and what cannot land kept with its reason."""
+"""The path of an event on real services: HTTP in, rows out, and parked events with their reason."""
 
 import asyncio
 from dataclasses import replace

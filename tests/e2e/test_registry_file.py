@@ -1,4 +1,4 @@
-"""A newcomer's registry: one file beside `onramp up` becomes keys, tables and rows, and each save works."""
+"""`onramp up` applies onramp.yaml at each save: keys, tables and rows follow without a restart."""
 
 import json
 import secrets

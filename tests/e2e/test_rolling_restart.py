@@ -1,4 +1,4 @@
-"""Two gateways behind a balancer, all of it encrypted, restart in turn under load, and a broker dies."""
+"""Rolling restart under load, with TLS: two gateways restart in turn behind a balancer, and a broker dies."""
 
 import asyncio
 import logging

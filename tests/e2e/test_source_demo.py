@@ -1,4 +1,4 @@
-"""`onramp up --source-demo`: another database's tables are tables here, and what it says to try works."""
+"""`onramp up --source-demo`: public tables equal the second database, and the printed commands work."""
 
 import re
 import shlex

@@ -1,4 +1,4 @@
-"""A source that the registry's file names is tables of the warehouse, equal, whatever is done to it."""
+"""Sources from the registry's file: public tables equal the source after every kind of change."""
 
 from pathlib import Path
 from typing import Any

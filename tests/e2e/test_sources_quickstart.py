@@ -1,4 +1,4 @@
-"""The commands of docs/sources-quickstart.md copy a table, beside an `onramp up` that runs already."""
+"""Commands of docs/sources-quickstart.md copy a table while `onramp up` runs."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""A ground of their own: these writers fence each other, and Kafka is stopped under them."""
+"""Brokers and databases of this folder alone: its writers fence each other, and its tests stop Kafka."""
 
 import secrets
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""A real Prometheus looks at a gateway and a writer in trouble: the right alert and no other page."""
+"""Alerts of a real Prometheus: each fault of a gateway or writer fires its own alert and no other page."""
 
 import math
 import time

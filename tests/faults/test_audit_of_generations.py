@@ -1,4 +1,4 @@
-"""Kafka deletes events before they are settled, and a person accepts it: the audit goes on naming them."""
+"""Audit after Kafka deleted unsettled events and an operator accepted the loss: they remain findings."""
 
 import asyncio
 import re

@@ -1,4 +1,4 @@
-"""The audit counts what waits as it counts what landed: once for each destination.
+"""Audit of waiting events: each is counted once for each destination, like landed events.
 
 The totals have one entry for each event that waits for a database, however many of its tables
 the event goes to.

@@ -1,4 +1,4 @@
-"""However much waits and wherever: the writer's memory does not follow it."""
+"""A large backlog, on Kafka or in databases, does not increase the memory of the writer."""
 
 import pytest
 

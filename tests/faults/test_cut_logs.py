@@ -1,4 +1,4 @@
-"""Kafka's log goes back below what is settled, and gives the same offsets out again: halted, aloud.
+"""A Kafka log that is cut below the settled offsets: the partition is halted and the reason is reported.
 
 One broker loses the end of its log or gets an older one back; of three, one that was not in sync leads.
 """

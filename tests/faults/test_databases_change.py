@@ -1,4 +1,4 @@
-"""The databases change between a crash and a restart: nothing is dropped, a person is told by name."""
+"""Databases that are renamed or removed between a crash and a restart: no event is lost, each is reported."""
 
 import asyncio
 import re

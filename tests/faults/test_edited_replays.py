@@ -1,4 +1,4 @@
-"""An edited event lands as the one that it was: its id, its place, who edited it, and today's rights."""
+"""Edited replays: an event keeps its id and receipt, records its editor, and obeys the current grants."""
 
 import hashlib
 from collections.abc import Iterator

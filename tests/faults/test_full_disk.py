@@ -1,4 +1,4 @@
-"""The disk of a table is full, truly: its events wait in place, nobody is parked, the rest lands."""
+"""A table on a full disk: its events wait in the database, none is parked, and other events land."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""A restored dump halts its database, alone; a person resolves it, and nothing lands twice."""
+"""A restored dump halts only its own database; after an operator's decision no event lands twice."""
 
 import json
 import re

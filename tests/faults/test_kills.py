@@ -1,4 +1,4 @@
-"""kill -9 wherever it hurts: exactly as many rows as accepted events, and nobody left behind.
+"""SIGKILL at each step: the number of rows equals the number of accepted events, and no process remains.
 
 Processes are killed where the operating system and Spark matter; the other places end writers in threads.
 """

@@ -1,4 +1,4 @@
-"""How far the writer is behind, while what it needs is away: the figures that people look at then."""
+"""Lag metrics while Kafka or a database is unreachable."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

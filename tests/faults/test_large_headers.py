@@ -1,4 +1,4 @@
-"""Headers that are larger than anybody needs: their event is parked without them, others land."""
+"""Events with too large headers are parked without them; others land."""
 
 from shared import wire
 from shared.errors import RECORD_HEADERS_TOO_LARGE

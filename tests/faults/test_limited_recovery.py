@@ -1,4 +1,4 @@
-"""Databases that a plan did not know of: within their limits, and at a start asked before the first plan."""
+"""A plan from before a database's outage lands in pieces within its limits."""
 
 import threading
 

@@ -1,4 +1,4 @@
-"""A lost broker of three: partitions that it alone leads wait, and no other partition is held up."""
+"""A lost broker of three: only partitions that it alone can lead wait."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""Two databases, one of them out: it harms only itself, and drains by itself when it returns."""
+"""Two databases, one unreachable: only its events wait, and they drain when it returns."""
 
 import orjson
 import pytest

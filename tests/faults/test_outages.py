@@ -1,4 +1,4 @@
-"""Postgres or Kafka away: the writer stays, says why, and lands what waited; stopping still works."""
+"""Postgres or Kafka unreachable: the writer keeps running, shows why, lands waiting events, and can stop."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""Database ownership: a second name or a second Onramp is refused by name and loses nothing."""
+"""Database ownership: a second public name or a second installation is refused and loses no event."""
 
 import re
 import threading

@@ -1,4 +1,4 @@
-"""Nothing parked is forgotten: three faults among real flights, kept, grouped, fixed, replayed and discarded.
+"""Life cycle of parked events: three faults among real flights are stored, fixed, replayed and discarded.
 
 A database is away, admin service and writer are killed in mid-replay and in mid-discard, and the database is
 restored from an earlier dump the replays.  `make proof-parked` does it with 50,000 flights and a database

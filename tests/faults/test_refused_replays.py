@@ -1,4 +1,4 @@
-"""Replays of what was refused: writer and admin service are killed on the way, and each event lands once."""
+"""Replays of events with a refused destination land once, although writer and admin service are killed."""
 
 import re
 from collections import Counter

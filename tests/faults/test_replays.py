@@ -1,4 +1,4 @@
-"""Replays beside live events: the writer is killed in mid-replay, the database goes away, rows are lost."""
+"""Replays during live events: a killed writer, an unreachable database, and lost rows."""
 
 import asyncio
 import re

@@ -1,4 +1,4 @@
-"""A large replay beside live events: it runs in pages of its own, and no live event waits for one.
+"""A large replay runs in small transactions, so that no live event waits for it.
 
 How long they take is measured (`make bench-errors`); here is what that rests on.
 """

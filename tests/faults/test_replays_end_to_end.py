@@ -1,4 +1,4 @@
-"""A replay from end to end: parked, kept, its cause fixed, replayed by the admin service and the writer."""
+"""A replay from end to end: parked, stored, cause fixed, replayed by admin service and writer."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""A right that is missing in one database stops nothing but that database, and the log has the SQL."""
+"""A right that is missing in one database affects only that database; the log prints the SQL."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The audit judges a missing row by the routes of its time, not by any that ever were."""
+"""The audit evaluates a missing row by the routes that were in force when it was settled."""
 
 import asyncio
 import re

@@ -1,4 +1,4 @@
-"""Scrapes in trouble: of a writer that starts, of one that is fenced, and while a database hangs."""
+"""Scrapes of a writer that starts, that is fenced, or whose database hangs."""
 
 import asyncio
 import re

@@ -1,4 +1,4 @@
-"""The driver's rules of settling, one by one: plan, pins, totals, group offsets, epochs, baselines."""
+"""Rules of settling in the driver: plan, pins, totals, group offsets, epochs, baselines."""
 
 import orjson
 import pytest

@@ -1,4 +1,4 @@
-"""The proof of sources: rows and tables change while all parts are killed, and all comes out equal.
+"""Proof of sources: all processes are killed while tables change, and public tables equal the source.
 
 `make proof-sources` runs five seeds over the demo's whole tables; among the tests it is one, with fewer rows.
 """

@@ -1,4 +1,4 @@
-"""Several writers under supervisors: one lands, the others stand by, and fencing stays the truth.
+"""Standby writers under supervisors: one is active, the others wait, and fencing holds.
 
 Real processes, with all of a writer but Spark's JVM: a kill is a kill, and a start takes a second.
 """

@@ -1,4 +1,4 @@
-"""Events that wait while a stricter release comes: each is parked where it waited, none is lost."""
+"""An upgrade to stricter rules: events that wait are parked in their database, and none is lost."""
 
 import threading
 from collections.abc import Callable, Iterator

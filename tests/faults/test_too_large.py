@@ -1,4 +1,4 @@
-"""An event that is larger than Onramp's own topics take: it is kept, that is said, and others land."""
+"""Events larger than Onramp's own topics accept are stored in the outbox and reported; others land."""
 
 import logging
 from collections.abc import Callable

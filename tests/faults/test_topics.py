@@ -1,4 +1,4 @@
-"""Topics that change under the writer: deleted, made anew, grown, cut short.  Others go on."""
+"""Topics that are deleted, recreated, extended or truncated under the writer; other topics continue."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Tracers on real services: an outage waits and lands, a lost row is lost, a second row is a duplicate."""
+"""Tracers on real services: results of an outage, of a lost row and of a second row."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`onramp.system_errors` is trimmed of what has drained, and of nothing that somebody still needs."""
+"""Trimming of `onramp.system_errors`: drained records are deleted, and no other records."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""Two writers: one is fenced and ends, and whatever a zombie still does lands nothing twice."""
+"""Two writers: the older one is fenced and ends, and its late commits land no event twice."""
 
 import os
 import signal

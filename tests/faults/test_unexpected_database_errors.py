@@ -1,4 +1,4 @@
-"""An exception that nobody foresaw in a database's return: that database is out, and no other."""
+"""An unexpected error while a database returns: only that database counts as unreachable."""
 
 import threading
 from typing import Any

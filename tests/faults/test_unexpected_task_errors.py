@@ -1,4 +1,4 @@
-"""An exception that nobody foresaw, in each step: its event is parked or what it stops waits; others land."""
+"""Unexpected errors in each step: the event is parked, or its table or database waits; others land."""
 
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager

@@ -1,4 +1,4 @@
-"""Databases that hang.  Each is out after its patience; its neighbours are not held."""
+"""Unresponsive databases: each is unreachable after its liveness timeout, and delays no other."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""The whole story: a locked table and a flood of bad events harm only themselves, through a killed writer."""
+"""A locked table and a flood of bad events affect only their own events, also through a killed writer."""
 
 import json
 from contextlib import closing

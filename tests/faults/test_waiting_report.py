@@ -1,4 +1,4 @@
-"""The waiting report: which events wait, since when and why, and which commands end the wait."""
+"""The waiting report lists waiting events with start, reason, and the command that ends the waiting."""
 
 import json
 import re

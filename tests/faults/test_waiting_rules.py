@@ -1,4 +1,4 @@
-"""The rules of a database that is out, one by one: divert, mark, queue, drain, halt."""
+"""Rules of an unreachable database: divert, mark, queue, drain, halt."""
 
 import orjson
 import pytest

@@ -1,4 +1,4 @@
-"""A partition's log that goes back: what Kafka has lost was settled, and its offsets are given out again.
+"""A truncated partition log: settled records are lost, and their offsets are assigned again.
 
 One partition, two databases, one event at a time of which nobody knows whether it will be there
 tomorrow: the log is cut (its leader epoch grows), and refilled or not; the group's offsets are lost;

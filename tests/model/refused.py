@@ -1,4 +1,4 @@
-"""A replay of what was refused: the default database's writer says where it belongs, and it lands in A or in B.
+"""Replay of a refused destination: the default database's writer routes it, and it lands in A or in B.
 
 One event, parked for no table; the tables have no key.  Today's routes bring it to A, to B or nowhere, and change
 whenever they like.  State and attempt are the admin service's, which dies between any two steps; `staged` and

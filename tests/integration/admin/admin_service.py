@@ -1,4 +1,4 @@
-"""An admin service of the tests' own: what is asked of it over its socket, and its control database."""
+"""An admin service for tests, with requests over its socket and access to its control database."""
 
 from dataclasses import dataclass
 from typing import Any

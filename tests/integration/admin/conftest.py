@@ -1,4 +1,4 @@
-"""A stage for the audit: a topic of the test's own, settled by the writer's tasks without Spark."""
+"""A bench for the audit: a topic of the test, settled by the writer's tasks without Spark."""
 
 import asyncio
 import secrets

@@ -1,4 +1,4 @@
-"""A desk at which jobs are worked: a control database, a stage's parked events, and a played writer."""
+"""A bench for jobs: a control database, parked events, and a simulated writer."""
 
 import asyncio
 from collections.abc import Iterator

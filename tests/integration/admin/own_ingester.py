@@ -1,4 +1,4 @@
-"""A ingester of a test's own, what is parked for it, and what it has kept."""
+"""A dead-letter ingester for one test, with its parked events and its stored events."""
 
 import asyncio
 from collections.abc import Iterator

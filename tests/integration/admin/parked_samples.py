@@ -1,4 +1,4 @@
-"""Parked events that no writer has parked, kept in a control database of the test's own."""
+"""Parked events without a writer, stored in the control database of a test."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

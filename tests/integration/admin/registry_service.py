@@ -1,4 +1,4 @@
-"""An admin service with operators that is asked about the registry, and knows a database of destinations."""
+"""An admin service with operators, a registry and a database of destinations."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

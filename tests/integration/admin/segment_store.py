@@ -1,4 +1,4 @@
-"""What is packed: a control database with parked events, and the folder or bucket of its segments."""
+"""Segments for tests: a control database with parked events, and a folder or bucket."""
 
 import os
 from dataclasses import dataclass

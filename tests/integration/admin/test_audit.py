@@ -1,4 +1,4 @@
-"""The audit on a real Kafka and Postgres: it balances what is right and names what is planted."""
+"""Audit on a real Kafka and Postgres: correct data reconcile, and each planted fault is a finding."""
 
 import json
 import secrets

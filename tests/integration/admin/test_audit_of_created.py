@@ -1,4 +1,4 @@
-"""Tables made of a schema are read by receipt: nothing is unchecked, and what is planted is named."""
+"""Audit of tables with `create: true` by receipt: all rows are checked, and planted faults are findings."""
 
 import pytest
 

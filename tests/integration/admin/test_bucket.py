@@ -1,4 +1,4 @@
-"""Segments in a bucket of a server that checks signatures, and what is said of one that cannot be used."""
+"""Segments in an S3 bucket that verifies signatures, and errors of an unusable bucket."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Event counts: updated with each change, equal to the rows, and updated without lock waits."""
+"""Event counts: updated with each change, equal to the rows, and without lock waits."""
 
 from contextlib import closing
 from typing import Any

@@ -1,4 +1,4 @@
-"""The events behind holds: counted up to a maximum, and above it as the totals have them."""
+"""Counts of events behind holds: exact up to a maximum, from the totals above it."""
 
 from typing import Any
 from uuid import uuid4

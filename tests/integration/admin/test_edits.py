@@ -1,4 +1,4 @@
-"""Events are downloaded, edited with anything and sent back: their payloads alone, byte for byte."""
+"""Edited events: download, edit with any program, upload; only payloads change, byte for byte."""
 
 import io
 from hashlib import sha256

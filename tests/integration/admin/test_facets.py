@@ -1,4 +1,4 @@
-"""Facets: counted in the transaction that keeps the events, once each; shown by API and command line."""
+"""Facets: counted once, in the transaction that stores the events; shown by API and command line."""
 
 import orjson
 import pytest

@@ -1,4 +1,4 @@
-"""A job whose database freezes, or that fails or waits for long, says so; the others go on."""
+"""Jobs whose database freezes, fails or waits show the reason; other jobs continue."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor

@@ -1,4 +1,4 @@
-"""Would land now: ten events of each open group are rehearsed; a played writer answers."""
+"""Background rehearsals of ten events of each open group, answered by a simulated writer."""
 
 import asyncio
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The ingester: every parked event is kept once, byte for byte, in its group, whatever ends it."""
+"""Dead-letter ingester: every parked event is stored once, byte for byte, in its group, despite kills."""
 
 import secrets
 from collections.abc import Callable

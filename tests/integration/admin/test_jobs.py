@@ -1,4 +1,4 @@
-"""Jobs: a set is what was counted, each event of it changes once, and a kill loses nothing."""
+"""Jobs: a job changes exactly the counted events, each once, and survives a kill."""
 
 import json
 from concurrent.futures import ThreadPoolExecutor

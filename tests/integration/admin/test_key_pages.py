@@ -1,4 +1,4 @@
-"""The pages of keys and sources: a secret is shown once, and a role sees what it may."""
+"""Pages of keys and sources: a secret is shown once, and each role has its limits."""
 
 import re
 

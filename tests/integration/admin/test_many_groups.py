@@ -1,4 +1,4 @@
-"""Pages of groups, and one change of many: all of them or none, and nobody's decision is overwritten."""
+"""Changes of many groups apply to all or none, and do not overwrite concurrent decisions."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""Hundreds of topics: where they begin and end is known in time, to the audit and to a source's agent."""
+"""Hundreds of topics: audit and agent read their first and last offsets in bounded time."""
 
 import asyncio
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The admin service is what its OpenAPI document says: each operation, with data that fits and that does not.
+"""Each operation of the admin service conforms to its OpenAPI document, with valid and invalid data.
 
 In this process, on a real control database and a real Kafka. A few examples each; `make test-full` has more.
 """

@@ -1,4 +1,4 @@
-"""Operators over the socket: each sees and does what the registry says, and who did what is written down."""
+"""Operators over HTTP: the registry limits what each sees and does, and the audit log names the operator."""
 
 import re
 import secrets

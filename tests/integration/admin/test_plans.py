@@ -1,4 +1,4 @@
-"""Pages are read by the index that has their order, also while Postgres knows nothing of a million rows."""
+"""Query plans of list pages use the index of their order, also without statistics."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""An event that the control database refuses is set aside with why, and holds up no others."""
+"""An event that the control database refuses is quarantined with the reason, and blocks no others."""
 
 import secrets
 from collections.abc import Iterator

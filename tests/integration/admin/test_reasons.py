@@ -1,4 +1,4 @@
-"""The header of a parked event says who it is and what the database said, and no value of its payload."""
+"""Headers of parked events name the event and the database error, and contain no value of the payload."""
 
 from typing import Any
 

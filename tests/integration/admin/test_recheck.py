@@ -1,4 +1,4 @@
-"""A recheck opens again what a restored dump has lost of replays, and nothing else."""
+"""A recheck reopens exactly the replays that a restored dump has lost."""
 
 from collections.abc import Iterator
 from dataclasses import replace

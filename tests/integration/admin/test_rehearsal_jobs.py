@@ -1,4 +1,4 @@
-"""Rehearsals: events are asked about and stay as they are; a replay takes the very set that was rehearsed."""
+"""Rehearsal jobs leave events unchanged; a replay of a rehearsal uses exactly the rehearsed set."""
 
 import orjson
 import pytest

@@ -1,4 +1,4 @@
-"""Samples over HTTP: inferred columns, the rows that they would be, and a good event beside bad ones."""
+"""Samples over HTTP: inferred columns, previewed rows, and a valid event next to failed ones."""
 
 import threading
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Segments: bytes leave the control database once, whole, and come back as they were, or not at all."""
+"""Segments: bytes leave the control database once, and are read back unchanged or with an error."""
 
 from collections.abc import Iterator
 from pathlib import Path

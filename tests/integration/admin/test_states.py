@@ -1,4 +1,4 @@
-"""The decision about a parked event is in a row of its own."""
+"""Decisions about parked events are stored in rows of their own."""
 
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing

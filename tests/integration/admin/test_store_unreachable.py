@@ -1,4 +1,4 @@
-"""While the folder of segments is away, or hangs, pages show what the control database has."""
+"""While the store of segments is unreachable or hangs, pages show the data of the control database."""
 
 import asyncio
 import socket

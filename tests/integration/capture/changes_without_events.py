@@ -1,4 +1,4 @@
-"""Changes of all rows of a table that no event tells: the tables, and what is done to them."""
+"""Tables whose rows change without an event in the WAL, and the statements that change them."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""The agent as a process: it follows the registry, shows how sources are, and does what people ask."""
+"""The agent as a process: it follows the registry, reports states of sources, and runs requests."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""Rows that change, or come back, without an event: the public table is what the source has all the same."""
+"""Rows that change without an event in the WAL: the public table equals the source after a re-snapshot."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress

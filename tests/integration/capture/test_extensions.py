@@ -1,4 +1,4 @@
-"""Types of the extensions that come with Postgres: each comes out as it is, or is named."""
+"""Types of Postgres' extensions: values arrive unchanged, or the type is reported."""
 
 from collections.abc import Iterator
 from contextlib import closing

@@ -1,4 +1,4 @@
-"""By whatever a table's rows are told: the public table is what the source has, or the table stays out."""
+"""Keys and replica identities: the public table equals the source, or the table is excluded."""
 
 from collections.abc import Iterator
 from typing import Final

@@ -1,4 +1,4 @@
-"""Names that SQL, regular expressions, topics and templates take for something else come out as they are."""
+"""Names with a meaning in SQL, regular expressions, topics or templates are captured unchanged."""
 
 from collections.abc import Sequence
 from typing import Final

@@ -1,4 +1,4 @@
-"""Databases with another encoding, or with settings of their own: their rows come out as they are."""
+"""Sources with another encoding or unusual settings: their rows arrive unchanged."""
 
 from collections.abc import Iterator
 from typing import Final

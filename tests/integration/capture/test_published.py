@@ -1,4 +1,4 @@
-"""The whole path, real in each part but Spark: a source, Kafka Connect, the writer, the modeler."""
+"""The path of changes with a real source, Kafka Connect, writer and merger, without Spark."""
 
 import asyncio
 from contextlib import closing

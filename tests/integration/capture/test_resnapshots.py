@@ -1,4 +1,4 @@
-"""Tables that are read again, written to meanwhile or empty: no row is lost, and none is one too many."""
+"""Re-snapshots of tables that are empty or written to meanwhile: no row is missing or doubled."""
 
 from contextlib import closing
 from typing import Final

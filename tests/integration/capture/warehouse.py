@@ -1,4 +1,4 @@
-"""What tests of the whole path ask: whether a public table is what the source has, and what is read again."""
+"""Comparisons of public tables with their source, for tests of the whole path."""
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager

@@ -1,4 +1,4 @@
-"""A desk in a migrated database of the test's own."""
+"""A bench for the merger in a migrated database of the test."""
 
 from collections.abc import Iterator
 

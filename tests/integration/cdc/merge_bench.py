@@ -1,4 +1,4 @@
-"""What the modeler's tests stand at: changes that the writer's task lands, a history, and merges."""
+"""A bench for tests of the merger: landed changes, a table history, and merges."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager

@@ -1,4 +1,4 @@
-"""A source's table as a plain list of rows in Python, and made-up transactions on it, as Debezium tells them.
+"""A model of a source's table as a list of rows, and generated transactions as Debezium reports them.
 
 It knows nothing of offsets, folds or identities: it is what the source's database would hold.
 """

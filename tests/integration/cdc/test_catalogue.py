@@ -1,4 +1,4 @@
-"""A look at a source's catalogue waits for no lock of a table, and asks nothing that a role may not know."""
+"""Polls of a source's catalogue wait for no table lock, and need no special right."""
 
 from collections.abc import Iterator
 from contextlib import closing

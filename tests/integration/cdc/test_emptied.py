@@ -1,4 +1,4 @@
-"""A table that has lost all rows without an event: the public one begins empty, with what came since."""
+"""A table that was emptied without an event: the public table is emptied, and has all later changes."""
 
 from typing import Final
 from uuid import UUID

@@ -1,4 +1,4 @@
-"""Keys that the source takes for the same though their bytes differ: the row is one."""
+"""Keys with different bytes that the source treats as equal identify one row."""
 
 import pytest
 

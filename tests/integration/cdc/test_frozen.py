@@ -1,4 +1,4 @@
-"""A source that freezes, or the database that it is published to: it is told, and nobody waits for it."""
+"""A source or destination database that freezes is reported, and blocks no other work."""
 
 import re
 import threading

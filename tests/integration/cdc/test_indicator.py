@@ -1,4 +1,4 @@
-"""A look at a source whose catalogue did not change reads no tables; one after any change reads them."""
+"""Polls of an unchanged catalogue read no tables; the first poll after a change reads them."""
 
 from collections.abc import Iterator
 from contextlib import closing

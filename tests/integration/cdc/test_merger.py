@@ -1,4 +1,4 @@
-"""The modeler beside a database: it is told, looks anyway, and one table that fails holds itself alone."""
+"""The merger of a database: notifications, polls, and suspension of single tables."""
 
 import threading
 import time

@@ -1,4 +1,4 @@
-"""A resync is over when the source flows again and all that landed is merged, and not before."""
+"""A resync is complete when the source streams again and all landed changes are merged."""
 
 from collections.abc import Iterator
 

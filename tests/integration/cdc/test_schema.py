@@ -1,4 +1,4 @@
-"""The tables of change data capture: created by the process that comes first, beside the writer's."""
+"""The tables of change data capture: created by the first process that needs them."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""The query by which a table is read again: all of its rows, and a message once, or nothing."""
+"""The query of a re-snapshot reads all rows and writes its marker once, or does neither."""
 
 from collections.abc import Iterator
 from contextlib import closing

@@ -1,4 +1,4 @@
-"""The agent finds in landing whether a table that was asked for was read to its end."""
+"""The agent detects in the landed changes whether a requested snapshot is complete."""
 
 import orjson
 

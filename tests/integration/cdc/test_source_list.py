@@ -1,4 +1,4 @@
-"""`onramp sources list` names what does not go on, why, and what to do, and its exit code says so."""
+"""`onramp sources list` prints each problem with reason and remedy, and has a matching exit code."""
 
 import json
 from contextlib import closing

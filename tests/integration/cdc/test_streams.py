@@ -1,4 +1,4 @@
-"""Made-up streams against a plain list: whatever comes, the public table is what the source has."""
+"""Generated streams of changes: the public table always equals a model of the source."""
 
 import random
 

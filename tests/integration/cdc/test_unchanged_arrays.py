@@ -1,4 +1,4 @@
-"""NULL in an update of an array: it is NULL, or a large one that the update left alone; never guessed."""
+"""NULL in an update of an array: a real NULL and an unchanged large array are distinguished."""
 
 from typing import Any, Final
 

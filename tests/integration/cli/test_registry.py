@@ -1,4 +1,4 @@
-"""From an empty stack, one file becomes keys, routes and rows, and nobody is restarted."""
+"""One registry file creates keys, routes and tables on an empty stack, without a restart."""
 
 import json
 import secrets

@@ -1,4 +1,4 @@
-"""`onramp send` to the real gateway: receipts for what Kafka holds, reasons for the rest."""
+"""`onramp send` to a real gateway: receipts for accepted events, reasons for rejected ones."""
 
 import json
 from pathlib import Path

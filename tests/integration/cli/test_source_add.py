@@ -1,4 +1,4 @@
-"""`onramp sources add` looks up the schemas, and gives a running `onramp up` the DSN."""
+"""`onramp sources add` verifies the schemas, and hands the DSN to a running `onramp up`."""
 
 from pathlib import Path
 

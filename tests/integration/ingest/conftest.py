@@ -1,4 +1,4 @@
-"""Asks for the gateway in this process, and for anyio on asyncio."""
+"""Fixtures: the gateway in this process, and anyio on asyncio."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A topic's settings that change, and a topic that is deleted, under a sink that knows them."""
+"""Topics whose settings change, or that are deleted, while a sink has cached them."""
 
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable

@@ -1,4 +1,4 @@
-"""A topic below its min ISR, or without a leader, beside healthy ones: it harms itself alone."""
+"""A topic below its min ISR, or without a leader, does not delay healthy topics."""
 
 import asyncio
 from collections import Counter

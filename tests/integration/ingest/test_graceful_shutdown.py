@@ -1,4 +1,4 @@
-"""A gateway that leaves: a balancer hears of it while it still serves, and no request is refused."""
+"""Graceful shutdown: the balancer is informed while the gateway still serves; no request is refused."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""Pipelined requests: whatever is wrong with one, those before it are answered first."""
+"""Pipelined requests are answered in order, also if one of them is malformed."""
 
 import asyncio
 import json

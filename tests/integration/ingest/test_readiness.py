@@ -1,4 +1,4 @@
-"""However many ask whether the gateway is ready, Kafka is asked once."""
+"""Concurrent readiness probes share one request to Kafka."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable

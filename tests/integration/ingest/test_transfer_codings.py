@@ -1,4 +1,4 @@
-"""A body whose end two readers could see in two places is answered once, and nothing behind it is read."""
+"""Ambiguous framing of a body: one error answer, and nothing after it is parsed."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable

@@ -1,4 +1,4 @@
-"""A client that does not read its answer holds little, and not for long."""
+"""Clients that do not read their answer use little memory and are disconnected."""
 
 import asyncio
 import gzip

@@ -1,4 +1,4 @@
-"""The audit of the lake on a real Kafka: sound tables reconcile, and damage is found by receipt."""
+"""Audit of the lake on a real Kafka: intact tables reconcile, and damage is found by receipt."""
 
 import asyncio
 import re

@@ -1,4 +1,4 @@
-"""Compaction by real processes: killed, twice at once, and beside appends, no row is lost or doubled."""
+"""Compaction by real processes: killed, concurrent and during appends, without lost or doubled rows."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""No flood takes a gateway's memory beyond its budget, and what a process has beside it anyway."""
+"""Floods of requests stay within the gateway's byte budget plus the base memory of a process."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The generator on a real gateway: its history is what Kafka holds, and a stall cannot hide."""
+"""The load generator on a real gateway: its history equals Kafka's records, and stalls are recorded."""
 
 import os
 import secrets

@@ -1,4 +1,4 @@
-"""The watch says when a row became visible to others: after its transaction's commit, never before."""
+"""The watch reports a row when it is visible to others: after the commit, never before."""
 
 import secrets
 import time

@@ -1,4 +1,4 @@
-"""The Connect worker takes what a database commits to Kafka, and goes on where it was after a kill."""
+"""The Connect worker copies committed changes to Kafka, and resumes at its position after a kill."""
 
 import json
 from collections.abc import Iterator

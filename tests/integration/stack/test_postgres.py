@@ -1,4 +1,4 @@
-"""The embedded Postgres is a real one: password, TCP, data that stays, nobody left behind."""
+"""The embedded Postgres: password, TCP, durable data, and no remaining process."""
 
 import os
 import shutil

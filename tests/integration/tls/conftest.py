@@ -1,4 +1,4 @@
-"""An authority for the doors of our own."""
+"""A certificate authority for the TLS ports of the gateway."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Every dialect of a client comes in by every door, and none by a door whose certificate is no good."""
+"""Kafka clients over each TLS listener and login; bad certificates and wrong passwords are refused."""
 
 import asyncio
 import logging

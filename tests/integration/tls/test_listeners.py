@@ -1,4 +1,4 @@
-"""The gateway's own doors over TLS: HTTP and syslog (RFC 5425), with certificates that change."""
+"""TLS ports of the gateway: HTTP and syslog (RFC 5425), with certificates that change."""
 
 import asyncio
 import re

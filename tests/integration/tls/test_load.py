@@ -1,4 +1,4 @@
-"""The load's generator comes by the same ways as everybody: HTTPS, and Kafka behind TLS and a login."""
+"""The load generator over HTTPS, and Kafka behind TLS and a login."""
 
 import ssl
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""A gateway that may write and describe topics and nothing else, and a writer with what docs/tls.md names."""
+"""The gateway and the writer work with exactly the Kafka rights that docs/tls.md lists."""
 
 import asyncio
 import re

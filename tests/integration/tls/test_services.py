@@ -1,4 +1,4 @@
-"""The gateway and the writer over TLS with a password, and that nobody reads it who need not."""
+"""Gateway and writer over TLS: a changed password loses no event, and no secret is visible."""
 
 import asyncio
 import os

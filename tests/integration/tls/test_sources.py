@@ -1,4 +1,4 @@
-"""Capture of sources where Kafka lets in only whom it knows, and not to everything."""
+"""Capture of sources on a Kafka with TLS, logins and ACLs."""
 
 import json
 import secrets

@@ -1,4 +1,4 @@
-"""The built-in transform of tracers: it runs beside a deployed transform, and emits its own tracers once."""
+"""The built-in transform of tracers: it runs with a deployed transform, and emits its own tracers once."""
 
 from typing import Any
 

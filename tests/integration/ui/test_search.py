@@ -1,4 +1,4 @@
-"""The page Search: one sentence and a timeline, for what its reader may see, whatever is typed."""
+"""The page Search: a sentence and a timeline, limited to the reader's rights, for any input."""
 
 import re
 from collections.abc import Iterator

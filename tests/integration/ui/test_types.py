@@ -1,4 +1,4 @@
-"""The page of an event type: its versions in the registry's history, with what differs."""
+"""The page of an event type: its versions in the registry's history, with their differences."""
 
 import re
 from collections.abc import Iterator

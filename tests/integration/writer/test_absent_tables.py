@@ -1,4 +1,4 @@
-"""Packets that name many tables which are not there cost no question each."""
+"""Packets that name many missing tables do not cost a query each."""
 
 from services.writer.settle.event_type_pauses import PausePolicy
 from tests.fixtures.writer import Bench, arrivals

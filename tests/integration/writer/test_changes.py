@@ -1,4 +1,4 @@
-"""A source's topic holds changes: they are appended as they are to their landing table, by the ledger."""
+"""Changes on a source's topic are appended unchanged to their landing table, exactly once."""
 
 from contextlib import closing
 from typing import Any

@@ -1,4 +1,4 @@
-"""COPY as text: every text comes back as it was, whatever COPY could take it for."""
+"""COPY in text format: every text is stored unchanged, also with COPY's special characters."""
 
 from collections.abc import Iterator
 from contextlib import closing

@@ -1,4 +1,4 @@
-"""COPY first: one repeat or one bad row costs its neighbours nothing, and a wrong guess no outcome."""
+"""COPY before conflict checks: a repeat or a bad row changes no outcome of other rows."""
 
 import threading
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""A database that is busy is waited for; one that says nothing is cut, wherever it stands."""
+"""A busy database is not cancelled; a silent one is, in every phase of a transaction."""
 
 import io
 from collections.abc import Iterator

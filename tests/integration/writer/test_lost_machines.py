@@ -1,4 +1,4 @@
-"""Both ends of a connection notice within seconds that the other machine is gone, so its locks are free."""
+"""Both ends of a connection detect a lost machine within seconds, so that its locks are released."""
 
 import socket
 from contextlib import closing

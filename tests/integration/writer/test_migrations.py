@@ -1,4 +1,4 @@
-"""Onramp's own schema: brought up to date once, by whoever comes first, and never by an edited file."""
+"""Migrations of the schema `onramp`: applied once, by the first process; edited files are refused."""
 
 import shutil
 import subprocess

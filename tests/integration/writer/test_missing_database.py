@@ -1,4 +1,4 @@
-"""A database that does not exist is named as such by whatever reports it, and not as one that is out."""
+"""A database that does not exist is reported as missing, not as unreachable."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager

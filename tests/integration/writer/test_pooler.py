@@ -1,4 +1,4 @@
-"""Behind a pooler that drops the settings of sessions a database is out, and the error says what helps."""
+"""Behind a pooler that drops session settings a database is unreachable; the error names the remedy."""
 
 from collections.abc import Callable
 from contextlib import closing

@@ -1,4 +1,4 @@
-"""Connections: whoever shares one in a process must not end another's transaction."""
+"""Connections shared within a process: no user ends another user's transaction."""
 
 import threading
 

@@ -1,4 +1,4 @@
-"""Least privilege: the SQL of the operators' page, run as it stands, is all that the writer needs."""
+"""Least privilege: the SQL of docs/production.md grants exactly the rights that the writer needs."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Rehearsals: the replay code itself reports what a replay would do, and leaves nothing behind."""
+"""Rehearsals use the code of replays, report its outcomes, and leave no trace."""
 
 import json
 from contextlib import closing

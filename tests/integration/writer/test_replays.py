@@ -1,4 +1,4 @@
-"""Replays: staged rows land by the writer's own code, once, and what became of them is said with the row."""
+"""Replays: staged rows land once by the writer's code, with their outcome in the same transaction."""
 
 from contextlib import closing
 from hashlib import sha256

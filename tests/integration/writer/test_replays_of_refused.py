@@ -1,4 +1,4 @@
-"""Replays of what was refused: the default database sorts it again, and it lands where it belongs today."""
+"""Replays of refused destinations: the default database sorts the event again by the current routes."""
 
 from collections.abc import Iterator
 from contextlib import closing

@@ -1,4 +1,4 @@
-"""The few rows of many landing tables land together, and each by itself where anything is wrong."""
+"""Few rows of many landing tables land by one statement, or table by table if a row is bad."""
 
 import time
 from contextlib import closing

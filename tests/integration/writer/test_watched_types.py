@@ -1,4 +1,4 @@
-"""Types that are only watched: few, locked by nobody, and none for a table that somebody made up."""
+"""Event types that are tracked for pauses: bounded in number, without locks, none for unknown tables."""
 
 from contextlib import closing
 from typing import Any

@@ -1,4 +1,4 @@
-"""A bench whose events have types of their own, and the release of what waits in it."""
+"""A bench with events of several types, and the release of waiting events."""
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager

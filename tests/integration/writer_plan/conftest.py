@@ -1,4 +1,4 @@
-"""Trials over a real Kafka and a real Postgres; their tasks run in this process."""
+"""Plans over a real Kafka and a real Postgres; their tasks run in this process."""
 
 import io
 import os

@@ -1,4 +1,4 @@
-"""Plans: exact counts of what a change does to the events that Kafka holds, with nothing stored."""
+"""Plans: exact counts of a change's effect on the events in Kafka, without writes."""
 
 import json
 import secrets

@@ -1,4 +1,4 @@
-"""Tables of a team's own, and packets that land in them through the whole task."""
+"""Typed tables, and packets that land in them through the whole task."""
 
 from dataclasses import dataclass, field
 from typing import Any

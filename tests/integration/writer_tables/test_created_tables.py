@@ -1,4 +1,4 @@
-"""`create: true`: the table is there before the change that needs it, grows by columns and loses nothing."""
+"""`create: true`: the table exists before the change is in force, gains columns and loses nothing."""
 
 import json
 import secrets

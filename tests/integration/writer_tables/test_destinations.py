@@ -1,4 +1,4 @@
-"""`onramp destinations check`: the SQL that it prints, run as it stands, is all that events need to land."""
+"""`onramp destinations check`: the printed SQL is sufficient for events to land."""
 
 import json
 import secrets

@@ -1,4 +1,4 @@
-"""Digits: a column of floats, an interval or a range of times keeps them all, or the row is parked."""
+"""Floats, intervals and time ranges: the column stores every digit, or the row is parked."""
 
 import pytest
 

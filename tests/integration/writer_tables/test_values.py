@@ -1,4 +1,4 @@
-"""Values into whatever types a table has: exact, or parked with the reason and never the value."""
+"""Values in columns of every type: stored exactly, or parked with a reason that contains no value."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Rows of many columns: they need more room as texts on their way than in the table that they go to."""
+"""Rows of many columns need more memory as text than in their table."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Background tasks of the admin service: whatever happens to one, it works on until it is stopped."""
+"""Background tasks of the admin service continue after any error, until they are stopped."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Good events are remembered for a minute, by group and by what the caller may see."""
+"""Good events are cached for a minute, by group and by the rights of the caller."""
 
 from services.admin.ui import good_events
 from services.admin.ui.good_events import GoodEvents

@@ -1,4 +1,4 @@
-"""Reading goes on while a slice is stored, and what came meanwhile is one slice."""
+"""Reading continues while a slice is stored; records that arrive meanwhile form one slice."""
 
 import asyncio
 from collections.abc import AsyncGenerator

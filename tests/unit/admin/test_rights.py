@@ -1,4 +1,4 @@
-"""Each route says what it needs, and one that does not is for admins who see all events."""
+"""Each route declares its rights; a route without a declaration is for admins who see all events."""
 
 import asyncio
 from contextlib import nullcontext

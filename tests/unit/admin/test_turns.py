@@ -1,4 +1,4 @@
-"""Turns of those who ask: each has few at once, and few wait."""
+"""Turns: each caller has few concurrent requests, and few wait."""
 
 import asyncio
 from contextlib import AsyncExitStack, ExitStack

@@ -1,4 +1,4 @@
-"""Files of others are what their packages hold, and our own files stay small."""
+"""Vendored files equal those of their packages, and our own files stay small."""
 
 import base64
 import hashlib

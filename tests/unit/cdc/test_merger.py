@@ -1,4 +1,4 @@
-"""The modeler waits for what Postgres says, however many files its process has open."""
+"""The merger waits for notifications, also in a process with a thousand open files."""
 
 import fcntl
 import os

@@ -1,4 +1,4 @@
-"""Nothing is dropped or stopped for one reading: a source that changes between two readings of a look."""
+"""Reconcile drops or stops nothing because of a single reading of a source that changes meanwhile."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""When a source's tables are asked for again: not before somebody listens, and not twice of the same one."""
+"""Requests for re-snapshots: sent once the connector can receive them, and once for each table."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

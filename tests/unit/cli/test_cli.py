@@ -1,4 +1,4 @@
-"""The command line as a script sees it: help that shows how, exit codes that mean something."""
+"""The command line for scripts: help with examples, and documented exit codes."""
 
 import ast
 import inspect

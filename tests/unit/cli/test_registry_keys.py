@@ -1,4 +1,4 @@
-"""Keys in the registry in Kafka: made, rotated and revoked by changes of it; and who may do what."""
+"""Keys in the registry in Kafka: created, rotated and revoked by changes; and the rights of each."""
 
 import json
 from datetime import UTC, datetime, timedelta

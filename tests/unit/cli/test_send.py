@@ -1,4 +1,4 @@
-"""`onramp send` believes the gateway alone, keeps the lines' order, and says when it gave up."""
+"""`onramp send` trusts only the gateway's answers, preserves the order of lines, and reports a timeout."""
 
 import json
 import os

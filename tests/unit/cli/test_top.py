@@ -1,4 +1,4 @@
-"""`onramp top` says what happened between two looks, and what it could not see."""
+"""`onramp top` prints the difference between two readings, and which figures it could not read."""
 
 import io
 import json

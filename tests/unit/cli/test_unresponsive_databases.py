@@ -1,4 +1,4 @@
-"""A database that says nothing is named, and holds up what is asked of the others no longer than it must."""
+"""A database that does not answer is named, and delays results of the others by a bounded time."""
 
 import json
 from pathlib import Path

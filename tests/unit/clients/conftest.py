@@ -1,4 +1,4 @@
-"""A server that answers as it is told, and the client that must lose nothing by it."""
+"""A server with scripted answers, and a client that must not lose an event."""
 
 import os
 import time

@@ -1,4 +1,4 @@
-"""The asyncio form is the same client, and its loop goes on whatever the gateway does."""
+"""The asyncio client behaves like the other one, and never blocks its event loop."""
 
 import asyncio
 import threading

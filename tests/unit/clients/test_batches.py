@@ -1,4 +1,4 @@
-"""Batches are bounded by bytes and by count, and cut in half when something on the way wants less."""
+"""Batches are bounded by bytes and by count, and halved when a proxy or gateway accepts less."""
 
 from clients.python.onramp_client import Onramp
 from tests.fixtures.raw_server import Asked, Bytes, Worst, page, problem, results

@@ -1,4 +1,4 @@
-"""A fork sends what each process was given, by each process, once."""
+"""After a fork each process sends its own events, once."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Many events in one call: the same bounds and verdicts, and a full queue says how far it got."""
+"""Many events in one call: the same bounds and verdicts; a full queue reports how many were queued."""
 
 import asyncio
 import resource

@@ -1,4 +1,4 @@
-"""The client is a project of its own: it needs nothing of ours, and is built and installed alone."""
+"""The client is a package of its own: it imports no service, and is built and installed alone."""
 
 import ast
 import os

@@ -1,4 +1,4 @@
-"""A schema is called compatible only if it takes whatever the one before took."""
+"""A schema is compatible only if it accepts every payload of the previous one."""
 
 import itertools
 import json

@@ -1,4 +1,4 @@
-"""Generated schemas and events: no check takes much longer than the estimated cost says.
+"""Generated schemas and events: no check takes much longer than its estimated cost.
 
 The time is the processor's, of this thread, and is compared with calibrated work of the same run: a slow or
 busy machine changes both.

@@ -1,4 +1,4 @@
-"""The schema that samples have in common takes each of them, and says what all of them have."""
+"""An inferred schema accepts each of its samples, and requires what all of them have."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""A schema that could keep the gateway busy for seconds with one event is refused before it is in force."""
+"""A schema with which one event could occupy the gateway for seconds is refused before it is in force."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""docker-compose.yml: the Compose specification's own schema, then what a schema cannot see."""
+"""docker-compose.yml: valid by the Compose specification's schema, and by rules beyond it."""
 
 import copy
 import hashlib

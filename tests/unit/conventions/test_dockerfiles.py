@@ -1,4 +1,4 @@
-"""The Dockerfiles' structure, and that what they copy is enough to import the service.
+"""The structure of the Dockerfiles; the files that they copy are enough to import the service.
 
 `make test-compose` builds and runs them; here their promises are read from their text.
 """

@@ -1,4 +1,4 @@
-"""The documentation says what the code says, and its links lead somewhere."""
+"""The documentation agrees with the code, and its links have targets."""
 
 import re
 from collections.abc import Iterable, Iterator

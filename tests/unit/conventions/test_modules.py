@@ -1,4 +1,4 @@
-"""Every module says why it exists, and none is too long to read."""
+"""Every module has a docstring with its purpose, and a limited length."""
 
 import ast
 from pathlib import Path

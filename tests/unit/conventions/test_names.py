@@ -1,4 +1,4 @@
-"""Names say what they hold: participles and the words of a former dialect do not come back as names."""
+"""Names follow CONTRIBUTING.md: no participles and no retired words."""
 
 import ast
 import re

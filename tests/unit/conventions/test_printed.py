@@ -1,4 +1,4 @@
-"""The reader of pages notices what is not as printed; tests/e2e/test_demo.py runs it on a real stack."""
+"""The reader of printed commands detects differences; tests/e2e/test_demo.py runs it on a real stack."""
 
 import pytest
 

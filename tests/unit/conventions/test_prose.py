@@ -1,4 +1,4 @@
-"""Prose reads like a reference: phrases and sentence starts of a former dialect do not come back."""
+"""Prose uses standard terms: retired phrases and sentence starts fail."""
 
 import ast
 import re

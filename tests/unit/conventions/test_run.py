@@ -1,4 +1,4 @@
-"""`python -m tests.run` reports what the tests cost, their processes included, and holds the budget."""
+"""`python -m tests.run` reports the CPU time of tests with their processes, and enforces the budget."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""docs/security.md names a test for what it claims: the test is there, and no rule is left out."""
+"""docs/security.md names an existing test for each of its rules."""
 
 import re
 

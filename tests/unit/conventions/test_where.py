@@ -1,4 +1,4 @@
-"""CONTRIBUTING says where to change things: each file that it names has what the change is about."""
+"""CONTRIBUTING.md names the right files: each contains the code that its question is about."""
 
 import re
 

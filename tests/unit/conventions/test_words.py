@@ -1,4 +1,4 @@
-"""Pages use current terms: words in the table of retired terms do not return."""
+"""Pages use current terms: retired words of the table below fail."""
 
 import re
 from pathlib import Path

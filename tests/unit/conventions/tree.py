@@ -1,4 +1,4 @@
-"""The project's files, each read and parsed once, and what they import: for the tests of conventions."""
+"""The project's files, each read and parsed once, and their imports: for the tests of conventions."""
 
 import ast
 import os

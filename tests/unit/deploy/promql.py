@@ -1,4 +1,4 @@
-"""What a query asks for, held against what the services declare, and the labels of its answer."""
+"""Names and labels in a PromQL query, compared with the metrics that the services declare."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

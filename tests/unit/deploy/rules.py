@@ -1,4 +1,4 @@
-"""The rules of deploy/prometheus and what they may ask for: theirs, and what the services declare."""
+"""The rules of deploy/prometheus, and the metrics that the services declare."""
 
 from itertools import chain
 from typing import Any

@@ -1,4 +1,4 @@
-"""Dashboards ask for what is declared, and Grafana's own types know every key that they have.
+"""Dashboards query declared metrics, and Grafana's types accept every key.
 
 Validated, not run: no Grafana was available.
 """

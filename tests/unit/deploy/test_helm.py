@@ -1,4 +1,4 @@
-"""The chart's manifests: Kubernetes's own schema, then what a schema cannot see, and planted mistakes."""
+"""The chart's manifests: valid by Kubernetes' schemas and by rules beyond them; planted mistakes fail."""
 
 import copy
 import re

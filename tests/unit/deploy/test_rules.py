@@ -1,4 +1,4 @@
-"""Rules ask for what is declared and say who is called; each has its test and its runbook."""
+"""Rules query declared metrics, have a severity, a test and a runbook."""
 
 import inspect
 import re

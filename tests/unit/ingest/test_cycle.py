@@ -1,4 +1,4 @@
-"""An answer leaves in one piece, and what cannot is written as it comes."""
+"""An answer is written as one piece; unwritable rests follow in order."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""Nothing a client sends yields a 500, and nothing refused is on Kafka.
+"""Generated requests: none causes a 500, and no refused event is on Kafka.
 
 Short by default; `ONRAMP_FUZZ_EXAMPLES=20000 pytest tests/unit/ingest/test_fuzz.py` goes on for
 longer.

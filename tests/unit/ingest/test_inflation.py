@@ -1,4 +1,4 @@
-"""A body that is small compressed costs no more memory than the limit, whatever it says of its size."""
+"""Decompression uses no more memory than the limit, whatever the declared size."""
 
 import gzip
 import zlib

@@ -1,4 +1,4 @@
-"""Without keys: this machine's programs come in, a web page in a browser on it does not."""
+"""Without keys, programs of this machine are accepted, and web pages in its browser are refused."""
 
 import httpx2
 import pytest

@@ -1,4 +1,4 @@
-"""No request holds the event loop, whatever is in it: /healthz and all others wait for nobody.
+"""No request blocks the event loop: /healthz and other requests are answered meanwhile.
 
 Time is the processor's, of the loop's thread alone, and is compared with calibrated work of the same run, of
 the kinds that a request costs: the interpreter's, and the kernel's for new memory.  A slow or busy machine

@@ -1,4 +1,4 @@
-"""The time of receipt is written as `datetime` writes it, whatever part of its text is remembered."""
+"""The cached text of the time of receipt equals that of `datetime`."""
 
 from datetime import UTC, datetime, timedelta
 

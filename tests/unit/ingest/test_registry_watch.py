@@ -1,4 +1,4 @@
-"""The watcher of the registry lives on, holds nobody up and shows what it has."""
+"""The watcher of the registry survives errors, blocks no request and reports its state."""
 
 import asyncio
 import threading

@@ -1,4 +1,4 @@
-"""Quotas of several workers: one file, no tokens from nowhere, and nobody waits for a dead worker."""
+"""Quotas of several workers: one file, no additional tokens, and no wait for a dead worker."""
 
 import fcntl
 import subprocess

@@ -1,4 +1,4 @@
-"""The step in an error is where it failed, and `accepted` is null only when nobody can tell."""
+"""The step of an error is the one that failed, and `accepted` is null only if the outcome is unknown."""
 
 import asyncio
 import pickle

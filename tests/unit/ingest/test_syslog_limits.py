@@ -1,4 +1,4 @@
-"""Syslog on real networks: whatever comes, nothing ends the listeners, and each has its share alone."""
+"""Syslog under any input: listeners survive, and each sender gets only its share."""
 
 import asyncio
 import socket

@@ -1,4 +1,4 @@
-"""Plain numbers on the hot path, and what `/metrics` shows of them."""
+"""Tallies: plain counters in the request path, and their values on `/metrics`."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Heavy bodies have turns: one sender's many never keep another's one waiting for all of them."""
+"""Turns for heavy bodies: many bodies of one sender delay another sender by one body at most."""
 
 import asyncio
 import threading

@@ -1,4 +1,4 @@
-"""Which of the batches that Kafka sends count, and where the next fetch goes on."""
+"""Batches of a fetch response: which ones count, and the offset of the next fetch."""
 
 import gzip
 import struct

@@ -1,4 +1,4 @@
-"""Headers that are too many or too large: writer and audit, which share no code, give the same verdict."""
+"""Too many or too large headers: writer and audit, which share no code, classify records alike."""
 
 import pytest
 from aiokafka.record.memory_records import MemoryRecords

@@ -1,4 +1,4 @@
-"""The journey of an event names its row in the lake, or says why there is none."""
+"""The journey of an event names its row in the lake, or the reason why there is none."""
 
 from pathlib import Path
 

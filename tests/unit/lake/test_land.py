@@ -1,4 +1,4 @@
-"""Landing a batch: exactly once, whatever happened to earlier commits, without Kafka."""
+"""Landing a batch is exactly once, in every state of earlier commits; without Kafka."""
 
 import datetime as dt
 import threading

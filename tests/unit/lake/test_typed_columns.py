@@ -1,4 +1,4 @@
-"""Typed columns: many payloads at once give the values of each payload alone, whatever it contains."""
+"""Typed columns: parsing many payloads at once gives the values of parsing each alone."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""The page of the gateway's benches says what their results say, in one kind of range."""
+"""The page of the gateway's benches agrees with their results, with one format of ranges."""
 
 from loadtest import gateway_page
 from loadtest.pages import RESULTS

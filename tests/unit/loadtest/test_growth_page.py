@@ -1,4 +1,4 @@
-"""The page of the growth bench says what its results say."""
+"""The page of the growth bench agrees with its results."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""A history claims neither too much nor too little, whatever becomes of the generator."""
+"""The history of a load never claims an event that was not sent, and lacks none, after any end."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""The page of the latency bench says what its result says."""
+"""The page of the latency bench agrees with its result."""
 
 import json
 

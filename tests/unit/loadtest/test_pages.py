@@ -1,4 +1,4 @@
-"""The pages say what the committed results say, and nothing else."""
+"""The pages agree with the committed results."""
 
 import copy
 from typing import Any

@@ -1,4 +1,4 @@
-"""The page of the registry's bench says what its results say."""
+"""The page of the registry's bench agrees with its results."""
 
 import json
 

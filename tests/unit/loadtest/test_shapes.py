@@ -1,4 +1,4 @@
-"""The schedule waits for nobody, and a packet has the size that is said of it."""
+"""The schedule is independent of answers, and a packet has its declared size."""
 
 import gzip
 import json

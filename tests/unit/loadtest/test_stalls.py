@@ -1,4 +1,4 @@
-"""Rows stand still while some are waited for and none lands; a quiet moment is no stand-still."""
+"""A stall is a time in which rows are expected and none lands; a time without events is none."""
 
 import numpy as np
 import pytest

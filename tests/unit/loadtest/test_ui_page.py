@@ -1,4 +1,4 @@
-"""The page of the web UI's bench says what its result says, and which goals a page misses."""
+"""The page of the web UI's bench agrees with its result, and names missed goals."""
 
 from loadtest import ui_page
 

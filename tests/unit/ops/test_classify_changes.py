@@ -1,4 +1,4 @@
-"""The audit reads a source's topic by itself: a change is one event, and an envelope there is none."""
+"""The audit classifies records of a source's topic with its own code: changes, and nothing else."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Fixes: a payload is edited by steps that are data, exactly or not at all, and nothing else of an event."""
+"""Fixes: steps edit the payload exactly or not at all, and nothing else of an event."""
 
 from typing import Any
 

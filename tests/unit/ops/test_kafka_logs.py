@@ -1,4 +1,4 @@
-"""Logs that nobody leads: they hold up no reader, and nobody takes what is missing for what is not there."""
+"""Partitions without a leader delay no reader, and are reported as unknown, not as empty."""
 
 import asyncio
 from types import SimpleNamespace

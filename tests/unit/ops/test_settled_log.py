@@ -1,4 +1,4 @@
-"""Which generations of a partition follow which, as `onramp.settled` says it."""
+"""The order of a partition's topic generations, from the records on `onramp.settled`."""
 
 import json
 from typing import Any

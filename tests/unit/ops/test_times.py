@@ -1,4 +1,4 @@
-"""Times of Postgres and of headers: a page shows each of them in UTC, whatever a client wrote."""
+"""Times of Postgres and of headers: each is shown in UTC, in any format of a client."""
 
 import pytest
 

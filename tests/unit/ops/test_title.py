@@ -1,4 +1,4 @@
-"""Titles of groups: the cause in words, whatever names its sender has chosen."""
+"""Titles of groups: the cause in words, for any names that a sender has chosen."""
 
 import pytest
 

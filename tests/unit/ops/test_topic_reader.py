@@ -1,4 +1,4 @@
-"""Callers do not pile up behind one that waits for a silent Kafka."""
+"""Callers share a wait for a silent Kafka instead of queueing behind it."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""When Kafka deletes what is not settled: by the topic's settings, and what nobody can tell is not said."""
+"""The time at which Kafka deletes unsettled offsets, by the topic's settings; unknown times are omitted."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""The error table: complete, unambiguous, and what is raised from it survives a pickle."""
+"""The error table: complete, unambiguous, and its errors survive a pickle."""
 
 import logging
 import pickle

@@ -1,4 +1,4 @@
-"""The registry's log: whoever reads it, whenever, decides alike; and nothing but a change empties it."""
+"""The registry's log: every reader accepts the same changes, and only a change can empty it."""
 
 import random
 from datetime import UTC, datetime

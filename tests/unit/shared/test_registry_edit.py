@@ -1,4 +1,4 @@
-"""Changing the registry: the smallest change set, whether it may be, and who won."""
+"""Changes of the registry: the smallest change set, its permission, and conflicts."""
 
 import copy
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Whatever the registry's file is, the state before holds, what is wrong is said, and revocation works."""
+"""An invalid registry file changes nothing, is reported with its errors, and blocks no revocation."""
 
 from datetime import UTC, datetime
 from pathlib import Path

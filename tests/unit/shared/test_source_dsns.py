@@ -1,4 +1,4 @@
-"""A source's DSN is found in a file or a variable, and its password is given once."""
+"""A source's DSN is read from a file or a variable, and its password is written once."""
 
 from pathlib import Path
 

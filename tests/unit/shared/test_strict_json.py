@@ -1,4 +1,4 @@
-"""strict_json against a slow oracle that knows the document because it wrote it."""
+"""strict_json compared with a slow oracle that generated the document."""
 
 import json
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Certificates are read anew when their files change, and those from before stay while they cannot be."""
+"""Changed certificate files are reloaded; the previous certificates stay in use while they cannot be."""
 
 import asyncio
 import logging

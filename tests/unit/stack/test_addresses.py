@@ -1,4 +1,4 @@
-"""The verbs look where the stack listens, also when its usual ports were taken."""
+"""Verbs find the addresses of the running stack, also if its usual ports were taken."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The browser of the tests is fetched with the libraries that this machine lacks; tests without it say so."""
+"""The browser of the tests is downloaded with missing libraries; without it tests report that."""
 
 import os
 from pathlib import Path

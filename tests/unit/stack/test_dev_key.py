@@ -1,4 +1,4 @@
-"""The development key: one per data folder, and nobody else's to read."""
+"""The development key: one per data folder, readable by its owner only."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A part whose start fails is reported with its own error, whatever the other parts can be asked."""
+"""A part whose start fails is reported with its own error, in any state of the other parts."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The demo's input is what it says: every flight, one id each, the right time, honest nulls."""
+"""The demo's flights: complete, with unique ids, correct times and nulls."""
 
 from collections import Counter
 

@@ -1,4 +1,4 @@
-"""A signal is raised where somebody waits, and only there; the first one, and only once."""
+"""Signals are raised only during waits, and only the first one has an effect."""
 
 import os
 import signal

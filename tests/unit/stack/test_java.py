@@ -1,4 +1,4 @@
-"""A Java that Spark cannot use is not used; the message says what was seen and what to do."""
+"""A Java version that Spark does not support is refused; the message names it and the remedy."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The probe of the embedded Kafka where no Kafka answers: it says so quietly, and does not wait for good."""
+"""The probe of the embedded Kafka reports a silent port within a bounded time."""
 
 import socket
 import subprocess

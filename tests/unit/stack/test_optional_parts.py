@@ -1,4 +1,4 @@
-"""A part without which events land is told of when it ends, once."""
+"""The end of a part that events do not need is reported once."""
 
 from stack.errors import StackError
 from stack.optional_parts import OptionalParts

@@ -1,4 +1,4 @@
-"""Prometheus is found or fetched, never another file than was looked at, and never missed in silence."""
+"""Prometheus is found or downloaded with its verified checksum, and a missing one is reported."""
 
 import hashlib
 import os

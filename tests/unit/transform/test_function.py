@@ -1,4 +1,4 @@
-"""The process of an author's function: each event has one result, also if the process dies on it."""
+"""The process of an author's function: each event has one result, also if the process ends."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""A batch ends when its time is over: a slow function must not hold a slot for all of its events."""
+"""A batch of a function ends at its time limit: a slow function does not occupy a slot for long."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""FILTER: the context header; and what is told of records: when they were received, how large they are."""
+"""FILTER: the context header, the time of receipt and the size of records."""
 
 from datetime import UTC, datetime
 

@@ -1,4 +1,4 @@
-"""A batch is bounded by bytes: as large as the last events were, and with caution where none were seen."""
+"""Batches are bounded by bytes, estimated from the last events, or from a cautious default without any."""
 
 from services.writer.batching.byte_sizes import ByteSizes, range_to_repeat
 from services.writer.settle.work_order import TaskReport

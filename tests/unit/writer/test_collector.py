@@ -1,4 +1,4 @@
-"""Each database is read by itself: one that hangs holds up nobody's figures, and its own are not made up."""
+"""Figures of each database are read separately: one that hangs delays no other and has no made-up figures."""
 
 import asyncio
 import threading

@@ -1,4 +1,4 @@
-"""Work for a database that does not answer holds up nobody, however many such databases there are."""
+"""Work for a database that does not answer delays no other work, for any number of such databases."""
 
 import asyncio
 import threading

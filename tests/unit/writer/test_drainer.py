@@ -1,4 +1,4 @@
-"""Which events a marker counts, of those that stand on the topic."""
+"""Which events on the topic a marker counts."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping

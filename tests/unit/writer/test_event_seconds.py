@@ -1,4 +1,4 @@
-"""A partition whose events take long gets fewer of them in a batch, whatever the others bring."""
+"""A partition with slow events gets fewer of them in a batch, for any load of the others."""
 
 from types import SimpleNamespace
 from typing import Any

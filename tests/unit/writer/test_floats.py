@@ -1,4 +1,4 @@
-"""Numbers for columns of floats: however a client spells what is stored, it lands; nothing else does."""
+"""Numbers for columns of floats: every spelling of a stored value lands; no other number does."""
 
 import struct
 from decimal import Decimal

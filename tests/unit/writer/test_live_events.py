@@ -1,4 +1,4 @@
-"""Live events come while a batch of them is under way, and for a moment after it."""
+"""Events count as live while a batch of them runs, and for a moment after it."""
 
 import pytest
 

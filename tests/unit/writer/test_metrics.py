@@ -1,4 +1,4 @@
-"""The writer's metrics: totals that others keep, labels that anybody can make, ages that go away."""
+"""The writer's metrics: totals from databases, bounded labels, and ages that end."""
 
 import time
 from typing import Any

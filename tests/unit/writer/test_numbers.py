@@ -1,4 +1,4 @@
-"""Numbers as text: which ones a column with a scale would round, whatever JSON can write."""
+"""Numbers as text: which ones a column with a scale would round."""
 
 import random
 from decimal import Decimal

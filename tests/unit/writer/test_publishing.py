@@ -1,4 +1,4 @@
-"""A record that its topic does not take is told from Kafka being away, whoever refuses it."""
+"""A record that its topic refuses is distinguished from an unreachable Kafka."""
 
 import asyncio
 from typing import Any

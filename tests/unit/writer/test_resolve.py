@@ -1,4 +1,4 @@
-"""A replay of what is missing comes in pieces as large as a batch may be."""
+"""A refill replays missing events in pieces of a batch's size."""
 
 from services.writer.batching.byte_sizes import ByteSizes
 from services.writer.databases.halts import Gap

@@ -1,4 +1,4 @@
-"""Where a halted partition goes on when a person says so."""
+"""The offset at which a halted partition continues after an operator's decision."""
 
 import asyncio
 from collections.abc import Iterable, Mapping

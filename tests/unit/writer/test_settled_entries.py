@@ -1,4 +1,4 @@
-"""Halts, words and lives, as entries of `onramp.settled` say them."""
+"""Halts, decisions and topic generations as entries of `onramp.settled`."""
 
 import msgspec
 

@@ -1,4 +1,4 @@
-"""SORT: every record is in exactly one place, and nothing that arrives can break it."""
+"""SORT: every record has exactly one destination, and no input causes an error."""
 
 from datetime import UTC, datetime
 

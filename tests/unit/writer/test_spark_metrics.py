@@ -1,4 +1,4 @@
-"""Spark's JVM metrics are shown as reported; a JVM that dies or hangs stops no later reading."""
+"""Metrics of Spark's JVM are shown as reported; a JVM that ends or hangs stops no later reading."""
 
 import os
 import threading

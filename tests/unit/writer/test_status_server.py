@@ -1,4 +1,4 @@
-"""The port for probes among clients that open connections and say nothing."""
+"""The port for probes answers, although clients open connections and send nothing."""
 
 import logging
 import socket

@@ -1,4 +1,4 @@
-"""More partitions than a batch can do justice to: each comes, again and again."""
+"""More partitions than fit into a batch take turns."""
 
 from collections import Counter
 

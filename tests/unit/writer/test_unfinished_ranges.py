@@ -1,4 +1,4 @@
-"""Which unfinished ranges share a batch, which come alone, and which pause."""
+"""Unfinished ranges: which share a batch, which are planned alone, and which pause."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Rows of one layout, read as columns, come to the same as each read alone."""
+"""Rows of one layout, parsed as columns, give the same values as each parsed alone."""
 
 import json
 from collections.abc import Sequence

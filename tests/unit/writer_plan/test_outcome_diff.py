@@ -1,4 +1,4 @@
-"""Which events newly fail and which newly pass, whatever their destinations."""
+"""Which events newly fail and which newly land, for any destinations."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""A trial comes after all other programs of the machine, and ends as if it had not gone into a child."""
+"""A plan has the lowest priority on the machine, and exits as if it had no child process."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""The program as a script sees it: exit codes, and sentences on standard error."""
+"""The program `plan` for scripts: exit codes, and messages on standard error."""
 
 from pathlib import Path
 

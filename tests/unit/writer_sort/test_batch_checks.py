@@ -1,4 +1,4 @@
-"""Reading many values at once comes to the same verdicts as reading each alone."""
+"""Checking many values at once gives the same outcomes as checking each alone."""
 
 import json
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Slices are sorted together, and each comes to what it would come to by itself."""
+"""Slices are sorted together, with the same result as each alone."""
 
 from services.writer.model.routes import EventRoute, Routes
 from services.writer.sort.sort import Sorted, sort
