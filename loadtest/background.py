@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def repeatedly(seconds: float, poll: Callable[[], None]) -> Iterator[None]:
-    """Call `poll` from a thread of its own, so many seconds after the last call, until the block ends."""
+    """Call `poll` from a separate thread, `seconds` after the last call, until the block ends."""
     stop = threading.Event()
 
     def watch() -> None:

@@ -35,7 +35,7 @@ ratios rather than figures.
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """A bench as a command that writes JSON to `--out`, and what its figures are."""
+    """A bench as a command that writes JSON to `--out`, and the figures that it yields."""
 
     name: str
     module: str
@@ -81,7 +81,7 @@ def latency_figures(runs: list[Any]) -> Iterator[Figure]:
 
 
 def load_figures(runs: list[Any]) -> Iterator[Figure]:
-    """Yield the figures of the load; what was offered is the limit of what could become rows."""
+    """Yield the figures of the load; the offered rate is the limit of the rate of rows."""
     for run in runs:
         name = f"load, {run['shape']}"
         rate, offered = run.get("end_to_end_per_minute"), float(run["offered_per_minute"])
@@ -120,7 +120,7 @@ BENCHES: Final = (
 
 
 def main() -> None:
-    """Run the benches, write the report, say what got slower."""
+    """Run the benches, write the report, and print figures that got slower."""
     parser = argparse.ArgumentParser("python -m loadtest.bench", description=__doc__)
     names = [bench.name for bench in BENCHES] + ["load"]
     parser.add_argument("--only", nargs="+", choices=names, default=names)
@@ -175,7 +175,7 @@ def _run(args: argparse.Namespace) -> tuple[list[Figure], list[str]]:
 
 
 def _python(module: str, *arguments: str) -> bool:
-    """Run a module; whether it was content with itself."""
+    """Run a module; return whether it succeeded."""
     print(f"python -m {module} {' '.join(arguments)}", flush=True)
     return not subprocess.run([sys.executable, "-m", module, *arguments], cwd=ROOT, check=False).returncode
 

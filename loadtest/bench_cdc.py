@@ -1,4 +1,4 @@
-"""`make bench-cdc`: how soon a change that a source commits is a row here, and how many a second can be.
+"""`make bench-cdc`: delay from a commit at a source to the public row, and changes per second.
 
 `latency-1`, `latency-20`: 1,000 transactions a second in an open loop, into one table and into twenty.
 `transaction`: one of 100,000 rows.  `backlog`: changes that wait on Kafka, landed and merged.  `snapshot`: a
@@ -28,7 +28,7 @@ _ADDITIONS: Final = 20_000_000
 
 
 def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
-    """Return what is asked for."""
+    """Return the command-line options."""
     parser = argparse.ArgumentParser(
         "python -m loadtest.bench_cdc",
         description=__doc__,
@@ -52,7 +52,7 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
 def measure(
     args: argparse.Namespace, folder: Path, server_settings: Mapping[str, str] | None = None
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield each part's name and what it found, from one stack in `folder`; raises where rows differ."""
+    """Yield each part's name and result, from one stack in `folder`.  Raise if rows differ."""
     with cdc_stack(folder, server_settings) as on:
         for name in [part for part in PARTS if part in (args.only or PARTS)]:
             before = os.getloadavg()[0]
@@ -70,7 +70,7 @@ def measure(
 
 
 def seconds_of_additions(additions: int = _ADDITIONS) -> float:
-    """Return the CPU seconds of so many additions in a loop: how fast this machine is just now."""
+    """Return the CPU seconds of a loop of additions, as a measure of the machine's current speed."""
     began, total = time.process_time(), 0
     for i in range(additions):
         total += i

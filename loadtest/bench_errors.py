@@ -93,7 +93,7 @@ class AdminClient:
             raise SystemExit(f"{path} answered {answer.status}: {said[:400]!r}")
 
     def job(self, kind: str, fix: dict[str, Any] | None = None, **filters: Any) -> dict[str, Any]:
-        """Have a set discarded, restored or replayed; return the job and its events a second."""
+        """Discard, restore or replay a set; return the job and its events per second."""
         asked = {"kind": kind, "filters": filters, "actor": "bench", "reason": "bench"}
         asked |= {"fix": fix} if fix else {}
         self._conn.close()  # the service closes what was idle; it is opened again by itself
@@ -113,7 +113,7 @@ class AdminClient:
 
 
 class Memory:
-    """The most memory (RSS, MiB) that the admin service had in each phase."""
+    """The maximum memory (RSS, MiB) of the admin service in each phase."""
 
     def __init__(self, pid: int) -> None:
         self._process = psutil.Process(pid)
@@ -121,7 +121,7 @@ class Memory:
         self.peak: dict[str, float] = {}
 
     def sample(self) -> None:
-        """Look now."""
+        """Take a reading now."""
         with suppress(psutil.Error):
             now = round(self._process.memory_info().rss / 2**20, 1)
             self.peak[self.phase] = max(self.peak.get(self.phase, 0.0), now)
@@ -186,7 +186,7 @@ def _name(n: int) -> str:
 
 
 def _generations(target: Target) -> dict[str, str]:
-    """Have each event type's topic and table made; return the topics' ids."""
+    """Create the topic and the table of each event type; return the topics' ids."""
     _live(target, rate=50, seconds=2, names=_NAMES)
     with closing(psycopg2.connect(target.dsn)) as conn, conn.cursor() as cursor:
         for _ in range(600):
@@ -220,7 +220,7 @@ def keep(target: Target, client: AdminClient, args: argparse.Namespace) -> dict[
 
 
 def pages(client: AdminClient, times: int) -> dict[str, Any]:
-    """Ask groups, pages and events by id, each so many times; return milliseconds."""
+    """Request groups, pages and events by id, each `times` times; return milliseconds."""
     groups = [g["id"] for g in client.ask("/v1/groups?limit=500")["groups"]]
     last = client.ask("/v1/events?limit=1")["events"][0]["id"]
     pick = random.Random(1)  # noqa: S311 - the same each time
@@ -282,7 +282,7 @@ def live(target: Target, client: AdminClient, args: argparse.Namespace) -> dict[
 
 
 def typed(events: int, pairs: int) -> dict[str, Any]:
-    """Land `typed-bad-1%` with and without an admin service that keeps what it parks, in turns."""
+    """Land `typed-bad-1%` with and without an admin service that stores its parked events, in turns."""
     without: list[float] = []
     beside: list[float] = []
     for _ in range(pairs):

@@ -144,7 +144,7 @@ def _measure(gateway: Variant, scenario: Scenario, seconds: float, bare: float) 
 
 
 def load(gateway: Variant, scenario: Scenario, seconds: float) -> dict[str, Any]:
-    """Load a gateway from a process of its own; return how many events it took, and how long they took."""
+    """Load a gateway from a separate process; return the number of accepted events, and the seconds."""
     load = [str(gateway.port), scenario.form, str(scenario.batch), str(scenario.connections), str(seconds)]
     return _run("http_load", *load, "bench", KEY, *([str(gateway.ca_file)] if gateway.ca_file else []))
 

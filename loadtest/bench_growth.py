@@ -1,4 +1,4 @@
-"""``python -m loadtest.bench_growth``: what grows in the writer, measured (docs/adr, what grows is bounded).
+"""``python -m loadtest.bench_growth``: growth of the writer's memory and topics (ADR 17).
 
 `large`: the most memory that the writer takes for a backlog of events of 100 kB.  `outage`: what a
 database that is out leaves on `onramp.system_errors` in a minute, when one of many topics is its own.
@@ -44,7 +44,7 @@ _WATCHED: Final = "SELECT count(*) FROM onramp.holds"
 
 
 class Bench:
-    """A writer, and what it works on."""
+    """A writer with its Kafka and its databases."""
 
     def __init__(self, kafka: Kafka, postgres: Postgres, folder: Path, **settings: str) -> None:
         self.bootstrap = kafka.bootstrap
@@ -60,7 +60,7 @@ class Bench:
         self.sent = 0
 
     def make(self, *topics: str) -> None:
-        """Make topics of one partition."""
+        """Create topics of one partition."""
         admin = AdminClient({"bootstrap.servers": self.bootstrap})
         for made in admin.create_topics([NewTopic(topic, 1, 1) for topic in topics]).values():
             made.result()
@@ -75,7 +75,7 @@ class Bench:
         self.producer.flush()
 
     def wait(self, seconds: float = _PATIENCE_SECONDS) -> float:
-        """Wait until the default database has settled all that was sent; return the seconds that it took."""
+        """Wait until the default database has settled all sent events; return the seconds."""
         began = time.perf_counter()
         while settled(self.conn) < self.sent:
             self.service.check()
@@ -110,7 +110,7 @@ def large(bench: Bench, args: argparse.Namespace) -> dict[str, Any]:
 
 
 def outage(bench: Bench, args: argparse.Namespace) -> dict[str, Any]:
-    """Send each topic an event every tenth of a second; the database that is out has those of the first."""
+    """Send each topic an event every 0.1 s; the events of the first are for the unreachable database."""
     names = [f"bench_{n}" for n in range(args.topics)]
     bench.make(*map(wire.topic_of, names))
     bench.service.start()
@@ -137,7 +137,7 @@ def outage(bench: Bench, args: argparse.Namespace) -> dict[str, Any]:
 
 
 def names(bench: Bench, args: argparse.Namespace) -> dict[str, Any]:
-    """Send packets for tables that are not there, each another; then single events."""
+    """Send packets that each name another missing table, then single events."""
     bench.make(_ABSENT_TABLE, "events.bench")
     bench.service.start()
     bench.service.wait_ready()
@@ -163,7 +163,7 @@ def _one(bench: Bench, n: int) -> float:
 
 
 def _left(bootstrap: str) -> dict[str, int]:
-    """Return what `onramp.system_errors` holds: other records than events, their bytes, and all bytes."""
+    """Return the records on `onramp.system_errors` that are no events, their bytes, and all bytes."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "bench", "enable.auto.commit": False})
     numbers = consumer.list_topics(wire.SYSTEM_ERRORS, timeout=20).topics[wire.SYSTEM_ERRORS].partitions
     sizes = {"closing_records": 0, "closing_bytes": 0, "bytes": 0}
@@ -198,7 +198,7 @@ CASES: Final[dict[str, Case]] = {"large": large, "outage": outage, "names": name
 
 
 def run(case: str, args: argparse.Namespace) -> dict[str, Any]:
-    """Run one case on a stack of its own, and return its figures."""
+    """Run one case on a separate stack, and return its figures."""
     with tempfile.TemporaryDirectory() as name, parts(Path(name)) as (kafka, postgres):
         settings = {"batch_bytes": str(args.batch_bytes)} if args.batch_bytes else {}
         if case == "outage":

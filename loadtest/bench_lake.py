@@ -125,7 +125,7 @@ def _order(bootstrap: str, folder: Path, args: argparse.Namespace, schema: dict[
 
 
 def _make(bootstrap: str, events: int) -> dict[str, Any]:
-    """Put flights on the topic, in batches as the gateway makes them; return their schema."""
+    """Send flights to the topic, in batches like those of the gateway; return their schema."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     for future in admin.create_topics([NewTopic(TOPIC.topic, 1, 1)]).values():
         future.result(30)

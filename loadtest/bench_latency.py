@@ -1,4 +1,4 @@
-"""``make bench-latency``: from when an event was due to when another connection could see its row.
+"""``make bench-latency``: time from an event's due time until another connection reads its row.
 
 1,000 single events a second, open loop, over 40 event names and one more every ten seconds:
 100 after ten minutes, as many as a key may bring into the world by itself.  A row is visible
@@ -47,7 +47,7 @@ Partition = tuple[str, int]
 
 
 class Ledgers:
-    """When the ledger of each partition was first seen at each offset."""
+    """The first time at which the ledger of each partition was read at each offset."""
 
     def __init__(self, connection: connection) -> None:
         self._connection = connection
@@ -55,13 +55,13 @@ class Ledgers:
         self.poll_times: list[float] = []
 
     def passed(self, partition: Partition, offset: int) -> float | None:
-        """Return when `offset` was first seen settled."""
+        """Return the time at which `offset` was first read as settled."""
         line = self.progress.get(partition, [])
         index = bisect.bisect_right(line, (offset, float("inf")))
         return line[index][1] if index < len(line) else None
 
     def poll(self) -> None:
-        """Look now."""
+        """Take a reading now."""
         with self._connection.cursor() as cursor:
             cursor.execute(_LEDGER)
             rows, now = cursor.fetchall(), time.monotonic()
@@ -84,7 +84,7 @@ class Sent:
 
 
 def main() -> None:
-    """Run and print JSON; ``--out`` keeps it."""
+    """Run and print JSON; ``--out`` stores it."""
     parser = argparse.ArgumentParser(
         "python -m loadtest.bench_latency",
         description=__doc__,
@@ -135,7 +135,7 @@ def measure(target: Target, args: argparse.Namespace) -> dict[str, Any]:
 
 
 def send(target: Target, args: argparse.Namespace) -> list[Any]:
-    """Return what the generator says of each event, from a process of its own."""
+    """Return the generator's record of each event, from a separate process."""
     with tempfile.TemporaryDirectory() as folder:
         out, order = Path(folder) / "sent.json", Path(folder) / "order.json"
         asked = {
@@ -155,7 +155,7 @@ def send(target: Target, args: argparse.Namespace) -> list[Any]:
 
 
 def _wait(ledgers: Ledgers, sent: list[Sent]) -> None:
-    """Until every event's row was seen, or patience ends."""
+    """Watch until every event's row was read, or the time is over."""
     last = {s.partition: s.offset for s in sent}
     until = time.monotonic() + _PATIENCE_SECONDS
     while time.monotonic() < until and any(ledgers.passed(p, o) is None for p, o in last.items()):

@@ -1,4 +1,4 @@
-"""`make bench-plan`: how many events of Kafka's history `onramp plan` tries a second, and who waits for it.
+"""`make bench-plan`: events per second of `onramp plan`, and its delay of live events.
 
 `alone`: a change of one type, tried on real flights; each round is a process of its own, from its start (JVM
 and Spark session included) to its end, with the rate that it reports, from when Kafka is read.
@@ -52,7 +52,7 @@ _SCHEMA: Final = {
 
 
 def history(target: Target, events: int) -> None:
-    """Put so many flights on Kafka, and wait until the writer has settled them."""
+    """Send `events` flights to Kafka, and wait until the writer has settled them."""
     kafka = admin(target.bootstrap)  # held: its requests end with it
     kafka.create_topics([NewTopic(_TOPIC, _PARTITIONS)])[_TOPIC].result(30)
     producer = Producer(
@@ -85,7 +85,7 @@ def history(target: Target, events: int) -> None:
 
 
 def plan(target: Target, file: Path, events: int) -> dict[str, Any]:
-    """Try the change once; return what it found, and `process_seconds`."""
+    """Run the plan once; return its result, and `process_seconds`."""
     command = [sys.executable, "-m", "services.cli", "plan", str(file), "--last", str(events), "--json"]
     command += ["--kafka", target.bootstrap, "--dsn", target.dsn, "--event", EVENT_NAME]
     began = time.perf_counter()
@@ -100,7 +100,7 @@ def plan(target: Target, file: Path, events: int) -> dict[str, Any]:
 
 
 def alone(target: Target, file: Path, args: argparse.Namespace) -> dict[str, Any]:
-    """Try the change some times; events a second."""
+    """Run the plan several times; return events per second."""
     found = [plan(target, file, args.events) for _ in range(args.rounds)]
     return {
         "events": args.events,
@@ -110,7 +110,7 @@ def alone(target: Target, file: Path, args: argparse.Namespace) -> dict[str, Any
 
 
 def live(target: Target, file: Path, args: argparse.Namespace) -> dict[str, Any]:
-    """Send live events alone and during plans, in turn; ms from due to row."""
+    """Send live events without and during plans, in turn; return ms from due time to row."""
     wanted = argparse.Namespace(rate=args.rate, seconds=args.seconds, names=40, fresh_every=10 * args.seconds)
     p99: dict[str, list[float]] = {"without": [], "beside": []}
     plans = 0

@@ -1,4 +1,4 @@
-"""`make bench-registry`: how soon a change of the registry is in force, and what a large registry costs.
+"""`make bench-registry`: delay until a change of the registry is in force, and the cost of a large registry.
 
 `in-force`: 100 changes, one after the other; from when one is begun until the gateway answers by it and the
 writer shows it.  `read`: from a start until 10,000 change sets were read.  `types`: two
@@ -69,7 +69,7 @@ class Parts(NamedTuple):
 
 
 def in_force(on: Parts, args: argparse.Namespace) -> dict[str, Any]:
-    """Make keys, one change each; a gateway opens to it and the writer shows the change's digest."""
+    """Create keys, one change each; wait until a gateway accepts the key and the writer shows the digest."""
     registry = OwnRegistry(on.kafka.bootstrap, {"keys": {"first": _holder("first")[1]}})
     gateway = gateway_of(on.kafka, on.folder, registry, "in-force")
     writer = services.writer(
@@ -97,7 +97,7 @@ def in_force(on: Parts, args: argparse.Namespace) -> dict[str, Any]:
 
 
 def read(on: Parts, args: argparse.Namespace) -> dict[str, Any]:
-    """Read a topic of so many change sets, five times, each by a registry of its own."""
+    """Read a topic of change sets five times, each time with a new registry."""
     registry = OwnRegistry(on.kafka.bootstrap, {"unknown_names": "accept"})
     producer = Producer({"bootstrap.servers": on.kafka.bootstrap, "linger.ms": 20})
     change = {"format": 1, "actor": "bench", "reason": "", "time": "2026-01-01T00:00:00Z"}
@@ -142,7 +142,7 @@ def types(on: Parts, args: argparse.Namespace) -> dict[str, Any]:
 
 
 def changing(on: Parts, args: argparse.Namespace) -> dict[str, Any]:
-    """Send single events at a fixed rate to a gateway with thousands of types, still and while it changes."""
+    """Send single events at a fixed rate to a gateway with thousands of types, without and during changes."""
     registry = _large(on, args)
     found: dict[str, Any] = {"types": args.types, "events_per_s": _RATE, "changes": args.changes}
     with (
@@ -164,7 +164,7 @@ def changing(on: Parts, args: argparse.Namespace) -> dict[str, Any]:
 
 
 def routes(args: argparse.Namespace) -> dict[str, Any]:
-    """Have writers with 500 routed types and with none settle the same backlog; warm rows a second."""
+    """Settle the same backlog by writers with 500 routed types and with none; return warm rows per second."""
     case, rates = CASES["landing-250b"], dict[str, list[float]]()
     for _ in range(args.rounds):
         for name, document in (("none", {}), ("routed", routed_types(args.routed))):
@@ -214,7 +214,7 @@ def _holder(name: str) -> tuple[str, dict[str, Any]]:
 
 
 def _open_loop(on: Parts, gateway: Variant, seconds: float) -> list[float]:
-    """Return the seconds from when each single event was due to its answer."""
+    """Return the seconds from the due time of each single event to its answer."""
     order, out = on.folder / "order.json", on.folder / "out.json"
     said = {
         "port": gateway.port,
@@ -240,7 +240,7 @@ def _opens(client: httpx2.Client, port: int, key: str) -> bool:
 
 
 def _until_all(waits: dict[str, Callable[[], bool]], began: float, seconds: dict[str, list[float]]) -> None:
-    """Note for each condition how long after `began` it held; ends the program when one never does."""
+    """Return the seconds from `began` until each condition was true; exit if one never is."""
     while waits:
         for name in [name for name, holds in waits.items() if holds()]:
             seconds[name].append(time.perf_counter() - began)

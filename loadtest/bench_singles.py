@@ -40,7 +40,7 @@ class Case:
 
 
 def main() -> None:
-    """Run all and print a table; ``--out`` keeps the figures."""
+    """Run all and print a table; ``--out`` stores the figures."""
     parser = argparse.ArgumentParser("python -m loadtest.bench_singles", description=__doc__)
     parser.add_argument(
         "--variant", action="append", default=[], help="LINGER_MS=5,COMPRESSION=lz4, TLS, or /tree"
@@ -113,7 +113,7 @@ def _load(
 
 
 def _produced(gateway: Variant) -> float:
-    """Return the produce requests so far; not a number of a tree that does not count them."""
+    """Return the produce requests so far; NaN for a tree that does not count them."""
     with urllib.request.urlopen(f"{gateway.service.url}/metrics", timeout=10) as answer:  # noqa: S310 - ours
         lines = answer.read().decode().splitlines()
     return next((float(line.split()[1]) for line in lines if line.startswith(_REQUESTS)), float("nan"))

@@ -81,7 +81,7 @@ class Tab:
         return sent, gzip.decompress(sent) if packed else sent
 
     def poll(self, path: str) -> None:
-        """Ask as htmx does, for what has changed."""
+        """Request the changed part of a page, as htmx does."""
         known = {"If-None-Match": tag} if (tag := self._tags.get(path)) else {}
         self.get(path, **{"HX-Request": "true"}, **known)
 
@@ -151,7 +151,7 @@ def park(target: Target, client: AdminClient, topic_ids: dict[str, str], events:
 
 
 def fill(target: Target, client: AdminClient, args: argparse.Namespace) -> None:
-    """Make the state that the pages show."""
+    """Create the state that the pages show."""
     registry(client, args.types)
     each = _PARTITIONS * 4  # so that every partition of a topic is likely to have one
     for n in range(args.types):
@@ -173,7 +173,7 @@ def fill(target: Target, client: AdminClient, args: argparse.Namespace) -> None:
 
 
 def pages(target: Target, args: argparse.Namespace) -> dict[str, Any]:
-    """Ask for each page so many times; return its time, the CPU time of the service, and its bytes."""
+    """Request each page several times; return its time, the CPU time of the service, and its bytes."""
     tab = Tab(target)
     process = psutil.Process(target.processes["admin"])
     found = {}
@@ -199,7 +199,7 @@ def pages(target: Target, args: argparse.Namespace) -> dict[str, Any]:
 
 
 def page_paths(tab: Tab) -> dict[str, str]:
-    """Return the pages of the sidebar and those behind them, by name."""
+    """Return the pages of the sidebar and their subpages, by name."""
     _, home = tab.get("/ui/")
     entries = re.findall(r'href="(/ui/[^"]*)" data-go', home.decode())
     paths = {(entry.removeprefix("/ui/") or "overview").replace("-", " "): entry for entry in entries}
@@ -252,7 +252,7 @@ def idle(target: Target, seconds: float, tabs: int) -> float:
 
 
 def statement(target: Target, times: int) -> dict[str, Any]:
-    """Make the statement of three databases, two of them with the counts of the first."""
+    """Compute the statement of three databases, two of them with the counts of the first."""
     databases = {target.database: target.dsn, **dict(_copies(target, 2))}
     made = Statements(Brokers(target.bootstrap), target.dsn, databases)
     spans, cpu, found = [], [], Statement()
@@ -295,7 +295,7 @@ def _copy(one: Any, other: Any, table: str) -> None:
 
 
 def journeys(target: Target, client: AdminClient, times: int) -> dict[str, Any]:
-    """Look for events of the ten tables by receipt and by id; each answer says where the event is."""
+    """Search events of the ten tables by receipt and by id; each answer names the location of the event."""
     with closing(psycopg2.connect(target.dsn)) as conn, conn.cursor() as cursor:
         rows: list[tuple[str, int, int, str]] = []
         for n in range(_TABLES):

@@ -42,7 +42,7 @@ MEMORY_SECONDS = 2.0
 
 
 def produce(bootstrap: str, case: Case, events: int, partitions: int) -> float:
-    """Fill the topics; return the bytes of a record's value, on average."""
+    """Fill the topics; return the average bytes of a record's value."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     topics = [NewTopic(wire.topic_of(name), partitions, 1) for name in case.names]
     for made in admin.create_topics(topics).values():
@@ -132,7 +132,7 @@ def copy_rates(conn: connection, table: str, repeats: int) -> list[float]:
 
 @contextmanager
 def parts(folder: Path) -> Iterator[tuple[Kafka, Postgres]]:
-    """Kafka and Postgres of their own, durable as they come (fsync on)."""
+    """A separate Kafka and Postgres with their default durability (fsync on)."""
     kafka, postgres = Kafka(folder / "kafka"), Postgres(folder / "postgres")
     try:
         kafka.start()
@@ -185,7 +185,7 @@ def measure(args: argparse.Namespace) -> dict[str, object]:
 
 @contextmanager
 def _admin_beside(kafka: Kafka, postgres: Postgres, folder: Path) -> Iterator[None]:
-    """An admin service that keeps what the writer parks."""
+    """An admin service that stores the writer's parked events."""
     env = {"ONRAMP_ADMIN_STORE": str(folder / "segments")}
     service = admin(bootstrap=kafka.bootstrap, dsn=postgres.dsn, log=folder / "admin.log", env=env)
     service.start()
@@ -196,20 +196,20 @@ def _admin_beside(kafka: Kafka, postgres: Postgres, folder: Path) -> Iterator[No
 
 
 class Memory:
-    """The most memory (PSS, MiB) that the writer, its JVM and its workers had together."""
+    """The maximum memory (PSS, MiB) of the writer, its JVM and its workers together."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
         self.peak: dict[str, float] = {}
 
     def sample(self) -> None:
-        """Look now."""
+        """Take a reading now."""
         with suppress(psutil.Error):  # a worker that ends during the poll
             self.peak = max(self.peak, cost(self._service.pid).pss, key=lambda pss: sum(pss.values()))
 
 
 def outcomes(conn: connection) -> dict[str, int]:
-    """Return what became of the events, by the totals; the rest of the ledger's went to no table."""
+    """Return the outcomes of the events by the totals; other settled offsets have no table."""
     with conn.cursor() as cursor:
         cursor.execute("SELECT outcome, sum(events)::bigint FROM onramp.totals GROUP BY 1 ORDER BY 1")
         counted = dict(cursor.fetchall())
@@ -254,7 +254,7 @@ def report(
 
 
 def main() -> None:
-    """Run and print JSON; ``--out`` keeps it."""
+    """Run and print JSON; ``--out`` stores it."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -41,7 +41,7 @@ def page(results: dict[str, dict[str, Any]]) -> str:
 
 
 def keep(part: str, found: dict[str, Any], folder: Path = RESULTS) -> None:
-    """Keep what a part found in place of what it found before, and make the page."""
+    """Store a part's result in place of the previous one, and write the page."""
     file = folder / _RESULT
     results = json.loads(file.read_text("utf-8")) if file.exists() else {}
     results[part] = found

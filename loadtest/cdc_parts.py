@@ -1,4 +1,4 @@
-"""The parts of the bench of sources: each makes its own tables and ends with public equal to the source."""
+"""The parts of the bench of sources: each creates tables, and ends when public ones equal the source."""
 
 import argparse
 import time
@@ -51,7 +51,7 @@ def _latency(on: CdcStack, args: argparse.Namespace, count: int) -> dict[str, An
 
 
 def transaction(on: CdcStack, args: argparse.Namespace) -> dict[str, Any]:
-    """One transaction of many rows, from its commit until all of them are public."""
+    """One transaction of many rows, from its commit until all rows are public."""
     table = on.make_table(STEADY, "transaction")
     before = on.merged(STEADY)
     committed = on.execute(on.source(STEADY), _ROWS.format(table=table, first=1, last=args.transaction))
@@ -61,7 +61,7 @@ def transaction(on: CdcStack, args: argparse.Namespace) -> dict[str, Any]:
 
 
 def backlog(on: CdcStack, args: argparse.Namespace) -> dict[str, Any]:
-    """Changes that wait on Kafka, landed and merged as fast as it goes: inserts, and updates of a quarter."""
+    """Changes that wait on Kafka, landed and merged at full speed: inserts, and updates of a quarter."""
     tables = on.make_tables(STEADY, [f"backlog_{n}" for n in range(args.backlog_tables)])
     topics = [names.topic(STEADY, "app", table) for table in tables]
     begins = _ends(on, topics)
@@ -99,7 +99,7 @@ def backlog(on: CdcStack, args: argparse.Namespace) -> dict[str, Any]:
 
 
 def snapshot(on: CdcStack, args: argparse.Namespace) -> dict[str, Any]:
-    """A source that is registered with a large table, written to meanwhile, until all of it is public."""
+    """A new source with a large table that is written to meanwhile, until all rows are public."""
     on.make_source(LARGE)
     table = "snapshot"
     create = f"CREATE TABLE app.{table} (id bigint PRIMARY KEY, n int, note text, amount numeric(14, 2))"
@@ -130,7 +130,7 @@ def snapshot(on: CdcStack, args: argparse.Namespace) -> dict[str, Any]:
 
 
 def connect(on: CdcStack, args: argparse.Namespace) -> dict[str, Any]:
-    """Kafka Connect, started with three sources: until it answers, until all flow, and its memory then."""
+    """Kafka Connect with three sources: seconds until it answers, until all stream, and its memory."""
     tables = {source: on.make_table(source, "connect") for source in SOURCES}
     child = on.child("connect")
     child.stop()
@@ -152,7 +152,7 @@ def connect(on: CdcStack, args: argparse.Namespace) -> dict[str, Any]:
 
 
 def crash(on: CdcStack, args: argparse.Namespace) -> dict[str, Any]:
-    """A source's server is killed and started: from when it answers until a row committed then is public."""
+    """A source's server is killed and started: from its first answer until a new row is public."""
     table, seconds = on.make_table(AWAY, "crash"), list[float]()
     for n in range(1, args.crashes + 1):
         on.away.kill()
@@ -165,7 +165,7 @@ def crash(on: CdcStack, args: argparse.Namespace) -> dict[str, Any]:
 
 
 def dead(on: CdcStack, args: argparse.Namespace) -> dict[str, Any]:
-    """Two sources, one with a dead server: how soon the other one's commits are public, against before."""
+    """Two sources, one with a stopped server: delay of the other one's commits, compared with before."""
     tables = {source: on.make_table(source, "dead") for source in (STEADY, AWAY)}
     found: dict[str, Any] = {"rate": args.rate}
     for n, name in enumerate(("before", "meanwhile")):
@@ -231,7 +231,7 @@ def _together(on: CdcStack, tables: dict[str, str]) -> dict[str, int]:
 
 
 def _write_backlog(on: CdcStack, tables: list[str], changes: int) -> int:
-    """Write about so many changes; returns how many."""
+    """Write about `changes` changes; return their number."""
     statements, written = [], 0
     for n in range(changes // _AT_ONCE):
         turn, place = divmod(n, len(tables))
@@ -248,7 +248,7 @@ def _write_backlog(on: CdcStack, tables: list[str], changes: int) -> int:
 
 
 def _ends(on: CdcStack, topics: list[str]) -> int:
-    """Return how many records these topics had, all together."""
+    """Return the number of records of these topics together."""
     consumer = Consumer({"bootstrap.servers": on.kafka.bootstrap, "group.id": change_table.SCHEMA})
     try:
         return sum(consumer.get_watermark_offsets(TopicPartition(topic, 0), 30)[1] for topic in topics)

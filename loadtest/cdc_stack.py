@@ -44,7 +44,7 @@ _SUSPENDED: Final = "SELECT source, table_name, reason FROM onramp.table_setting
 
 
 class CdcStack:
-    """All of it, made by `cdc_stack`; tables are of schema `app` there, and of one named as it here."""
+    """The stack, created by `cdc_stack`; source tables are in `app`, public ones in the source's name."""
 
     def __init__(self, folder: Path, server_settings: Mapping[str, str]) -> None:
         settings = {"max_connections": "200", **server_settings}
@@ -82,7 +82,7 @@ class CdcStack:
 
     @property
     def warehouse(self) -> str:
-        """The DSN of the database that all are published to."""
+        """The DSN of the database to which all sources are published."""
         return self.home.dsn
 
     def server(self, source: str) -> Postgres:
@@ -94,17 +94,17 @@ class CdcStack:
         return self.server(source).dsn_of(f"source_{source}")
 
     def child(self, name: str) -> Child:
-        """Return a process of what captures: connect, agent or merger."""
+        """Return a process of change data capture: connect, agent or merger."""
         (child,) = (c for c in self.capture.children if c.name == name)
         return child
 
     def register(self, sources: Iterable[str]) -> None:
-        """Have the registry name these sources and no others."""
+        """Write these sources, and no others, into the registry."""
         entries = {s: {"dsn_env": _variable(s), "schemas": ["app"], "publish": s} for s in sources}
         self._registry.put({"sources": entries})
 
     def make_source(self, source: str) -> None:
-        """Make a source's database with its publication."""
+        """Create a source's database with its publication."""
         self.server(source).create_database(f"source_{source}")
         publication = (
             f"CREATE PUBLICATION {names.publication(source)} FOR TABLES IN SCHEMA app "
@@ -113,12 +113,12 @@ class CdcStack:
         self.execute(self.source(source), "CREATE SCHEMA app", publication)
 
     def make_table(self, source: str, table: str) -> str:
-        """Make a table whose name begins so, at a source that flows, and wait until one row is public."""
+        """Create a table with this prefix at a streaming source, and wait until one row is public."""
         (made,) = self.make_tables(source, [table])
         return made
 
     def make_tables(self, source: str, tables: Sequence[str]) -> list[str]:
-        """Make several."""
+        """Create several tables."""
         made = [f"{table}_{secrets.token_hex(2)}" for table in tables]
         self.execute(self.source(source), *(_TABLE.format(table) for table in made))
         # A table that has rows at the agent's first poll would be re-snapshotted, and the stream would wait.
@@ -140,11 +140,11 @@ class CdcStack:
         return bool(found[0][0])
 
     def merged(self, source: str) -> int:
-        """Return how many changes of a source are in its public tables."""
+        """Return the number of a source's changes in its public tables."""
         return int(self.ask(_MERGED, source)[0][0])
 
     def verify(self, source: str, tables: Iterable[str]) -> dict[str, int]:
-        """Wait until public equals the source by EXCEPT ALL both ways; raises when it never does."""
+        """Wait until public tables equal the source by EXCEPT ALL both ways; raise if they never do."""
         rows = 0
         for table in tables:
             theirs, ours = f"app.{table}", f"{source}.{table}"
@@ -164,7 +164,7 @@ class CdcStack:
         *,
         is_whole: bool = True,
     ) -> float:
-        """Wait until something holds; returns when (`time.monotonic()`).  Not `is_whole`: some stopped."""
+        """Wait for a condition; return its `time.monotonic()`.  Not `is_whole`: parts may be stopped."""
         deadline = time.monotonic() + _PATIENCE_SECONDS
         while not holds():
             if time.monotonic() > deadline:
@@ -191,7 +191,7 @@ class CdcStack:
 
 @contextmanager
 def cdc_stack(folder: Path, server_settings: Mapping[str, str] | None = None) -> Iterator[CdcStack]:
-    """Start all of it, wait until three sources flow, stop it at the end."""
+    """Start the stack, wait until three sources stream, stop it at the end."""
     made = CdcStack(folder, server_settings or {})
     with ExitStack() as stack:
         made.start(stack)

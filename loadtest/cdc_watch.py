@@ -1,4 +1,4 @@
-"""When each change of a source became public, and how long after its commit that was.
+"""The time at which each change of a source became public, and its delay after the commit.
 
 A table's counter in `onramp.table_settings` moves in the transaction that changes the public table, and a
 connection of its own reads it every 10 ms: the first reading that counts a change is the moment, noted when
@@ -33,7 +33,7 @@ _COUNTERS: Final = "SELECT table_name, changes FROM onramp.table_settings WHERE 
 
 
 class Watch:
-    """Reads a source's counters while it lasts."""
+    """Reads a source's counters while its block runs."""
 
     def __init__(self, conn: connection, source: str) -> None:
         self._conn = conn
@@ -42,7 +42,7 @@ class Watch:
         self.poll_times: list[float] = []
 
     def poll(self) -> None:
-        """Look now."""
+        """Take a reading now."""
         with self._conn.cursor() as cursor:
             cursor.execute(_COUNTERS, (self._source,))
             rows, now = cursor.fetchall(), time.monotonic()
@@ -53,11 +53,11 @@ class Watch:
                 line.append((changes, now))
 
     def counts(self, table: str) -> int:
-        """Return how many changes of a table are public."""
+        """Return the number of a table's public changes."""
         return self.progress[table][-1][0] if self.progress.get(table) else 0
 
     def moments(self, table: str, before: int, changes: int) -> np.ndarray[Any, np.dtype[np.float64]]:
-        """Return when each of so many changes after the first `before` was seen to be public."""
+        """Return the time at which each of the changes after the first `before` was read as public."""
         counts, times = (np.array(each) for each in zip(*self.progress[table], strict=True))
         return times[np.searchsorted(counts, before + 1 + np.arange(changes))]
 
@@ -76,7 +76,7 @@ def watching(on: CdcStack, source: str) -> Iterator[Watch]:
 def load(
     on: CdcStack, source: str, tables: Sequence[str], *, rate: float, seconds: float, first: int = 1
 ) -> dict[str, Any]:
-    """Commit transactions at a rate and return how long each took to be public; the first fifth warms up."""
+    """Commit transactions at a rate; return the delay until each was public, without the first fifth."""
     with watching(on, source) as watch:
         before = {table: watch.counts(table) for table in tables}
         times = _send(on, source, tables, rate=rate, seconds=seconds, first=first)

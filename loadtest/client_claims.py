@@ -1,4 +1,4 @@
-"""The history read back: what the run claims of every number, and when each request was due."""
+"""Reads the history: the claimed outcome of every number, and the due time of each request."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,7 +37,7 @@ class Requests:
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """`states` holds what is claimed of each number from `base` on."""
+    """`states` has the claimed outcome of each number from `base` on."""
 
     base: int
     states: NDArray[np.uint8]
@@ -46,7 +46,7 @@ class Claims:
 
     @classmethod
     def read(cls, file: Path) -> Self:
-        """Read a history.  A torn last line is what a dying generator leaves, and claims nothing."""
+        """Read a history.  A partial last line, left by a killed generator, is ignored."""
         lines = file.read_bytes().split(b"\n")[:-1]
         entries = [orjson.loads(line) for line in lines if line]
         leased = [(first, count) for kind, first, count, *_ in entries if kind == LEASE]
@@ -66,7 +66,7 @@ class Claims:
         return cls(base, states, _requests(outcomes), errors)
 
     def count(self, state: int) -> int:
-        """Return how many numbers are in this state."""
+        """Return the number of numbers in this state."""
         return int((self.states == state).sum())
 
     def requests_of(self, numbers: Ints) -> Ints:

@@ -81,7 +81,7 @@ def _range(url: str, query: str, until: float, seconds: float) -> list[Any]:
 
 
 def main() -> None:
-    """Draw what was asked for."""
+    """Draw the requested dashboard."""
     parser = argparse.ArgumentParser(
         "python -m loadtest.dashboard_pictures",
         description=__doc__,

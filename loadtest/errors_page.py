@@ -63,7 +63,7 @@ def _job(name: str, job: dict[str, Any]) -> str:
 
 
 def _phases(result: dict[str, Any]) -> str:
-    """Return how much memory it had in which phase, where that was measured."""
+    """Return the memory by phase, where it was measured."""
     most = result.get("rss_mib", {}).items()
     return "".join(f"; {phase.removesuffix('_ms').replace('_', ', ')} {mib:,.0f}" for phase, mib in most)
 

@@ -1,4 +1,4 @@
-"""A bench's figures, with the limit of the same run, and what got slower beyond the noise."""
+"""A bench's figures, with the limit of the same run, and those that got slower beyond the noise."""
 
 import statistics
 from collections.abc import Iterable, Sequence
@@ -35,12 +35,12 @@ class Figure:
         return [value / limit for value, limit in zip(self.values, limits, strict=True) if limit]
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it for JSON."""
+        """Return the result for JSON."""
         return asdict(self)
 
     @classmethod
     def of(cls, fields: dict[str, Any]) -> Self:
-        """Return what `as_dict` gave."""
+        """Return the figure of an `as_dict` document."""
         return cls(**fields)
 
 
@@ -76,7 +76,7 @@ def compare(before: Iterable[Figure], after: Iterable[Figure], *, same_machine: 
 
 
 def _slower(before: Sequence[float], after: Sequence[float], *, better: str) -> bool:
-    """Tell whether every round of `after` is worse than every round of `before`, and by enough."""
+    """Return whether every round of `after` is worse than every round of `before`, by a minimum ratio."""
     if better == MORE:
         before, after = [-value for value in before], [-value for value in after]
     worse_by = (statistics.median(after) - statistics.median(before)) / abs(statistics.median(before))
@@ -86,7 +86,7 @@ def _slower(before: Sequence[float], after: Sequence[float], *, better: str) -> 
 
 
 def range_of(values: Sequence[float]) -> str:
-    """Return the lowest to the highest, with as many digits as they deserve."""
+    """Return the range from lowest to highest, rounded to significant digits."""
     if not values:
         return ""
     low, high = _digits(min(values)), _digits(max(values))
@@ -94,7 +94,7 @@ def range_of(values: Sequence[float]) -> str:
 
 
 def middle_of(values: Sequence[float]) -> str:
-    """Return the median, and where the middle half lies: of many short rounds on a busy machine."""
+    """Return the median and the interquartile range of many short rounds on a busy machine."""
     if len(values) == 1:
         return _digits(values[0])
     low, middle, high = statistics.quantiles(values, n=4, method="inclusive")

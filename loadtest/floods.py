@@ -1,4 +1,4 @@
-"""Floods of hostile clients, and the most memory that the gateway had under each.
+"""Floods of hostile clients, and the maximum memory of the gateway under each.
 
 ``python -m loadtest.floods`` starts Kafka, which has the registry, and a gateway for each flood, and prints
 a table; ``--out`` keeps the figures.  A flood is over when every client has seen the start of an answer.
@@ -54,7 +54,7 @@ class _Client:
 
 
 async def _connected(port: int) -> _Client:
-    """Return a client with narrow buffers, or the system would hold for it what the gateway should."""
+    """Return a client with small buffers, so that the kernel does not buffer in place of the gateway."""
     narrow = socket.socket()
     narrow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     narrow.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, 536)
@@ -64,7 +64,7 @@ async def _connected(port: int) -> _Client:
 
 
 async def _all_say(port: int, count: int, *turns: bytes) -> None:
-    """Send by turns: every client its piece before anyone the next; then await the start of all answers."""
+    """Send in turns, one piece of each client at a time; then await the start of all answers."""
     clients = [await _connected(port) for _ in range(count)]
     try:
         for piece in turns:
@@ -107,7 +107,7 @@ def peak(pid: int) -> int:
 
 
 def main() -> None:
-    """Run each flood on a gateway of its own."""
+    """Run each flood on a separate gateway."""
     parser = argparse.ArgumentParser("python -m loadtest.floods", description=__doc__)
     parser.add_argument("--budget", type=int, default=256, help="ONRAMP_INGEST_INFLIGHT_BYTES, in MiB")
     parser.add_argument("--clients", type=int, default=400)

@@ -1,4 +1,4 @@
-"""Gateways that differ in one thing, up at once on the same Kafka, for benches that load them in turn.
+"""Gateways that differ in one setting, running together on one Kafka, for benches that load them in turn.
 
 A variant is what follows ``ONRAMP_INGEST_``, comma-separated (``LINGER_MS=5,COMPRESSION=lz4``), and
 ``TLS`` for HTTPS with a certificate of the run's own; one that starts with a slash is the folder of
@@ -23,7 +23,7 @@ _TLS: Final = "TLS"
 
 @dataclass(frozen=True)
 class Variant:
-    """A gateway that is up; its service answers at the port for operators, which is always cleartext."""
+    """A running gateway; its pages are on the port for operators, which is always cleartext."""
 
     service: Service
     port: int
@@ -71,7 +71,7 @@ def _gateway(variant: str, kafka: Kafka, folder: Path) -> Variant:
 
 
 def _certificate(folder: Path) -> tuple[Path, Path]:
-    """Make a certificate that vouches for itself, and its key."""
+    """Create a self-signed certificate, and its key."""
     cert, key = folder / "cert.pem", folder / "key.pem"
     curve = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2")
     names = ("-subj", "/CN=localhost", "-addext", f"subjectAltName=IP:{LOOPBACK}")

@@ -68,7 +68,7 @@ def read_order(file: Path) -> Order:
 
 
 class Load:
-    """One run, as seen from inside of locust."""
+    """One run, from inside of locust."""
 
     def __init__(self, order: Order, stop: Path) -> None:
         """Connect to the writer of the history.  Sending ends when the file `stop` exists."""
@@ -85,13 +85,13 @@ class Load:
         gevent.spawn(self._flush)
 
     def start(self) -> None:
-        """Start the schedule's clock: all users are there."""
+        """Start the schedule's clock, once all users are connected."""
         if self._began is None:
             self._began = time.monotonic() + _BEFORE_THE_FIRST
             self._ready.set()
 
     def next_start(self) -> float | None:
-        """Return when the next request is due, None when all have been taken."""
+        """Return the due time of the next request; None after the last."""
         self._ready.wait()
         with self._lock:
             start = next(self._starts, None)
@@ -101,7 +101,7 @@ class Load:
         return (self._began or 0.0) + start
 
     def done(self) -> bool:
-        """Tell whether all was sent and answered, or what was sent when the runner asked for an end."""
+        """Return whether everything is sent and answered, or answered after the runner requested the end."""
         if self._stop.exists():
             self._starts = iter(())
         return self._over and not self.busy
@@ -125,7 +125,7 @@ class Load:
         self._reporter.note(outcome, first, count, *times, wire, reason, *record)
 
     def close(self) -> None:
-        """The orderly end."""
+        """End in order."""
         self._reporter.close()
 
     def _flush(self) -> None:

@@ -38,7 +38,7 @@ class Recorder:
     """Runs in another process than the generator, and owns the file."""
 
     def __init__(self, file: Path, first: int) -> None:
-        """Nothing is opened before it is entered.  Numbers are leased from `first` on."""
+        """Nothing is opened before the block begins.  Numbers are leased from `first` on."""
         self.file = file
         self._next = first
         # The path of a Unix socket has at most about a hundred bytes; data folders may have more.
@@ -63,7 +63,7 @@ class Recorder:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Take what has arrived, sync and close; call it when the generator has ended."""
+        """Write the records that have arrived, sync and close; call it after the generator has ended."""
         self._stopping.set()
         self._thread.join()
         self._server.close()
@@ -89,7 +89,7 @@ class Recorder:
             self.failure = error
 
     def _take(self, connection: socket.socket) -> None:
-        """Write what one generator says until it hangs up."""
+        """Write the records of one generator until it disconnects."""
         rest, synced, dirty = b"", time.monotonic(), False
         while True:
             try:
@@ -130,10 +130,10 @@ class Recorder:
 
 
 class Reporter:
-    """The generator's end: leases numbers and says what became of them.  Thread-safe."""
+    """The generator's side: leases numbers and records their outcomes.  Thread-safe."""
 
     def __init__(self, address: str, lease: int) -> None:
-        """Connect.  `lease`: how many numbers are asked for at a time."""
+        """Connect.  `lease`: the numbers that are leased at a time."""
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._socket.connect(address)
         self._lease = lease
@@ -155,16 +155,16 @@ class Reporter:
             return first
 
     def note(self, outcome: str, first: int, count: int, *rest: Any) -> None:
-        """Note what became of the numbers; sent with the next `flush`."""
+        """Record the outcome of the numbers; sent with the next `flush`."""
         self._lines.append(orjson.dumps([outcome, first, count, *rest]))
 
     def flush(self) -> None:
-        """Send what was noted; a kernel holds it then, whatever happens to us."""
+        """Send the recorded outcomes; the kernel has them even if this process is killed."""
         with self._lock:
             self._flush()
 
     def close(self) -> None:
-        """An orderly end: the numbers that are left over were never sent."""
+        """End in order: unused numbers were never sent."""
         with self._lock:
             self._give_back()
             self._flush()

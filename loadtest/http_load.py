@@ -44,7 +44,7 @@ class Connection(asyncio.Protocol):
         self._parser.feed_data(data)
 
     def on_message_complete(self) -> None:
-        """The whole answer, as the parser says."""
+        """Called by the parser at the end of an answer."""
         now = time.perf_counter()
         self.latencies.append(now - self._sent_at)
         self.other += self._parser.get_status_code() != _ACCEPTED
@@ -54,7 +54,7 @@ class Connection(asyncio.Protocol):
             self._transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The end, asked for or not."""
+        """The connection is closed."""
         if not self.done.done():
             self.done.set_result(exc)
 
@@ -67,7 +67,7 @@ class Connection(asyncio.Protocol):
 async def run(
     port: int, requests: list[bytes], connections: int, seconds: float, trust: ssl.SSLContext | None = None
 ) -> dict[str, float]:
-    """Load the gateway and say what it answered."""
+    """Load the gateway and return its answers."""
     loop = asyncio.get_running_loop()
     until = time.perf_counter() + seconds
     pairs = [

@@ -69,13 +69,13 @@ def table_of(via: str, names: Names) -> tuple[str, str]:
 
 
 def make_table(conn: connection, names: Names) -> None:
-    """Make the table that a run's packets name as their destination."""
+    """Create the table that a run's packets name as their destination."""
     with conn.cursor() as cursor:
         cursor.execute(sql.SQL(_MAKE).format(table=sql.Identifier(SCHEMA, names.event)))
 
 
 def read_rows(conn: connection, via: str, names: Names, take: Callable[[Rows], None]) -> None:
-    """Hand every row of the run to `take`, in pieces; none at all when there is no table."""
+    """Pass every row of the run to `take`, in pieces; none if there is no table."""
     with conn.cursor() as cursor:
         schema, table = table_of(via, names)
         cursor.execute("SELECT to_regclass(%s)", (sql.Identifier(schema, table).as_string(conn),))
@@ -88,7 +88,7 @@ def read_rows(conn: connection, via: str, names: Names, take: Callable[[Rows], N
 
 
 def outcomes(conn: connection, via: str, names: Names) -> dict[str, int]:
-    """Return what the writer has counted of the run's topic, by outcome."""
+    """Return the writer's counts of the run's topic, by outcome."""
     with conn.cursor() as cursor:
         cursor.execute(
             "SELECT outcome, sum(events)::bigint FROM onramp.totals WHERE topic = %s GROUP BY 1",
@@ -120,7 +120,7 @@ def _query(via: str, names: Names) -> sql.Composed:
 
 
 class _Reader:
-    """Takes COPY's bytes and hands out rows."""
+    """Parses the bytes of COPY into rows."""
 
     def __init__(self, take: Callable[[Rows], None]) -> None:
         self._take = take
@@ -134,7 +134,7 @@ class _Reader:
             self._hand_out()
 
     def finish(self) -> None:
-        """All has been written; what is left behind the rows is COPY's trailer."""
+        """Check the end: only COPY's trailer follows the rows."""
         self._hand_out()
 
     def _hand_out(self) -> None:

@@ -36,7 +36,7 @@ class _Open(User):
 
     @task
     def turn(self) -> None:
-        """One request after the other; at the schedule's end only a rest until the shape ends the run.
+        """One request after the other; after the schedule's end, idle until the shape ends the run.
 
         A loop of its own: locust's way from one task to the next costs more than a packet.
         """
@@ -57,7 +57,7 @@ class _Open(User):
 
 
 def _trusting(cafile: str | None = None) -> SSLContext:
-    """Called with the CAs that this machine trusts."""
+    """Use the CAs that this machine trusts."""
     return ssl.create_default_context(cafile=LOAD.order.ca_file or cafile)
 
 
@@ -77,7 +77,7 @@ class _Http(_Open, FastHttpUser):
             self._headers["Content-Encoding"] = "gzip"
 
     def send(self, intended: float) -> None:
-        """POST, and take 202 alone for a success."""
+        """POST, and count only 202 as a success."""
         first = LOAD.numbers()
         body = LOAD.bodies.body(first)
         began = time.monotonic()
@@ -180,7 +180,7 @@ class Packet(_Open):
         gevent.spawn(_poll, self._producer)
 
     def send(self, intended: float) -> None:
-        """Hand one packet over; the acknowledgement comes later."""
+        """Produce one packet; its acknowledgement arrives later."""
         number = LOAD.numbers()
         value, key = LOAD.bodies.body(number), str(number)
         size = len(value) + len(key) + self._on_the_wire
@@ -224,7 +224,7 @@ def _fire(user: User, kind: str, seconds: float, problem: Exception | None) -> N
 
 
 class UntilDone(LoadTestShape):
-    """As many users as connections; the end is when all is sent and answered."""
+    """As many users as connections; the shape ends when everything is sent and answered."""
 
     def tick(self) -> tuple[int, float] | None:
         """Called every second by locust."""
@@ -238,7 +238,7 @@ def _begin(**_: object) -> None:
 
 @events.quitting.add_listener
 def _end(**_: object) -> None:
-    """Wait for what is still on its way, then close the history in order."""
+    """Wait for requests in flight, then close the history in order."""
     until = time.monotonic() + _DRAIN_SECONDS
     while LOAD.busy and time.monotonic() < until:
         gevent.sleep(_POLL_SECONDS)

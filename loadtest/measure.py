@@ -1,4 +1,4 @@
-"""The figures of a run: rates, latencies, costs, and how each went over time."""
+"""The figures of a run: rates, latencies, costs, and their course over time."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ _PERCENTILES: Final = {"p50": 50.0, "p95": 95.0, "p99": 99.0}
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """The rows of a run, as pieces read of them gave it: when each was due, accepted and seen."""
+    """The rows of a run, read in pieces: the time at which each was due, accepted and visible."""
 
     intended: Floats
     accepted: Floats
@@ -34,17 +34,17 @@ class Rows:
 
 
 class Visibility:
-    """When rows became visible to another connection, by the watched ledger."""
+    """The times at which rows became visible to another connection, by the watched ledger."""
 
     def __init__(self, watch: Watch) -> None:
-        """Take over what was seen."""
+        """Store the readings."""
         self._lines = {
             partition: (np.array([moment for moment, _ in line]), np.array([offset for _, offset in line]))
             for partition, line in watch.progress.items()
         }
 
     def of(self, partitions: Ints, offsets: Ints) -> Floats:
-        """Return when each record was first seen settled; NaN for one that never was."""
+        """Return the time at which each record was first read as settled; NaN if it never was."""
         out = np.full(len(offsets), np.nan)
         for partition, (times, settled) in self._lines.items():
             mine = np.flatnonzero(partitions == partition)
@@ -63,7 +63,7 @@ def spread(seconds: Floats) -> dict[str, float] | None:
 
 
 def rates(shape: Shape, claims: Claims, rows: Rows | None) -> dict[str, Any]:
-    """Return what was offered, accepted and landed; rates per minute, each over its own span."""
+    """Return the offered, accepted and landed packets, and rates per minute, each over its own period."""
     r = claims.requests
     began = float(r.intended.min())
     sent, ok = int(r.count.sum()), int(r.count[r.ok].sum())
@@ -117,7 +117,7 @@ def _latencies(claims: Claims, rows: Rows | None, since: float) -> dict[str, Any
 
 
 def costs(watch: Watch, packets: int) -> dict[str, dict[str, float]]:
-    """Return by process: CPU seconds, cores on average, CPU per packet, and the most PSS seen."""
+    """Return by process: CPU seconds, average cores, CPU per packet, and the maximum PSS."""
     samples = [s for s in watch.samples if s["cpu"]]
     if len(samples) < 2:  # noqa: PLR2004 - a difference needs two
         return {}
@@ -155,7 +155,7 @@ def others(watch: Watch) -> float | None:
 
 
 def over_time(claims: Claims, rows: Rows | None, watch: Watch) -> dict[str, Any]:
-    """Return lists with an entry a second from the first intended start, null where nothing was."""
+    """Return lists with an entry per second from the first intended start; null without a value."""
     r = claims.requests
     began = float(r.intended.min())
     end = max(
@@ -220,7 +220,7 @@ def _share(before: Mapping[str, Any], after: Mapping[str, Any], name: str) -> fl
 
 
 def steps(shape: Shape, claims: Claims, rows: Rows | None) -> list[dict[str, Any]]:
-    """Return the steps of a rising load: what was offered, and what came of it."""
+    """Return the steps of a rising load, with offered and resulting rates."""
     r = claims.requests
     began = float(r.intended.min())
     out, start = [], 0.0

@@ -1,4 +1,4 @@
-"""Single events at fixed times over keep-alive connections, each answer noted with its receipt.
+"""Single events at fixed times over keep-alive connections; each answer is recorded with its receipt.
 
 Run as a process of its own: ``python -m loadtest.open_loop ORDER``, where ORDER is a JSON
 file: port, api_key, rate (events/s), seconds, names (at first; events take them in turn),
@@ -29,7 +29,7 @@ _DRAIN_SECONDS: Final = 30.0
 
 
 class Sent:
-    """One event: when it was due, when it was answered, and its receipt (None: it was refused)."""
+    """One event: its due time, the time of its answer, and its receipt (None: it was refused)."""
 
     __slots__ = ("answered", "due", "name", "receipt")
 
@@ -73,7 +73,7 @@ class _Connection(asyncio.Protocol):
 
 
 async def run(order: dict[str, Any]) -> list[Sent]:
-    """Send what `order` says; returns every event, in the order in which they were due."""
+    """Send the load that `order` describes; return every event, by due time."""
     loop = asyncio.get_running_loop()
     idle: asyncio.Queue[_Connection] = asyncio.Queue()
     connections = order.get("connections", _CONNECTIONS)

@@ -5,7 +5,7 @@ from typing import Any
 
 
 def section(name: str, aim: str, result: dict[str, Any], about: str, left_out: Collection[str]) -> str:
-    """Return it; in the table is what `result` has, but for what is `left_out` because `about` says it."""
+    """Return the section; its table has the figures of `result` that are not in `left_out`."""
     rows = [("figure", ""), ("---", "---:")]
     rows += [(key.replace("_", " "), _cell(value)) for key, value in result.items() if key not in left_out]
     table = "\n".join(f"| {' | '.join(cells)} |" for cells in rows)

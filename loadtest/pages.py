@@ -1,4 +1,4 @@
-"""The pages that are made of measured results: loadtest/results/README.md and docs/capacity.md.
+"""The pages that are generated from measured results: loadtest/results/README.md and docs/capacity.md.
 
 Nothing on them is typed by hand: a figure without a result's file cannot get there.
 """
@@ -48,7 +48,7 @@ def results(folder: Path = RESULTS) -> list[dict[str, Any]]:
 
 
 def results_page(runs: Sequence[dict[str, Any]]) -> str:
-    """Return all runs, a line each, and what each was run on."""
+    """Return all runs, one per line, with the machine of each."""
     parts = [_RESULTS_HEAD, _table(_RATES, [_rates(run) for run in runs]) if runs else _NOTHING]
     for run in runs:
         parts += [
@@ -64,7 +64,7 @@ def results_page(runs: Sequence[dict[str, Any]]) -> str:
 
 
 def capacity_page(runs: Sequence[dict[str, Any]]) -> str:
-    """Return what a rate needs, and what breaks first, from runs that were sound."""
+    """Return the resources that a rate needs, and its first limit, from verified runs."""
     sound = [run for run in runs if (run["verified"] or {}).get("sound")]
     if not sound:
         return _page([_CAPACITY_HEAD, _NOTHING])
@@ -270,7 +270,7 @@ def _in_time(spread: dict[str, float] | None) -> bool:
 
 
 def _busiest(run: dict[str, Any]) -> list[str]:
-    """Return who used which share of the machine in the last ten seconds that load was offered."""
+    """Return each process's share of the machine in the last ten seconds of the load."""
     line = run["over_time"]
     end = max((n for n, offered in enumerate(line["offered"]) if offered), default=0) + 1
     used = {}
@@ -290,7 +290,7 @@ def _page(parts: Iterable[str]) -> str:
 
 
 def write(folder: Path = RESULTS) -> None:
-    """Write the pages; results that are stored elsewhere get theirs there, and change no document."""
+    """Write the pages; pages of results in another folder are written there, and change no document."""
     runs = results(folder)
     (folder / "README.md").write_text(results_page(runs), "utf-8")
     if folder.resolve() == RESULTS:

@@ -32,7 +32,7 @@ def cpu_of(head: psutil.Process) -> dict[str, float]:
 
 
 def pss_of(head: psutil.Process) -> dict[str, float]:
-    """Return PSS in MiB of one family by kind; asking takes the kernel milliseconds a process."""
+    """Return PSS in MiB of one family by kind; reading it costs the kernel milliseconds per process."""
     return _pss(_tree(head))
 
 

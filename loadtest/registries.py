@@ -1,4 +1,4 @@
-"""Registries of the sizes that the bench of them measures, changed while gateways follow them."""
+"""Registries of several sizes for the bench, changed while gateways follow them."""
 
 import time
 from collections.abc import Iterator
@@ -22,14 +22,14 @@ _SCHEMA: dict[str, Any] = {
 
 
 class Changed(NamedTuple):
-    """A change: the digest of what it made, and when it was begun (`perf_counter`)."""
+    """A change: the resulting digest, and the time of its start (`perf_counter`)."""
 
     digest: str
     begun: float
 
 
 class Watched:
-    """Changes a registry entry by entry, and knows what each change made."""
+    """Changes a registry entry by entry, and records each change's digest."""
 
     def __init__(self, registry: OwnRegistry) -> None:
         self._log = registry.open()
@@ -42,18 +42,18 @@ class Watched:
         return Changed(self._editor.chain.snapshot().digest, begun)
 
     def close(self) -> None:
-        """Let go of the log."""
+        """Close the log."""
         self._log.close()
 
 
 def many_types(count: int) -> dict[str, Any]:
-    """Return a registry of so many event types with a schema each, and `bench` without one."""
+    """Return a registry of `count` event types with a schema each, and the type `bench` without one."""
     types = {f"type_{n}": {"owner": f"team {n % 50}", "schema": _SCHEMA} for n in range(count - 1)}
     return {"event_types": {"bench": {}, **types}}
 
 
 def routed_types(count: int) -> dict[str, Any]:
-    """Return a registry of so many event types that land in tables by their own contract."""
+    """Return a registry of `count` event types that land in tables by their own contract."""
     return {
         "event_types": {
             f"routed_{n}": {

@@ -59,7 +59,7 @@ def arguments(described: str) -> argparse.Namespace:
 
 
 def wanted(args: argparse.Namespace) -> list[Shape]:
-    """Return the shapes that were asked for; exits when there is none of a name."""
+    """Return the requested shapes; exit if there is none of a name."""
     names = [n for each in args.shapes for n in {"seeds": SEEDS, "all": shapes.NAMES}.get(each, (each,))]
     other = {key: getattr(args, key) for key in ("per_minute", "size", "batch", "connections", "via")}
     other = {key: value for key, value in other.items() if value is not None}
@@ -72,7 +72,7 @@ def wanted(args: argparse.Namespace) -> list[Shape]:
 def about(
     shape: Shape, target: Target, args: argparse.Namespace, load_average: tuple[float, float, float]
 ) -> dict[str, Any]:
-    """Return what was run, on what, by which command."""
+    """Return the run, its machine and its command."""
     return {
         "file": name_of(shape, args),
         "shape": shape.name,
@@ -102,13 +102,13 @@ def _postgres(target: Target) -> dict[str, str]:
 
 
 def machine() -> str:
-    """Return where it was measured."""
+    """Return a description of the machine."""
     memory = psutil.virtual_memory().total / 2**30
     return f"{platform.system()} {platform.machine()}, {psutil.cpu_count()} cores, {memory:.0f} GiB"
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of what was measured, and of what measured it."""
+    """Return the versions of the measured software, and of the generator."""
     return {
         "onramp": _commit(),
         "python": platform.python_version(),
@@ -117,7 +117,7 @@ def versions() -> dict[str, str]:
 
 
 def _commit() -> str:
-    """Return the commit that was measured; what runs themselves write does not make it another."""
+    """Return the measured commit; files that runs write do not count as changes."""
     commit = _git("rev-parse", "--short", "HEAD")
     changed = _git("status", "--porcelain", "--", ".", ":!loadtest/results", ":!docs/capacity.md")
     return f"{commit or 'unknown'}{' with changes' if changed else ''}"
@@ -129,7 +129,7 @@ def _git(*arguments: str) -> str:
 
 
 def stack_versions() -> dict[str, str]:
-    """Return the versions of what only a stack of our own uses."""
+    """Return the versions of software that only the embedded stack uses."""
     coordinates = [jar.coordinates for jar in read_lock("broker")]
     (kafka,) = (each for each in coordinates if each.startswith("org.apache.kafka:kafka_"))
     return {"java": str(find_java().major), "kafka": kafka.rpartition(":")[2]}
@@ -143,7 +143,7 @@ def _harmless(arguments: list[str]) -> list[str]:
 
 
 def name_of(shape: Shape, args: argparse.Namespace) -> str:
-    """Return the file's name: what is not as usual is in it, so that a variant does not replace the usual."""
+    """Return the file's name; it includes unusual options, so that variants replace no default run."""
     usual = {"partitions": PARTITIONS, "gateways": 1, "slots": 2, "brokers": None, "per_minute": None}
     usual |= dict.fromkeys(("size", "batch", "connections", "via"))
     other = [
@@ -163,7 +163,7 @@ def keep(result: dict[str, Any], out: Path) -> None:
 
 
 def pages(out: Path) -> None:
-    """Write the pages that are made of all results."""
+    """Write the pages that are generated from all results."""
     written.write(out)
 
 

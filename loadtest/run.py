@@ -85,7 +85,7 @@ def run(target: Target, shape: Shape, args: argparse.Namespace) -> dict[str, Any
 
 
 def _prepare(target: Target, shape: Shape, names: Names, topic: str, partitions: int) -> int:
-    """Make the topic and the table that packets name; returns how many partitions the topic has."""
+    """Create the topic and the table that packets name; return the number of partitions."""
     if shape.via == SYSLOG and target.syslog is None:
         sys.exit("This shape needs --syslog HOST:PORT.")
     if not target.verifiable:
@@ -112,7 +112,7 @@ def _prepare(target: Target, shape: Shape, names: Names, topic: str, partitions:
 def generate(
     target: Target, shape: Shape, folder: Path, watch: Watch, recorder: Recorder, *, web: bool
 ) -> bool:
-    """Run locust to its end, or until the system breaks; True when it did."""
+    """Run locust to its end, or until the system is overloaded; return whether it was."""
     face = ["--headless", "--only-summary"]
     if web:
         face = ["--web-host", "127.0.0.1", "--autostart", "--autoquit", "1"]
@@ -131,7 +131,7 @@ def generate(
 def _follow(
     locust: subprocess.Popen[bytes], shape: Shape, watch: Watch, recorder: Recorder, stop: Path
 ) -> bool:
-    """Wait for the generator's end; ask for it early when the system cannot follow."""
+    """Wait for the generator's end; request it early when the system falls behind."""
     began = time.monotonic()
     broken = False
     try:
@@ -156,7 +156,7 @@ def _follow(
 def _compare_rows(
     target: Target, shape: Shape, names: Names, claims: Claims, watch: Watch
 ) -> tuple[measure.Rows, verify.Verdict]:
-    """Read the rows once, for the verdict and for the latencies, then ask the audit."""
+    """Read the rows once, to verify them and for latencies, then run the audit."""
     visible = measure.Visibility(watch)
     comparison = verify.Comparison(claims)
     due, accepted, seen = [], [], []
@@ -189,7 +189,7 @@ def _compare_rows(
 
 
 def main() -> None:
-    """Run the shapes that were asked for; exits with 1 when a run is not sound."""
+    """Run the requested shapes; exit with 1 if the verification of a run fails."""
     args = report.arguments(__doc__ or "")
     shapes = report.wanted(args)
     results: list[dict[str, Any]] = []
@@ -206,7 +206,7 @@ def main() -> None:
 
 
 def _stack_of(shape: Shape, args: argparse.Namespace) -> tuple[int, str]:
-    """Return what shapes that may share a stack have in common; a cold one, or gigabytes, get their own."""
+    """Return the key of shapes that may share a stack; a cold or very large one gets its own."""
     packets = sum(step.seconds * step.rate for step in shape.steps)
     return args.brokers or shape.brokers, shape.name if shape.cold or packets > _MAX_SHARED else ""
 

@@ -25,7 +25,7 @@ _RISING_FACTOR: Final = 1.45
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A rate, in packets a second, kept for some seconds."""
+    """A rate in packets per second, and its duration."""
 
     seconds: float
     rate: float
@@ -33,7 +33,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """One run's load.  `connections`: the most requests in flight; no schedule waits for them."""
+    """One run's load.  `connections`: maximum requests in flight; no schedule waits for them."""
 
     name: str
     via: str
@@ -48,7 +48,7 @@ class Shape:
     """Ends when packets wait for so many seconds, to be sent or to become rows; 0: never."""
 
     def __post_init__(self) -> None:
-        """Raises `ValueError` for what no user class can send."""
+        """Raise `ValueError` for a form that no user class can send."""
         if self.via not in USERS:
             raise ValueError(f"{self.via!r} is no way to send: {', '.join(USERS)}")
         if self.via in (KAFKA, SINGLE) and self.batch != 1:
@@ -60,7 +60,7 @@ class Shape:
         return sum(step.seconds for step in self.steps)
 
     def rate_at(self, second: float) -> float:
-        """Return the packets a second that are offered then; after the end, the last step's."""
+        """Return the offered packets per second at this time; after the end, those of the last step."""
         for step in self.steps:
             if second < step.seconds:
                 return step.rate
@@ -68,7 +68,7 @@ class Shape:
         return self.steps[-1].rate
 
     def starts(self) -> Iterator[float]:
-        """Yield when each request is to start, in seconds from the start; evenly spaced within a step."""
+        """Yield the start of each request in seconds from the run's start; evenly spaced within a step."""
         began, due = 0.0, 0.0
         for step in self.steps:
             gap = self.batch / step.rate
@@ -95,7 +95,7 @@ def _ramp(seconds: float) -> Shape:
 
 
 def _rising(seconds: float) -> Shape:
-    """From 100 a second to 55,000, or what the machine takes."""
+    """From 100 per second to 55,000, or to the machine's limit."""
     rates = (100 * _RISING_FACTOR**n for n in range(_RISING_STEPS))
     steps = tuple(Step(seconds / _RISING_STEPS, rate) for rate in rates)
     return Shape(name=RISING, via=BATCH, size=250, batch=50, steps=steps, breaks=10.0, cold=True)
@@ -134,7 +134,7 @@ NAMES: Final = tuple(name for name in _SHAPES if name != "warm-up")
 
 
 def named(name: str, seconds: float, **other: object) -> Shape:
-    """Return the shape of this name over so many seconds; `other` replaces its fields.
+    """Return the shape of this name for `seconds`; `other` replaces its fields.
 
     Raises `ValueError` for an unknown name.
     """

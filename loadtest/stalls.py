@@ -9,7 +9,7 @@ from loadtest.measure import Rows
 
 
 def longest_stall(rows: Rows | None, max_poll_gap: float) -> dict[str, Any] | None:
-    """Return the longest one, once of rows that were due, once of those that had been accepted.
+    """Return the longest stall of due rows, and of accepted rows.
 
     `max_poll_gap`: the longest time between two polls; a shorter stall may be due to the polling itself.
     Rows that were never seen are left out: such a run is not sound.
@@ -29,7 +29,7 @@ def longest_stall(rows: Rows | None, max_poll_gap: float) -> dict[str, Any] | No
 
 
 def _longest(waited_from: Floats, visible: Floats) -> tuple[float, float]:
-    """Return its length, and when it began: with the row before it, or when the first was waited for."""
+    """Return its length and its start: the previous row, or the time at which the first row was expected."""
     moments, at = np.unique(visible, return_inverse=True)
     first_waited = np.full(len(moments), np.inf)
     np.minimum.at(first_waited, at, waited_from)

@@ -58,7 +58,7 @@ class Target:
 
     @property
     def described(self) -> str:
-        """In words, for a report."""
+        """A description for a report."""
         if not self.processes:
             return f"{self.url}, not started by this run"
         kafka = "one broker" if self.brokers == 1 else f"{self.brokers} brokers, replication {self.brokers}"
@@ -114,7 +114,7 @@ def embedded(
 
 
 def promise(bootstrap: str) -> dict[str, int]:
-    """Return the least replicas and in-sync replicas of all topics, as they are and not as asked for."""
+    """Return the minimum of replicas and in-sync replicas over all topics, as Kafka reports them."""
     kafka = admin(bootstrap)
     topics = kafka.list_topics(timeout=10).topics
     asked = kafka.describe_configs([ConfigResource(ConfigResource.Type.TOPIC, name) for name in topics])
@@ -125,7 +125,7 @@ def promise(bootstrap: str) -> dict[str, int]:
 
 
 def admin(bootstrap: str) -> AdminClient:
-    """Return an admin client that does not chat."""
+    """Return an admin client that logs nothing."""
     return AdminClient({**way_to(bootstrap), "log_level": 3})
 
 

@@ -1,4 +1,4 @@
-"""Verifies by number that every packet of a run is where it must be: ok ⊆ found ⊆ ok or unknown.
+"""Verifies by number that accepted packets are rows, and rows are accepted or unknown packets.
 
 Three sources that know nothing of each other: the history (what was answered), the table
 (what is there), and the system's own totals (the audit).
@@ -55,11 +55,11 @@ class Verdict:
         return self.landed > 0 and not wrong and not self.miscounted and balanced
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it for JSON."""
+        """Return the result for JSON."""
         return {"sound": self.sound, **asdict(self)}
 
     def lines(self) -> list[str]:
-        """Return it in words."""
+        """Return the result as text."""
         sent = f"{self.ok:,} ok, {self.unknown:,} unknown, {self.refused:,} refused"
         lines = [f"{sent}; {self.landed:,} found, {self.recovered:,} of them unknown"]
         wrong = ("lost", "duplicate", "phantom", "resurrected", "unsettled")
@@ -75,14 +75,14 @@ class Comparison:
     """Compares the claims with rows, handed over piece by piece."""
 
     def __init__(self, claims: Claims) -> None:
-        """Nothing has been found yet."""
+        """Start without rows."""
         self._claims = claims
         self._times = np.zeros(len(claims.states), np.uint8)
         self._strays = 0
         self._stray_examples: list[int] = []
 
     def take(self, numbers: Ints) -> None:
-        """Some rows' numbers; one outside of all leases belongs to no packet."""
+        """Add the numbers of some rows; a number outside of all leases belongs to no packet."""
         index = numbers - self._claims.base
         ours = (index >= 0) & (index < len(self._times))
         self._strays += int((~ours).sum())
@@ -119,7 +119,7 @@ class Comparison:
 
 
 def check_counts(verdict: Verdict, outcomes: dict[str, int], *, exact: bool = True) -> None:
-    """The writer's totals must say the same: no client sends twice, so nothing is a duplicate.
+    """Compare the writer's totals: no client sends twice, so there are no duplicates.
 
     `exact`: the topic is this run's alone.
     """

@@ -39,10 +39,10 @@ _GENERATOR: Final = "locust"
 
 
 class Watch:
-    """From entering to leaving.  Times are CLOCK_MONOTONIC."""
+    """Watches while its block runs.  Times are CLOCK_MONOTONIC."""
 
     def __init__(self, target: Target, topic: str, partitions: int) -> None:
-        """Nothing is asked before it is entered."""
+        """Nothing is read before the block begins."""
         self._target = target
         self._topic = topic
         self._partitions = [TopicPartition(topic, n) for n in range(partitions)]
@@ -71,7 +71,7 @@ class Watch:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """End; raises what ended the watching before."""
+        """End; raise the error that ended the watching, if any."""
         self._stop.set()
         for thread in self._threads:
             thread.join()
@@ -84,7 +84,7 @@ class Watch:
         return sum(line[-1][1] for line in self.progress.values() if line)
 
     def wait_for_lag_zero(self, patience: float) -> int:
-        """Wait until the ledger has passed all of the topic, and the topic has stopped growing.
+        """Wait until the ledger has passed the whole topic, and the topic no longer grows.
 
         Returns what is missing after `patience` seconds in which nothing moved.
         """
@@ -173,7 +173,7 @@ def _own_cpu() -> dict[str, float]:
 
 
 def _end(kafka: AdminClient, partitions: list[TopicPartition]) -> int | None:
-    """Return how many records the topic has; None while Kafka is looking for a leader."""
+    """Return the number of the topic's records; None while a partition has no leader."""
     asked = kafka.list_offsets({p: OffsetSpec.latest() for p in partitions}, request_timeout=10)
     try:
         return sum(answer.result().offset for answer in asked.values())

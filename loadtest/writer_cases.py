@@ -67,7 +67,7 @@ class Case:
         return _TABLES.get(self.form, "")
 
     def registry(self, bootstrap: str) -> dict[str, str]:
-        """Have what this case routes in a registry of its own; return the writer's variables."""
+        """Write this case's routes into a separate registry; return the writer's variables."""
         if self.form != TYPED:
             return {}
         routed = {"destinations": [{"type": "postgres", "schema": "public", "table": _NAME}]}
@@ -93,7 +93,7 @@ class Case:
 
 
 def _falls_on(number: int, per_cent: float) -> bool:
-    """Tell whether `at` is one of so many in a hundred, evenly spread."""
+    """Return whether `number` is one of `per_cent` in a hundred, evenly spread."""
     return int(number * per_cent / _PER_CENT) != int((number - 1) * per_cent / _PER_CENT)
 
 

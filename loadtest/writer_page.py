@@ -54,7 +54,7 @@ _COLUMNS: Final[dict[str, Callable[[dict[str, Any]], str]]] = {
 
 
 def name_of(result: dict[str, Any]) -> str:
-    """Return the file that keeps a result."""
+    """Return the file of a result."""
     return f"writer-{result['case'].rstrip('%')}-{result['partitions']}p-{result['slots']}s.json"
 
 
@@ -112,7 +112,7 @@ def _is_usual(result: dict[str, Any]) -> bool:
 
 
 def _is_on(result: dict[str, Any], along: str) -> bool:
-    """Tell whether only `along` may differ from what is usual."""
+    """Return whether only `along` differs from the defaults."""
     rest = {name: value for name, value in _USUAL.items() if name != along}
     return result["case"] == _SCALE_CASE and all(result[name] == value for name, value in rest.items())
 
