@@ -30,15 +30,14 @@ _CAPACITY_HEAD: Final = """\
 # Capacity
 
 Made by `python -m loadtest.pages` from the committed results of load runs
-([loadtest/results](../loadtest/results/README.md)); do not edit it by hand. Every line was
-measured, on one machine that ran everything: brokers, Postgres, gateway, writer and the
-generator. A rate without a run is not on this page.
+([loadtest/results](../loadtest/results/README.md)); do not edit it by hand. All runs were on one machine
+with brokers, Postgres, gateway, writer and load generator. The page has no rate without a run.
 """
 _MEANINGS: Final = """\
-*Sustained* means that at least 95 % of the offered rate had become rows when the last one
-did. *Cores* is the average over the run; the three largest are named.
+*Sustained* means that rows landed at 95 % of the offered rate or more, up to the last row.
+*Cores* is the average over the run; the three largest are named.
 """
-_NOTHING: Final = "No run of a minute or more has been committed yet: `make load-full` makes them.\n"
+_NOTHING: Final = "No run of a minute or more has been committed yet: `make load-full` writes them.\n"
 
 
 def results(folder: Path = RESULTS) -> list[dict[str, Any]]:
@@ -215,17 +214,17 @@ def _needs(run: dict[str, Any]) -> list[str]:
 
 def _breaks(run: dict[str, Any]) -> Iterable[str]:
     # Once warm, not beyond the first that was not: a later one's rows may be what it left behind.
-    followed = list(takewhile(_follows, dropwhile(lambda step: not _follows(step), run["steps"])))
-    last = max((step["offered_per_minute"] for step in followed), default=0)
+    sustained = list(takewhile(_follows, dropwhile(lambda step: not _follows(step), run["steps"])))
+    last = max((step["offered_per_minute"] for step in sustained), default=0)
     yield (
         f"`{run['shape']}` ({run['bytes_of_data']} B, {run['via']} of {run['batch']}; partitions "
         f"{run['partitions']}, gateway processes {run['gateway_processes']}, executor slots "
-        f"{run['executor_slots']}, connections {run['connections']}) was followed up to "
-        f"**{last:,} packets a minute**. A step is followed when 95 % of it was accepted, with a p99 of two "
-        "seconds at most, and became rows within the step or with such a p99."
+        f"{run['executor_slots']}, connections {run['connections']}) was sustained up to "
+        f"**{last:,} packets a minute**. A step is sustained if 95 % of its packets were accepted, with a "
+        "p99 of at most two seconds, and became rows within the step or with such a p99."
     )
     yield _table(
-        ("offered/min", "accepted/min", "landed/min", "request p99 ms", "to row p99 ms", "followed"),
+        ("offered/min", "accepted/min", "landed/min", "request p99 ms", "to row p99 ms", "sustained"),
         [
             [
                 f"{step['offered_per_minute']:,}",
@@ -233,20 +232,20 @@ def _breaks(run: dict[str, Any]) -> Iterable[str]:
                 f"{step.get('landed_per_minute', 0):,}",
                 _p99(step["request_ms"]),
                 _p99(step.get("request_to_row_ms")),
-                "yes" if step in followed else "no",
+                "yes" if step in sustained else "no",
             ]
             for step in run["steps"]
         ],
     )
     beyond = [step for step in run["steps"] if step["offered_per_minute"] > last]
     if not beyond:
-        yield "Nothing broke: the last step was followed as well."
+        yield "No limit was reached: the last step was sustained as well."
         return
     first = beyond[0]
     who = (
-        "the writer: what was accepted became rows too late"
+        "the writer: accepted events became rows too late"
         if _accepted_in_time(first)
-        else "the way in: requests were answered too late or not at all"
+        else "the gateway: requests were answered too late or not at all"
     )
     yield (
         f"The first limit, at {first['offered_per_minute']:,} a minute, was {who}. Cores used at the end: "

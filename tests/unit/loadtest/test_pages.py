@@ -93,18 +93,18 @@ def test_a_rate_that_did_not_become_rows_in_time_is_not_sustained() -> None:
 def test_capacity_page_names_the_first_bottleneck_from_the_steps() -> None:
     rising = [step(100, 100, 100), step(200, 200, 200)]
     writer = pages.capacity_page([of(steps=[*rising, step(400, 400, 210)])])
-    assert "followed up to **200 packets a minute**" in writer
+    assert "sustained up to **200 packets a minute**" in writer
     assert "at 400 a minute, was the writer" in writer
     assert "gateway 1.00, kafka 0.50" in writer
     gateway = pages.capacity_page([of(steps=[*rising, step(400, 250, 250)])])
-    assert "at 400 a minute, was the way in" in gateway
+    assert "at 400 a minute, was the gateway" in gateway
     slow = {**step(400, 400, 400), "request_ms": {"p99": 5000.0}}
-    assert "at 400 a minute, was the way in" in pages.capacity_page([of(steps=[*rising, slow])])
+    assert "at 400 a minute, was the gateway" in pages.capacity_page([of(steps=[*rising, slow])])
     cold = [step(50, 50, 20), *rising]  # the first step pays for a new table, and broke nothing
-    assert "Nothing broke" in pages.capacity_page([of(steps=cold)])
-    assert "Nothing broke" in pages.capacity_page([of(steps=rising)])
+    assert "No limit was reached" in pages.capacity_page([of(steps=cold)])
+    assert "No limit was reached" in pages.capacity_page([of(steps=rising)])
     late = [*rising, step(400, 400, 20), step(500, 500, 500)]  # the last one lands what the third left
-    assert "followed up to **200 packets a minute**" in pages.capacity_page([of(steps=late)])
+    assert "sustained up to **200 packets a minute**" in pages.capacity_page([of(steps=late)])
     assert "at 400 a minute, was the writer" in pages.capacity_page([of(steps=late)])
 
 
