@@ -176,7 +176,7 @@ class Stage:
         )
 
     def note(self, totals: Totals) -> None:
-        """Say in the writer's notes what no database counts."""
+        """Write the counts without a database into `onramp.settled`."""
         key = f"totals/{self.topic_id}/0/{EPOCH}".encode()
         publish(Brokers(self.bootstrap), [Record(wire.SETTLED, key, orjson.dumps([*totals]))])
 
@@ -237,7 +237,7 @@ def _totals(report: TaskReport, range_: Range) -> Totals:
 
 @pytest.fixture(autouse=True)
 def _quick_looks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have an audit look twice instead of five times, at once: a stage is the same at each look."""
+    """Make an audit read twice, without pauses, instead of five times: a stage does not change."""
     monkeypatch.setattr(audits, "_ATTEMPTS", 2)
     monkeypatch.setattr(audits, "_BETWEEN_SECONDS", 0.0)
 
@@ -317,7 +317,7 @@ def disconnect() -> None:
 
 @contextmanager
 def parked_desk(stage: Stage, templates: Templates) -> Iterator[Desk]:
-    """A control database that has kept five parked events of `stage`, and one that is no event."""
+    """A control database that has stored five parked events of `stage`, and one record that is no event."""
     stage.settle(*(envelope(f"e-{n}", stage.name, b'{"a":"\\u0000"}') for n in EVERY), b"no json")
     with database_beside(templates.server, templates.control) as dsn, desk_of(stage, dsn) as desk:
         yield desk
@@ -336,7 +336,7 @@ def original_desk(own_topics: HasBootstrap, templates: Templates) -> Iterator[De
 
 @pytest.fixture
 def desk(original_desk: Desk, postgres: HasDsn) -> Iterator[Desk]:
-    """Databases of the test's own with what is parked; it sends nothing: Kafka has the others' topic."""
+    """Databases of one test with parked events; it sends nothing, because Kafka's topic is shared."""
     copied = [urlsplit(dsn).path.removeprefix("/") for dsn in (original_desk.stage.dsn, original_desk.dsn)]
     with database_beside(postgres.dsn, copied[0]) as dsn, database_beside(postgres.dsn, copied[1]) as control:
         session = JobSession.open(control, {"onramp": dsn})
@@ -347,7 +347,7 @@ def desk(original_desk: Desk, postgres: HasDsn) -> Iterator[Desk]:
 
 @pytest.fixture
 def sending_desk(stage: Stage, templates: Templates) -> Iterator[Desk]:
-    """A desk with a topic of its own, to send more."""
+    """A bench with a topic of its own, to send more events."""
     with parked_desk(stage, templates) as desk:
         yield desk
 
@@ -356,7 +356,7 @@ def sending_desk(stage: Stage, templates: Templates) -> Iterator[Desk]:
 def admin(
     own_topics: HasBootstrap, postgres: HasDsn, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Admin]:
-    """An admin service that keeps what this run parks, in a control database of its own."""
+    """An admin service that stores the run's parked events, in a control database of its own."""
     log = tmp_path_factory.mktemp("admin") / "admin.log"
     with (
         database_beside(postgres.dsn, "template0") as dsn,

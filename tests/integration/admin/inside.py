@@ -53,7 +53,7 @@ class Browser:
         return str(answer.text)
 
     def send(self, page: str, to: str, **typed: str) -> httpx2.Response:
-        """Send the form on a page (its text) to a path, with its hidden fields and what is typed."""
+        """Send the form of a page (its text) to a path, with its hidden fields and the given values."""
         [form] = [each for each in _FORM.findall(page) if html.unescape(each[0]) == f"/ui{to}"]
         hidden = {name: html.unescape(value) for name, value in _HIDDEN.findall(form[1])}
         return self.client.post(f"/ui{to}", data=hidden | typed, headers=SAME_ORIGIN)
@@ -61,7 +61,7 @@ class Browser:
 
 @dataclass
 class Inside:
-    """The application, asked with the key of one operator."""
+    """The application, called with the key of one operator."""
 
     client: TestClient
     dsn: str

@@ -53,7 +53,7 @@ def running(runner: AuditRunner | JobRunner) -> Iterator[None]:
 
 @dataclass
 class Desk:
-    """A control database that has kept five parked events of a stage, and a session that works at jobs."""
+    """A control database with five parked events of a stage, and a session that runs jobs."""
 
     stage: "Stage"
     dsn: str
@@ -91,7 +91,7 @@ class Desk:
         return found
 
     def results(self, number: int) -> list[tuple[str, str, int]]:
-        """What came of the job's events, and why."""
+        """The outcomes of the job's events, with reasons."""
         with transaction(self.dsn) as conn:
             return results_sql.read(conn, number)
 
@@ -107,23 +107,23 @@ class Desk:
         return self.stage.rows('SELECT "offset", attempt FROM onramp.replays ORDER BY 1')
 
     def play(self, outcome: str, *offsets: int, reason: str = "NULL") -> None:
-        """Do as the writer does with what is staged."""
+        """Process the staged events as the writer does."""
         listed = ", ".join(map(str, offsets))
         self.stage.execute(PLAY.format(offsets=listed, outcome=outcome, reason=reason))
 
     def answer(self, outcome: str, *offsets: int, reason: str = "NULL") -> None:
-        """Do as the writer does with what is asked."""
+        """Process the requested rehearsals as the writer does."""
         listed = ", ".join(map(str, offsets))
         self.stage.execute(ANSWER.format(offsets=listed, outcome=outcome, reason=reason))
 
     def asked(self) -> list[int]:
-        """The offsets of what is asked, answered or not."""
+        """The offsets of requested rehearsals, answered or not."""
         return [n for (n,) in self.stage.rows('SELECT "offset" FROM onramp.rehearsals ORDER BY 1')]
 
 
 @contextmanager
 def desk_of(stage: "Stage", dsn: str) -> Iterator[Desk]:
-    """Keep what `stage` has parked in the control database `dsn`."""
+    """Store the parked events of `stage` in the control database `dsn`."""
     ingester = IngesterSession.open(dsn)
     assert ingester is not None
     there = [_log_record(r) for r in records(stage.bootstrap, wire.USER_ERRORS)]

@@ -54,7 +54,7 @@ def registry(*names: str, expired: str = "", senders: str = "shop") -> dict[str,
 
 @dataclass
 class Guarded(Admin):
-    """The service, asked with the key of one operator."""
+    """The service, called with the key of one operator."""
 
     registry: OwnRegistry | None = None
     name: str = ""

@@ -21,7 +21,7 @@ KEPT: Final = 'SELECT "offset" FROM onramp_admin.events ORDER BY id'
 
 @contextmanager
 def following(ingester: DeadLetterIngester) -> Iterator[DeadLetterIngester]:
-    """Have it keep what comes, until the block's end."""
+    """Run the ingester until the block's end."""
     thread = Thread(target=lambda: asyncio.run(ingester.run()), daemon=True)
     thread.start()
     try:

@@ -45,7 +45,7 @@ class Office(Guarded):
         return self.registry.bootstrap
 
     def change(self, method: str, path: str, **more: Any) -> httpx2.Response:
-        """Ask as ada, of the state that is in force and with a reason, unless said otherwise."""
+        """Send a request as ada, with the current state and a reason by default."""
         headers = {"if-match": self.tag} | more.pop("headers", {})
         params = WHY | more.pop("params", {})
         return self.of("ada").ask(method, path, headers=headers, params=params, **more)

@@ -51,7 +51,7 @@ class Packed:
         return values
 
     def open(self) -> PackerSession:
-        """Become the packer, once Postgres sees that the one before is gone."""
+        """Become the packer, once Postgres has ended the previous one's session."""
         return eventually(lambda: PackerSession.open(self.dsn, self.segments))
 
     def pack(self) -> int:
@@ -70,7 +70,7 @@ class Packed:
             session.close()
 
     def load(self) -> tuple[dict[int, bytes], dict[int, Any]]:
-        """All bytes by offset, and why others cannot be had; without what a service kept of other tests."""
+        """All bytes by offset, and the errors of others; without those of other tests."""
         offsets = dict(self.rows("""SELECT id, "offset" FROM onramp_admin.events WHERE topic = 'shelf'"""))
         with transaction(self.dsn) as conn:
             found = bytes_sql.load(conn, self.segments, offsets)

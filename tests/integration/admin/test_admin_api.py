@@ -133,7 +133,7 @@ def test_a_change_of_a_group_names_the_state_that_was_read(admin: Admin) -> None
 
 
 def test_body_over_1_mib_is_refused_with_413_except_for_edits_and_the_registry(admin: Admin) -> None:
-    """It would be before anybody asks what its sender may; what has a file or a registry takes more."""
+    """Bodies are limited before rights are checked; routes with a file or a registry accept more."""
     parts = [b'{"actor":"', b"a" * (1 << 20), b'"}']
     for path in ("/v1/jobs", "/v1/download", "/v1/recheck"):
         refused(admin.ask("POST", path, content=iter(parts)), 413, "body_too_large")

@@ -278,7 +278,7 @@ def test_packets_are_checked_by_their_counts(stage: Stage) -> None:
 
 
 def _elsewhere(n: int) -> list[bytes]:
-    """Packets for `public.one` and for n destinations that nobody may address."""
+    """Packets for `public.one` and for n destinations that are not granted."""
     named = orjson.loads(_packet("one"))["pipeline_context"]["destinations"]
     refused = [named[0] | {"schema": f"closed_{i}"} for i in range(n)]
     context = {"destinations": [refused[0], *named, *refused[1:]]}

@@ -21,12 +21,12 @@ TABLES: Final = ("jobs", "uploads", "edits", "groups", "events", "acts")
 
 
 def _everything(guarded: Guarded) -> list[Any]:
-    """What is in the control database."""
+    """The content of the control database."""
     return [guarded.rows(f"SELECT * FROM onramp_admin.{table} ORDER BY 1") for table in TABLES]  # noqa: S608
 
 
 def _written(guarded: Guarded, after: int) -> list[tuple[Any, ...]]:
-    """Actor, act, subject and reason of what was written down behind the act `after`."""
+    """Actor, act, subject and reason of the entries after the act `after`."""
     found = guarded.rows("SELECT id, actor, act, subject, reason FROM onramp_admin.acts ORDER BY id")
     return [act for number, *act in found if number > after]
 
@@ -37,7 +37,7 @@ def _last_act(guarded: Guarded) -> int:
 
 
 def _acts_of(guarded: Guarded) -> list[tuple[str, str, dict[str, Any]]]:
-    """What shows a value or changes something: method, path, and what is asked with it."""
+    """Requests that show a value or change something: method, path and body."""
     [(event, group)] = guarded.rows(
         "SELECT id, group_id FROM onramp_admin.events WHERE event_name = 'pay_made' ORDER BY id LIMIT 1"
     )

@@ -44,7 +44,7 @@ def found(desk: Desk, *, deep: bool = True) -> set[tuple[str, int | None]]:
 
 
 def replay(desk: Desk, **filters: int) -> None:
-    """Replay what is parked for the landing table, without what the database refuses of it."""
+    """Replay the events parked for the landing table, except those that the database refuses."""
     desk.start(plan=Plan(fix=DROP.text), **filters)
     desk.work()
     Replay(desk.stage.database).run(Routes("onramp"))
@@ -168,7 +168,7 @@ def replay_two_by_hand(desk: Desk, to: str | None = None) -> None:
 
 @pytest.fixture
 def by_hand(desk: Desk) -> Desk:
-    """Two events have landed as somebody edited them."""
+    """Two events have landed with edited payloads."""
     replay_two_by_hand(desk)
     return desk
 

@@ -33,7 +33,7 @@ def _ask(admin: Admin, verb: str, *arguments: str) -> Any:
 
 
 def _tail(stage: Stage, *arguments: str, database: bool = True) -> list[dict[str, Any]]:
-    """What `tail` says in JSON about the stage's own events; the topics are shared with other tests."""
+    """The JSON of `tail` for the stage's own events; the topics are shared with other tests."""
     said = _run(stage, "tail", "-n", "10000", *arguments, "--json", database=database)
     assert said.exit_code == 0, said.output
     return [found for line in said.stdout.splitlines() if (found := json.loads(line))["event"] == stage.name]
@@ -72,7 +72,7 @@ def test_parked_event_is_listed_with_its_reason_and_without_its_value(parked: St
 
 
 def _kept(admin: Admin, stage: Stage, offset: int) -> str:
-    """The key of an event that has no destination, once it is kept."""
+    """The key of an event without a destination, once it is stored."""
     place = {"topic": stage.partition.topic, "partition": 0, "offset": offset}
     eventually(lambda: admin.events(**place), 120)
     return f"{stage.partition.topic}/0/{offset}/"

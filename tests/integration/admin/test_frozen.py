@@ -32,7 +32,7 @@ WAITS = "SELECT count(*) FROM pg_locks WHERE NOT granted"
 
 @contextmanager
 def ended(server: Stopped) -> Iterator[None]:
-    """It goes on when the block has failed, for the runner to end."""
+    """Continue the server when the block has failed, so that the runner can end."""
     try:
         yield
     finally:
@@ -41,7 +41,7 @@ def ended(server: Stopped) -> Iterator[None]:
 
 @contextmanager
 def locked(dsn: str, table: str) -> Iterator[None]:
-    """Who asks that table waits, over the block."""
+    """Lock the table during the block, so that queries wait."""
     with closing(psycopg2.connect(dsn)) as holder, holder.cursor() as cursor:
         cursor.execute(f"LOCK TABLE {table}")
         yield

@@ -68,7 +68,7 @@ def test_fault_planted_in_either_topic_generation_is_reported(
 
 
 def test_an_event_of_the_log_that_was_that_is_sent_again_is_no_loss(cut: Stage) -> None:
-    """At the offset it had, or below: whose the row is nobody can tell."""
+    """At its offset, or below, the topic generation of the row is unknown."""
     cut.execute(f"UPDATE {cut.table} SET _id = 'old-event' WHERE _id = 'new-0'")  # noqa: S608
     cut.execute(f"UPDATE {cut.table} SET _id = 'new-0', payload = '{{\"n\":0}}' WHERE _id = 'gone-8'")  # noqa: S608
     assert cut.found() == set()

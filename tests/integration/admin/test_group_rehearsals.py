@@ -30,12 +30,12 @@ class CutError(Exception):
 
 
 def opened(desk: Desk) -> RehearsalSession:
-    """A session of looks, once Postgres sees that the one before is gone."""
+    """A session of rehearsals, once Postgres has ended the previous session."""
     return eventually(lambda: RehearsalSession.open(desk.dsn, desk.session.databases))
 
 
 def shown(desk: Desk) -> dict[str, dict[str, Any]]:
-    """What groups show, by their code."""
+    """The figures of groups, by code."""
     with transaction(desk.dsn) as conn:
         found = [views.group(group) for group in read_sql.groups(conn, {}, None, 500)]
     return {group["cause"]["code"]: group["would_land_now"] for group in found}

@@ -162,7 +162,7 @@ def id_in(value: bytes) -> str | None:
 
 
 def outcomes_of(scenes: Scenes) -> dict[int, dict[str, str]]:
-    """Read by offset and destination what became of each event, from the tables and Kafka alone."""
+    """Return the outcome of each event by offset and destination, from the tables and Kafka alone."""
     stage, landing, messages = scenes.stage, scenes.landing, records_of(scenes.stage)
     ids = {offset: id_in(message.value()) for offset, message in messages.items()}
     found = {o: {} if message.headers() else {"-": "filtered"} for o, message in messages.items()}

@@ -127,7 +127,7 @@ def shows_its_fault(case: schemathesis.Case) -> bool:
 
 
 def run(document: BaseSchema, operation: str, examples: int) -> None:
-    """Ask an operation with so many examples that fit its schema, and with as many that do not."""
+    """Call an operation with valid examples of its schema, and with as many invalid ones."""
     method, path = operation.split()
     found = document[path][method]
     checks = document.config.checks

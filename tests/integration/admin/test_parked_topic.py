@@ -32,7 +32,7 @@ def parked_topic(module_kafka: Kafka) -> Iterator[Kafka]:
 
 
 class Gathering(DeadLetterIngester):
-    """It gathers until it is told to go on."""
+    """A topic reader that pauses until it is resumed."""
 
     def __init__(self, brokers: Brokers, dsn: str) -> None:
         super().__init__(brokers, dsn)

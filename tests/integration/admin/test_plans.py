@@ -38,7 +38,7 @@ INDEXES: Final = {
 
 
 class Noting(cursor):
-    """Notes what it is told."""
+    """Records its calls."""
 
     said = ""
 

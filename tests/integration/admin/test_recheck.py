@@ -121,7 +121,7 @@ def test_lost_event_without_stored_bytes_is_marked_gone(replayed: Desk) -> None:
 
 @pytest.fixture
 def copied(desk: Desk, postgres: HasDsn) -> Iterator[tuple[Desk, str]]:
-    """A desk, and its events' database as it was before any replay."""
+    """A bench, and its events' database as it was before any replay."""
     disconnect()
     with database_beside(postgres.dsn, urlsplit(desk.stage.dsn).path.removeprefix("/")) as before:
         yield desk, before

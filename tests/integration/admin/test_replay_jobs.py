@@ -324,7 +324,7 @@ def test_fixed_events_over_the_byte_limit_are_staged_over_several_steps(
 
 
 def _restored(desk: Desk, attempt: int) -> None:
-    """Take the events back to what a dump of before the last replays says of them."""
+    """Restore the events to a dump from before the last replays."""
     statement = "UPDATE onramp_admin.states SET state = 'open', failed = NULL, job = NULL, attempt = {}"
     execute(desk.dsn, statement.format(attempt))
 

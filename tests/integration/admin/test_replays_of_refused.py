@@ -68,7 +68,7 @@ class Mended:
             return jobs_sql.add(conn, kind, events, ("ann", "mended"), rate=None, counted=counted)
 
     def land(self, name: str, routes: Routes = MENDED) -> None:
-        """Let the writer land what is staged in a database, and answer what is asked."""
+        """Let the writer land staged events of a database, and answer rehearsals."""
         database = self.wh if name == "wh" else self.desk.stage.database
         Replay(database).run(routes)
         Rehearsal(database, may_land=lambda: True).run(routes)
@@ -173,7 +173,7 @@ def test_the_totals_reconcile_and_what_a_dump_has_lost_is_named_and_lands_once_m
 def test_steps_that_are_cut_land_nothing_twice_and_lose_nothing(
     mended: Mended, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each is cut at its end, the writer goes on, and it is done once more: from the mark to the outcome."""
+    """Kill each step at its end, let the writer continue, and repeat it: from the mark to the outcome."""
 
     def cut(_: str) -> None:
         raise CutError

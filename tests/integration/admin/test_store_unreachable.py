@@ -39,7 +39,7 @@ def shelf(templates: Templates, tmp_path: Path) -> Iterator[Shelf]:
 
 @pytest.fixture
 def ask(shelf: Shelf) -> Callable[..., httpx2.Response]:
-    """Ask the API over the shelf."""
+    """Call the API of the service."""
     operators = Operators(MemoryRegistry({}), keyless=True)
     lifespan: Any = lambda _: nullcontext()  # noqa: E731
     app = api(shelf.dsn, {}, IngesterStatus(), operators, lifespan=lifespan, segments=shelf.segments)

@@ -61,7 +61,7 @@ def shop_of_module(server: Postgres, connect: Connect, kafka: HasBootstrap) -> I
 
 
 class Warehouse:
-    """What makes tables of a source's topics: a writer without Spark and a modeler, both in this process."""
+    """A writer without Spark and a merger in this process, which turn a source's topics into tables."""
 
     def __init__(self, shop: Captured) -> None:
         name = shop.published.rsplit("/", 1)[1].partition("?")[0]
@@ -78,8 +78,8 @@ class Warehouse:
         self._writer = self._new_writer()
         published = Published(sources={shop.name: shop.source}, models={})
         settings = MergerSettings(poll_seconds=0.1, retry_seconds=0.5)
-        self._modeler = Merger(name, shop.published, lambda: published, settings)
-        self._merging = threading.Thread(target=self._modeler.run)
+        self._merger = Merger(name, shop.published, lambda: published, settings)
+        self._merging = threading.Thread(target=self._merger.run)
 
     def start(self) -> None:
         self._merging.start()
@@ -90,7 +90,7 @@ class Warehouse:
 
     def stop(self) -> None:
         self._writer.stop()
-        self._modeler.stop()
+        self._merger.stop()
         self._merging.join(30)
         pool.close_all()
 

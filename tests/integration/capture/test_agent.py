@@ -56,7 +56,7 @@ def test_a_source_that_left_the_registry_while_no_agent_ran_is_removed_by_the_ne
 
 @pytest.fixture
 def mortal(shop: Captured, connect: Connect, kafka: HasBootstrap, tmp_path: Path) -> Iterator[Captured]:
-    """A source on a server of its own, published beside the shop's."""
+    """A source on a separate server, published to the shop's database."""
     folder = tmp_path / "mortal"
     folder.mkdir()
     (folder / "password").write_text(password_of(shop.dsn))

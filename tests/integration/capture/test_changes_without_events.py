@@ -121,7 +121,7 @@ def and_end(put: Callable[..., None]) -> Callable[..., None]:
 
 
 def reader_of(shop: Captured) -> str | None:
-    """Who reads the slot, as `reader` has it, though no agent looks."""
+    """Return the slot's reader, as `reader` does, without an agent."""
     slot = seen_by(shop, shop.dsn).slot
     return slot.reader if slot else None
 

@@ -109,7 +109,7 @@ def require(folder: Path, packages: tuple[str, ...], module: str) -> None:
 
 @pytest.fixture
 def shop(server: Postgres, connect: Connect, kafka: HasBootstrap) -> Iterator[Captured]:
-    """A source without tables, which an agent polls, and what makes tables of its changes."""
+    """A source without tables that an agent polls, with a writer and a merger."""
     with (
         captured(server, connect, kafka.bootstrap) as made,
         started(Warehouse(made)),
@@ -132,7 +132,7 @@ def shop(server: Postgres, connect: Connect, kafka: HasBootstrap) -> Iterator[Ca
 
 
 def is_equal(shop: Captured) -> None:
-    """Wait until each public table is what its source is, and none is suspended."""
+    """Wait until each public table equals its source, and none is suspended."""
     for (table,) in shop.ask(_TABLES):
 
         def differs(table: str = table) -> tuple[int, int] | None:

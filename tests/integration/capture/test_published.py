@@ -30,7 +30,7 @@ _LOSE = (
 
 
 def _lost(shop: Captured) -> list[tuple[str, str]]:
-    """What the audit says of changes that did not land, and how to fix it."""
+    """The audit's finding for changes that did not land, and its fix."""
     topics = rf"cdc\.{shop.name}-app-.+"
     request = Request(Brokers(shop.bootstrap, KafkaSecurity()), {"here": shop.published}, topics, deep=True)
     return [(f.detail, f.fix) for f in asyncio.run(audit(request)).findings if "transaction" in f.detail]
@@ -89,7 +89,7 @@ def test_public_tables_are_what_the_source_has(shop: Captured) -> None:
 
 
 def _is_signal_taken(shop: Captured) -> bool:
-    """Whether the connector has said that it has read all signals: it would not read them again."""
+    """Return whether the connector has committed all signals, so that it does not read them again."""
     signals = TopicPartition(names.signal_topic(shop.name), 0)
     group = {"bootstrap.servers": shop.bootstrap, "group.id": f"onramp.signals.{shop.name}"}
     with closing(Consumer(group)) as consumer:

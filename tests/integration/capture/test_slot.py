@@ -16,7 +16,7 @@ from tests.integration.capture.test_wal import write_elsewhere
 
 
 def stopped(shop: Captured) -> SourceReconciler:
-    """Capture a source, and stop its connector: nobody reads the slot."""
+    """Capture a source, and stop its connector, so that its slot has no reader."""
     reconciler = shop.new_reconciler()
     flows(reconciler)
     eventually(lambda: shop.api.offsets(shop.connector), 60)

@@ -148,7 +148,7 @@ SETTINGS: Final = {
 
 
 class Seen(NamedTuple):
-    """A value of a column as the source has it, and as a change tells it, both as texts."""
+    """A column's value at the source and in its change, both as text."""
 
     type: str
     op: str

@@ -41,7 +41,7 @@ def equal(shop: Captured, table: str, columns: str) -> bool:
 
 @contextmanager
 def unreadable_from(shop: Captured, partition: str) -> Iterator[None]:
-    """Have whoever reads a partition wait at its first row whose value is stored out of line."""
+    """Make readers of a partition wait at its first row with a value that is stored out of line."""
     index = (
         "SELECT n.nspname, c.relname FROM pg_class t JOIN pg_index i ON i.indrelid = t.reltoastrelid "
         "JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_namespace n ON n.oid = c.relnamespace "

@@ -1,1 +1,1 @@
-"""The modeler against real Postgres; changes land by the writer's own task."""
+"""The merger against real Postgres; changes land by the writer's own task."""

@@ -18,5 +18,5 @@ def published(templates: Templates) -> Iterator[Database]:
 
 @pytest.fixture
 def desk(published: Database) -> Desk:
-    """Its table is not told yet: `tell` does."""
+    """A bench whose table has no history yet: `tell` writes it."""
     return Desk(Bench(published.dsn).prepare()).prepare()

@@ -48,7 +48,7 @@ class Desk:
         return self
 
     def tell(self, *, lsn: int = 1, dropped: bool = False, generated: Sequence[str] = ()) -> "Desk":
-        """The agent writes the table's columns and key into the history."""
+        """Write the table's columns and key into the history, as the agent does."""
         columns = [
             {"name": n, "type": t, "not_null": False, "generated": n in generated}
             for n, t in self.columns.items()
@@ -63,7 +63,7 @@ class Desk:
         return self
 
     def land(self, *streams: Stream | Sequence[bytes]) -> "Desk":
-        """The writer lands what follows on the topic."""
+        """Let the writer land these changes of the topic."""
         for stream in streams:
             values = stream.values if isinstance(stream, Stream) else stream
             batch = arrivals(values, first=self.next_offset, partition=self.topic)
@@ -73,17 +73,17 @@ class Desk:
         return self
 
     def end(self, offset: int | None = None) -> End:
-        """Where its topic ends, or was at `offset`."""
+        """The end of its topic, or its end at `offset`."""
         return End(self.next_offset if offset is None else offset, self.topic_id)
 
     @contextmanager
     def store(self, source: str = NAME.source) -> Iterator[StateStore]:
-        """What an agent keeps here of a source."""
+        """The agent's stored state of a source."""
         with closing(StateStore(source, "ONRAMP_SOURCE_SHOP", self.bench.dsn)) as store:
             yield store
 
     def begin_again(self, *, by_a_resync: bool) -> "Desk":
-        """Have the table begin empty where its topic ends: its source has no rows."""
+        """Empty the table at the end of its topic: its source has no rows."""
         if by_a_resync:
             return self.resync().end_first_snapshot()
         with self.store() as store:
@@ -91,24 +91,24 @@ class Desk:
         return self
 
     def resync(self) -> "Desk":
-        """The agent begins a first snapshot."""
+        """Begin a first snapshot, as the agent does."""
         with self.store() as store:
             store.heal({NAME[1:]: self.end()})
         return self
 
     def end_first_snapshot(self) -> "Desk":
-        """The agent sees that the first snapshot is over."""
+        """End the first snapshot, as the agent does."""
         with self.store() as store:
             store.save_streams(streams=True, ends={NAME[1:]: self.end()})
         return self
 
     def make_topic_again(self) -> "Desk":
-        """Somebody deletes the topic, and Kafka Connect makes another one."""
+        """Recreate the topic: it gets another id, and its offsets start at 0."""
         self.topic_id, self.next_offset = str(UUID(int=UUID(self.topic_id).int + 1000)), 0
         return self.prepare()
 
     def land_ends(self, values: Sequence[bytes]) -> "Desk":
-        """The writer lands what the source's transactions said of themselves."""
+        """Let the writer land the records of the transactions' topic."""
         topic = Partition(f"cdc.{Stream().source}-transaction", 0)
         self.bench.claim([topic], topic_id=ENDS_ID)
         batch = arrivals(values, first=self.bench.ledger(topic), partition=topic)
@@ -117,7 +117,7 @@ class Desk:
         return self
 
     def merge(self, most: int = MAX_CHANGES, cleaning: Cleaning = UNCLEANED, schema: str = "shop") -> "Desk":
-        """Merge all that landed."""
+        """Merge all landed changes."""
         with self.connected() as conn:
             merge = self.merger(conn, most, cleaning, schema)
             for _ in range(_MAX_MERGES):

@@ -15,7 +15,7 @@ LARGE = "large" * 3
 
 @dataclass
 class Plain:
-    """The table, and what a connector says of it; `keyed`: it has the key `id`."""
+    """The table, and the changes that a connector reports; `keyed`: it has the key `id`."""
 
     keyed: bool
     rng: random.Random

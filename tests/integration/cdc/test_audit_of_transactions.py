@@ -42,7 +42,7 @@ def audited(desk: Desk, *, end: int = -1, most: int = 100, deep: bool | None = T
 
 
 def logs_of(spans: Mapping[Source, tuple[int, int]]) -> KafkaLogs:
-    """Kafka's logs as far as they are asked for here."""
+    """The part of Kafka's logs that these tests need."""
 
     class Logs:
         async def topics(self) -> list[str]:
@@ -69,7 +69,7 @@ def confirm(desk: Desk, lsn: int) -> None:
 
 
 def told(report: Report) -> tuple[list[Any], list[str]]:
-    """Of which transactions changes are lost, and what was not checked."""
+    """Return the transactions with lost changes, and the parts that were not checked."""
     assert {finding.code for finding in report.findings} <= {Code.LOST}
     return [finding.detail.split()[1] for finding in report.findings], report.unchecked
 

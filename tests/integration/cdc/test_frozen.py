@@ -38,7 +38,7 @@ def stopped(server: Stopped) -> Iterator[None]:
 
 
 def make_reconciler(source: str, published: str) -> SourceReconciler:
-    """As the agent does; Kafka Connect is away."""
+    """An agent whose Kafka Connect is unreachable."""
     reach = Reach(
         database=SourceDatabase("shop", SOURCE, source),
         store=StateStore("shop", "ONRAMP_SOURCE_SHOP", published),
@@ -50,7 +50,7 @@ def make_reconciler(source: str, published: str) -> SourceReconciler:
 
 
 def listed(*databases: str) -> tuple[int, str]:
-    """What people see, and the exit code."""
+    """The printed text, and the exit code."""
     named = ",".join(f'"d{n}":"{dsn}"' for n, dsn in enumerate(databases[1:]))
     env = {"ONRAMP_WRITER_DSN": databases[0], "ONRAMP_WRITER_DATABASES": f"{{{named}}}"}
     result = CliRunner().invoke(app, ["sources", "list"], env=env)
@@ -96,10 +96,10 @@ def test_a_modeler_says_that_its_database_is_frozen_goes_on_with_it_and_ends(
 ) -> None:
     desk = Desk(Bench(own_postgres.dsn).migrate().prepare()).prepare().tell()
     published = Published(sources={"shop": SOURCE}, models={})
-    modeler = Merger(
+    merger = Merger(
         "onramp", desk.bench.dsn, lambda: published, MergerSettings(poll_seconds=0.05, retry_seconds=0.1)
     )
-    thread = threading.Thread(target=modeler.run)
+    thread = threading.Thread(target=merger.run)
     thread.start()
     try:
         desk.land(Stream().insert(id=1, note="a"))
@@ -109,9 +109,9 @@ def test_a_modeler_says_that_its_database_is_frozen_goes_on_with_it_and_ends(
         desk.land(Stream(at=1200).insert(id=2, note="b"))
         eventually(lambda: desk.model()["changes"] == 2)
         with stopped(Stopped(own_postgres)):
-            modeler.stop()
+            merger.stop()
             thread.join(120)
             assert not thread.is_alive()
     finally:
-        modeler.stop()
+        merger.stop()
         thread.join()

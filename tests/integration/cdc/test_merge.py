@@ -153,7 +153,7 @@ def test_a_snapshot_of_one_row_is_not_the_tail_of_one_that_was_cut_off(desk: Des
 
 @pytest.mark.parametrize("most", [2, 100])
 def test_a_snapshot_may_begin_at_a_lower_position_than_one_that_was_cut_off(desk: Desk, most: int) -> None:
-    """A connector that was killed had not said yet how far it was."""
+    """Repeat changes, as a killed connector that had not committed its offset."""
     rows = [{"id": i, "note": "old"} for i in range(4)]
     again = Stream(at=1500).snapshot([{"id": i, "note": "new"} for i in range(4)])
     desk.tell().land(Stream(at=2000).snapshot(rows).values[:2], again).merge(most)

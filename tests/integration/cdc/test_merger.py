@@ -21,7 +21,7 @@ from tests.fixtures.writer import eventually
 from tests.integration.cdc.merge_bench import Desk
 
 SOURCE = Source(dsn_env="ONRAMP_SOURCE_SHOP", schemas=("app",), publish="shop", keep_landing="1h")
-#: Looks so seldom that only what is said can wake it.
+#: Polls so rarely that only a notification wakes the merger.
 SELDOM = MergerSettings(poll_seconds=3600, retry_seconds=0.1)
 OFTEN = MergerSettings(poll_seconds=0.05, retry_seconds=0.1)
 
@@ -29,20 +29,20 @@ OFTEN = MergerSettings(poll_seconds=0.05, retry_seconds=0.1)
 @contextmanager
 def running(desk: Desk, settings: MergerSettings, models: dict[str, Model] | None = None) -> Iterator[Merger]:
     published = Published(sources={"shop": SOURCE}, models=models or {})
-    with running_by(desk, settings, lambda: published) as modeler:
-        yield modeler
+    with running_by(desk, settings, lambda: published) as merger:
+        yield merger
 
 
 @contextmanager
 def running_by(desk: Desk, settings: MergerSettings, published: Callable[[], Published]) -> Iterator[Merger]:
-    """Run it by a registry that may change."""
-    modeler = Merger("onramp", desk.bench.dsn, published, settings)
-    thread = threading.Thread(target=modeler.run)
+    """Run the merger with a registry that may change."""
+    merger = Merger("onramp", desk.bench.dsn, published, settings)
+    thread = threading.Thread(target=merger.run)
     thread.start()
     try:
-        yield modeler
+        yield merger
     finally:
-        modeler.stop()
+        merger.stop()
         desk.bench.execute("NOTIFY onramp_landing")
         thread.join(30)
         assert not thread.is_alive()
@@ -67,14 +67,14 @@ def test_landed_change_is_published_on_notification_without_a_poll(desk: Desk) -
 
 def test_source_registered_after_its_table_history_was_read_is_published(desk: Desk) -> None:
     desk.tell().bench.execute("DELETE FROM onramp.table_settings")
-    looks, named = list[str](), ["other"]
+    polls, named = list[str](), ["other"]
 
     def published() -> Published:
-        looks.extend(named)
+        polls.extend(named)
         return Published(sources=dict.fromkeys(named, SOURCE), models={})
 
     with running_by(desk, OFTEN, published):
-        eventually(lambda: looks.count("other") > 2)  # by then it has read the history
+        eventually(lambda: polls.count("other") > 2)  # by then the merger has read the history
         named.append("shop")
         desk.land(Stream().insert(id=1, note="a"))
         eventually(_there(desk, [(1, "a")]))
@@ -105,7 +105,7 @@ def test_tables_without_news_cost_no_statement_of_theirs(desk: Desk) -> None:
         eventually(_there(desk, [(1, "a")]))
         before = desk.bench.one("SELECT merged_at FROM onramp.table_settings")
         desk.bench.execute("NOTIFY onramp_landing")
-        time.sleep(0.5)  # ten looks
+        time.sleep(0.5)  # ten polls
         assert desk.bench.one("SELECT merged_at FROM onramp.table_settings") == before
 
 
@@ -170,7 +170,7 @@ def test_landing_goes_on_while_its_table_is_held(desk: Desk) -> None:
         assert desk.bench.one("SELECT count(*) FROM landing.shop__app__orders") == 2
 
 
-def test_two_modelers_count_nothing_twice(desk: Desk) -> None:
+def test_two_mergers_count_nothing_twice(desk: Desk) -> None:
     desk.key = None
     desk.tell()
     with running(desk, OFTEN), running(desk, OFTEN):

@@ -87,11 +87,11 @@ def test_a_modeler_that_comes_before_the_writer_waits_for_it(
 ) -> None:
     source = Source(dsn_env="ONRAMP_SOURCE_SHOP", schemas=("app",), publish="shop")
     published = Published(sources={"shop": source}, models={})
-    modeler = Merger(
+    merger = Merger(
         "onramp", database.dsn, lambda: published, MergerSettings(poll_seconds=0.05, retry_seconds=0.1)
     )
     caplog.set_level("INFO", "services.cdc.merger.merger")
-    thread = threading.Thread(target=modeler.run)
+    thread = threading.Thread(target=merger.run)
     thread.start()
     try:
         eventually(lambda: "waiting for the writer to create its tables" in caplog.text)
@@ -104,5 +104,5 @@ def test_a_modeler_that_comes_before_the_writer_waits_for_it(
         )
         eventually(lambda: rows(database.dsn, "SELECT table_name FROM onramp.table_settings") == [("t",)])
     finally:
-        modeler.stop()
+        merger.stop()
         thread.join()

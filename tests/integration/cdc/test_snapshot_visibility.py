@@ -26,7 +26,7 @@ def keyless(desk: Desk) -> Desk:
 
 
 def _asked(desk: Desk) -> int:
-    """Somebody asks for a snapshot that begins here; returns by what it is told of."""
+    """Request a snapshot that begins here; return its identity."""
     with desk.connected() as conn, conn, conn.cursor() as cursor:
         cursor.execute(ASKED, (*NAME, desk.next_offset))
         (number,) = cursor.fetchone() or (0,)
@@ -39,7 +39,7 @@ def _told(desk: Desk, number: int, seen: str, before: int) -> None:
 
 
 def _before() -> Stream:
-    """What came before the snapshot: 1 and 2, by the transactions 1000 and 1100."""
+    """Changes before the snapshot: rows 1 and 2, by the transactions 1000 and 1100."""
     return Stream().insert(id=1, note="a").commit().insert(id=2, note="b").commit()
 
 
@@ -50,7 +50,7 @@ def _snapshot() -> Stream:
 
 
 def _behind() -> Stream:
-    """The stream goes on where it was: at 1200, of which the snapshot's rows are."""
+    """The stream continues at its position 1200, which the snapshot's rows include."""
     stream = (
         Stream(at=1200)
         .insert(id=3, note="c")

@@ -14,7 +14,7 @@ HELD: Final = "has NULL in a, which had a value: .* re-snapshot the source"
 
 @pytest.fixture
 def arrays(desk: Desk) -> Desk:
-    """A table with an array of which an update does not say whether it left it alone."""
+    """A table with an array whose updates do not show whether the value is unchanged."""
     desk.columns = {"id": "integer", "n": "integer", "a": "numeric[]"}
     return desk
 
