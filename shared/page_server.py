@@ -57,7 +57,7 @@ class PageServer:
 
 
 class _Server(ThreadingHTTPServer):
-    """Keeps the newest connections, so that a probe is answered, however many others are open."""
+    """Retains the newest connections, so that a probe is answered, however many others are open."""
 
     #: With the default of five, a probe behind others waits for seconds.
     request_queue_size = 128

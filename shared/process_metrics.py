@@ -177,7 +177,7 @@ def descendants(pid: int) -> set[int]:
 
 
 def _max_files(process: psutil.Process) -> float:
-    """Return the limit of open files; infinite if there is none, or the system tells none (macOS)."""
+    """Return the limit of open files; infinite if there is none, or the system reports none (macOS)."""
     if not hasattr(process, "rlimit"):
         return math.inf
     soft, _ = process.rlimit(psutil.RLIMIT_NOFILE)

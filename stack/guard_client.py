@@ -28,7 +28,7 @@ class Guard:
         self._files.append(file)
 
     def watch(self, pid: int, ask_with: int, grace_seconds: float) -> None:
-        """Have the guard end this child if this process dies."""
+        """Let the guard end this child if this process ends."""
         self._say(f"+ {pid} {ask_with} {grace_seconds}")
 
     def unwatch(self, pid: int) -> None:

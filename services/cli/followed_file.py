@@ -25,7 +25,7 @@ _FIX: Final = "correct it and save it again"
 
 
 class FollowedFile:
-    """Applies the file and reports in lines; on any error it keeps the old state and does not raise."""
+    """Applies the file and reports in lines; on any error the old state stays in force."""
 
     def __init__(
         self, log: RegistryLog, file: Path, where: Where | None, say: Callable[[list[str]], None]

@@ -16,7 +16,7 @@ from shared.postgres.answering import SilentServerError, answering
 from shared.postgres.connect import connect
 from shared.postgres.failures import failure
 
-#: Seconds without a sign of life from a server, after which the audit goes on without its databases.
+#: Seconds without a sign of life from a server, after which the audit continues without its databases.
 PATIENCE_SECONDS: Final = 10.0
 _OPTIONS: Final = "-c search_path=pg_catalog,pg_temp -c timezone=UTC"
 

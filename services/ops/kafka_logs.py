@@ -31,7 +31,7 @@ _FETCH_WAIT_MS: Final = 25
 #: For a reader that follows the end of a log: the broker answers at the first record, or after this time.
 FOLLOWING_WAIT_MS: Final = 250
 _TIMEOUT_MS: Final = 10_000
-#: Maximum partitions of one request for leaders, so that a consumer learns them in time.
+#: Maximum partitions of one request for leaders, so that a consumer gets them in time.
 _FEW: Final = 10
 #: Seconds that a group's coordinator may take to move, to load its log, or to be created.
 _COORDINATOR_SECONDS: Final = 10.0
@@ -238,7 +238,7 @@ class KafkaLogs:
         assigned = self._consumer.assignment()
         if len(set(partitions) - assigned) <= _FEW:
             topics = {partition.topic for partition in (*partitions, *assigned)}
-            # Else it learns the leaders a tenth of a second after the first request for offsets.
+            # Otherwise it gets the leaders a tenth of a second after the first request for offsets.
             await self._consumer._client.set_topics(topics)  # noqa: SLF001 - no public method waits
             yield self._consumer
             return
@@ -253,7 +253,7 @@ class KafkaLogs:
             await consumer.stop()
 
     async def settings(self, topics: Iterable[str], *names: str) -> dict[str, dict[str, str]]:
-        """Return the settings of `topics`, all or those of these names; of one that is gone none."""
+        """Return the settings of `topics`, all or those of these names; none of a deleted topic."""
         only = dict.fromkeys(names)
         asked = [ConfigResource(ConfigResourceType.TOPIC, topic, only or None) for topic in topics]
         if not asked:

@@ -38,7 +38,7 @@ class SilentServerError(InfrastructureError):
 
 
 class PersistentConnection:
-    """A connection that its owner keeps between uses: opened by the first, watched in each.
+    """A connection that stays open between uses: opened by the first, watched in each.
 
     A use that follows the end of the session (a restart of the server, `idle_session_timeout`) opens another.
     """

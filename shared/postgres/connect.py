@@ -1,4 +1,4 @@
-"""Opens connections whose two ends detect within about ten seconds that the other machine is gone.
+"""Opens connections whose two ends detect the loss of the other machine within about ten seconds.
 
 A machine that loses power or network does not close its connections. By the defaults of Linux the other end
 waits two hours: a server would keep the locks of a dead service from its successor,

@@ -12,7 +12,7 @@ _POLL_SECONDS: Final = 2.0
 
 
 class JvmWatch:
-    """Asks the JVM whether it is alive, and calls `on_end` once when it is not."""
+    """Polls whether the JVM runs, and calls `on_end` once when it has ended."""
 
     def __init__(
         self, is_alive: Callable[[], bool], on_end: Callable[[], object], seconds: float = _POLL_SECONDS

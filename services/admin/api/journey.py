@@ -59,5 +59,5 @@ def find_journey(
         return journey
     if journey.unanswered:
         raise InfrastructureError(DATABASE_UNAVAILABLE, "; ".join(journey.unanswered))
-    # A caller for some events learns nothing of others, not even how far they were searched.
+    # A caller for some events sees nothing of others, not even how far they were searched.
     raise UserError(NOT_STORED, journey.sentence if asking.only is None else "no such event is known")

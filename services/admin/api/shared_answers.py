@@ -93,7 +93,7 @@ class SharedAnswers:
 
 
 async def whole_answer(app: ASGIApp, scope: Scope, receive: Receive) -> Answer:
-    """Return the response of an application, which is asked without a known ETag."""
+    """Return the response of an application to a request without a known ETag."""
     headers = [(name, value) for name, value in scope["headers"] if name != b"if-none-match"]
     started: Message = {}
     body: list[bytes] = []

@@ -16,7 +16,7 @@ _MAX_ADDRESSES: Final = 64
 
 
 class Addresses:
-    """The current addresses of some URLs; a name that cannot be resolved keeps its last addresses."""
+    """The current addresses of some URLs; the last addresses of an unresolvable name stay in use."""
 
     def __init__(self, urls: Sequence[str]) -> None:
         self._urls = urls

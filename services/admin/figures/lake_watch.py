@@ -40,7 +40,7 @@ class LakeRow:
 
 @dataclass(frozen=True, slots=True)
 class LakeReading:
-    """The last statuses; a service that does not answer keeps its last one, and is among the parts."""
+    """The last statuses; a service that does not answer is shown with its last one, and is named."""
 
     is_configured: bool
     at: datetime | None = None

@@ -96,7 +96,7 @@ class TotalsWatch(UntilStopped):
                 reader.close()
 
     async def read(self) -> None:
-        """Read all once; a part that does not answer keeps its last numbers, and is named."""
+        """Read all once; a part that does not answer is shown with its last numbers, and is named."""
         try:
             best = await self._once()
             for _ in range(_ATTEMPTS - 1):

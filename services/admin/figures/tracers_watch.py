@@ -25,7 +25,7 @@ BAD: Final = frozenset({"lost", "duplicate", "refused", "not_in_lake"})
 
 @dataclass(frozen=True, slots=True)
 class TracersReading:
-    """The last results; a tracer that does not answer keeps its last ones, and is among the parts."""
+    """The last results; a tracer that does not answer is shown with its last ones, and is named."""
 
     is_configured: bool
     at: datetime | None = None

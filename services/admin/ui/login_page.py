@@ -1,4 +1,4 @@
-"""The page that asks for a key, also in the middle of a form: its fields are sent after the login."""
+"""The login page, also in the middle of a form: its fields are sent after the login."""
 
 from collections.abc import Sequence
 from urllib.parse import urlsplit
@@ -35,7 +35,7 @@ def login_page(
     fields: Sequence[tuple[str, str]] = (),
     status: int = 200,
 ) -> Response:
-    """Return the page that asks for a key.
+    """Return the login page.
 
     Args:
         view: the request.

@@ -1,4 +1,4 @@
-"""Static files from memory, compressed once: a browser fetches each version once and keeps it."""
+"""Static files from memory, compressed once: a browser downloads and caches each version once."""
 
 import gzip
 from collections.abc import Mapping

@@ -36,7 +36,7 @@ class Shell:
 
 
 class Question(NamedTuple):
-    """A field of a form that asks before a write."""
+    """A field of a confirmation form."""
 
     name: str
     label: str
@@ -115,7 +115,7 @@ class PageView:
 
     @property
     def is_polled(self) -> bool:
-        """Return whether htmx asks for the part that changes."""
+        """Return whether htmx requests the part that changes."""
         return "hx-request" in self.request.headers
 
     def may(self, operation: str) -> bool:

@@ -116,7 +116,7 @@ class SourceReconciler:
         return shown
 
     def remove(self) -> bool:
-        """Remove the source's objects from Kafka Connect and the source; return whether all are gone.
+        """Remove the source's objects from Kafka Connect and the source; return whether all are removed.
 
         Raises `ConnectError`, `SourceError`, `StateStoreError`.
         """

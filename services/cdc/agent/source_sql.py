@@ -169,7 +169,7 @@ class SourceDatabase:
             cursor.execute(_COMMIT)
 
     def drop_slot(self) -> bool:
-        """End the slot's reader and drop the slot; return whether it is gone: a reader ends with a delay."""
+        """End the slot's reader and drop it; return whether it is dropped: a reader ends with a delay."""
         slot = (names.slot(self._name),)
         with self._asking() as cursor:
             cursor.execute(_RELEASE, slot)

@@ -215,7 +215,7 @@ def advance(conn: connection, name: TableName, to: Advance) -> None:
 
 
 def wait(conn: connection, name: TableName) -> None:
-    """Store that the table keeps its rows until the rest of a snapshot has landed."""
+    """Store that the table's rows remain until the rest of a snapshot has landed."""
     with conn.cursor() as cursor:
         cursor.execute(_WAIT, name)
 

@@ -1,4 +1,4 @@
-"""`onramp databases`: which are halted and why, resolving a halt, and retiring one that is gone."""
+"""`onramp databases`: halted databases with reasons, resolving a halt, and retiring a database."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""`onramp topics`: the events' topics, and what their newest records look like."""
+"""`onramp topics`: the topics of events, and the shapes of their newest records."""
 
 import asyncio
 import json

@@ -53,7 +53,7 @@ class Handshake(asyncio.Protocol):
     shutdown = make_room
 
     def leave(self) -> None:
-        """Free the place, for the same connection once it speaks HTTP."""
+        """Free the place, for the same connection after its handshake."""
         self._places.remove(self)
         self._server.connections.discard(self)
 

@@ -159,7 +159,7 @@ class PartitionQueue:
         return slices
 
     def send_next(self, instance: ProducerInstance) -> None:
-        """Start sending the oldest batch; it keeps filling until a producer has it."""
+        """Start sending the oldest batch; events are added until a producer has it."""
         self._sending = self._loop.create_task(self._send_oldest(instance))
 
     def _fill(self, batch: InFlightBatch, records: Sequence[Record], indexes: list[int]) -> int:

@@ -36,7 +36,7 @@ _HOUR: Final = 3600.0
 
 
 class Rounds:
-    """Keeps the times of the work that is not due in each round."""
+    """Stores the times of work that is not due in each round."""
 
     def __init__(
         self,

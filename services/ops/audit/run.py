@@ -248,7 +248,7 @@ async def _is_compacted(logs: KafkaLogs, topic: str) -> bool:
 
 
 def _check_others(data: AuditData, report: Report) -> None:
-    """Check waiting events and gaps of a generation whose log is gone."""
+    """Check waiting events and gaps of a generation whose log was deleted."""
     for source in data.topic_ids:
         chain = data.chain(source)
         for generation in data.generations_of(source):

@@ -1,4 +1,4 @@
-"""Asks several databases at once, so that one that hangs delays the answer by a bounded time."""
+"""Queries several databases at once, so that one that hangs delays the answer by a bounded time."""
 
 import asyncio
 from collections.abc import Callable, Mapping

@@ -118,7 +118,7 @@ class Finder:
 
 
 class _Search:
-    """One search, with one connection to Kafka; databases that failed once are not asked again."""
+    """One search, with one connection to Kafka; databases that failed once are not queried again."""
 
     def __init__(self, finder: Finder) -> None:
         self._finder = finder
@@ -405,7 +405,7 @@ class _Search:
         return {name: dsn for name, dsn in self._finder.databases.items() if name not in self._failures}
 
     async def _ask(self, calls: Mapping[str, Callable[[], Any]]) -> dict[str, Any]:
-        """Return the answers; those that failed are noted, and not asked again."""
+        """Return the answers; databases that failed are recorded, and not queried again."""
         calls = {name: call for name, call in calls.items() if name not in self._failures}
         answers = await ask_all(calls, _DATABASE_SECONDS)
         self._failures |= answers.failures

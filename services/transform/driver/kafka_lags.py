@@ -75,7 +75,7 @@ class Lags:
             await self._leaders.follow(self._followed)
 
     async def read_ends(self) -> None:
-        """Read the ends of committed records; a partition without an answer keeps its last end."""
+        """Read the ends of committed records; without an answer, a partition's last end stays in use."""
         every = [Partition(name, n) for name, (_, numbers) in self._partitions.items() for n in numbers]
         if every:
             last_stable = await self._leaders.last_stable_offsets(every, patient=False)

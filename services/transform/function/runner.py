@@ -1,4 +1,4 @@
-"""Runs a function on batches of events: each event has one result, also if the process dies on one.
+"""Runs a function on batches of events: each event has one result, also if the process ends on one.
 
 The end of a process identifies its event. That event is tried once more alone, because another event may
 have damaged the process; then it fails. The events before it run again, because their results were lost.
@@ -192,7 +192,7 @@ class FunctionRunner:
             return _failure_of(e.death, self.code)
 
     def _try(self, events: Sequence[bytes]) -> list[FunctionResult]:
-        """Run a batch in one process.  Raise `ChildDiedError` if it dies, with the index of the event."""
+        """Run a batch in one process.  Raise `ChildDiedError` if it ends, with the index of the event."""
         process = self._ready_process()
         if process is None:
             return [self._unloadable or Failure(error=TRANSFORM_CRASHED) for _ in events]

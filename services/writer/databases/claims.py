@@ -44,7 +44,7 @@ class Claims:
         self._check_gaps(database.name, next_offsets, positions)
 
     def compare(self, database: Database, positions: Mapping[Partition, Position]) -> None:
-        """Check that the idle ledger has not gone back.  Raises `InfrastructureError` (LEDGER_GAP)."""
+        """Check that the idle ledger did not go back.  Raises `InfrastructureError` (LEDGER_GAP)."""
         with transaction(database, "driver") as conn:
             next_offsets = ledger.read(conn, by_generation(positions), self._epoch)
         self._check_gaps(database.name, next_offsets, positions)

@@ -371,7 +371,7 @@ class Databases(DatabaseStates):
         return self._claims.gaps(self._databases[name], dict(self.positions))
 
     async def compare(self) -> None:
-        """Halt databases whose idle ledger has gone back (the model's rule `idle_compare`)."""
+        """Halt databases whose idle ledger has lower offsets now (the model's rule `idle_compare`)."""
         positions = dict(self.positions)
         self._fail_all(await failures(self.landing(), lambda d: self._claims.compare(d, positions)))
 

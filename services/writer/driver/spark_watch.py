@@ -1,4 +1,4 @@
-"""Polls the usage of Spark's JVM in a thread of its own: a JVM that hangs or dies delays nothing else."""
+"""Polls the usage of Spark's JVM in a separate thread: a JVM that hangs or ends delays nothing else."""
 
 import logging
 import os

@@ -19,7 +19,7 @@ _ONE_TASK_BELOW: Final = 5_000
 
 
 def tasks(events: int, ranges: int, slots: int, bounds: Iterable[int | None]) -> int:
-    """Return the number of tasks of a batch that keeps each database within its bound of connections."""
+    """Return the number of tasks of a batch, so that each database stays within its limit of connections."""
     if events < _ONE_TASK_BELOW:
         return 1
     return min(slots, ranges, *(max_tasks(b) for b in bounds if b is not None))

@@ -310,7 +310,7 @@ class Settlement:
         self._count_outcome(target, Outcome.PARKED, counts)
 
     def _count_routed(self, target: Target, events: Mapping[Partition, int]) -> None:
-        """Count events before their outcomes are looked at, so that a missing outcome is a difference."""
+        """Count events before their outcomes are counted, so that a missing outcome is a difference."""
         if target.table == wire.PROBE_EVENT:
             return
         for p, n in events.items():

@@ -116,7 +116,7 @@ def add(ui: Ui) -> None:
 
 
 def ask_decision(view: PageView, decision: str, tags: Sequence[str], problem: str = "") -> Response:
-    """Return the page that asks before a decision about groups, which their ETags name."""
+    """Return the confirmation page of a decision about groups, which their ETags name."""
     verb, effect, _ = _decision(decision)
     numbers = _numbers(tags)
     one = f"group {numbers[0]}" if len(numbers) == 1 else f"{len(numbers)} groups"
