@@ -24,8 +24,10 @@ _WAIT: Final = frozenset({"55P03", "25006", "3D000", _EXHAUSTED_SEQUENCE})
 #: of its own stop the server ends the session: an open session got them from another server (postgres_fdw).
 #: A database that is read-only refuses the lock of the ledger first.
 _OF_DATABASE: Final = frozenset({"53000", "53200"})
-#: Classes that the server never returns because of a single row.
-_NEVER_OF_A_ROW_CLASSES: Final = frozenset({*_WAIT_CLASSES, "XX"})
+#: Classes and states that the server never returns because of a single row.  Input functions of extensions
+#: (hstore before Postgres 16, PostGIS) report a value that they cannot parse as an internal error, XX000.
+_NEVER_OF_A_ROW_CLASSES: Final = _WAIT_CLASSES
+_CORRUPTED: Final = frozenset({"XX001", "XX002"})
 #: A statement timed out or was canceled.
 STATEMENT_TIMEOUT: Final = "57014"
 UNIQUE_VIOLATION: Final = "23505"
@@ -57,8 +59,8 @@ def is_of_one_table(sqlstate: str | None) -> bool:
 def may_be_of_one_row(sqlstate: str | None) -> bool:
     """Return whether the server may return this state because of one row, while other rows can land.
 
-    True for a statement timeout, and for unknown states.
+    True for a statement timeout, an internal error, and for unknown states.
     """
-    if sqlstate is None or sqlstate in _WAIT or sqlstate in _RETRY:
+    if sqlstate is None or sqlstate in _WAIT or sqlstate in _RETRY or sqlstate in _CORRUPTED:
         return False
     return sqlstate == STATEMENT_TIMEOUT or sqlstate[:2] not in _NEVER_OF_A_ROW_CLASSES

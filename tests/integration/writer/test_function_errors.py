@@ -50,6 +50,20 @@ def test_a_table_whose_function_refuses_every_row_is_no_rows_fault(hall: Hall, s
     assert hall.landed() == ["a", "b", "c"]
 
 
+def test_internal_error_of_one_value_parks_the_row_alone(hall: Hall) -> None:
+    hall.settle(event("a"))
+    hall.bench.execute(
+        "CREATE FUNCTION public.parse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
+        "IF NEW._id = 'bad' THEN PERFORM array_in('{1}', 0, -1); END IF; RETURN NEW; END $$;"  # XX000
+        "CREATE TRIGGER p BEFORE INSERT ON events.order_placed FOR EACH ROW EXECUTE FUNCTION public.parse()"
+    )
+    hall.settle(event("b"), event("bad"), event("c"))
+    for _ in range(4):
+        if not hall.release():
+            break
+    assert (hall.landed(), hall.parked(), hall.held()) == (["a", "b", "c"], [2], {})
+
+
 def test_error_of_another_server_blocks_only_the_table_whose_trigger_uses_it(hall: Hall) -> None:
     hall.settle(event("a"), event("x", "shipped"))
     hall.bench.execute(
