@@ -15,6 +15,7 @@ from services.writer.persist.copy import copy_texts, savepoint
 from services.writer.persist.copy_new_rows import copy_first
 from services.writer.persist.insert import insert
 from services.writer.persist.insert_spec import InsertResult, InsertSpec
+from services.writer.persist.merged_groups import MergedGroup, merge_groups
 from services.writer.persist.repeats import park_others
 from services.writer.persist.row_results import PersistResult, all_parked, assemble, row_error
 from services.writer.persist.typed_rows import Group
@@ -103,17 +104,32 @@ def _persist(
         confirm()
     landed, unkeyed = np.zeros(rows.num_rows, dtype=bool), 0
     with savepoint(conn):
-        for group in prepared.groups:
-            inserted = _land(conn, database, group, confirm)
-            landed[group.row_indices[inserted.landed]] = True
-            unkeyed += 0 if group.spec.tells_repeats else int(inserted.landed.sum())
-            errors |= {int(group.row_indices[i]): e for i, e in inserted.errors.items()}
+        for group in merge_groups(prepared.groups, table):
+            inserted = _land_merged(conn, database, group, confirm)
+            row_indices = group.whole.row_indices
+            landed[row_indices[inserted.landed]] = True
+            unkeyed += 0 if group.whole.spec.tells_repeats else int(inserted.landed.sum())
+            errors |= {int(row_indices[i]): e for i, e in inserted.errors.items()}
         if prepared.groups and not catalog.is_current(conn, target, table):
             raise StaleAnswerError
     result = assemble(rows, landed, errors)
     if unkeyed:
         no_unique_key.warn_once(database, target)
     result.unkeyed, result.discarded_fields = unkeyed, prepared.discarded
+    return result
+
+
+def _land_merged(
+    conn: connection, database: Database, group: MergedGroup, confirm: Callable[[], None]
+) -> InsertResult:
+    """Write the rows of `group`; those that may have failed by a column they omit are tried without it."""
+    result = _land(conn, database, group.whole, confirm)
+    for part in group.uncertain(result):
+        of_part, positions = _land(conn, database, part, confirm), group.positions(part)
+        result.landed[positions] = of_part.landed
+        for position in positions.tolist():
+            del result.errors[position]
+        result.errors |= {int(positions[i]): error for i, error in of_part.errors.items()}
     return result
 
 
