@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import partial
 from typing import Any, Final, NamedTuple
 
 import orjson
@@ -16,9 +15,8 @@ from psycopg2.extensions import connection
 
 from services.ops.journey.subject import Receipt
 from shared.errors import DATABASE_UNAVAILABLE, InfrastructureError
-from shared.postgres.answering import answering
-from shared.postgres.connect import connect
 from shared.postgres.failures import failure
+from shared.postgres.idle_connections import IDLE
 
 #: Seconds without a sign of life until a database is unreachable.
 PATIENCE_SECONDS: Final = 1.5
@@ -173,13 +171,13 @@ def facts(database: str, dsn: str, receipt: Receipt) -> DatabaseFacts:
 
 @contextmanager
 def reading(name: str, dsn: str) -> Iterator[connection]:
-    """Open a connection that only reads, with short timeouts.
+    """Lend a connection that only reads, with short timeouts; each statement is a transaction.
 
     `name`: of the database, for messages.  Raises `InfrastructureError`.
     """
-    open_ = partial(connect, dsn, name="onramp-journey", options=_OPTIONS)
+    lent = IDLE.lent(name, dsn, PATIENCE_SECONDS, name="onramp-journey", options=_OPTIONS, is_autocommit=True)
     try:
-        with answering(name, dsn, open_, PATIENCE_SECONDS) as conn:
+        with lent as conn:
             yield conn
     except InfrastructureError as e:
         if name in e.detail:

@@ -6,16 +6,15 @@ The CLI and the admin service change holds only here.
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
-from functools import partial
 from typing import Any, Final, NamedTuple
 
 import psycopg2
 from psycopg2.extensions import connection
 
 from shared.errors import DATABASE_UNAVAILABLE, DATABASE_UNFIT, InfrastructureError
-from shared.postgres.answering import answering
-from shared.postgres.connect import connect, has_table
+from shared.postgres.connect import has_table
 from shared.postgres.failures import failure
+from shared.postgres.idle_connections import IDLE
 
 _TABLE: Final = "onramp.holds"
 #: Maximum waiting events of a hold that a reading counts row by row.
@@ -148,13 +147,13 @@ def _state_of(held: Hold | None) -> dict[str, Any]:
 
 @contextmanager
 def connected(database: str, dsn: str) -> Iterator[connection]:
-    """Open a connection whose changes are committed at the end.
+    """Lend a connection whose changes are committed at the end.
 
     Raises `InfrastructureError`, also if the server does not answer for `PATIENCE_SECONDS`.
     """
-    open_ = partial(connect, dsn, name="onramp-operator", options=_OPTIONS)
+    lent = IDLE.lent(f"database {database}", dsn, PATIENCE_SECONDS, name="onramp-operator", options=_OPTIONS)
     try:
-        with answering(f"database {database}", dsn, open_, PATIENCE_SECONDS) as conn, conn:
+        with lent as conn, conn:
             yield conn
     except InfrastructureError as e:
         if e.fault is not DATABASE_UNFIT:  # the others name the database
