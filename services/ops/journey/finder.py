@@ -52,6 +52,8 @@ MAX_PASSAGES: Final = 10
 #: Seconds for the databases together, and for Kafka.
 _DATABASE_SECONDS: Final = 1.9
 _KAFKA_SECONDS: Final = 2.0
+#: Maximum age in seconds of the log of settled work, which names event types to search.
+_LOG_SECONDS: Final = 60.0
 #: Seconds of one search on Onramp's topics, and of the search by id.
 _TAIL_SECONDS: Final = 0.4
 _ID_SECONDS: Final = 0.9
@@ -125,20 +127,27 @@ class _Search:
         self._parts = AsyncExitStack()
         self._began = time.monotonic()
         self._logs: KafkaLogs | None = None
+        self._is_opened = False
         self._problem = ""
         self._failures: dict[str, str] = {}
 
     async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._parts.aclose()
+
+    async def _open_kafka(self) -> None:
+        """Connect to Kafka at the first call, and read the writer's log of settled work to its end."""
+        if self._is_opened:
+            return
+        self._is_opened = True
         try:
             async with asyncio.timeout(_KAFKA_SECONDS):
                 self._logs = await self._parts.enter_async_context(KafkaLogs(self._finder.brokers))
                 await self._finder.settled.refresh(self._logs)
         except (InfrastructureError, TimeoutError) as e:
             self._fail_kafka(e)
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self._parts.aclose()
 
     # --- by receipt ----------------------------------------------------------------------------
 
@@ -148,6 +157,7 @@ class _Search:
 
     async def _passage(self, receipt: Receipt) -> Passage:
         """Return the passage of one receipt."""
+        await self._open_kafka()
         finder, databases = self._finder, self._reachable()
         calls: dict[str, Callable[[], Any]] = {
             name: partial(database_facts_sql.facts, name, dsn, receipt) for name, dsn in databases.items()
@@ -302,6 +312,8 @@ class _Search:
     # --- by id ---------------------------------------------------------------------------------
 
     async def by_id(self, id_: str, event_name: str | None) -> Journey:
+        if event_name is not None or self._finder.settled.age_seconds() > _LOG_SECONDS:
+            await self._open_kafka()  # the log names tables and event types
         tables = None if event_name is None else self._tables_of(event_name)
         calls = self._searches(id_, tables)
         if self._finder.control:
@@ -370,6 +382,7 @@ class _Search:
         topics |= {receipt.source.topic: topics.get(receipt.source.topic, False) for receipt in receipts}
         if len(topics) > MAX_TABLES:
             return None
+        await self._open_kafka()
         if self._logs is None:
             return Search()
         try:

@@ -313,6 +313,16 @@ def test_more_tables_than_are_searched_ask_for_the_type(
     assert not scenes.find("e-0", event_name=scenes.stage.name).needs_type
 
 
+def test_an_id_that_needs_its_type_is_answered_without_kafka(
+    scenes: Scenes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scenes.find("e-0")  # reads the log of settled work
+    monkeypatch.setattr(finders, "MAX_TABLES", 1)
+    without_kafka = replace(scenes.finder, brokers=Brokers("127.0.0.1:1"))
+    journey = asyncio.run(without_kafka.find("nobody"))
+    assert (journey.needs_type, journey.unanswered) == (True, ())
+
+
 def test_a_record_that_kafka_has_deleted_is_found_by_its_row(own: Stage, templates: Templates) -> None:
     own.settle(event("a", own.name), envelope("b", own.name, BAD), event("c", own.name))
     with database_beside(templates.server, templates.control) as control, desk_of(own, control):
