@@ -12,7 +12,7 @@ from services.ops.operate.holds_sql import Hold, holds
 from services.ops.operate.unsettled_offsets import Unsettled, unsettled
 from shared.backoff import MAX_SECONDS
 from shared.errors import PAUSED, TABLE_BLOCKED, InfrastructureError
-from shared.figures import STATE_NOT_CONFIGURED, WriterFigures, landing_writer
+from shared.figures import STATE_NOT_CONFIGURED, WriterDatabase, WriterFigures, landing_writer
 from shared.kafka_security import Brokers
 from shared.service_pages import PageError, read_figures
 
@@ -133,7 +133,7 @@ async def collect_waiting(
     is_running = figures is not None
     return WaitingReport(
         holds=[_waiting_hold(each, is_running=is_running) for some in hold_lists for each in some or ()],
-        databases=_waiting_databases(figures) if figures else [],
+        databases=waiting_databases(figures.databases) if figures else [],
         unsettled=offsets.topics,
         unsettled_at=offsets.at,
         problems=problems,
@@ -190,8 +190,8 @@ def _waiting_hold(hold: Hold, *, is_running: bool) -> WaitingHold:
     return WaitingHold(hold=hold, reason=reason, next_step=next_step)
 
 
-def _waiting_databases(figures: WriterFigures) -> list[WaitingDatabase]:
-    """Return the databases that are not landing, or for which events wait on Kafka."""
+def waiting_databases(databases: Mapping[str, WriterDatabase]) -> list[WaitingDatabase]:
+    """Return the databases of a running writer that are not landing, or for which events wait on Kafka."""
     now = datetime.now(UTC)
     return [
         WaitingDatabase(
@@ -203,7 +203,7 @@ def _waiting_databases(figures: WriterFigures) -> list[WaitingDatabase]:
             oldest=now - timedelta(seconds=each.oldest_kafka_seconds) if each.oldest_kafka_seconds else None,
             next_step=_next_step(each.state, name, is_running=True),
         )
-        for name, each in sorted(figures.databases.items())
+        for name, each in sorted(databases.items())
         if each.state != "landing" or each.waiting_kafka
     ]
 

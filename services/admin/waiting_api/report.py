@@ -1,7 +1,7 @@
 """The route of the waiting report: where events wait, since when, and the event that ends it."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from fastapi import FastAPI
@@ -11,7 +11,7 @@ from services.admin.api.rights import Asking
 from services.admin.waiting_api.holds import Holds, view
 from services.ops.registry.registry_reader import RegistryReader
 from services.ops.registry.topic_owners import events_of
-from services.ops.waiting_report import ReadUnsettled, WaitingReport, collect_waiting
+from services.ops.waiting_report import ReadUnsettled, WaitingDatabase, collect_waiting
 
 
 class WaitingEvents:
@@ -40,15 +40,14 @@ class WaitingEvents:
         found = asyncio.run(
             collect_waiting(self._desk.kafka.brokers, places, self._writers, read_offsets=self._read_offsets)
         )
-        shown = found.as_dict()
         return {
             "holds": [
                 each.as_dict() | view(each.hold)
                 for each in found.holds
                 if self._holds.is_visible(asking, each.hold)
             ],
-            "databases": shown["databases"] if asking.only is None else _states(found),
-            "unsettled": self._unsettled(asking, shown["unsettled"]),
+            "databases": visible_databases(asking, found.databases),
+            "unsettled": self._unsettled(asking, [each.as_dict() for each in found.unsettled]),
             "unsettled_at": found.unsettled_at and found.unsettled_at.isoformat(),
             "problems": list(found.problems) if asking.only is None else [],
             "is_whole": found.is_whole,
@@ -61,9 +60,10 @@ class WaitingEvents:
         return [each for each in topics if asking.sees(*events_of(snapshot, each["topic"]))]
 
 
-def _states(found: WaitingReport) -> list[dict[str, Any]]:
-    hidden = {"why": None, "waiting": None, "oldest": None}
-    return [each.as_dict() | hidden for each in found.databases]
+def visible_databases(asking: Caller, found: Iterable[WaitingDatabase]) -> list[dict[str, Any]]:
+    """Return databases as documents; a caller for some events gets neither reasons nor counts."""
+    hidden = {} if asking.only is None else {"why": None, "waiting": None, "oldest": None}
+    return [each.as_dict() | hidden for each in found]
 
 
 def add_report(app: FastAPI, waiting: WaitingEvents) -> None:

@@ -139,6 +139,16 @@ def test_an_operator_of_some_events_sees_no_total(show: Any) -> None:
     assert "Where every accepted event is" not in html
 
 
+def test_databases_show_what_waits_for_them_as_the_last_figures_say(show: Any) -> None:
+    out = WriterDatabase(state="out", reason="connection refused", waiting_kafka=7)
+    reading = reading_of(databases=(DatabaseFigures(name="eu", landed=None, landed_line=LINE, writer=out),))
+    page = words(show(reading, path="/databases"))
+    assert "connection refused 7 events wait. the writer tries again by itself" in page
+    page = words(show(reading, "olga", path="/databases"))
+    assert "eu" in page
+    assert "connection refused" not in page
+
+
 def test_a_poll_without_news_is_304(service: UiService, browser: Browser, show: Any) -> None:
     show(reading_of())
     browser.log_in("vera")

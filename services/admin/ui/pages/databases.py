@@ -8,9 +8,12 @@ from typing import Annotated, Any, Final, Literal, NamedTuple
 from fastapi import Query
 from fastapi.responses import Response
 
+from services.admin.figures.reading import Reading
 from services.admin.registry_api.checked_tables import CheckedTables, TableCheck
 from services.admin.ui.routes import Ui
 from services.admin.ui.view import PageView, View
+from services.admin.waiting_api.report import visible_databases
+from services.ops.waiting_report import waiting_databases
 
 _CHECK: Final = "GET /v1/destinations/check"
 _PAGE: Final = 50
@@ -40,7 +43,7 @@ def add(ui: Ui) -> None:
         checks: Literal["all", "failing"] = "all",
     ) -> Response:
         states = view.call("GET /v1/databases").document["databases"]
-        waiting = {each["database"]: each for each in view.call("GET /v1/waiting").document["databases"]}
+        waiting = {each["database"]: each for each in _waiting(view)}
         found = view.part("Kafka", lambda: _tables(view, cursor, only_failing=checks == "failing"))
         return view.page(
             "databases.html",
@@ -53,6 +56,14 @@ def add(ui: Ui) -> None:
             others=[each for name, each in waiting.items() if name not in {s["database"] for s in states}],
             filters={"cursor": cursor or None, "checks": None if checks == "all" else checks},
         )
+
+
+def _waiting(view: PageView) -> list[dict[str, Any]]:
+    """Return the databases that are not landing, or for which events wait, as the last figures have them."""
+    reading: Reading = view.state.figures.reading
+    return visible_databases(
+        view.caller, waiting_databases({each.name: each.writer for each in reading.databases})
+    )
 
 
 def _entry(state: dict[str, Any], waiting: dict[str, Any] | None) -> dict[str, Any]:
