@@ -1,5 +1,6 @@
 """The page Lake and its sentence on the Overview: from background readings alone."""
 
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
@@ -60,6 +61,17 @@ def test_halted_late_and_unmaintained_tables_are_on_the_overview(
     assert "1 table of the lake is not maintained. disk full" in overview
     show(service, LakeRow("flights", behind_seconds=900.0))
     assert "The lake is 15 minutes behind." in words(browser.get("/").text)
+
+
+def test_50_of_hundreds_of_tables_are_on_a_page(service: UiService, browser: Browser) -> None:
+    show(service, *(LakeRow(f"table_{n:03}", error="disk full") for n in range(120)))
+    first = browser.get("/lake").text
+    assert first.count("<tr data-row") == 50
+    assert "The first 50 of 120 tables are listed." in words(first)
+    last = browser.get("/lake?cursor=table_099").text
+    assert re.findall(r'<th scope="row">(table_\d+)', last) == [f"table_{n:03}" for n in range(100, 120)]
+    assert re.findall(r'rel="next" href="([^"]+)"', first) == ["/ui/lake?cursor=table_049"]
+    assert 'rel="next"' not in last
 
 
 def test_without_a_lake_the_setting_is_named(browser: Browser) -> None:
