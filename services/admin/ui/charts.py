@@ -35,22 +35,20 @@ def sparkline(values: Sequence[float | None], colour: str, title: str, *, width:
         else:
             runs[-1].append((round(i * step, 1), round(base - value / top * (base - 3), 1) if top else base))
     drawn = [_run(run, step) for run in runs if run] or [_run([(0, base), (width, base)], step)]
-    return Markup(
-        '<svg class="spark c-{}" viewBox="0 0 {} {}" preserveAspectRatio="none" role="img">'
-        "<title>{}</title>{}</svg>"
-    ).format(_colour(colour), width, _HEIGHT, harmless(title), Markup("").join(drawn))
+    return Markup(  # noqa: S704 - numbers, and texts that are escaped
+        f'<svg class="spark c-{_colour(colour)}" viewBox="0 0 {width} {_HEIGHT}" preserveAspectRatio="none" '
+        f'role="img"><title>{escape(harmless(title))}</title>{"".join(drawn)}</svg>'
+    )
 
 
-def _run(points: list[tuple[float, float]], step: float) -> Markup:
+def _run(points: list[tuple[float, float]], step: float) -> str:
     """Return the line and the area of values without a gap; a single value is a short line."""
     if len(points) == 1:
         x, y = points[0]
         points = [(max(round(x - step, 1), 0), y), (x, y)]
     line = " ".join([f"{x},{y}" for x, y in points])
     area = f"{points[0][0]},{_HEIGHT} {line} {points[-1][0]},{_HEIGHT}"
-    return Markup(  # noqa: S704 - numbers
-        f'<polygon points="{area}"/><polyline points="{line}" vector-effect="non-scaling-stroke"/>'
-    )
+    return f'<polygon points="{area}"/><polyline points="{line}" vector-effect="non-scaling-stroke"/>'
 
 
 def bar(parts: Sequence[Part], title: str, *, width: int = 1000) -> Markup:
@@ -76,7 +74,7 @@ def bar(parts: Sequence[Part], title: str, *, width: int = 1000) -> Markup:
 
 
 def columns(values: Sequence[int], colour: str, title: str, *, width: int = 240, height: int = 40) -> Markup:
-    """Return a column per value, such as events by hour."""
+    """Return a column per value above zero on a baseline, such as events by hour."""
     top = max(values, default=0)
     step = width / max(len(values), 1)
     broad = round(max(step - 1, 1), 1)
@@ -84,12 +82,14 @@ def columns(values: Sequence[int], colour: str, title: str, *, width: int = 240,
         f'<rect x="{round(i * step, 1)}" y="{round(height - size, 1)}" '
         f'width="{broad}" height="{round(size, 1)}"/>'
         for i, value in enumerate(values)
-        for size in [max(value / top * height, 2.0) if top and value else 1.0]
+        if value
+        for size in [max(value / top * height, 2.0)]
     ]
-    return Markup(
-        '<svg class="columns c-{}" viewBox="0 0 {} {}" preserveAspectRatio="none" role="img">'
-        "<title>{}</title>{}</svg>"
-    ).format(_colour(colour), width, height, title, Markup("".join(drawn)))  # noqa: S704 - numbers
+    return Markup(  # noqa: S704 - numbers, and texts that are escaped
+        f'<svg class="columns c-{_colour(colour)}" viewBox="0 0 {width} {height}" preserveAspectRatio="none" '
+        f'role="img"><title>{escape(title)}</title><rect x="0" y="{height - 1}" width="{width}" height="1"/>'
+        f"{''.join(drawn)}</svg>"
+    )
 
 
 def strip(colours: Sequence[str], title: str, *, width: int = 240, height: int = 10) -> Markup:

@@ -137,9 +137,12 @@ def ask_decision(view: PageView, decision: str, tags: Sequence[str], problem: st
 
 def hours_of(facets: Mapping[str, Any], view: PageView) -> list[int]:
     """Return the events of each of the last hours, oldest first."""
-    counts = {moment(each["value"]): each["events"] for each in facets.get("hour", {"values": []})["values"]}
-    last = view.now.replace(minute=0, second=0, microsecond=0)
-    return [counts.get(last - timedelta(hours=back), 0) for back in reversed(range(HOURS))]
+    hours, last = [0] * HOURS, view.now.replace(minute=0, second=0, microsecond=0)
+    for each in facets.get("hour", {"values": []})["values"]:
+        back = (last - moment(each["value"])) // timedelta(hours=1)
+        if 0 <= back < HOURS:
+            hours[-1 - back] = each["events"]
+    return hours
 
 
 def _decision(name: str) -> _Decision:
