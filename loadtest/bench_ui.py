@@ -1,13 +1,15 @@
 """``make bench-ui``: the web UI with 500 event types, a million parked events and ten tabs.
 
-An embedded stack gets one event of each type and partition, rows of ten types, and parked events of as many
-groups as types.  Then each page is asked for over the socket: its time, the CPU time of the admin service,
-and its bytes.  The statement reads three databases, and journeys look for events by receipt and by id.
+An embedded stack gets one event of each type and partition, rows of ten types, ten transforms, and parked
+events of as many groups as types; with `--lake` each type has a table of the lake as well.  Then each page is
+asked for over the socket: its time, the CPU time of the admin service, and its bytes.  The statement reads
+three databases, and journeys look for events by receipt and by id.  `--only` measures some pages alone.
 """
 
 import argparse
 import asyncio
 import gzip
+import html
 import http.client
 import json
 import os
@@ -38,17 +40,26 @@ from services.writer.postgres.database import Database
 from services.writer.postgres.migrations import migrate
 from shared import wire
 from shared.kafka_security import Brokers
+from shared.registry.transforms import digest_of_source
 from stack.part_process import answers_ok
 
 #: The size of a whole run; a smaller one is a trial and is not stored.
 WHOLE: Final = 1_000_000
 _TABLES: Final = 10
+_TRANSFORMS: Final = 10
 _PARTITIONS: Final = 6
 _POLL_SECONDS: Final = 0.5
 _TAB_SECONDS: Final = 5.0
 _BATCH: Final = 100
 #: Tables of a database's counts, which the statement reads.
 _COUNTED: Final = ("onramp.ledger", "onramp.totals", "onramp.routed")
+#: Pages that are found by a link: the page with the link, and its pattern.
+_LINKED: Final = {
+    "one group": ("/ui/parked", r"/ui/groups/\d+"),
+    "one transform": ("/ui/transforms", r"/ui/transforms/\w+"),
+    "a day of tracers": ("/ui/tracers", r"/ui/tracers/day[^\"]+"),
+    "one job": ("/ui/jobs", r"/ui/jobs/\d+"),
+}
 _RECEIPTS: Final = "SELECT _topic, _partition, _offset, _id FROM events.{} ORDER BY random() LIMIT %s"
 
 
@@ -80,6 +91,19 @@ class Tab:
         packed = answer.headers.get("Content-Encoding") == "gzip"
         return sent, gzip.decompress(sent) if packed else sent
 
+    def send(self, path: str, **fields: str) -> str:
+        """Send the form of a page; return the page that it leads to."""
+        _, page = self.get(path)
+        token = re.findall(r'name="token" value="([^"]+)"', page.decode())[-1]
+        headers = {"Content-Type": "application/x-www-form-urlencoded", "Sec-Fetch-Site": "same-origin"}
+        body = urlencode({**fields, "token": token})
+        self._conn.request("POST", path, body, headers | {"Cookie": self._cookie})
+        answer = self._conn.getresponse()
+        said = answer.read()
+        if answer.status != http.client.SEE_OTHER:
+            raise SystemExit(f"{path} answered {answer.status}: {said[:400]!r}")
+        return str(answer.headers["Location"])
+
     def poll(self, path: str) -> None:
         """Request the changed part of a page, as htmx does."""
         known = {"If-None-Match": tag} if (tag := self._tags.get(path)) else {}
@@ -92,10 +116,20 @@ def type_name(n: int) -> str:
 
 
 def registry(client: AdminClient, types: int) -> None:
-    """Put the event types into the registry."""
+    """Put the event types into the registry, and transforms of some of them."""
     schema = {"type": "object", "properties": {"n": {"type": "integer"}, "note": {"type": "string"}}}
     known = {type_name(n): {"owner": f"team-{n % 9}", "schema": schema} for n in range(types)}
-    client.change("/v1/registry", {"event_types": known}, "bench")
+    source = "def transform(event):\n    return []\n"
+    transforms = {
+        f"bench_{n}": {
+            "from": type_name(n),
+            "to": [type_name(n + 1)],
+            "source": source,
+            "digest": digest_of_source(source),
+        }
+        for n in range(min(_TRANSFORMS, types - 1))
+    }
+    client.change("/v1/registry", {"event_types": known, "transforms": transforms}, "bench")
 
 
 def send(target: Target, name: str, first: int, events: int) -> None:
@@ -177,9 +211,11 @@ def pages(target: Target, args: argparse.Namespace) -> dict[str, Any]:
     tab = Tab(target)
     process = psutil.Process(target.processes["admin"])
     found = {}
-    for name, path in page_paths(tab).items():
+    for name, path in page_paths(tab, _receipt(target)).items():
+        if not re.search(args.only, name):
+            continue
         for _ in range(3):
-            sent, html = tab.get(path)
+            sent, page = tab.get(path)
         spans, before = [], sum(process.cpu_times()[:2])
         began = time.perf_counter()
         for _ in range(args.times):
@@ -193,34 +229,45 @@ def pages(target: Target, args: argparse.Namespace) -> dict[str, Any]:
             "cpu_ms": round(1000 * cpu / args.times, 1),
             "seconds": round(time.perf_counter() - began, 2),
             "later_bytes": len(sent),
-            "first_bytes": len(sent) + sum(len(tab.get(each)[0]) for each in files_of(html.decode())),
+            "first_bytes": len(sent) + sum(len(tab.get(each)[0]) for each in files_of(page.decode())),
         }
     return found
 
 
-def page_paths(tab: Tab) -> dict[str, str]:
-    """Return the pages of the sidebar and their subpages, by name."""
+def page_paths(tab: Tab, receipt: str) -> dict[str, str]:
+    """Return the pages of the sidebar and their subpages, by name; `receipt` is of a landed event."""
     _, home = tab.get("/ui/")
     entries = re.findall(r'href="(/ui/[^"]*)" data-go', home.decode())
     paths = {(entry.removeprefix("/ui/") or "overview").replace("-", " "): entry for entry in entries}
-    _, parked = tab.get("/ui/parked")
-    group = re.search(r'href="(/ui/groups/\d+)"', parked.decode())
-    if group:
-        paths["one group"] = group[1]
+    for name, (page, pattern) in _LINKED.items():
+        if link := re.search(f'href="({pattern})"', tab.get(page)[1].decode()):
+            paths[name] = html.unescape(link[1])
     name = type_name(0)
     today = datetime.now(UTC).date().isoformat()
     return paths | {
         "one type": f"/ui/types/{name}",
+        "new type": "/ui/types/new",
+        "columns of a new type": tab.send("/ui/types/new", name=name, samples=""),
         "one topic": f"/ui/topics/{wire.topic_of(name)}",
         "statement of today": f"/ui/statement?day={today}",
         "search by id": f"/ui/search?q={name}-1",
+        "search by id and type": f"/ui/search?q={name}-1&event_name={name}",
+        "search by receipt": f"/ui/search?q={receipt}",
         "the last hour": "/ui/hour",
     }
 
 
-def files_of(html: str) -> list[str]:
+def _receipt(target: Target) -> str:
+    """Return the receipt of a landed event."""
+    with closing(psycopg2.connect(target.dsn)) as conn, conn.cursor() as cursor:
+        cursor.execute(_RECEIPTS.format(type_name(0)), (1,))
+        ((topic, partition, offset, _),) = cursor.fetchall()
+    return f"{topic}/{partition}/{offset}"
+
+
+def files_of(page: str) -> list[str]:
     """Return the files that a page loads, with the fonts of its stylesheet."""
-    named = re.findall(r'(?:href|src)="(/ui/static/[^"]+)"', html)
+    named = re.findall(r'(?:href|src)="(/ui/static/[^"]+)"', page)
     return [*dict.fromkeys([*named, "/ui/static/jetbrains-mono.woff2?v=5.3.0"])]
 
 
@@ -330,6 +377,9 @@ def measure(target: Target, args: argparse.Namespace) -> dict[str, Any]:
     fill(target, client, args)
     time.sleep(args.settle)
     found: dict[str, Any] = {"filled_s": round(time.perf_counter() - began, 1)}
+    client.job("rehearse", event_name=type_name(0))  # for the page of a job
+    if args.only:
+        return found | {"pages": pages(target, args)}
     found["idle_percent"] = {str(tabs): idle(target, args.seconds, tabs) for tabs in (0, args.tabs)}
     found["pages"] = pages(target, args)
     found["journeys"] = journeys(target, client, args.times)
@@ -353,10 +403,13 @@ def main() -> None:
     parser.add_argument("--statements", type=int, default=10)
     parser.add_argument("--seconds", type=float, default=60.0, help="of polls by tabs")
     parser.add_argument("--settle", type=float, default=60.0, help="seconds before the first request")
+    parser.add_argument("--lake", action="store_true", help="land every event type in the lake as well")
+    parser.add_argument("--only", default="", help="regular expression: measure pages of these names alone")
     parser.add_argument("--out", type=Path, help="write the figures there instead of keeping them")
     args = parser.parse_args()
     before = os.getloadavg()[0]
-    with embedded(1, gateway_env={"ONRAMP_KAFKA_PARTITIONS": str(_PARTITIONS)}) as target:
+    partitions = {"ONRAMP_KAFKA_PARTITIONS": str(_PARTITIONS)}
+    with embedded(1, gateway_env=partitions, lake=args.lake) as target:
         result = measure(target, args)
     result |= {
         "types": args.types,
@@ -373,10 +426,12 @@ def main() -> None:
     }
     figures = json.dumps(result, indent=1) + "\n"
     print(figures)
-    print(ui_page.page(result))
     if args.out:
         args.out.write_text(figures, "utf-8")
-    elif min(args.events, args.rows) >= WHOLE:
+    if args.only:
+        return
+    print(ui_page.page(result))
+    if args.out is None and min(args.events, args.rows) >= WHOLE:
         (RESULTS / ui_page.RESULT).write_text(figures, "utf-8")
         ui_page.write()
 

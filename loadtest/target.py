@@ -72,6 +72,7 @@ def embedded(
     gateways: int = 1,
     slots: int = 2,
     keep: bool = False,
+    lake: bool = False,
     gateway_env: Mapping[str, str] | None = None,
 ) -> Iterator[Target]:
     """An empty stack, stopped and (unless to `keep`) removed at the end; it runs as `onramp up` does."""
@@ -86,6 +87,7 @@ def embedded(
             **(gateway_env or {}),
         },
         writer_env={"ONRAMP_WRITER_MASTER": f"local[{slots}]"},
+        lake=lake,
     )
     interrupts = Interrupts()
     stack = Stack(plan, Silent(), interrupts)
@@ -109,7 +111,7 @@ def embedded(
         finally:
             stack.stop()
             if not keep:
-                for part in ("kafka", "postgres", "segments"):  # the logs stay: they are small
+                for part in ("kafka", "postgres", "segments", "lake"):  # the logs stay: they are small
                     shutil.rmtree(_DATA / part, ignore_errors=True)
 
 
