@@ -105,7 +105,7 @@ def pattern_weights(pattern: str) -> TextWeights:
     A text of `[ab]*a[ab]{1000}c` is in a thousand states at once: 14 µs per character, measured.
     """
     states = expanded(pattern, lambda _: 1)
-    ends_soon = pattern.startswith("^") and not _is_unbounded(pattern)
+    ends_soon = _is_anchored(pattern) and not _is_unbounded(pattern)
     weights = TextWeights(0 if states <= _FEW_STATES or ends_soon else states * _STATE)
     choices, (once, again) = _choices(pattern), _scans(pattern)
     if choices:
@@ -194,10 +194,10 @@ def _scans(pattern: str) -> tuple[int, int]:
     """Return how many repetitions without a bound read the rest of a text for one choice, and for several.
 
     They are within or behind a look-around, word boundary or reference that is tried again, or in another
-    alternative. The place where a match begins is a choice, unless the pattern begins with `^`.
+    alternative. The place where a match begins is a choice, unless the pattern is anchored.
     """
     counts = [0, 0]
-    start = int(not pattern.startswith("^"))
+    start = int(not _is_anchored(pattern))
     levels, last = [_Level(before=start, opened=start)], _Level()
     for part in _parts(pattern):
         level = levels[-1]
@@ -248,7 +248,7 @@ def _choices(pattern: str) -> int:
     Those behind the last look-around or reference are not tried again. Neither are those within a look-around
     without another one, which is an automaton.
     """
-    groups, last = [_Group(pending=not pattern.startswith("^"))], _Group()
+    groups, last = [_Group(pending=not _is_anchored(pattern))], _Group()
     for part in _parts(pattern):
         group = groups[-1]
         if part.is_start:
@@ -294,6 +294,18 @@ def expanded(pattern: str, weight: Callable[[str], int]) -> int:
 def is_backtracking(pattern: str) -> bool:
     """Return whether a pattern has look-around, word boundaries or references: it is no automaton."""
     return any(part.is_hard or part.text in _ASSERTIONS for part in _parts(pattern))
+
+
+def _is_anchored(pattern: str) -> bool:
+    """Return whether a match begins only where the text does: each alternative begins with `^`."""
+    depth, is_first, is_behind_anchor = 0, True, False
+    for part in _parts(pattern):
+        is_optional = is_behind_anchor and part.choices > 0 and part.text != "|"
+        if is_optional or (is_first and part.text != "^"):
+            return False
+        is_behind_anchor, is_first = is_first, part.text == "|" and not depth
+        depth += part.is_start - part.is_end
+    return not is_first
 
 
 def _is_unbounded(pattern: str) -> bool:
