@@ -118,6 +118,7 @@ class SchemaCost:
         self._per_byte = (self._per_value + unique) // _VALUE_BYTES + self._texts.automaton + 1
         #: The size of the largest event whose check stays within `MAX_PER_EVENT`.
         self.max_bytes = MAX_PER_EVENT // self._per_byte
+        del self._subschemas, self._nodes  # up to 100 MB
 
     def estimate(self, size: int) -> int:
         """Return the maximum cost of checking an event of this size that `reason_against` accepts."""

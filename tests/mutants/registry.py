@@ -92,8 +92,8 @@ MUTANTS: Final = (
     Mutant(
         "schemas that do not compile",
         "services/ops/registry/change.py",
-        "if reason := unfit or _wrong(after, differs) or ",
-        "if reason := unfit or ",
+        "reason = unfit or _wrong(before, after, differs)",
+        "reason = unfit",
         "tests/unit/shared/test_registry_edit.py",
     ),
     Mutant(

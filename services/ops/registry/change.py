@@ -1,18 +1,20 @@
 """One change of the registry: its differences, its checks, and the record that brings it into force."""
 
 import getpass
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from services.ops.registry.database_addresses import Places
 from services.ops.registry.tables import Creation, make_dropped_tables, make_tables
 from shared import wire
+from shared.contracts.compile_cost import require_quick_start
 from shared.contracts.json_schema import compile_schema
 from shared.contracts.pair import Kind
+from shared.contracts.schema_references import TooCostlyError
 from shared.errors import UserError
 from shared.registry.changes import SchemaChange, schema_changes
 from shared.registry.difference import Difference, difference, too_large
@@ -26,6 +28,9 @@ from shared.registry.merge import merge_file, with_deployed
 from shared.registry.sources import require_no_clash
 from shared.registry.transforms import require_fit
 from shared.settings import KafkaSettings, RegistrySettings
+
+#: Maximum bytes of a name: Postgres cuts longer ones.
+_MAX_NAME: Final = 63
 
 
 class State(StrEnum):
@@ -133,7 +138,8 @@ def change_to(
     if differs.is_empty:
         return _unchanged(before, wish, where if of_file else None)
     after, unfit = _after(before, wanted)
-    if reason := unfit or _wrong(after, differs) or (_not_configured(after, differs, where) if where else ""):
+    reason = unfit or _wrong(before, after, differs)
+    if reason := reason or (_not_configured(after, differs, where) if where else ""):
         return Result(State.REFUSED, reason, lines)
     findings = schema_changes(before, after)
     result = Result(State.POSSIBLE, changes=lines, findings=findings)
@@ -203,13 +209,19 @@ def _named(snapshot: Snapshot) -> dict[str, Any]:
     return {name: getattr(snapshot, name) for name in snapshot.model_fields_set}
 
 
-def _wrong(after: Snapshot, differs: Difference) -> str:
+def _wrong(before: Snapshot, after: Snapshot, differs: Difference) -> str:
     """Return why services cannot use the differing entries; empty if they can."""
+    try:
+        require_quick_start(_schemas(after), _schemas(before))
+    except TooCostlyError as error:
+        return f"event_types: {error}"
     for name in differs.put.get("event_types", {}):
         try:
             compile_schema(after.event_types[name].checked_schema or {})
         except ValueError as error:
             return f"event_types.{name}.schema: {error}"
+    if place := _without_name(after, differs):
+        return f"{place}: a name in Postgres has at most {_MAX_NAME} bytes, and no NUL"
     for name, event_type in after.event_types.items():
         topic = event_type.topic or ""
         if source := next((each for each in after.sources if wire.is_change_topic(topic, each)), ""):
@@ -222,6 +234,20 @@ def _wrong(after: Snapshot, differs: Difference) -> str:
     except ValueError as error:
         return str(error)
     return too_large(after)
+
+
+def _without_name(after: Snapshot, differs: Difference) -> str:
+    """Return the first differing destination that Postgres cannot name; empty without one."""
+    for name in differs.put.get("event_types", {}):
+        for index, each in enumerate(after.event_types[name].database_destinations):
+            names = (each.db_schema or "", each.table or "")
+            if any("\0" in part or len(part.encode()) > _MAX_NAME for part in names):
+                return f"event_types.{name}.destinations.{index}"
+    return ""
+
+
+def _schemas(snapshot: Snapshot) -> Iterator[Mapping[str, Any]]:
+    return (each.json_schema for each in snapshot.event_types.values() if each.json_schema)
 
 
 def _not_configured(after: Snapshot, differs: Difference, where: Places) -> str:
