@@ -96,6 +96,26 @@ MUTANTS: Final = (
         ),
     ),
     Mutant(
+        "columns with defaults keep groups apart",
+        "services/writer/persist/merged_groups.py",
+        "if table.columns[f.name].has_default)",
+        "if False)",
+        (
+            "tests/integration/writer_tables/test_omitted_fields.py::"
+            "test_column_with_a_default_has_it_only_where_an_event_omits_the_field"
+        ),
+    ),
+    Mutant(
+        "a repeat is compared by its own columns only",
+        "services/writer/persist/merged_groups.py",
+        "if len(self.parts) == 1:",
+        "if self.parts:",
+        (
+            "tests/integration/writer_tables/test_omitted_fields.py::"
+            "test_field_that_a_repeat_omits_is_not_compared"
+        ),
+    ),
+    Mutant(
         "the pinned search_path",
         "services/writer/postgres/database.py",
         '"pg_catalog,pg_temp"',
