@@ -108,11 +108,21 @@ MUTANTS: Final = (
     Mutant(
         "a repeat is compared by its own columns only",
         "services/writer/persist/merged_groups.py",
+        "lacks = omitted_fields(i for i, name in enumerate(names) if name not in own)",
+        'lacks = ""',
+        (
+            "tests/integration/writer_tables/test_omitted_fields.py::"
+            "test_field_that_a_repeat_omits_is_not_compared"
+        ),
+    ),
+    Mutant(
+        "a right that one row lacks is its own error",
+        "services/writer/persist/merged_groups.py",
         "if len(self.parts) == 1:",
         "if self.parts:",
         (
             "tests/integration/writer_tables/test_omitted_fields.py::"
-            "test_field_that_a_repeat_omits_is_not_compared"
+            "test_right_that_one_row_lacks_is_no_other_rows_error"
         ),
     ),
     Mutant(

@@ -117,7 +117,7 @@ def _first_of_their_key(keys: pa.Table) -> _Mask:
 
 def _existing(conn: connection, keys: InsertSpec, rows: pa.Table) -> list[int]:
     """Return the indices of the rows whose keys exist in the table; `keys` has the key's fields only."""
-    fill_stage(conn, keys, [rows.column(f.name) for f in keys.fields])
+    fill_stage(conn, [rows.column(f.name) for f in keys.fields])
     statement = sql.SQL(_EXISTING).format(stage=keys.stage, table=keys.table, same=keys.same_key())
     with conn.cursor() as cursor:
         cursor.execute(statement)

@@ -49,7 +49,7 @@ def insert(
     may be stale.  Costs a COPY and one statement if all rows are valid.  Raise psycopg2's error if the rows
     are not at fault.
     """
-    rows = _with_row_indices(spec, columns)
+    rows = _with_row_indices(columns)
     out = InsertResult(np.zeros(rows.num_rows, dtype=bool))
     rows = _without_nul(database, spec, rows, out)
     rows = _without_unstorable(conn, database, spec, rows, out)
@@ -71,13 +71,13 @@ def insert(
     return out
 
 
-def fill_stage(conn: connection, spec: InsertSpec, columns: Sequence[pa.Array]) -> None:
-    """Fill the stage of `spec` with `columns` (text, one for each field); `n` is the row index."""
-    stage.fill(conn, _with_row_indices(spec, columns))
+def fill_stage(conn: connection, columns: Sequence[pa.Array]) -> None:
+    """Fill the stage of this width with `columns` (text); `n` is the row index."""
+    stage.fill(conn, _with_row_indices(columns))
 
 
-def _with_row_indices(spec: InsertSpec, columns: Sequence[pa.Array]) -> pa.Table:
-    names = [stage.ROW_INDEX, *(f"c{i}" for i in range(len(spec.fields)))]
+def _with_row_indices(columns: Sequence[pa.Array]) -> pa.Table:
+    names = [stage.ROW_INDEX, *(f"c{i}" for i in range(len(columns)))]
     return pa.table([pa.array(np.arange(len(columns[0]), dtype=np.int32)), *columns], names)
 
 

@@ -8,18 +8,16 @@ with ten optional fields are up to a thousand groups.
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from services.writer.columns.catalog import Table
 from services.writer.persist.insert_spec import InsertResult, InsertSpec
+from services.writer.persist.repeats import omitted_fields
 from services.writer.persist.typed_rows import Group
-from shared.errors import ID_REUSE, NO_PERMISSION
-
-#: Errors that a column can cause although the row omits it.
-_OF_OTHER_COLUMNS: Final = frozenset({ID_REUSE, NO_PERMISSION})
+from shared.errors import NO_PERMISSION
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +28,13 @@ class MergedGroup:
     parts: Sequence[Group]
 
     def uncertain(self, result: InsertResult) -> list[Group]:
-        """Return the rows that failed, possibly by a column that they omit, grouped by their own columns."""
+        """Return the rows that failed, possibly by the lacking right to a column that they omit.
+
+        They are grouped by their own columns.
+        """
         if len(self.parts) == 1:
             return []
-        failed = [i for i, error in result.errors.items() if error.fault in _OF_OTHER_COLUMNS]
+        failed = [i for i, error in result.errors.items() if error.fault is NO_PERMISSION]
         if not failed:
             return []
         wanted = self.whole.row_indices[failed]
@@ -61,15 +62,20 @@ def _merged(parts: Sequence[Group], table: Table) -> Group:
     names = [name for name in table.columns if name in fields]
     spec: InsertSpec = replace(parts[0].spec, fields=tuple(fields[name] for name in names))
     pieces: dict[str, list[pa.Array]] = {name: [] for name in names}
+    omitted: list[str] = []
     for part in parts:
         own = dict(zip((f.name for f in part.spec.fields), part.columns, strict=True))
         absent = pa.nulls(len(part.row_indices), pa.string())
+        lacks = omitted_fields(i for i, name in enumerate(names) if name not in own)
+        omitted.append(lacks)
         for name, arrays in pieces.items():
             arrays.append(own.get(name, absent))
     row_indices = np.concatenate([part.row_indices for part in parts])
     order = np.argsort(row_indices, kind="stable")
     columns = [pa.concat_arrays(arrays).take(pa.array(order)) for arrays in pieces.values()]
-    return Group(spec, row_indices[order], columns)
+    part_of_row = np.repeat(np.arange(len(parts), dtype=np.int32), [len(part.row_indices) for part in parts])
+    omitted_by_row = pa.DictionaryArray.from_arrays(pa.array(part_of_row[order]), pa.array(omitted))
+    return Group(spec, row_indices[order], columns, omitted_by_row)
 
 
 def _only(group: Group, mask: "np.ndarray[Any, np.dtype[np.bool_]]") -> Group:

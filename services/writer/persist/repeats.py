@@ -5,7 +5,7 @@ of arrival, which may differ.  If no row is found under the key, because a trigg
 hides the row, there is no comparison.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
@@ -15,6 +15,7 @@ import pyarrow as pa
 from psycopg2 import sql
 from psycopg2.extensions import connection
 
+from services.writer.persist import stage
 from services.writer.persist.copy import savepoint
 from services.writer.persist.insert import fill_stage
 from services.writer.persist.insert_spec import ARRIVAL, Field, InsertResult, InsertSpec
@@ -36,10 +37,12 @@ def park_others(
     result: InsertResult,
     *,
     before_parking: Callable[[], None],
+    omitted: pa.DictionaryArray | None = None,
 ) -> None:
     """Add an error to `result` for each row that did not land and is not a repeat of the row under its key.
 
-    `columns` are the rows' texts, one column for each field.  `before_parking` may raise, because the table's
+    `columns` are the rows' texts, one column for each field; `omitted`: for each row the fields that it omits
+    (`omitted_fields`), which are not compared.  `before_parking` may raise, because the table's
     description may be stale.  Costs a COPY and a statement if there are rows whose key exists, otherwise
     nothing.  Raise psycopg2's error if the rows are not at fault.
     """
@@ -49,6 +52,8 @@ def park_others(
     if not (row_indices.size and spec.key):
         return
     existing_rows = [column.take(pa.array(row_indices)) for column in columns]
+    if omitted is not None:
+        existing_rows.append(omitted.take(pa.array(row_indices)).dictionary_decode())
     if errors := _errors(conn, database, spec, existing_rows, row_indices):
         before_parking()
         result.errors |= errors
@@ -61,13 +66,21 @@ def _errors(
     columns: Sequence[pa.Array],
     row_indices: "np.ndarray[tuple[int], np.dtype[np.intp]]",
 ) -> dict[int, UserError]:
-    differs = [_differs(i, f) for i, f in enumerate(spec.fields) if f.name not in ARRIVAL]
+    has_omitted = len(columns) > len(spec.fields)
+    differs = [
+        _differs(i, f, len(spec.fields) if has_omitted else None)
+        for i, f in enumerate(spec.fields)
+        if f.name not in ARRIVAL
+    ]
     statement = sql.SQL(_OTHERS).format(
-        stage=spec.stage, table=spec.table, same=spec.same_key(), differs=sql.SQL(" OR ").join(differs)
+        stage=stage.name(len(columns)),
+        table=spec.table,
+        same=spec.same_key(),
+        differs=sql.SQL(" OR ").join(differs),
     )
     try:
         with savepoint(conn), conn.cursor() as cursor:
-            fill_stage(conn, spec, columns)
+            fill_stage(conn, columns)
             with _operators_of(cursor, spec):
                 cursor.execute(statement)
                 others = [int(row_indices[n]) for (n,) in cursor.fetchall()]
@@ -96,8 +109,16 @@ def _operators_of(cursor: psycopg2.extensions.cursor, spec: InsertSpec) -> Itera
     cursor.execute("SELECT set_config('search_path', %s, true)", (usual,))
 
 
-def _differs(index: int, field: Field) -> sql.Composed:
-    """Build the condition that `new` and a row `s` of the stage have different values of `field`."""
+def omitted_fields(indices: Iterable[int]) -> str:
+    """Return the indices of fields that a row omits, as `park_others` reads them."""
+    return "".join(f",{i}," for i in indices)
+
+
+def _differs(index: int, field: Field, omitted: int | None) -> sql.Composed:
+    """Build the condition that `new` and a row `s` of the stage have different values of `field`.
+
+    `omitted`: the stage's column of the fields that a row omits, if it has one.
+    """
     given, type_ = sql.Identifier(f"c{index}"), sql.Identifier(*field.type)
     if field.type in _BY_VALUE:
         compared = sql.SQL("new.{name} IS DISTINCT FROM s.{given}::{type}")
@@ -105,6 +126,11 @@ def _differs(index: int, field: Field) -> sql.Composed:
         compared = sql.SQL(
             '(new.{name}::text COLLATE "C") IS DISTINCT FROM (s.{given}::{declared}::text COLLATE "C")'
         )
-    return compared.format(
+    condition = compared.format(
         name=sql.Identifier(field.name), given=given, type=type_, declared=sql.SQL(field.declared)
+    )
+    if omitted is None:
+        return condition
+    return sql.SQL("({} AND strpos(s.{}, {}) = 0)").format(
+        condition, sql.Identifier(f"c{omitted}"), sql.Literal(omitted_fields([index]))
     )

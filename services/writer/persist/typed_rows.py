@@ -45,11 +45,15 @@ class Rejected:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Rows that supply the same columns: their indices among all rows, and a column of text per field."""
+    """Rows that supply the same columns: their indices among all rows, and a column of text per field.
+
+    `omitted`: for each row the fields that it omits (`repeats.omitted_fields`), in a merged group.
+    """
 
     spec: InsertSpec
     row_indices: RowIndices
     columns: list[pa.Array]
+    omitted: pa.DictionaryArray | None = None
 
 
 @dataclass(slots=True)

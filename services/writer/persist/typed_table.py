@@ -14,7 +14,7 @@ from services.writer.persist import typed_rows
 from services.writer.persist.copy import copy_texts, savepoint
 from services.writer.persist.copy_new_rows import copy_first
 from services.writer.persist.insert import insert
-from services.writer.persist.insert_spec import InsertResult, InsertSpec
+from services.writer.persist.insert_spec import InsertResult
 from services.writer.persist.merged_groups import MergedGroup, merge_groups
 from services.writer.persist.repeats import park_others
 from services.writer.persist.row_results import PersistResult, all_parked, assemble, row_error
@@ -122,7 +122,7 @@ def _persist(
 def _land_merged(
     conn: connection, database: Database, group: MergedGroup, confirm: Callable[[], None]
 ) -> InsertResult:
-    """Write the rows of `group`; those that may have failed by a column they omit are tried without it."""
+    """Write the rows of `group`; those that may lack the right to a column they omit are tried without it."""
     result = _land(conn, database, group.whole, confirm)
     for part in group.uncertain(result):
         of_part, positions = _land(conn, database, part, confirm), group.positions(part)
@@ -137,25 +137,15 @@ def _land(conn: connection, database: Database, group: Group, confirm: Callable[
     """Write the rows of `group`; `confirm` may raise `StaleAnswerError` before any of them is parked."""
     spec = group.spec
     rows = pa.table(group.columns, [f.name for f in spec.fields])
-    return copy_first(
+    result = copy_first(
         conn,
         database,
         spec,
         rows,
         copy=lambda part: copy_texts(conn, spec.table, part),
-        insert=lambda part: _insert(conn, database, spec, _columns(part), confirm),
+        insert=lambda part: insert(conn, database, spec, _columns(part), confirm),
     )
-
-
-def _insert(
-    conn: connection,
-    database: Database,
-    spec: InsertSpec,
-    columns: list[pa.Array],
-    confirm: Callable[[], None],
-) -> InsertResult:
-    result = insert(conn, database, spec, columns, confirm)
-    park_others(conn, database, spec, columns, result, before_parking=confirm)
+    park_others(conn, database, spec, group.columns, result, before_parking=confirm, omitted=group.omitted)
     return result
 
 

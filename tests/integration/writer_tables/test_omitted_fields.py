@@ -37,6 +37,25 @@ def test_events_that_omit_different_fields_land_by_one_copy(
     assert (again.landed.total(), again.parked) == (0, [])
 
 
+def test_other_bodies_with_used_ids_are_compared_at_once(
+    tables: Tables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    columns = ", ".join(f"{name} int" for name in NAMES)
+    tables.bench.execute(f"CREATE TABLE public.t (id int PRIMARY KEY, {columns})")
+    events = [{"id": i} | {n: i for bit, n in enumerate(NAMES) if i >> bit & 1} for i in range(64)]
+    tables.land("t", *events)
+    calls, park_others = list[None](), typed_table.park_others
+
+    def counted(*given: Any, **named: Any) -> None:
+        calls.append(None)
+        park_others(*given, **named)
+
+    monkeypatch.setattr(typed_table, "park_others", counted)
+    done = tables.land("t", *(event | {"a": -1} for event in events))
+    assert {p.error.fault for p in done.parked} == {ID_REUSE}
+    assert (len(done.parked), len(calls)) == (64, 1)
+
+
 def test_column_with_a_default_has_it_only_where_an_event_omits_the_field(tables: Tables) -> None:
     tables.bench.execute("CREATE TABLE public.t (id int PRIMARY KEY, v int DEFAULT 5, w int)")
     tables.land("t", {"id": 1}, {"id": 2, "w": 2}, {"id": 3, "v": None}, {"id": 4, "v": 4, "w": 4})
